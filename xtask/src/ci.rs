@@ -18,7 +18,8 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        let features = ["--features", "loopgate/mcp-server,loopgate/server,loop-eval/planted-bugs"];
+        let features =
+            ["--features", "loopgate/mcp-server,loopgate/otel,loopgate/server,loop-eval/planted-bugs"];
         let clippy =
             cmd!(shell, "cargo clippy --workspace {features...} --all-targets --locked -- -D warnings");
         Ok(clippy.run()?)

@@ -12,7 +12,7 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 19] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 20] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
@@ -36,6 +36,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 19] = [
         ],
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
+    ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
     ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",
@@ -47,6 +48,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 19] = [
             "loop-llm",
             "loop-mock",
             "loop-offline",
+            "loop-otel",
             "loop-prices",
             "loop-prompts",
             "loop-runtime",

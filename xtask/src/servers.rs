@@ -27,7 +27,7 @@ struct Suite {
 
 /// The features of a package are the same in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
-const LOOPGATE: (&str, &str) = ("loopgate", "mcp-server,server");
+const LOOPGATE: (&str, &str) = ("loopgate", "mcp-server,otel,server");
 
 const SUITES: &[Suite] = &[
     Suite {
@@ -38,6 +38,8 @@ const SUITES: &[Suite] = &[
     Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
+    Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
+    Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
 ];
 
@@ -53,6 +55,36 @@ const NPM_SERVERS: [&str; 3] = [
 ];
 const PYTHON_SERVERS: [&str; 3] =
     ["mcp-server-time==2026.10.19", "mcp-server-git==2026.10.19", "mcp-server-fetch==2026.10.24"];
+
+/// The published definitions of OTLP.
+const OTLP_DEFINITIONS: &str = "opentelemetry-proto==1.45.2";
+
+/// The definitions of OTLP from PyPI in an environment of their own, and Prometheus from Debian.
+fn otel(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let prometheus = Path::new("/usr/bin/prometheus");
+    if !prometheus.exists() {
+        let _quiet = shell.push_env("DEBIAN_FRONTEND", "noninteractive");
+        system_packages(shell, prometheus, &["prometheus"])?;
+    }
+    // The package has no program; its folder shows that it is there.
+    let python = python_packages(shell, folder, "../otlp-is-here", &[OTLP_DEFINITIONS])?;
+    shell.write_file(folder.join("venv/otlp-is-here"), OTLP_DEFINITIONS)?;
+    Ok(vec![
+        ("LOOPGATE_OTLP_PYTHON", python.display().to_string()),
+        ("LOOPGATE_PROMETHEUS", prometheus.display().to_string()),
+    ])
+}
+
+/// The checkers of files for compose and Kubernetes, with the schemas that they hold.
+const DEPLOY_CHECKERS: [&str; 2] = ["check-jsonschema==0.39.0", "kubernetes-validate==1.37.0"];
+
+/// The checkers of deployment files from PyPI in an environment of their own, and that of systemd.
+fn deploy_checkers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    system_packages(shell, Path::new("/usr/bin/systemd-analyze"), &["systemd"])?;
+    let python = python_packages(shell, folder, "kubernetes-validate", &DEPLOY_CHECKERS)?;
+    let bin = python.parent().unwrap_or(folder).display().to_string();
+    Ok(vec![("LOOPGATE_DEPLOY_CHECKERS", bin)])
+}
 
 /// The generator of clients from OpenAPI documents.
 const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";

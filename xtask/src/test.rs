@@ -13,6 +13,9 @@ const BLOCK: &str = "times";
 /// Where the tests of properties take the seed of their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
+/// How many tests of a program run at a time.
+const THREADS: &str = "RUST_TEST_THREADS";
+
 pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
     let is_lies = suite == Some(LIES);
     let package = suite.filter(|_| !is_lies).map(package).transpose()?;
@@ -28,24 +31,37 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         // What is not built by default is tested all the same.
-        None => arguments.extend(["--workspace", "--features", "loopgate/mcp-server,loopgate/server"]),
+        None => arguments.extend([
+            "--workspace",
+            "--features",
+            "loopgate/mcp-server,loopgate/otel,loopgate/server",
+        ]),
         // Kinds of tools are features there.
         Some(package @ ("loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
-        Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", "mcp-server,server"]),
+        Some(package @ "loopgate") => {
+            arguments.extend(["-p", package, "--features", "mcp-server,otel,server"])
+        }
         Some(package) => arguments.extend(["-p", package]),
     }
     // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.
     let seed = std::env::var(SEED).unwrap_or_else(|_| "1".to_owned());
+    let threads = std::env::var(THREADS).unwrap_or_else(|_| threads());
     // A test run compares snapshots and never writes them.
-    let (lines, passed) = teed("cargo", &arguments, &[("INSTA_UPDATE", "no"), (SEED, &seed)])?;
+    let environment = [("INSTA_UPDATE", "no"), (SEED, &*seed), (THREADS, &*threads)];
+    let (lines, passed) = teed("cargo", &arguments, &environment)?;
     let times = times(&lines);
     println!("\n{}", table(&times));
     if !passed {
         return Err(Failure::Check("test: some tests failed".to_owned()));
     }
     if write { blocks::write(workspace::root(), TESTING, BLOCK, &block(&times)) } else { Ok(()) }
+}
+
+/// More tests at a time than processors: those that start programs and servers wait for half of their time.
+fn threads() -> String {
+    (2 * std::thread::available_parallelism().map_or(1, usize::from)).to_string()
 }
 
 /// A suite's tests and how long they ran, without what it took to build them.
@@ -146,7 +162,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 18] = [
+const SUITES: [(&str, &str); 19] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -158,6 +174,7 @@ const SUITES: [(&str, &str); 18] = [
     ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
+    ("otel", "loop-otel"),
     ("server", "loop-server"),
     ("e2e", "loopgate"),
     ("bench", "loop-bench"),

@@ -266,8 +266,10 @@ fn summary(note: &Note) -> String {
         Note::ReplyRead { confidence, .. } => format!("read: {}", confidence.name()),
         Note::CallRefused { key, refusal } => format!("{key} refused: {}", refusal.name()),
         Note::CallRetried { key, .. } => format!("{key} is tried again"),
+        Note::ResultNoted { evidence, note, .. } => format!("{evidence}: {}", note.summary()),
         Note::EvidenceShortened { evidence } => format!("{evidence} shows only its summary"),
         Note::Compacted { through, .. } => format!("passes up to {through} are shown in short"),
+        Note::OpinionGiven(record) => format!("second opinion: {}", record.opinion.name()),
         Note::AttemptBegan { attempt, pass } => format!("attempt {attempt} begins with pass {pass}"),
         Note::OutputRejected { attempt, by, .. } => format!("attempt {attempt} was rejected by {by}"),
     }

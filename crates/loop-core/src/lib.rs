@@ -109,39 +109,44 @@ pub mod run;
 
 pub mod invariants;
 
-pub use claims::{Claim, ClaimSources, ClaimTotals, Formula, Grounding, ValueKind, claims};
+pub use claims::{
+    Claim, ClaimSearch, ClaimSources, ClaimTotals, Formula, FoundClaim, Grounding, ValueKind, claims,
+};
 pub use gate::{
     Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,
     TierCause, TierChange, Verdict, Written,
 };
 pub use policy::ResultOrigin;
-pub use repeats::RepeatRule;
+pub use repeats::{RepeatNote, RepeatRule};
 pub use reply::{
     BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, PREAMBLE, ParseWarning,
     Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{
     AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, DropReason,
-    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Outcome, Output,
-    Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer, PersonRequest, Phase, Poll,
-    PromptSize, Provenance, Purpose, Quote, Refusal, Rejected, Rejection, Reserve, Run, RunTool, SaveResult,
-    Saved, SelectedBy, ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping,
-    SubCallBudget, Takeover, Validate, Validation, Work, WorstCase,
+    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Opinion,
+    OpinionRecord, Outcome, Output, Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer,
+    PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose, Questioned, Quote, Refusal, Rejected,
+    Rejection, Reserve, Run, RunTool, RunTrace, SaveResult, Saved, SelectedBy, ServedCall, Stage, Started,
+    StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover, Validate, Validation, Work,
+    WorstCase,
 };
 pub use spec::{
-    ArgSpec, ArgType, Breakers, Cite, ConversationSpec, CostLimit, CostMode, DefaultCall, DocumentSpec,
-    ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason, LimitWithoutPrice, Limits,
-    MAX_REQUESTED_CALLS, ModelSpec, ModelSpecs, NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid,
-    OnToolError, OutputSpec, OwnReason, ProtocolSpec, ReasonName, RepeatScope, Repeats, Resolve, RunSpec,
-    SPEC_VERSION, SchemaViolation, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
+    ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode,
+    DefaultCall, DocumentSpec, ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason,
+    LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs,
+    NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, OutputSpec, OwnReason,
+    ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
+    SchemaViolation, SecondOpinion, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
     ToolPolicy, ToolRepeats, ToolSpec,
 };
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;
 pub use types::{
     Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
-    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, ItemForm, Locale, Millis,
-    ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates, Received, RunId, Scope, Slot,
-    Status, StopClass, SubCallUse, Tier, ToolCall, Totals, Usage, WorkItem, canonical, digest, digest_text,
-    edits, is_blank, is_clean, is_invisible, is_joiner,
+    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, InvalidTraceParent,
+    ItemForm, Locale, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates,
+    Received, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals, TraceId,
+    TraceParent, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_clean, is_invisible,
+    is_joiner,
 };

@@ -421,6 +421,7 @@ fn a_reply_that_broke_off_is_asked_for_again_and_runs_nothing() {
     let world = conversation().start().started().failed(broke.clone()).expect_call("1/main", 2);
     let world = world.started().failed(broke.clone()).started().failed(broke).ends(StopReason::ModelFailure);
     assert_eq!((world.outcome().answer.as_deref(), world.outcome().totals.passes), (Some("I thi"), 0));
+    assert_eq!(world.run.broken_off().map(|text| &**text), Some("I thi"));
 }
 
 #[test]
@@ -446,6 +447,7 @@ fn half_an_answer_is_kept_and_is_no_reason_not_to_final_pass() {
     let world = setup.start().started().wait(75_000).failed(broke).expect_call("1/final", 1);
     let finished = world.clone().replied(&text("In short: yes.")).ends(StopReason::Timeout);
     assert_eq!(finished.outcome().answer.as_deref(), Some("In short: yes."));
+    assert_eq!(finished.run.broken_off(), None, "a reply replaced it");
     let world = world.started().deadline().expect_phase("stopping").deadline();
     assert_eq!(world.ends(StopReason::Timeout).outcome().answer.as_deref(), Some("I thi"));
 }

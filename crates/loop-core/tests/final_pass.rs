@@ -3,7 +3,7 @@
 use crate::common::confidence;
 use loop_testkit::*;
 
-use loop_core::{Measure, Millis, PromptSize, StopClass, StopReason};
+use loop_core::{FailureKind, Measure, Millis, PromptSize, StopClass, StopReason};
 
 fn device(name: &str) -> DraftReply {
     draft("medium").asks("fetch_device", target(name))
@@ -45,6 +45,19 @@ fn a_retry_that_is_the_last_permitted_model_call_is_the_final_pass() {
     assert_eq!(world.verdicts(), ["ended"]);
     let lost = run().limits(|limits| limits.model_calls = 2).start().started().resumed(10);
     lost.expect_call("1/final", 2).replied(&draft("high")).ends(StopReason::MaxModelCalls);
+}
+
+#[test]
+fn sections_of_a_call_that_was_cut_off_for_the_final_pass_are_changes_of_that_pass() {
+    // I-18, I-19: the whole section counts, the half one does not.
+    let mut broke = failure(true);
+    broke.kind = FailureKind::Timeout;
+    broke.partial = Some("## Situation\n\nIt is full.\n\n## Findings\n\nha".into());
+    let setup = run().limits(|limits| limits.wall_ms = 100_000);
+    let world = setup.start().started().wait(75_000).failed(broke).expect_call("1/final", 1);
+    let world = world.replied(&bare_draft("low").section("Findings", "Nothing.")).ends(StopReason::Timeout);
+    let changed: Vec<&str> = world.run.passes()[0].changed.iter().map(|id| &**id).collect();
+    assert_eq!(changed, ["situation", "findings"]);
 }
 
 #[test]

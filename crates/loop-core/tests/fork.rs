@@ -341,6 +341,25 @@ fn a_conversation_forks_between_its_writes() {
 }
 
 #[test]
+fn an_answer_to_a_question_stays_in_a_fork() {
+    // I-26: a question is answered, a call still waits, and the fork begins.
+    let setup = run().people().with(|spec| {
+        let device = spec.tools.iter_mut().find(|tool| &*tool.name == "fetch_device").unwrap();
+        device.policy.asks_person = true;
+    });
+    let asked = draft("low").asks("fetch_device", target("Which?")).asks("wipe", target("b"));
+    let open = setup.start().replied(&asked);
+    assert_eq!(open.asks(), ["1/action-0", "1/action-1"]);
+    let open = open.answered_by_person("1/action-0", PersonAnswer::Answered { text: "The first.".into() });
+    let length = open.journal.len();
+    let parent = open.stop(StopMode::Now).autopilot(&draft("high"));
+    let fork = parent.forked(length).unwrap();
+    assert_eq!(fork.asks(), ["1/action-1"]);
+    let fork = fork.answered_by_person("1/action-1", PersonAnswer::Denied { why: "no".into() });
+    assert_eq!(fork.results(), ["run ok", "denied denied"]);
+}
+
+#[test]
 fn a_denial_stays_and_what_is_open_is_asked_as_before() {
     // I-26: only an approval counts for the run alone that it was given to.
     let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));

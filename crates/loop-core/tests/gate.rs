@@ -210,6 +210,7 @@ fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
     // A report decides nothing.
     let world = begun(GroundingRule::Report).replied(&lie).ends(StopReason::Confident);
     assert_eq!((world.outcome().missing.len(), world.run.claims().len()), (0, 4));
+    assert_eq!(world.outcome().claims(&world.spec, world.run.started()), world.run.claims());
     let world = begun(GroundingRule::Off).replied(&lie).ends(StopReason::Confident);
     assert!(world.run.claims().is_empty());
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
 mod bounded;
+mod calibration;
 mod claims;
 mod common;
 mod compaction;
@@ -25,6 +26,7 @@ mod live;
 mod money;
 mod near_calls;
 mod neutral;
+mod opinion;
 mod order;
 mod output;
 mod pattern;
@@ -38,6 +40,7 @@ mod policy_shown;
 mod polls;
 mod prices;
 mod properties;
+mod repeat_notes;
 mod repeating;
 mod repeats;
 mod repeats_ledger;

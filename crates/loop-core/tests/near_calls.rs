@@ -63,6 +63,17 @@ fn a_search_is_repeated_only_where_both_before_it_returned_the_same() {
 }
 
 #[test]
+fn a_text_of_more_than_words_is_similar_to_nothing() {
+    // An option, a path or a blank may be what is searched for.
+    for texts in
+        [["fix -v bug", "bug -v fix", "fix bug -v"], ["fix  bug now", "bug  fix now", "now  fix bug"]]
+    {
+        let arguments = texts.map(|text| json!({"query": text}));
+        assert_eq!(refused_at(&arguments, &["[]"; 3]), None, "{texts:?}");
+    }
+}
+
+#[test]
 fn a_failure_of_unknown_kind_counts_at_once_and_has_no_tries() {
     // `Guard::after_failure`: whatever number of tries the call may have.
     let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());

@@ -502,6 +502,11 @@ fn where_two_people_are_demanded_two_accounts_approve() {
     let key: CommandKey = "1/action-0".parse().unwrap();
     let plain = EventKind::PersonAnswered { key, answer: YES, binding: None };
     assert_eq!(refused(&mut world, plain), AnswerFault::Unnamed { people: 2 });
+    // A driver asks before it tells.
+    let may = |world: &World, account: &str| {
+        world.run.may_approve(world.run.now(), &key, &by(account, None), world.run.binding(&key).as_ref())
+    };
+    assert_eq!((may(&world, ""), may(&world, "uid 1")), (Err(AnswerFault::Unnamed { people: 2 }), Ok(())));
     let unchecked = approved_by(&world, "1/action-0", by("", Some("Ada")));
     assert_eq!(refused(&mut world, unchecked.clone()), AnswerFault::Unnamed { people: 2 });
     let first = approved_by(&world, "1/action-0", by("uid 1", Some("Ada")));
@@ -514,6 +519,7 @@ fn where_two_people_are_demanded_two_accounts_approve() {
         assert_eq!(refused(&mut world, again), AnswerFault::SamePerson { people: 2 });
     }
     assert_eq!(refused(&mut world, unchecked), AnswerFault::Unnamed { people: 2 });
+    assert_eq!(may(&world, "uid 1"), Err(AnswerFault::SamePerson { people: 2 }));
     let second = approved_by(&world, "1/action-0", by("uid 2", Some("Ada")));
     world.apply(second);
     world.expect_tools(&["1/action-0#1 wipe"]);

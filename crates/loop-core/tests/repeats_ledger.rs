@@ -63,9 +63,10 @@ impl World {
                 reported: Digest::of(step.status.name(), &[step.result]),
                 ignored: Vec::new(),
                 waits: step.status == Status::Pending,
+                error: Settled::error_of(step.status, &step.result.to_string()),
             });
         }
-        self.ledger.settled(&settled);
+        self.ledger.settled(&settled, &self.gate.repeat_notes);
         draft
     }
 }

@@ -407,6 +407,7 @@ impl Turn {
                         reported: Digest::of("test", text.as_bytes()),
                         ignored: Vec::new(),
                         waits: false,
+                        error: None,
                     });
                     "run"
                 }
@@ -414,7 +415,7 @@ impl Turn {
                 other => panic!("nothing failed: {other:?}"),
             });
         }
-        self.ledger.settled(&settled);
+        assert_eq!(self.ledger.settled(&settled, &self.gate.repeat_notes), []);
         draft
     }
 }

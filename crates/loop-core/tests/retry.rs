@@ -136,6 +136,16 @@ fn a_retry_of_a_retry_keeps_the_keys_of_both() {
 }
 
 #[test]
+fn a_doubt_is_one_in_a_retry_of_a_retry() {
+    // I-6, H1: `wipe c` may have happened, and neither retry was allowed to find out.
+    for repeats in [Repeats::NeverRerun, Repeats::Progress, Repeats::Off] {
+        let once = parent(repeats).retried().unwrap().stop(StopMode::Now).autopilot(&draft("high"));
+        let twice = once.retried().unwrap().replied(&draft("medium").asks("wipe", target("c")));
+        assert_eq!(twice.asks(), ["1/action-0"], "{repeats:?}");
+    }
+}
+
+#[test]
 fn a_retry_inherits_the_taint() {
     // K2, I-27
     let untrusted = |setup: Setup| {

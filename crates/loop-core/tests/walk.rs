@@ -5,6 +5,7 @@ use loop_testkit::*;
 use std::sync::Arc;
 
 use crate::common::cases;
+use crate::common::noted::notes_are_true;
 use crate::common::started::repeats_nothing;
 use crate::common::walk::{choices, native_setups, setups, walked, walked_on};
 use loop_core::{Note, Phase, RepeatScope, Run, Status};
@@ -18,6 +19,7 @@ proptest! {
         // I-4, I-8, I-9, I-10, I-11, I-20, I-21: the world checks every state; the rest is checked here.
         let world = walked(setup, &choices).autopilot(&draft("high"));
         world.check_replay();
+        notes_are_true(&world.run);
         let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
         prop_assert_eq!(stops, 1, "a reason is fixed once");
         let outcome = world.outcome();
@@ -61,6 +63,7 @@ proptest! {
         // I-4, I-5, I-8, I-9, I-20, I-21, C1, C3, S1-25, S2-14: the world checks every state; the rest is checked here.
         let world = walked(setup, &choices).autopilot(&text("Done."));
         world.check_replay();
+        notes_are_true(&world.run);
         let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
         prop_assert_eq!(stops, 1, "a reason is fixed once");
         let outcome = world.outcome();

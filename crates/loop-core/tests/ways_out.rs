@@ -127,6 +127,16 @@ fn low_confidence_in_two_passes_brings_the_escalated_model_once() {
 }
 
 #[test]
+fn the_last_pass_brings_no_escalated_model() {
+    // S0-121, I-28: its calls run, and no other pass follows that the model could make.
+    let last =
+        || run().escalating().limits(|limits| limits.passes = 2).with(|spec| spec.gate.final_pass = false);
+    let world = passes(last(), &["low", "low"]).ends(StopReason::MaxPasses);
+    assert_eq!(world.run.evidence().len(), 2);
+    assert!(!world.all_notes().any(|note| matches!(note, Note::TierChanged { .. })));
+}
+
+#[test]
 fn without_anything_to_run_nothing_is_escalated() {
     let world = passes(run().escalating(), &["low"]).replied(&draft("low")).ends(StopReason::NoNewActions);
     assert!(!world.all_notes().any(|note| matches!(note, Note::TierChanged { .. })));

@@ -18,6 +18,7 @@ use loop_runtime::{
 };
 use loop_tools::{Credentials, Registry};
 
+use crate::caller;
 use crate::config::ToolKind;
 use crate::error::{DomainError, ItemError};
 use crate::file::File;
@@ -44,6 +45,9 @@ pub struct LoadOptions {
     pub record: Option<PathBuf>,
     /// A file with prices, used if the domain names none. `None`: only the built-in table.
     pub prices: Option<PathBuf>,
+    /// Whether `gate.calibration` is not read: for a program that measures what the models state. The settings are
+    /// checked all the same.
+    pub uncalibrated: bool,
     /// The folder that relative paths in these options start from. Paths in the domain file start from the domain's
     /// folder.
     pub cwd: PathBuf,
@@ -83,6 +87,7 @@ pub struct Domain {
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
+    of_calibration: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
     hooks: Hooks,
@@ -123,7 +128,8 @@ impl Domain {
         let tools = tools::tools(&file)?;
         let spec = spec::spec(&file, options.profile.as_deref(), &tools.registry);
         // What names a tool of a server that is not trusted names nothing for that reason.
-        let spec = spec.map_err(|error| tools.secrets.untrusted.first().cloned().unwrap_or(error))?;
+        let (spec, of_calibration) =
+            spec.map_err(|error| tools.secrets.untrusted.first().cloned().unwrap_or(error))?;
         remote::check(&file)?;
         let mut unset_to_save = Vec::new();
         let save = parts::save(&file, &mut unset_to_save);
@@ -141,6 +147,7 @@ impl Domain {
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
+        warnings.extend(of_calibration.iter().cloned());
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
         unset.extend(tools.secrets.unset);
@@ -156,6 +163,7 @@ impl Domain {
             file,
             save,
             warnings,
+            of_calibration,
             unset,
             unset_to_save,
             hooks: hooks.hooks,
@@ -297,9 +305,14 @@ impl Domain {
         &self.hooks
     }
 
-    /// The settings that a caller of a server may give for a run, as dotted keys. Empty: none.
-    pub fn caller_may_set(&self) -> &[String] {
-        &self.file.config.serve.caller_may_set
+    /// The settings that a caller of a server may give for a run, as dotted keys, each by its own name. Empty: none.
+    pub fn caller_may_set(&self) -> Vec<String> {
+        self.file.config.serve.caller_may_set.iter().map(|key| caller::own_name(key)).collect()
+    }
+
+    /// Whether a caller of a server may give this setting, by its own name or by an alias of it.
+    pub fn lets_set(&self, key: &str) -> bool {
+        self.caller_may_set().contains(&caller::own_name(key))
     }
 
     /// How many runs a server has under way at a time. `None`: as many as it has in all.
@@ -340,6 +353,11 @@ impl Domain {
     /// What is valid and probably not intended, one line each: the report's warnings without what is [missing](Self::missing).
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What of the domain's models `gate.calibration` has not measured, or hardly, a line each: for a program that begins a run.
+    pub fn uncalibrated(&self) -> &[String] {
+        &self.of_calibration
     }
 
     /// What a run needs of the environment and does not find, the saving of its outcome included. Empty if it is all there.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::LoadOptions;
+use crate::caller;
 use crate::config::{Config, ModelConfig, VERSION};
 use crate::error::DomainError;
 use crate::preset::over_preset;
@@ -33,6 +34,8 @@ pub(crate) struct File {
     /// What its models cost that have no price of their own.
     pub(crate) prices: PriceList,
     pub(crate) secrets: FoundSecrets,
+    /// Whether `gate.calibration` is not read.
+    pub(crate) is_uncalibrated: bool,
     replaced: Replaced,
     tree: Node,
     place: Place,
@@ -73,7 +76,9 @@ impl File {
             layered(&place.text, options).map_err(|fault| place.error(fault))?;
         let (prices, cwd) = (PriceList::new(Vec::new()), options.cwd.clone());
         let secrets = FoundSecrets::default();
-        let mut file = Self { config, folder, profiles, prices, secrets, replaced, tree, place, cwd };
+        let is_uncalibrated = options.uncalibrated;
+        let mut file =
+            Self { config, folder, profiles, prices, secrets, is_uncalibrated, replaced, tree, place, cwd };
         file.prices = PriceList::new(file.own_prices(options)?);
         Ok(file)
     }
@@ -128,6 +133,13 @@ impl File {
         self.replaced.iter().find(|(at, _)| at.name() == tier).map(|(_, model)| &**model)
     }
 
+    /// Whether the caller, and not the file, says which the base model is.
+    pub(crate) fn is_base_model_given(&self) -> bool {
+        let is_given =
+            |key: &str| matches!(self.tree.origin_of(&["models", "base", key]), Origin::Setting(_));
+        self.replaced("base").is_some() || is_given("provider") || is_given("model")
+    }
+
     /// The rows of the file with prices of your own, where there is one.
     fn own_prices(&self, options: &LoadOptions) -> Result<Vec<ModelPrices>, DomainError> {
         let path = ["prices", "file"];
@@ -143,19 +155,12 @@ impl File {
         prices::read_prices(&found)
     }
 
-    /// Fails where `[serve]` lets a caller set what no setting can name, or lets nothing run.
+    /// Fails where `[serve]` lets a caller set what is not a setting or loosens the domain, or lets nothing run.
     pub(crate) fn check_serve(&self) -> Result<(), DomainError> {
         let serve = &self.config.serve;
         for key in &serve.caller_may_set {
-            let head = key.split('.').next().unwrap_or_default().trim();
-            if key.split('.').any(|step| step.trim().is_empty())
-                || ["profiles", "serve", "version"].contains(&head)
-            {
-                let message = format!(
-                    "`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"
-                );
-                return Err(self.error(&["serve", "caller_may_set"], message));
-            }
+            caller::check(key, &self.config.models)
+                .map_err(|message| self.error(&["serve", "caller_may_set"], message))?;
         }
         for (name, given) in [("max_runs", serve.max_runs), ("max_queued", serve.max_queued)] {
             if given == Some(0) {

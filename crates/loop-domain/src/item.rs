@@ -67,6 +67,7 @@ fn from_json(config: &ItemConfig, text: &str, origin: &str) -> Result<WorkItem, 
         form: ItemForm::Data,
         caller: None,
         trace: None,
+        traceparent: None,
     })
 }
 
@@ -87,6 +88,7 @@ fn from_markdown(config: &ItemConfig, text: &str, origin: &str) -> WorkItem {
         form: ItemForm::Data,
         caller: None,
         trace: None,
+        traceparent: None,
     }
 }
 

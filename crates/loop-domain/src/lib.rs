@@ -39,6 +39,8 @@
 //! # }
 //! ```
 
+mod calibration;
+mod caller;
 mod command;
 mod config;
 mod de;
@@ -84,6 +86,7 @@ mod spec;
 mod tools;
 mod tree;
 
+pub use calibration::{CalibrationFile, CalibrationRow, CountedLevel, calibration_schema};
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};

@@ -11,12 +11,13 @@ use loop_core::{ProtocolSpec, RunSpec, edits};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::calibration::CalibrationFile;
 use crate::config::{GateConfig, LimitsConfig};
 use crate::error::DomainError;
 use crate::file::Place;
 use crate::similar::hint;
-use crate::spec::{GateLists, LONGEST, SLIP, gate_over, limits};
-use crate::tree::{Fault, Node, NodeValue};
+use crate::spec::{GateLists, LONGEST, NO_CALIBRATION, SLIP, gate_over, limits};
+use crate::tree::{Fault, Node, NodeValue, Origin};
 
 /// Settings that replace those of a run's spec, for the question what the run would have done under them.
 #[derive(Debug)]
@@ -139,8 +140,38 @@ impl PolicyFile {
         changed.gate = gate_over(&self.config.gate, lists, spec.gate.clone(), |path, message| {
             self.error(path, message)
         })?;
+        self.calibration(&mut changed)?;
         self.output(&mut changed)?;
         Ok(changed)
+    }
+
+    /// What evals measured, where the policy names a file: from its own folder, or from the working directory in a setting.
+    fn calibration(&self, spec: &mut RunSpec) -> Result<(), DomainError> {
+        let GateConfig { calibration, allow_raise, .. } = &self.config.gate;
+        let path = ["gate", "calibration"];
+        match calibration.as_deref() {
+            None => {}
+            Some(NO_CALIBRATION) => spec.gate.calibration = None,
+            Some(_) if !spec.protocol.properties().states_confidence => {
+                let message = format!("the runs of {} state no confidence; take it out", spec.domain);
+                return Err(self.error(&path, message));
+            }
+            Some(named) => {
+                let folder = match self.tree.origin_of(&path) {
+                    Origin::File(_) => self.place.path.parent().unwrap_or(Path::new("")),
+                    Origin::Setting(_) | Origin::Preset(_) => Path::new(""),
+                };
+                let place = folder.join(named);
+                let taken = CalibrationFile::taken(&place, &spec.domain, &spec.models, false, false);
+                let taken =
+                    taken.map_err(|error| self.error(&path, format!("{}: {error}", place.display())))?;
+                spec.gate.calibration = Some(Arc::new(taken.calibration));
+            }
+        }
+        if let (Some(allow_raise), Some(calibration)) = (*allow_raise, &mut spec.gate.calibration) {
+            Arc::make_mut(calibration).allow_raise = allow_raise;
+        }
+        Ok(())
     }
 
     fn output(&self, spec: &mut RunSpec) -> Result<(), DomainError> {

@@ -14,7 +14,7 @@ use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
 /// Keys that only documents have a use for.
-const OF_DOCUMENTS: [&[&str]; 14] = [
+const OF_DOCUMENTS: [&[&str]; 17] = [
     &["section"],
     &["selection"],
     &["contract"],
@@ -29,6 +29,9 @@ const OF_DOCUMENTS: [&[&str]; 14] = [
     &["gate", "locale"],
     &["gate", "min_words"],
     &["gate", "utc_offset"],
+    &["gate", "calibration"],
+    &["gate", "allow_raise"],
+    &["gate", "second_opinion"],
 ];
 
 /// Keys that documents have no use for.

@@ -55,8 +55,9 @@ pub(crate) fn lines(
             Some(GroundingRule::Off) => Some("its values are not looked for"),
             None => None,
         };
+        let verify = section.verify.then_some("verify");
         let required = section.required.then_some("required");
-        let marks: Vec<&str> = required.into_iter().chain(cites).chain(values).collect();
+        let marks: Vec<&str> = required.into_iter().chain(cites).chain(values).chain(verify).collect();
         let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }
@@ -201,6 +202,12 @@ fn gate(spec: &RunSpec) -> String {
     if gate.cheaper_tier {
         parts.push("a cheaper model may reply where the cost limit asks for it".to_owned());
     }
+    if let Some(opinion) = gate.second_opinion {
+        parts.push(format!("a second opinion by the {} model", opinion.tier.name()));
+    }
+    if gate.calibration.is_some() {
+        parts.push("confidence is calibrated".to_owned());
+    }
     if gate.high_is_final {
         parts.push("high confidence is final".to_owned());
     }
@@ -231,6 +238,14 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     }
     if spec.protocol.properties().has_sections && !spec.sections().iter().any(|section| section.required) {
         warnings.push("no section is required: an empty answer counts as finished".to_owned());
+    }
+    if spec.gate.second_opinion.is_none()
+        && let Some(section) = spec.sections().iter().find(|section| section.verify)
+    {
+        warnings.push(format!(
+            "section `{}` is marked `verify`, and nothing asks about it; gate.second_opinion does",
+            section.id
+        ));
     }
     let output = spec.protocol.output().and_then(|output| spec.tool(&output.tool));
     if output.is_some_and(|output| output.description.is_empty()) {

@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, Limits, ModelSpec, ModelSpecs,
-    OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RunSpec, SectionSpec, Selection, StopReason, ThreeTier,
-    ToolSpec, edits,
+    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec,
+    ModelSpecs, OpinionWhen, OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RepeatNotes, RunSpec,
+    SecondOpinion, SectionSpec, Selection, StopReason, ThreeTier, Tier, ToolSpec, edits,
 };
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
 
+use crate::calibration::{CalibrationFile, Taken};
 use crate::config::{
     BreakersConfig, CiteConfig, CiteWord, GateConfig, LimitsConfig, ModelConfig, ProtocolKind,
-    ThreeTierConfig,
+    RepeatNotesConfig, ThreeTierConfig,
 };
 use crate::error::DomainError;
 use crate::file::File;
@@ -25,8 +26,12 @@ use crate::protocol;
 use crate::remote::{self, LOCAL};
 use crate::similar::hint;
 
-/// The spec of the file, with the tools of the registry.
-pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> Result<RunSpec, DomainError> {
+/// The spec of the file, with the tools of the registry, and what is to be said of its calibration.
+pub(crate) fn spec(
+    file: &File,
+    profile: Option<&str>,
+    registry: &Registry,
+) -> Result<(RunSpec, Vec<String>), DomainError> {
     let config = &file.config;
     if config.name.trim().is_empty() {
         return Err(file.error(&["name"], "the name is empty; write a short one, for example `helpdesk`"));
@@ -38,18 +43,68 @@ pub(crate) fn spec(file: &File, profile: Option<&str>, registry: &Registry) -> R
     let sections = if is_document { sections(file)? } else { Vec::new() };
     let defaults = protocol::defaults(file, sections, models.base.clone());
     let tools = registry.specs();
-    Ok(RunSpec {
+    check_opinion(file)?;
+    let calibration = calibration(file, &models, is_document)?;
+    let spec = RunSpec {
         goal: config.goal.trim().into(),
         profile: profile.map(Arc::from),
         selection: if is_document { selection(file, registry, &tools)? } else { defaults.selection },
-        gate: gate(file, registry, defaults.gate)?,
+        gate: GateSettings {
+            calibration: calibration.as_ref().map(|taken| Arc::new(taken.calibration.clone())),
+            ..gate(file, registry, defaults.gate)?
+        },
         limits: limits(&config.limits, cost, defaults.limits),
         tools,
         models,
         save: config.save.is_some(),
         stop_reasons: stop_reasons(file, registry)?,
         ..defaults
-    })
+    };
+    Ok((spec, calibration.map(|taken| taken.warnings).unwrap_or_default()))
+}
+
+/// Refuses a second opinion that could never be asked for.
+fn check_opinion(file: &File) -> Result<(), DomainError> {
+    let Some(opinion) = file.config.gate.second_opinion else { return Ok(()) };
+    if !file.config.section.iter().any(|section| section.verify) {
+        let message = "no section is marked, so it is never asked for; write `verify = true` in a [[section]], or take it out";
+        return Err(file.error(&["gate", "second_opinion"], message));
+    }
+    let of_gate = file.config.gate.grounding;
+    let mut verified = file.config.section.iter().filter(|section| section.verify);
+    if opinion.when.unwrap_or_default() == OpinionWhen::Ungrounded
+        && verified.all(|section| section.grounding.or(of_gate) == Some(GroundingRule::Off))
+    {
+        let message = "values are not looked for with `grounding = \"off\"`, so it is never asked for; write when = \"always\"";
+        return Err(file.error(&["gate", "second_opinion", "when"], message));
+    }
+    Ok(())
+}
+
+/// The value of `gate.calibration` that names no file.
+pub(crate) const NO_CALIBRATION: &str = "none";
+
+/// What evals measured of the domain's models. `None`: the file names none, or the caller does not want it.
+fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Option<Taken>, DomainError> {
+    let gate = &file.config.gate;
+    let path = ["gate", "calibration"];
+    let named = gate.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
+    let Some(named) = named.filter(|_| is_document) else {
+        if gate.allow_raise.is_some() && gate.calibration.is_none() {
+            let message =
+                "nothing can be raised without `calibration`; name its file as well, or take this out";
+            return Err(file.error(&["gate", "allow_raise"], message));
+        }
+        return Ok(None);
+    };
+    if file.is_uncalibrated {
+        return Ok(None);
+    }
+    let place = file.resolve(&path, named);
+    let allow_raise = gate.allow_raise.unwrap_or_default();
+    let is_replaced = file.is_base_model_given();
+    let taken = CalibrationFile::taken(&place, &file.config.name, models, allow_raise, is_replaced);
+    taken.map(Some).map_err(|error| file.error(&path, format!("{}: {error}", place.display())))
 }
 
 fn check_pointers(file: &File) -> Result<(), DomainError> {
@@ -128,6 +183,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
             CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
         },
         grounding: section.grounding,
+        verify: section.verify,
     });
     Ok(specs.collect())
 }
@@ -272,6 +328,7 @@ pub(crate) fn gate_over(
         breakers: breakers(&config.breakers, defaults.breakers),
         scope: config.scope.unwrap_or(defaults.scope),
         on_duplicate: config.on_duplicate.unwrap_or(defaults.on_duplicate),
+        repeat_notes: repeat_notes(&config.repeat_notes, defaults.repeat_notes),
         three_tier: three_tier(&config.three_tier, defaults.three_tier, error)?,
         high_is_final: config.high_is_final.unwrap_or(defaults.high_is_final),
         stale: config.stale.unwrap_or(defaults.stale),
@@ -288,6 +345,15 @@ pub(crate) fn gate_over(
         locale: config.locale.unwrap_or(defaults.locale),
         min_words: config.min_words.unwrap_or(defaults.min_words),
         utc_offset: clock,
+        // The caller knows where its file is.
+        calibration: defaults.calibration,
+        second_opinion: config
+            .second_opinion
+            .map(|it| SecondOpinion {
+                tier: it.tier.unwrap_or(Tier::Selector),
+                when: it.when.unwrap_or_default(),
+            })
+            .or(defaults.second_opinion),
     })
 }
 
@@ -331,6 +397,14 @@ fn breakers(config: &BreakersConfig, defaults: Breakers) -> Breakers {
         tool_failures: config.tool_failures.unwrap_or(defaults.tool_failures),
         denied: config.denied.unwrap_or(defaults.denied),
         bad_arguments: config.bad_arguments.unwrap_or(defaults.bad_arguments),
+    }
+}
+
+fn repeat_notes(config: &RepeatNotesConfig, defaults: RepeatNotes) -> RepeatNotes {
+    RepeatNotes {
+        failures: config.failures.unwrap_or(defaults.failures),
+        same: config.same.unwrap_or(defaults.same),
+        searches: config.searches.unwrap_or(defaults.searches),
     }
 }
 

@@ -3,6 +3,7 @@
 //! One program for all, so that it is linked once: `cargo test -p loop-domain --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod calibration;
 mod check;
 #[cfg(all(feature = "command", unix))]
 mod command;

@@ -4,7 +4,7 @@ use std::fs;
 
 use loop_core::{
     Breakers, Effect, ErrorStyle, Execution, OnDenied, OnDuplicate, OnInvalid, OnToolError, ProtocolSpec,
-    RepeatScope, Repeats, Resolve, Stale, Status, StopClass, TaintRule, ThreeTier, ToolPolicy,
+    RepeatNotes, RepeatScope, Repeats, Resolve, Stale, Status, StopClass, TaintRule, ThreeTier, ToolPolicy,
 };
 use loop_domain::{Domain, LoadOptions, preset};
 
@@ -95,7 +95,7 @@ fn every_setting_of_policy_is_kept() {
          on_invalid = \"stop\"\nfinal_pass = false\nrepeats_for = [\"se*\"]\n\
          on_tool_error = {{ escalate_after = 2 }}\nrepeats = \"three_tier\"\nscope = \"step\"\n\
          on_duplicate = \"replay_cached\"\n[gate.breakers]\ntool_failures = 7\ndenied = 8\nbad_arguments = 0\n\
-         [gate.three_tier]\nother = 9\nsimilar = 0.8\nlimits = {{ search = 1 }}\nsearch = [\"search\"]\n\
+         [gate.repeat_notes]\nfailures = 0\nsearches = 5\n[gate.three_tier]\nother = 9\nsimilar = 0.8\nlimits = {{ search = 1 }}\nsearch = [\"search\"]\n\
          query = [\"q\"]\ndangerous = [\"drop\"]\nliteral = true\n"
     );
     let domain = load(&text);
@@ -113,6 +113,7 @@ fn every_setting_of_policy_is_kept() {
         (Some(Repeats::ThreeTier), RepeatScope::Step, OnDuplicate::ReplayCached)
     );
     assert_eq!(gate.breakers, Breakers { tool_failures: 7, denied: 8, bad_arguments: 0 });
+    assert_eq!(gate.repeat_notes, RepeatNotes { failures: 0, searches: 5, ..RepeatNotes::default() });
     let expected = ThreeTier {
         limits: vec![("search".into(), 1)],
         other: 9,

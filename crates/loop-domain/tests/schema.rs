@@ -4,6 +4,7 @@ use std::path::Path;
 
 #[test]
 fn the_committed_schemas_are_those_the_code_makes() {
+    check("calibration", &loop_domain::calibration_schema());
     check("domain", &loop_domain::schema());
     check("prices", &loop_domain::price_schema());
     check("tools-lock", &loop_domain::lock_schema());
@@ -24,6 +25,7 @@ fn check(name: &str, schema: &serde_json::Value) {
 
 #[test]
 fn every_key_of_the_schemas_is_described() {
+    is_described(&loop_domain::calibration_schema(), 1);
     is_described(&loop_domain::schema(), 10);
     is_described(&loop_domain::price_schema(), 2);
     is_described(&loop_domain::lock_schema(), 1);

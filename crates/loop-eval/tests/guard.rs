@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use loop_eval::guard::{Policy, RunScore, Split, Table, ToolEffects, Trajectories, Trajectory};
+use loop_eval::guard::{GuardScores, Policy, RunScore, Split, Table, ToolEffects, Trajectories, Trajectory};
 use serde_json::{Value, json};
 
 /// A file that is there as long as this is.
@@ -212,14 +212,14 @@ fn the_sums_are_those_of_a_file_by_hand() {
         "last3 1 50.0 % 2 33.3 % 1",
         "last3 1 100.0 % 3 50.0 % 0",
         "last3 3 6",
-        "last3 2 0.667 1 0 1 0.500",
-        "off 0 0.000 0 - 0 0.000",
+        "last3 2 0.667 1 0 1 0.500 0",
+        "off 0 0.000 0 - 0 0.000 0",
     ] {
         assert!(rows.contains(&row.split(' ').collect::<Vec<_>>()), "{row}\n{text}");
     }
     let details = table.details();
     for line in [
-        "last3: one [successful]: step 2 read_it (the last three calls are the same, new); 1 calls not run",
+        "last3: one [successful]: step 2 read_it (the last three calls are the same, new); stopped at step 2; 1 calls not run",
         "last3: six [loop from step 2]: nothing refused",
         "off: six [loop from step 2]: nothing refused",
         "last3: kind k: 2 of 5 judged as labelled",
@@ -382,4 +382,68 @@ fn many_runs_are_read_one_at_a_time() {
     assert!(
         table.scores().iter().all(|score| score.successful.runs == 1_000 && score.failed.calls == 10_000)
     );
+}
+
+#[test]
+fn a_note_a_refusal_and_a_stop_are_counted_apart() {
+    let lines = [
+        // A note at the second failure and at the third.
+        json!({ "id": "noted", "success": false, "steps": steps("a!no b!no c!no") }),
+        // A note, three refusals, a stop, one call not run, and the next turn as if nothing had been.
+        json!({ "id": "stopped", "success": false, "steps": steps("a=1 a=1 a=1 a=1 a=1 a=1 | a=1 b=2") }),
+        json!({ "id": "fine", "success": false, "steps": steps("a=1 b=2 c=3") }),
+    ];
+    let mut table = Table::new(&["progress".parse().unwrap()], ToolEffects::default(), true);
+    lines.iter().flat_map(|line| runs(&line.to_string())).for_each(|run| table.add(&run));
+    let table = table.finish();
+    let failed = table.scores()[0].failed;
+    assert_eq!((failed.runs, failed.runs_met, failed.runs_hit, failed.runs_stopped), (3, 2, 1, 1));
+    assert_eq!((failed.notes, failed.refused, failed.new_refused, failed.calls_lost), (3, 3, 0, 4));
+    let text = table.to_string();
+    assert!(
+        text.contains("progress                     2   66.7 %       3         3            0             1"),
+        "{text}"
+    );
+    let line = "progress: stopped [failed]: step 2 read_it (the same result 2 times); step 3 read_it (the same result 2 \
+        times); step 4 read_it (the same result 2 times); note at step 1 (the same result 2 times); stopped at step 4; 1 \
+        calls not run";
+    assert!(table.details().lines().any(|found| found == line), "{}", table.details());
+    let page = loop_eval::guard::page(&table);
+    assert!(page.contains("runs stopped") && page.contains("new refused"));
+}
+
+#[test]
+fn a_result_that_differs_in_when_it_was_given_is_not_new() {
+    let step =
+        |at: u32| json!({ "tool": "read_it", "arguments": {}, "result": { "is": 1, "timestamp": at } });
+    let line = json!({ "id": "r", "steps": (0..3).map(step).collect::<Vec<_>>() }).to_string();
+    let score = RunScore::of("consecutive:1".parse().unwrap(), &runs(&line)[0], &ToolEffects::default());
+    assert_eq!(score.refused.iter().map(|it| it.new).collect::<Vec<_>>(), [false, false]);
+}
+
+#[test]
+fn the_schema_is_that_of_the_scores() {
+    let file = "../../docs/schema/guard.schema.json";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
+    let text = serde_json::to_string_pretty(&schemars::schema_for!(GuardScores)).unwrap() + "\n";
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == text, "{file} is old: run this test with UPDATE_SCHEMA=1");
+}
+
+#[test]
+fn the_default_refuses_nothing_in_a_productive_run_of_the_set() {
+    // Issue 19, part 7: every loop is caught, no productive run is refused anything, no refused result is new.
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/loops.jsonl");
+    let mut table = Table::new(&["progress".parse().unwrap()], ToolEffects::default(), true);
+    Trajectories::open(&file).unwrap().for_each(|run| table.add(&run.unwrap()));
+    let table = table.finish();
+    let score = &table.scores()[0];
+    let labelled = score.labelled.clone().unwrap();
+    assert_eq!((labelled.caught, labelled.early, labelled.false_positives), (labelled.loops, 0, 0));
+    assert_eq!(score.unknown.new_refused, 0, "{}", table.details());
+    let repairs = labelled.kinds.iter().filter(|(kind, _)| kind.starts_with("repair_"));
+    assert!(repairs.map(|(_, (runs, _))| runs).sum::<u64>() >= 200);
 }

@@ -7,12 +7,17 @@ mod backtest;
 mod bad_input;
 mod baseline;
 mod claims_corpus;
+/// The simulation of the driver is the one of the bench target `sim`.
+#[path = "../benches/sim/driver/mod.rs"]
+mod driver;
 mod examples;
+mod fleet;
 mod guard;
 mod guard_set;
 mod redteam;
 mod schema;
 mod sim;
+mod sim_driver;
 mod step;
 mod trials;
 mod trust;

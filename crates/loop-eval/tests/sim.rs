@@ -1,6 +1,8 @@
 //! Simulations: seeds of the core, and studies of a domain's policy.
 
+use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Instant;
 
 use loop_core::{CostMode, ModelSpec, PicoUsd, Price, RunSpec, SectionSpec, ToolSpec};
 use loop_eval::sim::{
@@ -11,8 +13,14 @@ use loop_prompts::Prompts;
 #[test]
 fn every_invariant_holds_on_the_first_seeds() {
     // I-1 to I-13, I-15, I-18 to I-21, I-25 to I-28, U5, U7, H1, H7: each is a check after each event.
-    let tally = simulate(0, 6_000).unwrap_or_else(|(seed, it)| panic!("seed {seed}: {:?}", it.fault));
-    assert_eq!((tally.runs, tally.replayed), (6_000, 375));
+    // `LOOPGATE_SIM_CORE=1000000` simulates as many as `cargo xtask sim --full`, and prints their time.
+    let named = std::env::var("LOOPGATE_SIM_CORE").ok().and_then(|seeds| seeds.parse().ok());
+    let (seeds, began) = (named.unwrap_or(6_000_u64), Instant::now());
+    let tally = simulate(0, seeds).unwrap_or_else(|(seed, it)| panic!("seed {seed}: {:?}", it.fault));
+    if named.is_some() {
+        writeln!(std::io::stderr(), "{tally:?} in {:?}", began.elapsed()).unwrap();
+    }
+    assert_eq!((tally.runs, tally.replayed), (seeds, seeds.div_ceil(16)));
     assert!(tally.reasons.len() >= 20, "{:?}", tally.reasons);
     assert!(tally.rejected > 1_000, "{}", tally.rejected);
 }
@@ -47,7 +55,13 @@ fn without_faults_a_run_ends_by_itself() {
 fn a_planted_bug_is_found_and_shrunk() {
     use loop_core::Planted;
     use loop_eval::sim::shrink;
-    for bug in [Planted::EvidenceByCompletion, Planted::StopNowWaits, Planted::TaintDropped] {
+    for bug in [
+        Planted::EvidenceByCompletion,
+        Planted::StopNowWaits,
+        Planted::TaintDropped,
+        Planted::SharedRestAddsUp,
+        Planted::OneApprovalIsEnough,
+    ] {
         Planted::choose(Some(bug));
         let (seed, simulated) = simulate(0, 2_000).unwrap_err();
         let shrunk = shrink(seed).unwrap();
@@ -59,7 +73,7 @@ fn a_planted_bug_is_found_and_shrunk() {
     }
 }
 
-fn desk() -> RunSpec {
+pub(crate) fn desk() -> RunSpec {
     let model = ModelSpec::new("sim", "base").with_price(Price::flat(100_000, 400_000));
     let sections = [SectionSpec::new("findings", "Findings").required().cited()];
     let tool = |name: &str| -> ToolSpec {

@@ -39,6 +39,16 @@ pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     http_client()
 }
 
+/// A client for a URL like [`http_client_for`], with connections of its own: for a program that drives it elsewhere than its
+/// other calls.
+///
+/// # Errors
+/// Like [`http_client`].
+pub fn own_http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
+    let own = if is_loopback(url) { build(reqwest::ClientBuilder::no_proxy) } else { build(|client| client) };
+    own.map_err(unusable)
+}
+
 /// Whether a URL's host is this machine.
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).trim_end_matches('.');

@@ -210,10 +210,16 @@ impl HttpModel {
         }
         let encoded = self.codec.encode(request)?;
         let url = self.endpoint(request);
+        let mut headers = self.headers.clone();
+        if let Some(traceparent) = request.meta.traceparent
+            && let Ok(value) = HeaderValue::try_from(traceparent.to_string())
+        {
+            headers.insert("traceparent", value);
+        }
         let post = Post {
             client: http_client_for(&url)?,
             url,
-            headers: self.headers.clone(),
+            headers,
             body: encoded.body,
             secrets: self.secrets.clone(),
             timers: self.timers,

@@ -62,7 +62,7 @@ pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
 pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RequestChange, RetryAdvice};
-pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback};
+pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback, own_http_client_for};
 pub use http_model::{HttpModel, holds_url_secret};
 pub use loop_core::{Arguments, ToolCall};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};

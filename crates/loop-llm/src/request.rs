@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{ResultOrigin, Status, ToolCall};
+use loop_core::{ResultOrigin, Status, ToolCall, TraceParent};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -369,4 +369,9 @@ pub struct RequestMeta {
     /// where the provider refused it before a model saw it. The caller repeats any other with a new reserve.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict_cost: bool,
+    /// The span of the call, which the provider is told in the header `traceparent`. `None`: it is told nothing. It is not
+    /// recorded.
+    #[serde(skip)]
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    pub traceparent: Option<TraceParent>,
 }

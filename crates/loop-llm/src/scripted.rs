@@ -48,6 +48,8 @@ pub enum RequestPurpose {
     Repair,
     /// Filtering a smart tool's results.
     Filter,
+    /// Asking a second model about a document.
+    Opinion,
 }
 
 impl From<Slot> for RequestPurpose {
@@ -55,6 +57,7 @@ impl From<Slot> for RequestPurpose {
         match slot {
             Slot::Select => Self::Select,
             Slot::Repair => Self::Repair,
+            Slot::Opinion => Self::Opinion,
             Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
                 Self::Main
             }
@@ -83,6 +86,8 @@ impl RequestPurpose {
             Self::Filter
         } else if system.contains("came without a readable contract block") {
             Self::Repair
+        } else if system.contains("You check statements of a document against the evidence") {
+            Self::Opinion
         } else {
             Self::Main
         }
@@ -238,6 +243,7 @@ pub fn nonce_of(request: &ModelRequest) -> Option<&str> {
     let first = request.messages.first().map_or("", |message| message.text());
     let (text, before) = match RequestPurpose::of(request) {
         RequestPurpose::Repair => (rules_of(request), "\"nonce\": \""),
+        RequestPurpose::Opinion => (rules_of(request), "The line begins with the nonce `"),
         RequestPurpose::Select | RequestPurpose::Main | RequestPurpose::Filter => {
             (first, "The nonce of this run is `")
         }

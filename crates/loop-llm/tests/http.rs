@@ -43,6 +43,26 @@ async fn answer(response: ResponseTemplate) -> Result<loop_llm::ModelReply, LlmE
 }
 
 #[tokio::test]
+async fn a_call_names_its_span() {
+    // S4-12
+    let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let server = MockServer::start().await;
+    let fine = ResponseTemplate::new(200).set_body_raw(REPLY, "text/event-stream");
+    Mock::given(method("POST")).respond_with(fine).mount(&server).await;
+    let model = model(&format!("{}/v1", server.uri()));
+    let mut traced = request();
+    traced.meta.traceparent = Some(text.parse().unwrap());
+    complete(&model, &traced).await.unwrap();
+    complete(&model, &request()).await.unwrap();
+    let requests = server.received_requests().await.unwrap();
+    let named: Vec<Option<&str>> = requests
+        .iter()
+        .map(|request| request.headers.get("traceparent").map(|value| value.to_str().unwrap()))
+        .collect();
+    assert_eq!(named, [Some(text), None]);
+}
+
+#[tokio::test]
 async fn a_call_is_one_post_with_a_key() {
     let server = MockServer::start().await;
     let body = serde_json::json!({

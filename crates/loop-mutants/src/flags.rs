@@ -14,7 +14,7 @@ xflags::xflags! {
         required --out out: PathBuf
         /// The seed of the order (default: the order of the list)
         optional --seed seed: u64
-        /// The first N of the order alone
+        /// The first N of the order that can be run
         optional --sample count: usize
         /// The K-th of N shares, as K/N
         optional --shard shard: String

@@ -11,7 +11,7 @@ use crate::tests_of::{self, Test, Verdict};
 
 /// Seconds of tests in the first batch. Each further one has twice as many.
 const FIRST_BATCH: f64 = 0.2;
-/// What a batch may take besides ten times what it takes without a mutant.
+/// Seconds of the processor that a batch may take besides ten times what it takes without a mutant.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// What became of a mutant.

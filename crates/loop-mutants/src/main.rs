@@ -12,7 +12,8 @@ mod sample;
 mod switch;
 mod tests_of;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -58,7 +59,6 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
     if let Some(seed) = flags.seed {
         chosen = sample::shuffled(chosen, seed);
     }
-    chosen.truncate(flags.sample.unwrap_or(usize::MAX));
     if let Some(shard) = &flags.shard {
         let (number, of) =
             parsed_shard(shard).ok_or_else(|| format!("--shard {shard}: write K/N, as in 1/4"))?;
@@ -75,6 +75,11 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
             runnable.push(mutant);
         }
     }
+    write_unreached(&runnable, &tests, &out.join("unreached.txt"))?;
+    let runs = runnable.len();
+    runnable.truncate(flags.sample.unwrap_or(usize::MAX));
+    println!("mutants: {runs} can be run, {} are", runnable.len());
+    let results = results.of(runnable.len());
     kill::run(&runnable, &tests, &folder, flags.jobs.unwrap_or(1), |index, mutant, fate| match fate {
         Fate::Caught(test) => results.add(index, mutant, "caught", &test),
         Fate::TimedOut => results.add(index, mutant, "timeout", ""),
@@ -83,6 +88,19 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
     })?;
     results.print();
     Ok(())
+}
+
+/// Those that no test reaches need no run: their names are written also where a sample alone is run.
+fn write_unreached(runnable: &[&Mutant], tests: &[tests_of::Test], path: &Path) -> Result<(), String> {
+    let reaching = tests_of::reaching(tests);
+    let unreached: Vec<&str> = runnable
+        .iter()
+        .filter(|mutant| !reaching.contains_key(&mutant.id))
+        .map(|mutant| mutant.name.as_str())
+        .collect();
+    println!("mutants: {} are reached by no test: {}", unreached.len(), path.display());
+    let lines: String = unreached.iter().map(|name| format!("{name}\n")).collect();
+    fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn parsed_shard(text: &str) -> Option<(usize, usize)> {
@@ -94,18 +112,33 @@ fn parsed_shard(text: &str) -> Option<(usize, usize)> {
 /// The file of results, one line a mutant, and their counts.
 struct Results {
     file: Mutex<fs::File>,
-    counts: Mutex<BTreeMap<&'static str, u32>>,
+    /// By the part of the core and by what became of the mutant.
+    counts: Mutex<Counts>,
+    /// How many are run.
+    runs: usize,
 }
+
+/// How often the number of mutants that have run is printed.
+const PROGRESS: u32 = 100;
 
 impl Results {
     fn create(path: &Path) -> Result<Self, String> {
         let file = fs::File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self { file: Mutex::new(file), counts: Mutex::default() })
+        Ok(Self { file: Mutex::new(file), counts: Mutex::default(), runs: 0 })
+    }
+
+    /// The same results, of which so many are still to come.
+    fn of(self, runs: usize) -> Self {
+        Self { runs, ..self }
     }
 
     fn add(&self, index: usize, mutant: &Mutant, fate: &'static str, test: &str) {
         if let Ok(mut counts) = self.counts.lock() {
-            *counts.entry(fate).or_default() += 1;
+            *counts.entry((mutant.part().to_owned(), fate)).or_default() += 1;
+            let done = RUN.iter().map(|fate| count(&counts, None, fate)).sum::<u32>();
+            if RUN.contains(&fate) && done.is_multiple_of(PROGRESS) {
+                println!("mutants: {done} of {} have run", self.runs);
+            }
         }
         if let Ok(mut file) = self.file.lock()
             && let Err(error) = writeln!(file, "{index}\t{fate}\t{}\t{test}", mutant.name)
@@ -119,18 +152,55 @@ impl Results {
 
     fn print(&self) {
         let counts = self.counts.lock().map(|counts| counts.clone()).unwrap_or_default();
-        let count = |fate: &str| counts.get(fate).copied().unwrap_or(0);
-        let caught = count("caught") + count("timeout");
-        let all = caught + count("missed") + count("unreached");
+        let parts: BTreeSet<&String> = counts.keys().map(|(part, _)| part).collect();
+        for part in &parts {
+            let noticed = Noticed::of(&counts, Some(part));
+            if noticed.all > 0 {
+                println!("mutants: {part}: {noticed}");
+            }
+        }
+        let of = |fate| count(&counts, None, fate);
         println!(
-            "mutants: {caught} of {all} were noticed ({} timed out), {} were missed, {} were not reached, {} do not \
-             compile, {} cannot be switched; with 95 % at least {:.1} % are noticed",
-            count("timeout"),
-            count("missed"),
-            count("unreached"),
-            count("unbuilt"),
-            count("unplaced"),
-            100.0 * sample::lower_bound(caught, all)
+            "mutants: {} ({} timed out, {} were missed, {} were not reached); {} do not compile, {} cannot be switched",
+            Noticed::of(&counts, None),
+            of("timeout"),
+            of("missed"),
+            of("unreached"),
+            of("unbuilt"),
+            of("unplaced")
         );
+    }
+}
+
+/// What became of a mutant that was run.
+const RUN: [&str; 4] = ["caught", "timeout", "missed", "unreached"];
+
+type Counts = BTreeMap<(String, &'static str), u32>;
+
+/// How many mutants of a part, or of all, came to this.
+fn count(counts: &Counts, part: Option<&str>, fate: &str) -> u32 {
+    let is_it = |of: &str, came_to: &str| came_to == fate && part.is_none_or(|part| part == of);
+    counts.iter().filter(|((of, came_to), _)| is_it(of, came_to)).map(|(_, count)| count).sum()
+}
+
+/// How many of the mutants that were run were noticed.
+struct Noticed {
+    noticed: u32,
+    all: u32,
+}
+
+impl Noticed {
+    fn of(counts: &Counts, part: Option<&str>) -> Self {
+        let noticed = count(counts, part, "caught") + count(counts, part, "timeout");
+        Self { noticed, all: RUN.iter().map(|fate| count(counts, part, fate)).sum() }
+    }
+}
+
+impl fmt::Display for Noticed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { noticed, all } = *self;
+        let share = 100.0 * f64::from(noticed) / f64::from(all.max(1));
+        let bound = 100.0 * sample::lower_bound(noticed, all);
+        write!(f, "{noticed} of {all} were noticed: {share:.1} %, with 95 % at least {bound:.1} % of all")
     }
 }

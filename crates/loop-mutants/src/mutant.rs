@@ -47,6 +47,14 @@ pub(crate) struct Mutant {
     pub(crate) end: Place,
 }
 
+impl Mutant {
+    /// The part of the crate that it is in: a folder, or a file of the root.
+    pub(crate) fn part(&self) -> &str {
+        let path = self.file.split_once("/src/").map_or(self.file.as_str(), |(_, path)| path);
+        path.split('/').next().unwrap_or(path)
+    }
+}
+
 /// Reads a list of mutants.
 pub(crate) fn parse(json: &str) -> Result<Vec<Mutant>, String> {
     let list: Vec<Value> = serde_json::from_str(json).map_err(|error| error.to_string())?;

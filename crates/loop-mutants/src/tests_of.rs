@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,6 +13,10 @@ use crate::build::{ACTIVE, REACHED};
 
 /// Bytes of memory, in KiB, that a mutant may take: one that never ends must not take the machine.
 const MAX_MEMORY_KIB: u64 = 3_000_000;
+/// How long tests may take that use no processor: they wait for each other, or others use it.
+const MAX_WAIT: Duration = Duration::from_secs(900);
+/// The signal that ends a program which has used up its seconds of the processor.
+const SIGXCPU: i32 = 24;
 
 /// One test of a program.
 #[derive(Clone, Debug)]
@@ -37,11 +42,12 @@ pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result
     let mut tests = Vec::new();
     let reached = out.join("reached.txt");
     for program in programs {
-        let list = command(program, folder).arg("--list").output().map_err(|error| error.to_string())?;
+        let list =
+            command(program, folder, None).arg("--list").output().map_err(|error| error.to_string())?;
         let list = String::from_utf8_lossy(&list.stdout).into_owned();
         for name in list.lines().filter_map(|line| line.strip_suffix(": test")) {
             let start = Instant::now();
-            let mut command = command(program, folder);
+            let mut command = command(program, folder, None);
             command.args(["--exact", name]).env(REACHED, &reached);
             let output = command.output().map_err(|error| error.to_string())?;
             if !output.status.success() {
@@ -72,7 +78,8 @@ pub(crate) fn reaching(tests: &[Test]) -> BTreeMap<u32, Vec<usize>> {
     reaching
 }
 
-/// Runs tests of one program, one after the other, and ends at the first that fails.
+/// Runs tests of one program, one after the other, and ends at the first that fails. `limit` is time of the processor, so
+/// that a busy machine is not taken for an endless test.
 pub(crate) fn run(
     program: &Path,
     folder: &Path,
@@ -80,7 +87,7 @@ pub(crate) fn run(
     id: u32,
     limit: Duration,
 ) -> Result<Verdict, String> {
-    let mut command = command(program, folder);
+    let mut command = command(program, folder, Some(limit));
     command.arg("--exact").args(names).arg("--test-threads=1").env(ACTIVE, id.to_string());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
@@ -93,7 +100,7 @@ pub(crate) fn run(
             }
         }
     });
-    let deadline = Instant::now() + limit;
+    let deadline = Instant::now() + MAX_WAIT;
     let mut current = String::new();
     let verdict = loop {
         match read.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -110,7 +117,11 @@ pub(crate) fn run(
             }
             Err(RecvTimeoutError::Timeout) => break Verdict::TimedOut,
             Err(RecvTimeoutError::Disconnected) => {
-                break Verdict::Failed(format!("the program, at {current}"));
+                let status = child.wait().map_err(|error| error.to_string())?;
+                break match status.signal() {
+                    Some(SIGXCPU) => Verdict::TimedOut,
+                    _ => Verdict::Failed(format!("the program, at {current}")),
+                };
             }
         }
     };
@@ -127,10 +138,14 @@ fn end(child: &mut Child) {
     let _ = child.wait();
 }
 
-/// A program whose memory is limited, in the folder in which `cargo test` runs it.
-fn command(program: &Path, folder: &Path) -> Command {
+/// A program whose memory and time of the processor are limited, in the folder in which `cargo test` runs it.
+fn command(program: &Path, folder: &Path, limit: Option<Duration>) -> Command {
+    let seconds = limit.map_or_else(|| "unlimited".to_owned(), |limit| (limit.as_secs() + 1).to_string());
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("ulimit -v {MAX_MEMORY_KIB}; exec \"$0\" \"$@\"")).arg(program);
+    command
+        .arg("-c")
+        .arg(format!("ulimit -v {MAX_MEMORY_KIB}; ulimit -t {seconds}; exec \"$0\" \"$@\""))
+        .arg(program);
     command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
     command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1").env("PROPTEST_RNG_SEED", "1");
     command.env("INSTA_UPDATE", "no").stderr(Stdio::null());

@@ -58,6 +58,8 @@ impl Offline {
             RequestPurpose::Select => select(request),
             RequestPurpose::Filter => filter(request),
             RequestPurpose::Repair => repair(request),
+            // A stub that reads nothing cannot confirm anything.
+            RequestPurpose::Opinion => format!("{}: cannot tell", nonce_of(request).unwrap_or_default()),
             RequestPurpose::Main => document(request),
         };
         finished(request, text, Vec::new())

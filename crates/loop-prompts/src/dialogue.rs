@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_forbidden, is_selectable};
-use loop_core::{CommandKey, Digest, Instruction, PromptSize, Run, RunSpec, Slot, StopReason, ToolSpec};
+use loop_core::{
+    CommandKey, Digest, Evidence, EvidenceId, Instruction, PromptSize, Run, RunSpec, Slot, StopReason,
+    ToolSpec,
+};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
-use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, REFINEMENT, REPAIR, SELECTOR};
+use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, OPINION, REFINEMENT, REPAIR, SELECTOR};
 use crate::text::{clean, fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
@@ -62,6 +65,7 @@ impl Dialogue {
         match key.slot {
             Slot::Select => Some(selector(prompts, run)),
             Slot::Repair => Some(repair(prompts, run)),
+            Slot::Opinion => Some(opinion(prompts, run)),
             Slot::Main | Slot::Final => Some(match prompts.layout() {
                 Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => system_evidence(prompts, run, key),
@@ -159,7 +163,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let final_pass = if is_final_pass { final_pass(prompts, run) } else { String::new() };
     let mut variables = of_run(run);
     variables.extend([
-        ("evidence", Value::from(parts::evidence(evidence, nonce, run.spec()))),
+        ("evidence", Value::from(parts::evidence(evidence, nonce, run))),
         (
             "executed",
             Value::from(parts::executed(actions, run.evidence(), nonce, parts::unread(run, done as u32))),
@@ -230,7 +234,7 @@ pub(crate) fn last_call(run: &Run) -> String {
 fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let mut rules = system(prompts, run);
-    let all = parts::evidence(run.evidence(), nonce, run.spec());
+    let all = parts::evidence(run.evidence(), nonce, run);
     if !all.is_empty() {
         rules.push_str("\n\n");
         rules.push_str(EVIDENCE);
@@ -285,6 +289,40 @@ fn selector(prompts: &Prompts, run: &Run) -> Prompt {
     variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
     let system = prompts.templates().system(&SELECTOR, &variables);
     let user = prompts.templates().user(&SELECTOR, &variables);
+    Prompt::of(system.into(), vec![Turn::User(user.into())])
+}
+
+/// What a second model reads: the statements in question, and the evidence that their sections cite. It reads neither the work
+/// item, unless that is cited, nor what the first model thought.
+fn opinion(prompts: &Prompts, run: &Run) -> Prompt {
+    let nonce = run.started().nonce.as_ref();
+    let questioned = run.questioned();
+    let statements: Vec<String> = questioned
+        .iter()
+        .map(|it| fence(&format!("statements of {}", it.section), nonce, &it.statements.join("\n")))
+        .collect();
+    let mut cited: Vec<EvidenceId> = questioned.iter().flat_map(|it| it.evidence.iter().copied()).collect();
+    cited.sort();
+    cited.dedup();
+    let is_cited = |evidence: &&Evidence| cited.contains(&evidence.id);
+    let evidence: Vec<Evidence> = run.evidence().iter().filter(is_cited).cloned().collect();
+    let mut blocks = Vec::new();
+    if cited.contains(&EvidenceId::ITEM) {
+        blocks.push(parts::item(&run.started().item.full, nonce));
+    }
+    if !evidence.is_empty() {
+        blocks.push(parts::evidence(&evidence, nonce, run.spec()));
+    }
+    if blocks.is_empty() {
+        blocks.push("No evidence is cited.".to_owned());
+    }
+    let mut variables = of_run(run);
+    variables.extend([
+        ("statements", Value::from(statements.join("\n\n"))),
+        ("evidence", Value::from(blocks.join("\n\n"))),
+    ]);
+    let system = prompts.templates().system(&OPINION, &variables);
+    let user = prompts.templates().user(&OPINION, &variables);
     Prompt::of(system.into(), vec![Turn::User(user.into())])
 }
 

@@ -17,6 +17,7 @@ mod dialogue;
 mod error;
 mod failure;
 mod filter;
+mod notes;
 mod parts;
 mod results;
 mod submit;

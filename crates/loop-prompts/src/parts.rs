@@ -15,6 +15,7 @@ use crate::anchors::{
     PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, PENDING, QUESTION, REQUIRED, SECTION_ENTRY, SKIPPED, SUCCESS,
 };
 use crate::failure::markdown_of;
+use crate::notes::note;
 use crate::text::{fence, line, line_without};
 
 /// The work item, fenced with the nonce.
@@ -22,8 +23,10 @@ pub(crate) fn item(text: &str, nonce: &str) -> String {
     fence(ITEM_LABEL, nonce, text)
 }
 
-/// Each observation under a header with number, tool, parameters, status and source, its body fenced with the nonce.
-pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> String {
+/// Each observation under a header with number, tool, parameters, status and source, its body fenced with the nonce. The
+/// note that it repeats something follows the fence.
+pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, run: &Run) -> String {
+    let spec = run.spec();
     let blocks: Vec<String> = evidence
         .iter()
         .map(|evidence| {
@@ -43,7 +46,9 @@ pub(crate) fn evidence(evidence: &[Evidence], nonce: &str, spec: &RunSpec) -> St
             } else {
                 markdown_of(observation).into_owned()
             };
-            format!("{header}\n{}", fence(&evidence.id.to_string(), nonce, &body))
+            let fenced = fence(&evidence.id.to_string(), nonce, &body);
+            let note = note(run, evidence).map_or_else(String::new, |note| format!("\n{note}"));
+            format!("{header}\n{fenced}{note}")
         })
         .collect();
     blocks.join("\n\n")

@@ -8,6 +8,7 @@ use loop_core::{
 };
 
 use crate::failure::{markdown_of, quote};
+use crate::notes::{note, with_note};
 use crate::text::{cut, line};
 
 /// The result of one call, for the model.
@@ -31,12 +32,12 @@ pub struct CallResult {
 /// style of the run's protocol.
 ///
 /// The text of a success is the observation's Markdown unchanged, because tool text is cleaned when its observation is
-/// made. An earlier result that is returned for a repeat begins with the line `(cached, pass N)`, so that the model
+/// made. A result that repeats something ends with a line `(note: …)`. An earlier result that is returned for a repeat begins with the line `(cached, pass N)`, so that the model
 /// does not take it for a new result.
 pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
     let reported = match &action.verdict {
         Verdict::Run => match settled(run, action) {
-            Some(evidence) => observed(run, action, &evidence.observation),
+            Some(evidence) => noted(run, evidence, observed(run, action, &evidence.observation)),
             None => wrong(run, action, Failure::refused("cancelled", CUT_OFF)),
         },
         Verdict::Kept => kept(run, action),
@@ -127,7 +128,8 @@ fn replays(run: &Run) -> bool {
     repeats == Repeats::Reuse || gate.on_duplicate == OnDuplicate::ReplayCached
 }
 
-/// The text of [`call_result`] for an observation that a tool has just returned and the run does not hold yet.
+/// The text of [`call_result`] for an observation that a tool has just returned and the run does not hold yet, without a
+/// note: whether it repeats something is decided once all calls of its reply have settled.
 pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observation) -> Arc<str> {
     observed(run, action, observation).text
 }
@@ -252,6 +254,14 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Rend
     };
     let is_refusal = observation.status == Status::Cancelled;
     wrong(run, action, Failure { code, message: &message, is_refusal })
+}
+
+/// A result with the note that it repeats something, if it carries one.
+fn noted(run: &Run, evidence: &Evidence, rendered: Rendered) -> Rendered {
+    match note(run, evidence) {
+        Some(note) => Rendered { text: with_note(&rendered.text, &note), digest: None, ..rendered },
+        None => rendered,
+    }
 }
 
 /// The whole message of a failure; its one-line summary if the message is empty.

@@ -86,6 +86,17 @@ pub(crate) const FILTER: TemplateFile = TemplateFile {
     anchors: &[("title", "work item's title"), ("results", "results")],
 };
 
+pub(crate) const OPINION: TemplateFile = TemplateFile {
+    name: "opinion.md",
+    builtin: include_str!("../templates/opinion.md"),
+    form: Form::Both,
+    anchors: &[
+        ("nonce", "nonce of the answer"),
+        ("statements", "statements"),
+        ("evidence", "cited evidence"),
+    ],
+};
+
 pub(crate) const AGENT: TemplateFile = TemplateFile {
     name: "agent.md",
     builtin: include_str!("../templates/agent.md"),
@@ -121,7 +132,7 @@ pub(crate) const INSTRUCTION: TemplateFile = TemplateFile {
     anchors: &[("instruction", "what a person said")],
 };
 
-const ALL: [&TemplateFile; 11] = [
+const ALL: [&TemplateFile; 12] = [
     &ANALYSIS,
     &REFINEMENT,
     &FINAL_PASS,
@@ -133,13 +144,14 @@ const ALL: [&TemplateFile; 11] = [
     &LAST_REPLY,
     &REJECTION,
     &INSTRUCTION,
+    &OPINION,
 ];
 
 /// Variables that are the same for every run of a domain.
 const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "ending", "output"];
 
 /// Variables that differ from run to run, or from call to call.
-const RUN_VARIABLES: [&str; 15] = [
+const RUN_VARIABLES: [&str; 16] = [
     "nonce",
     "title",
     "item",
@@ -155,6 +167,7 @@ const RUN_VARIABLES: [&str; 15] = [
     "by",
     "message",
     "instruction",
+    "statements",
 ];
 
 /// The only variable that is a number.

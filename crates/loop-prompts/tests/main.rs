@@ -5,6 +5,7 @@
 
 mod common;
 mod instruction;
+mod notes;
 mod offline;
 mod overrides;
 mod prefix;

@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 use loop_prompts::{Layout, PromptError, Prompts};
 
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("analysis.md", include_str!("../templates/analysis.md")),
     ("refinement.md", include_str!("../templates/refinement.md")),
     ("final_pass.md", include_str!("../templates/final_pass.md")),
@@ -17,6 +17,7 @@ const FILES: [(&str, &str); 11] = [
     ("last_reply.md", include_str!("../templates/last_reply.md")),
     ("rejection.md", include_str!("../templates/rejection.md")),
     ("instruction.md", include_str!("../templates/instruction.md")),
+    ("opinion.md", include_str!("../templates/opinion.md")),
 ];
 
 fn builtin(file: &str) -> &'static str {
@@ -71,6 +72,9 @@ fn a_lost_anchor_is_named_with_its_file() {
     lacks("selector.md", "item", "work item");
     lacks("repair.md", "nonce", "nonce of the contract");
     lacks("repair.md", "reply", "reply");
+    lacks("opinion.md", "nonce", "nonce of the answer");
+    lacks("opinion.md", "statements", "statements");
+    lacks("opinion.md", "evidence", "cited evidence");
     lacks("filter.md", "title", "work item's title");
     lacks("filter.md", "results", "results");
     lacks("agent.md", "goal", "goal");
@@ -118,7 +122,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
 
 #[test]
 fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
-    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, final_pass, missing, index, cause, reply, results, target, by, message, instruction, selected";
+    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, final_pass, missing, index, cause, reply, results, target, by, message, instruction, statements, selected";
     let text = builtin("refinement.md").replace("- none since the last pass", "{{ colour }}");
     let line = text.lines().position(|line| line.contains("colour")).unwrap() + 1;
     refused(
@@ -180,7 +184,7 @@ fn an_unknown_file_name_is_refused_with_those_there_are() {
     refused(
         "analyse.md",
         "x",
-        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, selector.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, instruction.md",
+        "prompts/analyse.md: no template has this name; there are analysis.md, refinement.md, final_pass.md, selector.md, repair.md, filter.md, agent.md, item.md, last_reply.md, rejection.md, instruction.md, opinion.md",
     );
 }
 

@@ -128,7 +128,8 @@ impl<'a> Side<'a> {
 
     fn item(&self) -> Values {
         // Who requested the run, and under which trace, is not part of the work.
-        let item = WorkItem { caller: None, trace: None, ..self.run.started().item.clone() };
+        let item =
+            WorkItem { caller: None, trace: None, traceparent: None, ..self.run.started().item.clone() };
         leaves(&serde_json::to_value(item).unwrap_or_default())
     }
 
@@ -190,6 +191,9 @@ impl<'a> Side<'a> {
             values.insert("tier".to_owned(), record.tier.name().to_owned());
             if self.run.spec().protocol.properties().states_confidence {
                 values.insert("confidence".to_owned(), record.confidence.name().to_owned());
+                if let Some(calibrated) = record.calibrated {
+                    values.insert("measured confidence".to_owned(), calibrated.measured.name().to_owned());
+                }
                 values.insert("changed".to_owned(), record.changed.join(", "));
             }
             if record.final_pass {
@@ -243,6 +247,7 @@ pub fn decided(decision: &Decision) -> String {
         Decision::Act { runs, asks } => format!("acts: {runs} run, {asks} wait for a person"),
         Decision::Validate { runs } => format!("validates the output: {runs} run"),
         Decision::Revise { missing } => format!("revises: {}", missing.join(", ")),
+        Decision::AskOpinion { sections } => format!("asks for a second opinion on {}", sections.join(", ")),
         Decision::FinalPass { cause } => format!("makes the final pass: {}", cause.reason),
         Decision::Stop(certificate) => format!("stops: {}", certificate.primary.reason),
     }

@@ -53,6 +53,7 @@ use crate::parts::Parts;
 use crate::save::SaveError;
 use crate::sink;
 use crate::tool::Dispatch;
+use crate::trace::Spans;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
 use crate::waits::{CallEvent, Hear, Waits};
@@ -109,6 +110,8 @@ pub(crate) struct Driver {
     save_ends: Option<Instant>,
     /// What is reserved in the budgets that runs share.
     shared: Sharing,
+    /// The spans that its calls are told of.
+    spans: Spans,
 }
 
 /// Where a driver begins: a state, and what is to be recorded before anything else.
@@ -126,6 +129,8 @@ pub(crate) struct Opening {
     pub(crate) history: Arc<[Message]>,
     /// The run as its hooks know it: as it was before `first`.
     pub(crate) before: Before,
+    /// What drivers before this one journaled, where an observer is to know of it.
+    pub(crate) earlier: Vec<Entry>,
 }
 
 /// Something that was begun and has not settled.
@@ -201,12 +206,14 @@ impl Driver {
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
-        let Opening { run, writer, seq, opened, clock, first, uses, history, before } = opening;
+        let Opening { run, writer, seq, opened, clock, first, uses, history, before, earlier: _ } = opening;
         let has_messages = run.spec().protocol.properties().answers_every_call;
         let conversation = has_messages
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
         let early = EarlyCalls::new(run.spec());
+        let spans = Spans::of(&parts, &run);
         Self {
+            spans,
             before,
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
@@ -269,6 +276,11 @@ impl Driver {
     }
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
+        for watcher in &self.parts.watchers {
+            // Where the journal failed, entries that were applied are not told of.
+            let next = if driven.is_ok() { self.seq } else { 0 };
+            watcher.tell(|observer| observer.leaves(self.run.id(), next));
+        }
         self.give_up_shared().await;
         // Each is bounded by its hook's limit.
         for delivery in self.deliveries.drain(..) {
@@ -540,7 +552,7 @@ impl Driver {
             Slot::Main | Slot::Final => self.memories.entry(call.tier).or_default().clone(),
             _ => Memory::default(),
         };
-        let request = match &mut self.conversation {
+        let mut request = match &mut self.conversation {
             Some(conversation) => {
                 conversation.be_ready(&self.parts.prompts, &self.run, call.key);
                 model::native_request(&self.run, &call, granted, conversation, memory)
@@ -557,6 +569,7 @@ impl Driver {
         let waits = Arc::new(Waits::new(&token));
         let begun = InFlight { ends: Some(ends), waits: Some(Arc::clone(&waits)), ..InFlight::with(&token) };
         self.in_flight.insert((call.key, call.attempt), begun);
+        request.meta.traceparent = self.spans.of_call(self.run.id(), call.key, call.attempt);
         let secrets = self.parts.secrets.clone();
         let is_main = call.key.slot == Slot::Main;
         let early = self.early.collector((call.key, call.attempt)).filter(|_| is_main);
@@ -619,7 +632,15 @@ impl Driver {
         // Only a question to a model is heard of.
         let hear = || self.hear(key, attempt);
         let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
-        let call = Dispatch::new(&self.run, command, (model, &self.parts.prompts, &registry), token, hear);
+        if !self.parts.watchers.is_empty() {
+            let (at, key) = (self.clock.now(), self.run.idempotency_key(&key));
+            for watcher in &self.parts.watchers {
+                watcher.tell(|observer| observer.dispatches(self.run.id(), &command, &key, at));
+            }
+        }
+        let span = self.spans.of_call(self.run.id(), key, attempt);
+        let call =
+            Dispatch::new(&self.run, command, (model, &self.parts.prompts, &registry), token, span, hear);
         let call = call.run(registry, credentials);
         self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
         Ok(())

@@ -119,6 +119,7 @@ mod stream;
 mod taint;
 mod take_over;
 mod tool;
+mod trace;
 mod uses;
 mod validate;
 mod waits;
@@ -185,4 +186,5 @@ pub mod observe {
     pub use crate::callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
     pub use crate::events::{CallNews, Events, ReplyPart, RunEvent};
     pub use crate::observer::{Observed, Observer};
+    pub use crate::trace::TraceSampler;
 }

@@ -129,6 +129,7 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
         attempt: call.attempt,
         timeout_ms: Some(call.timeout_ms),
         strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
+        traceparent: None,
     }
 }
 

@@ -8,17 +8,30 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loop_core::RunId;
+use loop_core::{Millis, Run, RunId, RunTool};
 use tokio::sync::Notify;
 
 use crate::event_queue::{Receiver, Sender, event_queue};
 use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
+use crate::journal::Entry;
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
     /// Hears one event. The events of one run come in order; those of runs in parallel may mix. It is never called
     /// twice at the same time, and it may block.
     fn observe(&self, run: &RunId, event: &RunEvent);
+
+    /// A driver begins to drive a run that is in this state. `earlier` are the entries that other drivers journaled; none
+    /// of them is told of. It is called on the task that begins the run, before the first event, and must not block.
+    fn drives(&self, _run: &Run, _earlier: &[Entry]) {}
+
+    /// A tool is dispatched at this instant of the run, with this idempotency key. It is called on the run's task and must not block.
+    fn dispatches(&self, _run: &RunId, _call: &RunTool, _key: &Arc<str>, _at: Millis) {}
+
+    /// A driver leaves a run, because it is over or waits for a person, and has journaled entries up to this sequence
+    /// number, which is the next one. It is called on the run's task and must not block; the last events may still be
+    /// waiting for the observer.
+    fn leaves(&self, _run: &RunId, _next: u64) {}
 }
 
 impl<F: Fn(&RunId, &RunEvent) + Send + Sync> Observer for F {
@@ -40,6 +53,7 @@ pub struct Observed {
 
 /// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
 pub(crate) struct Watcher {
+    observer: Arc<dyn Observer>,
     sender: Sender<Queued>,
     load: Arc<Load>,
     progress: Arc<Progress>,
@@ -57,17 +71,25 @@ impl Watcher {
         let (sender, receiver) = event_queue();
         let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Progress>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
+        let listener = Arc::clone(&observer);
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
         let thread = std::thread::Builder::new().name("loop-observer".to_owned());
-        let spawned = thread.spawn(move || listen(observer.as_ref(), receiver, &own_load, &own_progress));
+        let spawned = thread.spawn(move || listen(listener.as_ref(), receiver, &own_load, &own_progress));
         if let Err(error) = spawned {
             panic!("no thread for an observer: {error}");
         }
-        Self { sender, load, progress }
+        Self { observer, sender, load, progress }
     }
 
     pub(crate) fn feed(&self, run: &RunId) -> Feed {
         Feed::new(run, self.sender.clone(), Arc::clone(&self.load))
+    }
+
+    /// Tells the observer something on the run's own task. A panic is counted and changes nothing.
+    pub(crate) fn tell(&self, call: impl FnOnce(&dyn Observer)) {
+        if std::panic::catch_unwind(AssertUnwindSafe(|| call(self.observer.as_ref()))).is_err() {
+            self.progress.panics.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn observed(&self) -> Observed {
@@ -124,8 +146,7 @@ mod tests {
 
     use super::*;
     use crate::events::MAX_EVENTS;
-    use crate::journal::Entry;
-    use loop_core::{Event, EventKind, Millis};
+    use loop_core::{Event, EventKind};
 
     fn entry(seq: u64) -> RunEvent {
         let event = Event { at: Millis(seq), kind: EventKind::DeadlineReached };

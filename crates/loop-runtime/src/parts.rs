@@ -35,6 +35,7 @@ use crate::save::Saver;
 use crate::shared::SharedBudgets;
 use crate::sink;
 use crate::taint::{doubts_of, requested_of, taint_of};
+use crate::trace::TraceSampler;
 use crate::uses::ToolUses;
 use crate::validate::Validator;
 
@@ -67,7 +68,9 @@ pub(crate) struct Parts {
     pub(crate) counts_own: bool,
     origin: Option<Arc<str>>,
     overridden: Vec<Overridden>,
-    watchers: Vec<Arc<Watcher>>,
+    pub(crate) watchers: Vec<Arc<Watcher>>,
+    /// Which runs are traced. `None`: none has spans of its own.
+    pub(crate) sampler: Option<Arc<dyn TraceSampler>>,
     pub(crate) hooks: Hooks,
 }
 
@@ -262,6 +265,7 @@ impl Runner {
             origin: None,
             overridden: Vec::new(),
             watchers: Vec::new(),
+            sampler: None,
             hooks: Hooks::default(),
         };
         Self { parts: Arc::new(parts) }
@@ -513,12 +517,24 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: Millis(0) };
         let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
         let before = Before::of(&run);
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
+        let earlier = Vec::new();
+        Ok(Opening {
+            run,
+            writer,
+            seq: 0,
+            opened: Some(opened),
+            clock,
+            first,
+            uses,
+            history,
+            before,
+            earlier,
+        })
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
     pub(crate) fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
-        let plain = |item: WorkItem| WorkItem { caller: None, trace: None, ..item };
+        let plain = |item: WorkItem| WorkItem { caller: None, trace: None, traceparent: None, ..item };
         let item = plain(sink::item(&self.parts.secrets, item));
         run.spec().domain == self.parts.spec.domain && plain(run.started().item.clone()) == item
     }
@@ -595,7 +611,8 @@ impl Runner {
         let mut uses = ToolUses::default();
         recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
         let history = read_history(state.started())?;
-        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before })
+        let earlier = if self.parts.watchers.is_empty() { Vec::new() } else { recorded.entries };
+        Ok(Opening { run: state, writer, seq, opened: None, clock, first, uses, history, before, earlier })
     }
 
     /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of
@@ -630,6 +647,9 @@ impl Runner {
             Pace::Own => Events::queue(&id),
             Pace::InStep => Events::in_step(&id),
         };
+        for watcher in &self.parts.watchers {
+            watcher.tell(|observer| observer.drives(&opening.run, &opening.earlier));
+        }
         let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
         let feeds = std::iter::once(feed).chain(watching).collect();
         let driver = Driver::new(Arc::clone(&self.parts), opening, controls, feeds, pace);
@@ -640,7 +660,7 @@ impl Runner {
         (Box::new(driver), events, Remote::new(control))
     }
 
-    fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
+    pub(crate) fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
         let shared = &self.parts;
         let mut parts = Parts {
             spec: Arc::clone(&shared.spec),
@@ -664,6 +684,7 @@ impl Runner {
             origin: shared.origin.clone(),
             overridden: shared.overridden.clone(),
             watchers: shared.watchers.clone(),
+            sampler: shared.sampler.clone(),
             hooks: shared.hooks.clone(),
         };
         change(&mut parts);

@@ -413,6 +413,7 @@ impl Reads {
             command,
             (model, &parts.prompts, &parts.registry),
             CancellationToken::new(),
+            None,
             || Arc::new(|_| {}),
         );
         self.calls.insert(*key, Read { entry: entry.seq, dispatch, recorded: Arc::clone(observation) });

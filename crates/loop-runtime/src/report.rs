@@ -1,8 +1,8 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::{
-    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, Outcome, PassSummary,
-    PersonRequest, RunSpec, Saved, ServedCall, Slot, Started, Totals,
+    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, OpinionRecord, Outcome,
+    PassSummary, PersonRequest, RunSpec, Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub use crate::sent::{SentPart, SentPrompt, sent_prompts};
 pub use crate::take_over::{Forkable, ParentEffectReport, ParentReport};
 pub use crate::why::{
     Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
-    WhyStatus,
+    WhyNote, WhyStatus,
 };
 
 /// The version of this format.
@@ -47,6 +47,8 @@ pub struct Report {
     pub run: String,
     /// The trace id: the caller's, or the run's own id.
     pub trace_id: String,
+    /// The id of the trace in which the run's spans are, where it is traced: 32 hexadecimal digits.
+    pub otel_trace_id: String,
     /// Who started the run, as the calling program stated it. Absent if not stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<String>,
@@ -89,6 +91,9 @@ pub struct Report {
     pub people: Option<PeopleReport>,
     /// What the domain requires and the run does not have. Empty if nothing is missing.
     pub missing: Vec<String>,
+    /// The second opinions that were asked for, in the order of the passes. Absent if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opinions: Vec<OpinionReport>,
     /// The settled results, by number. Empty if there are none, or if the report was made without them.
     pub evidence: Vec<EvidenceReport>,
     /// The checkable values of the document, each with where it stands, in its order. Absent if the domain does not look for
@@ -194,6 +199,41 @@ pub struct ConditionReport {
     pub change: Option<String>,
 }
 
+/// A second opinion on the document of a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OpinionReport {
+    /// The pass, from 1.
+    pub pass: u32,
+    /// `yes`, `no`, `cannot_tell`, or `failed` if the model could not be asked or gave no reply.
+    pub opinion: String,
+    /// Ids of the sections that it is about.
+    pub sections: Vec<String>,
+    /// Why it failed. Empty: it did not.
+    pub why: String,
+}
+
+impl OpinionReport {
+    pub(crate) fn new(record: &OpinionRecord) -> Self {
+        Self {
+            pass: record.pass,
+            opinion: record.opinion.name().to_owned(),
+            sections: record.sections.iter().map(ToString::to_string).collect(),
+            why: record.why.to_string(),
+        }
+    }
+
+    /// The opinion in words, for example `no on findings`.
+    pub fn in_words(&self) -> String {
+        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
+        format!(
+            "{} on {} after pass {}{why}",
+            self.opinion.replace('_', " "),
+            self.sections.join(", "),
+            self.pass
+        )
+    }
+}
+
 /// A pass in the history of a run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PassReport {
@@ -213,6 +253,9 @@ pub struct PassReport {
     pub confidence: String,
     /// The model's reason for it. Empty if it gave none.
     pub confidence_reason: String,
+    /// The level by which the gate decided whether the run ends, as evals measured it. Absent: the stated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     /// Ids of the sections that it changed.
     pub changed: Vec<String>,
     /// When its reply was read, in milliseconds since 1970 (UTC).
@@ -302,6 +345,7 @@ impl PassReport {
             served_model: call.and_then(|call| call.served_model.as_ref()).map(ToString::to_string),
             confidence: pass.confidence.name().to_owned(),
             confidence_reason: pass.confidence_reason.to_string(),
+            measured: pass.measured.map(|measured| measured.name().to_owned()),
             changed: pass.changed.iter().map(ToString::to_string).collect(),
             unix_ms: started.unix_ms_at(pass.at),
         }
@@ -527,6 +571,7 @@ impl Report {
             version: REPORT_VERSION,
             run: outcome.run.to_string(),
             trace_id: started.item.trace.as_ref().unwrap_or(&outcome.run.0).to_string(),
+            otel_trace_id: started.trace().trace.to_string(),
             caller: started.item.caller.as_ref().map(ToString::to_string),
             item: Item {
                 id: started.item.id.to_string(),
@@ -577,6 +622,7 @@ impl Report {
             waiting: None,
             people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
+            opinions: outcome.opinions.iter().map(OpinionReport::new).collect(),
             evidence: outcome
                 .evidence
                 .iter()

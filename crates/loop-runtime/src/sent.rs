@@ -145,8 +145,10 @@ impl<'a> Rendering<'a> {
             true => 1 + prompt.turns.iter().zip(&self.turns).take_while(same).count(),
             false => 0,
         };
-        let system = SentPart { role: "system", text: Arc::clone(&prompt.system) };
-        let parts = std::iter::once(system).chain(prompt.turns.iter().map(of_turn)).skip(shared).collect();
+        // The turns that are shared are not copied: there are as many as calls before.
+        let system = (shared == 0).then(|| SentPart { role: "system", text: Arc::clone(&prompt.system) });
+        let turns = prompt.turns.iter().skip(shared.saturating_sub(1));
+        let parts = system.into_iter().chain(turns.map(of_turn)).collect();
         if is_main {
             self.turns = prompt.turns;
         }

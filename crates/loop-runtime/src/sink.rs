@@ -114,7 +114,7 @@ fn mask_started(secrets: &Secrets, started: &mut Started) {
 }
 
 fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
-    let WorkItem { id, kind, title, full, compact, scope, caller, trace, form: _ } = item;
+    let WorkItem { id, kind, title, full, compact, scope, caller, trace, form: _, traceparent: _ } = item;
     let Scope { account, account_name, asset, item, person } = scope;
     let named = [account, account_name, asset, item, person, caller, trace];
     let named = named.into_iter().filter_map(Option::as_mut);

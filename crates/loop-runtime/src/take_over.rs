@@ -155,7 +155,19 @@ impl Runner {
         let clock = Clock { origin: Instant::now(), base: run.now() };
         let history = read_history(run.started())?;
         let (first, uses, before) = (Vec::new(), ToolUses::default(), Before::of(&run));
-        Ok(Opening { run, writer, seq: 0, opened: Some(opened), clock, first, uses, history, before })
+        let earlier = Vec::new();
+        Ok(Opening {
+            run,
+            writer,
+            seq: 0,
+            opened: Some(opened),
+            clock,
+            first,
+            uses,
+            history,
+            before,
+            earlier,
+        })
     }
 }
 

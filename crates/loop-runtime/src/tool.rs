@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{
     CallExtent, CostMode, EventKind, Evidence, FinishReason, Observation, Received, Run, RunTool,
-    SubCallBudget, Usage,
+    SubCallBudget, TraceParent, Usage,
 };
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
@@ -38,13 +38,15 @@ impl Dispatch {
         command: RunTool,
         (model, prompts, registry): (&Arc<dyn ChatModel>, &Arc<Prompts>, &Registry),
         cancel: CancellationToken,
+        traceparent: Option<TraceParent>,
         hear: impl FnOnce() -> Hear,
     ) -> Self {
         let item = &run.started().item;
         // Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
         let key = run.idempotency_key(&command.key);
         let (title, trace) = (Arc::clone(&item.title), Arc::clone(run.trace_id()));
-        let mut context = ToolContext::of_run(item.scope.clone(), title, Arc::clone(&key), trace, cancel);
+        let mut context = ToolContext::of_run(item.scope.clone(), title, Arc::clone(&key), trace, cancel)
+            .with_traceparent(traceparent);
         if registry.reads_results(&command.tool) {
             context = context.with_results(run.evidence().iter().map(earlier).collect());
         }
@@ -62,6 +64,7 @@ impl Dispatch {
                     attempt: command.attempt,
                     timeout_ms: command.sub_call.map(|budget| budget.timeout_ms),
                     strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
+                    traceparent,
                 },
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);

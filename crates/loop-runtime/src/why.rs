@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, Phase, PromptSize,
-    Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
+    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, PassRecord, Phase,
+    PromptSize, Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::explain::sentence;
 use crate::journal::{Recorded, replay};
 use crate::parts::StartError;
-use crate::report::{ActionReport, Item, PersonRequestReport, StoppedInReport, action};
+use crate::report::{ActionReport, Item, OpinionReport, PersonRequestReport, StoppedInReport, action};
 
 /// The version of this format.
 pub const WHY_VERSION: u32 = 1;
@@ -44,6 +44,9 @@ pub struct Why {
     pub limits: Vec<LimitUse>,
     /// Passes with the confidence that each stated, in their order. Empty in protocols without confidence.
     pub confidence: Vec<StatedConfidence>,
+    /// The second opinions that were asked for, in the order of the passes. Absent if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opinions: Vec<OpinionReport>,
     /// What would have continued the run. Absent in a run that has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
@@ -53,6 +56,8 @@ pub struct Why {
     pub missing: Vec<String>,
     /// Sections whose last change came from a pass of low or unknown confidence.
     pub weak_sections: Vec<WeakSection>,
+    /// Results that repeat something, with the note that the model read. Empty if there are none.
+    pub notes: Vec<WhyNote>,
     /// Actions and questions that wait for a person.
     pub waiting: Vec<PersonRequestReport>,
     /// Effects whose outcome is unknown.
@@ -110,6 +115,9 @@ pub struct StatedConfidence {
     pub pass: u32,
     /// `high`, `medium`, `low` or `unknown`.
     pub confidence: String,
+    /// The level by which the gate decided whether the run ends, as evals measured it. Absent: the stated one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     /// The model's reason for it. Empty if it gave none.
     pub reason: String,
 }
@@ -123,6 +131,21 @@ pub struct WeakSection {
     pub pass: u32,
     /// The confidence of that pass: `low` or `unknown`.
     pub confidence: String,
+}
+
+/// A result that repeats something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct WhyNote {
+    /// The number of the result, for example `E4`.
+    pub evidence: String,
+    /// The pass that requested the call, from 1; 0 before the first.
+    pub pass: u32,
+    /// The tool.
+    pub tool: String,
+    /// `failures`, `same_result`, `same_search` or `cycle`.
+    pub code: String,
+    /// What it repeats, in one sentence.
+    pub explanation: String,
 }
 
 /// What would have continued a run that stopped, as the core's gate decides it.
@@ -199,6 +222,7 @@ impl Why {
             conditions: conditions.map(WhyCondition::new).collect(),
             limits: limits(state.spec(), outcome.map_or(&totals, |outcome| &outcome.totals)),
             confidence: stated(&state),
+            opinions: state.opinions().iter().map(OpinionReport::new).collect(),
             continuation: outcome.map(|_| Continuation::of(recorded)),
             undone: match outcome {
                 Some(outcome) => outcome.undone().map(|it| action(it, &outcome.evidence)).collect(),
@@ -210,6 +234,7 @@ impl Why {
                 .map(ToString::to_string)
                 .collect(),
             weak_sections: weak_sections(&state),
+            notes: notes(&state),
             waiting: state.requested().iter().map(|it| PersonRequestReport::new(started, it)).collect(),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),
             not_saved: outcome.and_then(|outcome| match &outcome.saved {
@@ -293,13 +318,14 @@ fn stated(state: &Run) -> Vec<StatedConfidence> {
         .map(|pass| StatedConfidence {
             pass: pass.pass,
             confidence: pass.confidence.name().to_owned(),
+            measured: pass.calibrated.map(|it| it.measured.name().to_owned()),
             reason: pass.confidence_reason.to_string(),
         })
         .collect()
 }
 
 fn weak_sections(state: &Run) -> Vec<WeakSection> {
-    let confidence_of = |pass: u32| state.passes().iter().find(|it| it.pass == pass).map(|it| it.confidence);
+    let confidence_of = |pass: u32| state.passes().iter().find(|it| it.pass == pass).map(PassRecord::counted);
     let sections = state.document().sections.iter().filter(|section| &*section.id != PREAMBLE);
     sections
         .filter_map(|section| {
@@ -311,6 +337,19 @@ fn weak_sections(state: &Run) -> Vec<WeakSection> {
                 pass: section.pass,
                 confidence: confidence.name().to_owned(),
             })
+        })
+        .collect()
+}
+
+fn notes(state: &Run) -> Vec<WhyNote> {
+    let noted = state.evidence().iter().filter_map(|it| Some((it, state.repeat_note(it.id)?)));
+    noted
+        .map(|(evidence, note)| WhyNote {
+            evidence: evidence.id.to_string(),
+            pass: evidence.pass,
+            tool: evidence.tool.to_string(),
+            code: note.code().to_owned(),
+            explanation: note.summary(),
         })
         .collect()
 }

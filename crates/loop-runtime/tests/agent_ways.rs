@@ -15,7 +15,7 @@ use futures::StreamExt;
 use loop_core::{EventKind, Usage};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply};
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, Runner, StopReason, WorkItem,
+    Agent, AgentError, Limits, Message, Outcome, Runner, StopReason, WorkItem,
     agent::{AgentModel, Text},
     journal::MemoryJournal,
     models::ModelSpec,
@@ -372,6 +372,87 @@ async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end() {
                 meta.tools.iter().map(|used| (used.calls, used.failures, used.refused)).collect()
             };
             assert_eq!(uses(&again.meta), uses(&answer.meta));
+        }
+    }
+}
+
+/// A way of driving a conversation that is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Awaited,
+    Recursion,
+    Stream,
+    UnreadStream,
+    Handle,
+    Runner,
+    RunnerStream,
+    RunnerHandle,
+}
+
+impl Way {
+    const ALL: [Self; 8] = [
+        Self::Awaited,
+        Self::Recursion,
+        Self::Stream,
+        Self::UnreadStream,
+        Self::Handle,
+        Self::Runner,
+        Self::RunnerStream,
+        Self::RunnerHandle,
+    ];
+
+    /// Resumes a conversation. The messages are those of a way that has some.
+    async fn resume(self, agent: &Agent<Text>, run: &RunId) -> (Outcome, Option<Vec<Message>>) {
+        let mut messages = Vec::new();
+        let request = agent.chat(&mut messages).resume(run);
+        let runner = agent.runner().resume(run);
+        let outcome = match self {
+            Self::Awaited => request.await.unwrap().meta.outcome,
+            Self::Recursion => request.recurse().await.unwrap().0.meta.outcome,
+            Self::Stream => {
+                let mut stream = request.stream().await.unwrap();
+                while stream.next().await.is_some() {}
+                stream.finish().await.outcome
+            }
+            Self::UnreadStream => request.stream().await.unwrap().finish().await.outcome,
+            Self::Handle => request.start().await.unwrap().wait().await.unwrap().meta.outcome,
+            Self::Runner => return (runner.await.unwrap(), None),
+            Self::RunnerStream => return (runner.stream().await.unwrap().into_outcome().await, None),
+            Self::RunnerHandle => return (runner.start().await.unwrap().wait().await, None),
+        };
+        (outcome, Some(messages))
+    }
+}
+
+/// An outcome without its instants: how long no driver ran is real time.
+fn timeless(mut outcome: Outcome) -> Outcome {
+    outcome.passes.iter_mut().for_each(|pass| pass.at = loop_core::Millis(0));
+    outcome.totals.wall_ms = 0;
+    outcome
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_cut_off_after_any_entry_comes_to_the_same_end_in_every_way() {
+    // I-12, I-31, C1, S1-44, S2-99
+    let straight = conversing(Arc::default());
+    let mut expected = ask("Go");
+    let answer = straight.chat(&mut expected).await.unwrap();
+    let run = &answer.meta.run;
+    let cuts = beginnings(straight.runner(), run).await.len();
+    for cut in 0..cuts {
+        let mut first: Option<Outcome> = None;
+        for way in Way::ALL {
+            let journal = beginnings(straight.runner(), run).await.swap_remove(cut);
+            let (outcome, messages) = way.resume(&conversing(journal), run).await;
+            let what = format!("{way:?} after entry {cut}");
+            assert!(messages.is_none_or(|messages| messages == expected), "the messages differ: {what}");
+            // Lost calls are charged: apart from them the outcome is that of a conversation that was not cut off.
+            assert_eq!(outcome.answer, answer.meta.outcome.answer, "{what}");
+            assert_eq!(outcome.evidence, answer.meta.outcome.evidence, "{what}");
+            assert_eq!(outcome.stop.reason(), answer.meta.outcome.stop.reason(), "{what}");
+            let outcome = timeless(outcome);
+            let first = first.get_or_insert_with(|| outcome.clone());
+            assert_eq!(outcome, *first, "{what}");
         }
     }
 }

@@ -4,6 +4,8 @@
 mod audit;
 #[path = "journal/audit_log.rs"]
 mod audit_log;
+#[path = "journal/conformance.rs"]
+mod conformance;
 #[path = "journal/cut.rs"]
 mod cut;
 #[path = "journal/damage.rs"]
@@ -101,6 +103,15 @@ fn check_line(error: &JournalError, path: &Path, expected: &str) {
 }
 
 // ---- what is kept ----
+
+#[tokio::test]
+async fn journals_in_memory_and_in_a_file_do_the_same() {
+    let (_folder, path) = place();
+    conformance::any_journal(&MemoryJournal::new()).await;
+    conformance::any_journal(&SqliteJournal::open(&path).unwrap()).await;
+    let (_folder, path) = place();
+    conformance::stored_journal(&SqliteJournal::open(&path).unwrap()).await;
+}
 
 #[tokio::test]
 async fn what_was_appended_is_read_back_from_either_journal() {

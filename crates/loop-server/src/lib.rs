@@ -12,6 +12,7 @@
 #[cfg(feature = "http")]
 pub mod api;
 pub mod caller;
+mod clock;
 pub mod doors;
 pub mod engine;
 #[cfg(feature = "http")]
@@ -24,3 +25,5 @@ pub mod problem;
 
 #[cfg(feature = "http")]
 pub use log::log_to;
+#[cfg(feature = "http")]
+pub use metrics::more_metrics;

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request};
@@ -11,15 +10,26 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Instant;
 
-use crate::engine::Engine;
+use crate::caller::Caller;
+use crate::doors::Audit;
+use crate::engine::{DomainLoad, Engine};
 
 /// The bounds of the buckets of times, in seconds.
 const BUCKETS: [f64; 9] = [0.001, 0.005, 0.02, 0.1, 0.2, 0.5, 1.0, 5.0, 30.0];
 
+type More = Box<dyn Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync>;
+
+static MORE: OnceLock<More> = OnceLock::new();
+
+/// Adds figures of runs to those of the server. The function is given whether a caller sees a domain, and returns text in the
+/// format of Prometheus. The first call of a process counts.
+pub fn more_metrics(more: impl Fn(&dyn Fn(&str) -> bool) -> String + Send + Sync + 'static) {
+    _ = MORE.set(Box::new(more));
+}
+
 /// What is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    submitted: AtomicU64,
     /// By method, path and status. The paths are those of the table of routes, so there is a bounded number.
     requests: Mutex<BTreeMap<(String, String, u16), Times>>,
 }
@@ -35,10 +45,6 @@ struct Times {
 impl Metrics {
     pub(crate) fn new() -> Self {
         Self::default()
-    }
-
-    pub(crate) fn submitted(&self) {
-        self.submitted.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Answers a request, and counts it.
@@ -64,16 +70,21 @@ impl Metrics {
         }
     }
 
-    /// All of it, with the domains that a caller `sees`.
-    pub(crate) fn text(&self, engine: &Engine, sees: impl Fn(&str) -> bool) -> String {
+    /// What a caller may see of it: the figures of their domains, and those of the whole server if they see all domains.
+    pub(crate) fn text(&self, engine: &Engine, audit: &Audit, caller: &Caller) -> String {
         let mut text = String::new();
         let head = |text: &mut String, name: &str, kind: &str, help: &str| {
             _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         };
         let load = engine.load();
+        let seen: Vec<(String, DomainLoad)> = load
+            .domains
+            .iter()
+            .filter(|(domain, _)| caller.sees(domain))
+            .map(|(domain, of)| (label(domain), *of))
+            .collect();
         head(&mut text, "loopgate_runs", "gauge", "Runs that have not ended, by domain and state.");
-        for (domain, of) in load.domains.iter().filter(|(domain, _)| sees(domain)) {
-            let domain = label(domain);
+        for (domain, of) in &seen {
             let states = [
                 ("queued", of.queued),
                 ("running", of.running),
@@ -84,12 +95,30 @@ impl Metrics {
                 _ = writeln!(text, "loopgate_runs{{domain=\"{domain}\",state=\"{state}\"}} {count}");
             }
         }
-        head(&mut text, "loopgate_runs_submitted_total", "counter", "Submissions that were accepted.");
-        _ = writeln!(text, "loopgate_runs_submitted_total {}", self.submitted.load(Ordering::Relaxed));
-        head(&mut text, "loopgate_runs_ended_total", "counter", "Runs that have ended in this process.");
-        _ = writeln!(text, "loopgate_runs_ended_total {}", engine.ended());
+        let name = "loopgate_runs_submitted_total";
+        head(&mut text, name, "counter", "Submissions that this process has accepted, by domain.");
+        for (domain, of) in &seen {
+            _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {}", of.submitted);
+        }
+        let name = "loopgate_runs_ended_total";
+        head(&mut text, name, "counter", "Runs that have ended in this process, by domain.");
+        for (domain, of) in &seen {
+            _ = writeln!(text, "{name}{{domain=\"{domain}\"}} {}", of.ended);
+        }
         head(&mut text, "loopgate_draining", "gauge", "1 while the server begins no more work.");
         _ = writeln!(text, "loopgate_draining {}", u8::from(load.is_draining));
+        // From here on it is of all domains together.
+        if caller.domains.is_some() {
+            return text;
+        }
+        let name = "loopgate_audit_left_out_total";
+        head(
+            &mut text,
+            name,
+            "counter",
+            "Refused requests that are not in the audit log, because a caller had too many.",
+        );
+        _ = writeln!(text, "{name} {}", audit.left_out());
         let journal = engine.journal();
         head(&mut text, "loopgate_journal_commits_total", "counter", "Commits of the journal.");
         _ = writeln!(text, "loopgate_journal_commits_total {}", journal.commits());
@@ -106,6 +135,9 @@ impl Metrics {
             _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", times.count);
             _ = writeln!(text, "{name}_sum{{{labels}}} {}", times.seconds);
             _ = writeln!(text, "{name}_count{{{labels}}} {}", times.count);
+        }
+        if let Some(more) = MORE.get() {
+            text.push_str(&more(&sees));
         }
         text
     }

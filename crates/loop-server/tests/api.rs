@@ -14,23 +14,23 @@ use loop_server::engine::{Engine, EngineLimits};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 
-use crate::bench::{ASKS, Bench, Gate, WRITES, limits};
+use crate::bench::{ASKS, Bench, Gate, WRITES, limits, router};
 
 /// What was answered.
-struct Answered {
-    status: u16,
-    headers: HeaderMap,
-    text: String,
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Answered {
-    fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
     /// It is a problem of this kind, in one line that names no path of this machine.
     #[track_caller]
-    fn refuses(&self, status: u16, kind: &str) {
+    pub(crate) fn refuses(&self, status: u16, kind: &str) {
         assert_eq!(self.status, status, "{}", self.text);
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let problem = self.json();
@@ -45,27 +45,33 @@ impl Answered {
 }
 
 /// A client of the router, which notes which answers there were.
-struct Client {
+pub(crate) struct Client {
     router: Router,
-    seen: Mutex<BTreeSet<(String, u16)>>,
-    document: Value,
+    pub(crate) seen: Mutex<BTreeSet<(String, u16)>>,
+    pub(crate) document: Value,
 }
 
-fn caller(name: &str, roles: &[Role], domains: Option<&[&str]>) -> Caller {
+pub(crate) fn caller(name: &str, roles: &[Role], domains: Option<&[&str]>) -> Caller {
     let domains = domains.map(|domains| domains.iter().map(|name| (*name).into()).collect());
     Caller { name: name.into(), roles: roles.iter().copied().collect(), domains }
 }
 
-fn admin() -> Caller {
+pub(crate) fn admin() -> Caller {
     caller("root", &[Role::Admin], None)
 }
 
 impl Client {
-    fn new(engine: &Engine) -> Self {
-        Self { router: api::router(engine.clone()), seen: Mutex::default(), document: api::document() }
+    pub(crate) fn new(engine: &Engine) -> Self {
+        Self { router: router(engine), seen: Mutex::default(), document: api::document() }
     }
 
-    async fn send(&self, who: Option<&Caller>, line: &str, headers: &[(&str, &str)], body: &str) -> Answered {
+    pub(crate) async fn send(
+        &self,
+        who: Option<&Caller>,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answered {
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
@@ -90,11 +96,11 @@ impl Client {
         Answered { status, headers, text }
     }
 
-    async fn get(&self, who: &Caller, path: &str) -> Answered {
+    pub(crate) async fn get(&self, who: &Caller, path: &str) -> Answered {
         self.send(Some(who), &format!("GET {path}"), &[], "").await
     }
 
-    async fn post(&self, who: &Caller, path: &str, body: Value) -> Answered {
+    pub(crate) async fn post(&self, who: &Caller, path: &str, body: Value) -> Answered {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.send(Some(who), &format!("POST {path}"), &[], &body).await
     }
@@ -208,7 +214,23 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     let rest = client.get(&ada, &format!("/v1/runs?cursor={next}")).await.json();
     assert_eq!(rest["runs"][0]["run"], json!(run));
     assert_eq!(client.get(&stranger, "/v1/runs").await.json()["runs"], json!([]));
-    assert_eq!(client.get(&stranger, "/v1/runs?domain=crm").await.json()["runs"], json!([]));
+    // A filter that never fits is refused, and a domain that the caller does not see is one that is not there.
+    client.get(&stranger, "/v1/runs?domain=crm").await.refuses(400, "query");
+    client.get(&root, "/v1/runs?domain=nope").await.refuses(400, "query");
+    client.get(&ada, "/v1/runs?reason=odd").await.refuses(400, "query");
+    assert_eq!(client.get(&ada, "/v1/runs?reason=max_passes").await.json()["runs"], json!([]));
+    client.get(&ada, "/v1/runs?cursor=odd").await.refuses(400, "query");
+    for name in ["since", "until"] {
+        let answered = client.get(&ada, &format!("/v1/runs?{name}=2026-11-26")).await;
+        answered.refuses(400, "query");
+        assert!(
+            answered.text.contains("is not a time in milliseconds since 1970 (UTC)"),
+            "{}",
+            answered.text
+        );
+    }
+    let later = client.get(&ada, "/v1/runs?since=32503680000000").await.json();
+    assert_eq!(later["runs"], json!([]));
     client.get(&ada, "/v1/runs?limit=0").await.refuses(422, "invalid");
     client.get(&ada, "/v1/runs?state=odd").await.refuses(400, "query");
     client.get(&ada, "/v1/runs?nope=1").await.refuses(400, "query");
@@ -216,7 +238,7 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     client.send(None, "GET /v1/runs", &[], "").await.refuses(401, "unauthorized");
 
     people(&client, [&root, &ada, &bob, &eve, &stranger], &run).await;
-    system(&client, [&root, &ada, &stranger]).await;
+    system(&client, &engine, [&root, &ada, &stranger]).await;
     full(&client, &engine, &gate, &stranger).await;
 
     // Every answer that the document names came up, except for those of a journal that fails.
@@ -252,6 +274,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     assert_eq!(client.get(stranger, "/v1/pending").await.json()["pending"], json!([]));
     client.get(stranger, &format!("/v1/pending?run={run}")).await.refuses(404, "unknown-run");
     client.get(ada, "/v1/pending?x=1").await.refuses(400, "query");
+    client.get(stranger, "/v1/pending?domain=crm").await.refuses(400, "query");
     client.get(&caller("sub", &[Role::Submit], None), "/v1/pending").await.refuses(403, "forbidden");
     client.send(None, "GET /v1/pending", &[], "").await.refuses(401, "unauthorized");
 
@@ -342,7 +365,7 @@ async fn people(client: &Client, [root, ada, bob, eve, stranger]: [&Caller; 5], 
     client.post(ada, &stop, Value::Null).await.refuses(409, "state");
 }
 
-async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
+async fn system(client: &Client, engine: &Engine, [root, ada, stranger]: [&Caller; 3]) {
     let names = async |who: &Caller| {
         let domains = client.get(who, "/v1/domains").await.json();
         let names =
@@ -359,8 +382,18 @@ async fn system(client: &Client, [root, ada, stranger]: [&Caller; 3]) {
     assert_eq!(client.send(None, "GET /openapi.json", &[], "").await.json(), client.document);
     let figures = client.get(stranger, "/metrics").await.text;
     assert!(figures.contains("loopgate_runs{domain=\"other\",state=\"queued\"} 0"), "{figures}");
+    assert!(figures.contains("loopgate_runs_submitted_total{domain=\"other\"} 0"), "{figures}");
+    // Neither the totals of other domains nor those of all together.
+    for others in ["crm", "loopgate_http", "loopgate_journal", "loopgate_audit"] {
+        assert!(!figures.contains(others), "{others}: {figures}");
+    }
+    let figures = client.get(root, "/metrics").await.text;
     assert!(figures.contains("path=\"/v1/runs/{run}\",status=\"404\""), "{figures}");
-    assert!(!figures.contains("crm"), "{figures}");
+    let ended = engine.load().domains["crm"].ended;
+    assert!(
+        ended > 0 && figures.contains(&format!("loopgate_runs_ended_total{{domain=\"crm\"}} {ended}\n")),
+        "{figures}"
+    );
     client.get(&caller("sub", &[Role::Submit], None), "/metrics").await.refuses(403, "forbidden");
     client.send(None, "GET /metrics", &[], "").await.refuses(401, "unauthorized");
     assert_eq!(client.get(root, "/v1/audit?limit=1").await.json()["entries"], json!([]));

@@ -8,12 +8,12 @@ use futures::FutureExt as _;
 use loop_runtime::journal::AuditFilter;
 use loop_server::api;
 use loop_server::caller::{Caller, Role};
-use loop_server::doors::Identity;
-use loop_server::engine::Engine;
+use loop_server::doors::{Audit, Identity, MAX_REFUSALS};
+use loop_server::engine::{Engine, EngineLimits};
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use crate::bench::{ASKS, Bench, Gate, LONG};
+use crate::bench::{ASKS, Bench, Gate, LONG, limits, router};
 
 /// A request of an admin, as the door hands it on.
 fn request(path: &str, body: &str) -> Request<Body> {
@@ -56,16 +56,65 @@ async fn recorded(engine: &Engine, count: usize) -> Vec<String> {
 async fn what_is_done_is_recorded_though_the_client_is_gone_and_once_for_a_key() {
     let (bench, gate) = (Bench::new(), Gate::closed());
     let engine = bench.engine(&gate).await;
-    let router = api::router(engine.clone());
+    let router = router(&engine);
     let submit = json!({ "item": ASKS, "domain": "crm" }).to_string();
     // The first poll begins what is asked. Then the handler is dropped, as when the client closes the connection.
     assert!(router.clone().oneshot(request("/v1/runs", &submit)).now_or_never().is_none());
     assert_eq!(recorded(&engine, 1).await, ["submit done"]);
-    // The same key does nothing further, and there is not a second entry of it.
+    // The same key does nothing further, which its entry says.
     let again = router.clone().oneshot(request("/v1/runs", &submit)).await.unwrap();
     assert_eq!(again.status(), 200);
     let at = again.headers()["location"].to_str().unwrap().to_owned();
     let stop = json!({ "mode": "now" }).to_string();
     assert!(router.clone().oneshot(request(&format!("{at}/stop"), &stop)).now_or_never().is_none());
-    assert_eq!(recorded(&engine, 2).await, ["submit done", "stop done"]);
+    assert_eq!(recorded(&engine, 3).await, ["submit done", "submit again", "stop done"]);
+}
+
+#[tokio::test]
+async fn a_refused_submission_or_decision_is_recorded_and_one_for_which_there_is_no_place_is_not() {
+    // K8
+    let (bench, gate) = (Bench::new(), Gate::closed());
+    let engine =
+        bench.engine_of(&["crm"], &gate, EngineLimits { max_queued: 1, max_runs: 0, ..limits() }).await;
+    let router = router(&engine);
+    let sent = async |path: &str, body: &str| {
+        router.clone().oneshot(request(path, body)).await.unwrap().status().as_u16()
+    };
+    let body = |item: &str| json!({ "item": item, "domain": "crm" }).to_string();
+    assert_eq!(sent("/v1/runs", "{").await, 400);
+    assert_eq!(sent("/v1/runs", &json!({ "item": ASKS, "domain": "no" }).to_string()).await, 404);
+    assert_eq!(sent("/v1/runs", &json!({ "item": ASKS, "priority": 101 }).to_string()).await, 422);
+    assert_eq!(sent("/v1/runs", &body(ASKS)).await, 202);
+    assert_eq!(sent("/v1/runs", &body("Another item")).await, 422, "the key is of another request");
+    for what in ["approve", "deny", "answer"] {
+        assert_eq!(sent(&format!("/v1/runs/r1/{what}"), "{}").await, 400);
+    }
+    let blank = json!({ "key": "1/action-0", "binding": "0", "text": " " }).to_string();
+    assert_eq!(sent("/v1/runs/r1/answer", &blank).await, 422);
+    let refused = ["submit refused"; 3];
+    let then = ["submit done", "submit refused", "approve refused", "deny refused", "answer refused"];
+    let expected = [&refused[..], &then, &["answer refused"]].concat();
+    assert_eq!(recorded(&engine, 9).await, expected);
+    // A request that can be sent again later is not a refusal.
+    let mut full = request("/v1/runs", &body(ASKS));
+    full.headers_mut().insert("idempotency-key", "k2".parse().unwrap());
+    assert_eq!(router.clone().oneshot(full).await.unwrap().status().as_u16(), 429);
+    assert_eq!(recorded(&engine, 9).await, expected);
+}
+
+#[tokio::test]
+async fn refused_requests_of_a_caller_do_not_fill_the_log() {
+    // K8, U8
+    let (bench, gate) = (Bench::new(), Gate::open());
+    let engine = bench.engine(&gate).await;
+    let audit = Audit::of(Arc::clone(engine.journal()));
+    let router = api::router(engine.clone(), audit.clone());
+    for _ in 0..3 * MAX_REFUSALS {
+        let refused = router.clone().oneshot(request("/v1/runs/r1/approve", "{}")).await.unwrap();
+        assert_eq!(refused.status(), 400, "it is refused whether it is recorded or not");
+    }
+    // How many a minute has is a test of the counter itself.
+    let recorded = recorded(&engine, 1).await.len() as u64;
+    assert!(audit.left_out() > 0);
+    assert_eq!(recorded + audit.left_out(), u64::from(3 * MAX_REFUSALS));
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use axum::Router;
 use loop_core::RunId;
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
@@ -13,6 +14,8 @@ use loop_runtime::Runner;
 use loop_runtime::hooks::{Hook, HookEvent, HookMessage, HookSender, Hooks};
 use loop_runtime::journal::{Journal, SqliteJournal};
 use loop_runtime::models::{Models, Offline};
+use loop_server::api;
+use loop_server::doors::Audit;
 use loop_server::engine::{Engine, EngineLimits, NewRun, RunnerSource, ServedDomain};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -41,6 +44,8 @@ pub struct Gate {
     pub messages: Semaphore,
     /// How many messages it has begun to take.
     pub arrived: AtomicUsize,
+    /// Whether a domain is not loaded with settings now, and how many wait for it.
+    loads: (Mutex<(bool, usize)>, Condvar),
 }
 
 impl Gate {
@@ -60,7 +65,27 @@ impl Gate {
             takes: AtomicBool::new(false),
             messages: Semaphore::new(0),
             arrived: AtomicUsize::new(0),
+            loads: Default::default(),
         })
+    }
+
+    /// Holds what loads a domain with settings, or lets it continue.
+    pub fn hold_loads(&self, is_held: bool) {
+        self.loads.0.lock().unwrap().0 = is_held;
+        self.loads.1.notify_all();
+    }
+
+    /// How many threads wait to load a domain.
+    pub fn waiting_loads(&self) -> usize {
+        self.loads.0.lock().unwrap().1
+    }
+
+    fn wait_to_load(&self) {
+        let mut loads = self.loads.0.lock().unwrap();
+        loads.1 += 1;
+        let (mut loads, waited) = self.loads.1.wait_timeout_while(loads, LONG, |loads| loads.0).unwrap();
+        loads.1 -= 1;
+        assert!(!waited.timed_out(), "a load is held");
     }
 }
 
@@ -153,7 +178,10 @@ impl RunnerSource for Source {
         }
         let runner = match settings {
             [] => domain.runner.clone(),
-            settings => self.runner(&self.load(domain.name(), settings)?),
+            settings => {
+                self.gate.wait_to_load();
+                self.runner(&self.load(domain.name(), settings)?)
+            }
         };
         let origin = serde_json::json!({ "domain": &**domain.name(), "settings": settings, "tags": tags });
         Ok(runner.with_origin(origin.to_string()))
@@ -219,6 +247,11 @@ pub fn limits() -> EngineLimits {
         poll: Duration::from_millis(5),
         deliver: Duration::from_millis(5),
     }
+}
+
+/// The routes of the API over an engine, which record in its journal.
+pub fn router(engine: &Engine) -> Router {
+    api::router(engine.clone(), Audit::of(Arc::clone(engine.journal())))
 }
 
 /// A submission of a text.

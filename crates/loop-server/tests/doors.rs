@@ -171,6 +171,48 @@ async fn what_a_caller_did_and_who_was_refused_is_in_the_audit_log() {
     }
 }
 
+#[tokio::test]
+async fn a_change_that_the_door_refuses_is_in_the_audit_log() {
+    // K8, K15
+    let server = Server::start(Setup::default()).await;
+    let (cookie, csrf) = server.session().await;
+    let (approver, evil) = (server.bearer("approver"), "Origin: https://evil.example");
+    let form = format!("csrf={csrf}");
+    let same = "Sec-Fetch-Site: same-origin";
+    for (path, headers, form) in [
+        ("/v1/runs/r1/approve", [&*cookie, evil], &*form),
+        ("/v1/runs/r1/deny", [&approver, evil], ""),
+        ("/v1/runs/r1/stop", [&cookie, "Sec-Fetch-Site: cross-site"], &form),
+        ("/runs/r1/approve", [&cookie, same], "csrf=guess"),
+        ("/v1/runs", ["Authorization: Bearer lgt_guess", evil], ""),
+    ] {
+        assert_eq!(server.post(path, &headers, form).await.status, 403, "{path}");
+    }
+    // A look is not a change.
+    assert_eq!(server.request("GET /v1/runs", &[&cookie, evil]).await.status, 403);
+    let origin = "the request comes from a page of another origin; open the page of this server";
+    let site = "the request does not come from a page of this server; open its page";
+    let expired = "the form has expired or is not of this session; load its page again";
+    let told: Vec<String> = lines(&server).await.iter().rev().map(shown).collect();
+    assert_eq!(
+        told,
+        [
+            "ada (uid 1001) login done".to_owned(),
+            format!("ada (uid 1001) approve refused: {origin}"),
+            format!("approver (token approver) deny refused: {origin}"),
+            format!("ada (uid 1001) stop refused: {site}"),
+            format!("ada (uid 1001) decide refused: {expired}"),
+            format!(" () submit refused: {origin}"),
+        ]
+    );
+    // Callers that are not known cannot fill the log, and do not use up what logins have.
+    for _ in 0..2 * MAX_FAILURES {
+        assert_eq!(server.post("/v1/runs/r1/approve", &[evil], "").await.status, 403);
+    }
+    assert_eq!(lines(&server).await.len() as u32, 5 + MAX_FAILURES);
+    assert_eq!(server.request("GET /v1/runs", &["Authorization: Bearer lgt_guess"]).await.status, 401);
+}
+
 async fn lines(server: &Server) -> Vec<AuditLine> {
     server.journal.audit_lines(&AuditFilter { limit: 1_000, ..AuditFilter::default() }).await.unwrap()
 }
@@ -245,12 +287,11 @@ async fn a_panic_of_a_route_is_a_problem_without_its_text() {
     assert_eq!(server.request("GET /v1/runs", &[&server.bearer("admin")]).await.status, 200);
 }
 
-/// Limits in tenths of a second, so that a test waits for what is cut.
+/// Limits in tenths of a second for what a client does, so that a test waits for what is cut. What the server does has its
+/// usual time: it may be slow on a busy machine.
 fn impatient() -> DoorLimits {
     let short = Duration::from_millis(200);
-    let limits =
-        DoorLimits { header_time: short, body_time: short, answer_time: short, ..DoorLimits::default() };
-    DoorLimits { stall_time: short, drain_time: short, ..limits }
+    DoorLimits { header_time: short, body_time: short, stall_time: short, ..DoorLimits::default() }
 }
 
 #[tokio::test]
@@ -299,11 +340,8 @@ async fn a_client_that_does_not_read_is_cut() {
     stream.write_all(server.text("GET /v1/large", &[&server.bearer("admin")], "").as_bytes()).await.unwrap();
     stream.read_exact(&mut [0; 12]).await.unwrap();
     // It has the one place until then.
-    let mut refused = 0;
-    while server.request("GET /v1/runs", &[]).await.status != 401 {
-        refused += 1;
-    }
-    assert!(refused > 0);
+    let is_cut = async { while server.request("GET /v1/runs", &[]).await.status != 401 {} };
+    tokio::time::timeout(crate::bench::LONG, is_cut).await.expect("it keeps its place");
     let (mut bytes, mut part) = (0, vec![0; 1 << 20]);
     while let Ok(count @ 1..) = stream.read(&mut part).await {
         bytes += count;
@@ -319,20 +357,21 @@ async fn a_client_that_reads_a_byte_at_a_time_is_cut() {
     let mut stream = server.connect().await;
     stream.write_all(server.text("GET /v1/large", &[&server.bearer("admin")], "").as_bytes()).await.unwrap();
     stream.read_exact(&mut [0; 12]).await.unwrap();
-    let mut bytes = 0;
     let is_cut = async {
-        while server.request("GET /v1/runs", &[]).await.status != 401 {
+        loop {
             stream.read_exact(&mut [0; 1]).await.unwrap();
-            bytes += 1;
+            if server.request("GET /v1/runs", &[]).await.status == 401 {
+                break;
+            }
         }
     };
     tokio::time::timeout(crate::bench::LONG, is_cut).await.expect("it keeps its place");
-    assert!(bytes > 0);
 }
 
 #[tokio::test]
 async fn a_route_that_takes_too_long_is_answered_for() {
-    let server = Server::start(Setup { limits: impatient(), ..Setup::default() }).await;
+    let limits = DoorLimits { answer_time: Duration::from_millis(200), ..DoorLimits::default() };
+    let server = Server::start(Setup { limits, ..Setup::default() }).await;
     let reply = server.request("GET /v1/slow", &[&server.bearer("admin")]).await;
     assert_eq!((reply.status, reply.kind()), (504, "timeout".to_owned()));
 }

@@ -8,13 +8,13 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures::StreamExt;
 use loop_core::Approver;
+use loop_server::caller;
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, WatchedTokens};
-use loop_server::engine::{Engine, NewRun};
-use loop_server::{api, caller};
+use loop_server::engine::{Engine, NewRun, RunState};
 use tower::ServiceExt;
 
-use crate::bench::{ASKS, Bench, Gate, LONG, asks};
+use crate::bench::{ASKS, Bench, Gate, LONG, asks, router};
 
 fn reader() -> caller::Caller {
     caller::Caller { name: "ada".into(), roles: BTreeSet::from([caller::Role::Read]), domains: None }
@@ -35,7 +35,7 @@ async fn read(engine: &Engine, run: &str, last: Option<u64>, max: usize) -> (Sta
     }
     let mut request = request.body(Body::empty()).unwrap();
     request.extensions_mut().insert(reader());
-    let response = api::router(engine.clone()).oneshot(request).await.unwrap();
+    let response = router(engine).oneshot(request).await.unwrap();
     let status = response.status();
     let mut body = response.into_body().into_data_stream();
     let (mut text, mut frames) = (String::new(), Vec::new());
@@ -101,7 +101,7 @@ async fn a_reader_that_never_reads_holds_one_page() {
         request.extensions_mut().insert(reader());
         request
     };
-    let router = api::router(engine.clone());
+    let router = router(&engine);
     let mut silent = Vec::new();
     for _ in 0..50 {
         silent.push(router.clone().oneshot(request("0")).await.unwrap());
@@ -109,7 +109,7 @@ async fn a_reader_that_never_reads_holds_one_page() {
     gate.calls.add_permits(100);
     engine.wait(&run, LONG).await;
     // They hold no run up, and what they do not read is not made.
-    assert_eq!(engine.view(&run).await.unwrap().state, "ended");
+    assert_eq!(engine.view(&run).await.unwrap().state, RunState::Ended);
     assert!(engine.drain(Duration::from_secs(20)).await);
     drop(silent);
 }
@@ -127,7 +127,7 @@ async fn the_readers_of_one_caller_and_of_all_are_bounded() {
     let (bench, gate) = (Bench::new(), Gate::closed());
     let engine = bench.engine(&gate).await;
     let run = engine.submit(NewRun { caller: Arc::from("ada"), ..asks(ASKS) }).await.unwrap().run;
-    let router = api::router(engine.clone());
+    let router = router(&engine);
     let mut all = Vec::new();
     for name in ["ada", "bob", "cy", "dan", "eve"] {
         let before = all.len();
@@ -162,7 +162,7 @@ fn door(folder: &std::path::Path, engine: &Engine) -> (axum::Router, TokenFile, 
         limits: DoorLimits::default(),
         audit: Audit::none(),
     });
-    (doors.unwrap().guard(api::router(engine.clone())), file, secret)
+    (doors.unwrap().guard(router(engine)), file, secret)
 }
 
 #[tokio::test]
@@ -192,5 +192,5 @@ async fn a_stream_ends_with_its_token_and_with_the_session_of_it() {
         let over = async { while body.next().await.is_some() {} };
         assert!(tokio::time::timeout(LONG, over).await.is_ok(), "{name}");
     }
-    assert_ne!(engine.view(&run).await.unwrap().state, "ended", "the run continues");
+    assert_ne!(engine.view(&run).await.unwrap().state, RunState::Ended, "the run continues");
 }

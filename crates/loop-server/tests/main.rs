@@ -16,6 +16,8 @@ mod engine;
 #[cfg(feature = "http")]
 mod events;
 #[cfg(feature = "http")]
+mod faults;
+#[cfg(feature = "http")]
 mod openapi;
 mod pages;
 #[cfg(feature = "http")]

@@ -17,6 +17,20 @@ fn the_document_is_the_committed_one() {
 }
 
 #[test]
+fn names_with_a_meaning_each_are_one_list_of_names() {
+    let document = api::document();
+    let state = &document["components"]["schemas"]["RunState"];
+    let names = ["queued", "running", "waiting", "interrupted", "ended", "damaged"];
+    assert_eq!((&state["type"], &state["enum"]), (&"string".into(), &serde_json::json!(names)));
+    assert!(state["description"].as_str().unwrap().contains("`waiting`: It waits for a person."), "{state}");
+    let text = document.to_string();
+    assert!(
+        !text.contains("\"const\""),
+        "a generator may take the first of several constants for all of them"
+    );
+}
+
+#[test]
 fn every_reference_of_the_document_leads_somewhere_and_every_operation_has_its_own_name() {
     let document = api::document();
     let mut references = Vec::new();

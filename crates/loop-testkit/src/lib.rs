@@ -37,6 +37,7 @@
 //! | write a document and evidence for its values | [`findings`], [`evidence`] |
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
 //! | drive many runs of every kind | [`random_setup`], [`random_run`] |
+//! | check an HTML page | [`page::inert`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
 //! With the feature `postgres`, the module `postgres` has a server of its own for tests.
@@ -54,6 +55,7 @@ mod facts;
 mod helpdesk;
 #[cfg(feature = "llm")]
 pub mod llm;
+pub mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod random;

@@ -2,7 +2,7 @@
 
 use loop_core::{
     CallModel, Command, CostMode, EventKind, FinishReason, PersonAnswer, Phase, PicoUsd, PromptSize, RunTool,
-    Status, StopMode, Validation,
+    Slot, Status, StopMode, Validation,
 };
 use serde_json::json;
 
@@ -94,6 +94,16 @@ fn step(mut world: World, numbers: &mut Numbers) -> World {
             let (key, attempt, failure) = (call.key, call.attempt, failure(how % 2 == 0));
             world.apply(EventKind::ModelFailed { key, attempt, failure: Box::new(failure) });
             world
+        }
+        Command::CallModel(call) if call.key.slot == Slot::Opinion => {
+            let answer = match how % 5 {
+                0 | 1 => "yes",
+                2 => "no",
+                3 => "cannot tell",
+                _ => "yes or no",
+            };
+            let reply = text(&format!("{}: {answer}", world.run.started().nonce));
+            world.answered(&reply.using(Some(used(how, how / 3))))
         }
         Command::CallModel(_) => {
             let reply = reply(&world, how).using(Some(used(how, how / 3)));

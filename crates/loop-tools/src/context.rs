@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::Scope;
+use loop_core::{Scope, TraceParent};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,8 @@ pub struct ToolContext {
     pub item_title: Arc<str>,
     /// The trace id of the run: the caller's, or the run's own id. The same for every call of the run.
     pub trace: Arc<str>,
+    /// The span of the call, for what the tool asks of other programs. `None`: the run is not traced.
+    pub traceparent: Option<TraceParent>,
     /// The idempotency key, `run/pass/slot`. The same for every try of one action, and different for each action.
     pub key: Arc<str>,
     /// A model for one question about the tool's own result. `None`: no sub-call was granted.
@@ -60,6 +62,7 @@ impl ToolContext {
             scope,
             item_title: item_title.into(),
             trace: trace.into(),
+            traceparent: None,
             key: key.into(),
             ask: None,
             sub_call_ms: SUB_CALL_MS,
@@ -73,6 +76,13 @@ impl ToolContext {
     #[must_use]
     pub fn with_trace(mut self, trace: impl Into<Arc<str>>) -> Self {
         self.trace = trace.into();
+        self
+    }
+
+    /// The context of a call in this span.
+    #[must_use]
+    pub fn with_traceparent(mut self, traceparent: Option<TraceParent>) -> Self {
+        self.traceparent = traceparent;
         self
     }
 

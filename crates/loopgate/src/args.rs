@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Tune(Box<crate::tune::TuneArgs>),
     /// Simulate runs of a domain without a key: how often they stop for what, what they cost, which limit binds
     Sim(SimArgs),
+    /// Simulate hours of runs on workers that share a provider: what saturates first, how long runs take, what they cost
+    Fleet(Box<crate::fleet::FleetArgs>),
     /// List the runs in the journal, newest first
     Runs(Box<crate::runs::RunsCommandArgs>),
     /// Look after the journal: its size, deleting old runs, exporting and importing runs
@@ -136,7 +138,7 @@ pub(crate) struct PendingArgs {
     pub(crate) journal: JournalArgs,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct GoOnArgs {
     /// Only journal it, and do not resume the run
     #[arg(long)]
@@ -286,6 +288,10 @@ pub(crate) struct EvalArgs {
     /// An earlier `eval --json` to compare with: fail where fewer runs pass than there, beyond noise
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
     pub(crate) baseline: Option<PathBuf>,
+    /// Write how often the stated confidence of each model was right to this file, for `gate.calibration`; the runs ignore that
+    /// setting
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    pub(crate) calibration: Option<PathBuf>,
     /// Folder in which results of runs with --model or --repeat are stored and looked up [default:
     /// $XDG_CACHE_HOME/loopgate/evals]
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["list", "ablate"])]
@@ -430,6 +436,9 @@ pub(crate) struct RunArgs {
     /// Your own trace id, for example of a request [default: the run's id]
     #[arg(long, value_name = "ID")]
     pub(crate) trace: Option<String>,
+    /// The span in which you request the run, as the header of the W3C [default: the variable TRACEPARENT]
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub(crate) traceparent: Option<String>,
     /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
     pub(crate) caller: Option<String>,
@@ -564,8 +573,8 @@ pub(crate) struct DomainArgs {
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct JournalArgs {
-    /// The journal [default: $XDG_STATE_HOME/loopgate/journal.db]
-    #[arg(long, value_name = "FILE")]
+    /// The journal: a file, or the URL of a PostgreSQL database [default: $XDG_STATE_HOME/loopgate/journal.db]
+    #[arg(long, value_name = "FILE|URL")]
     pub(crate) journal: Option<PathBuf>,
 }
 

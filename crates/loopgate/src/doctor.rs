@@ -92,7 +92,10 @@ fn program() -> Finding {
 async fn journal(args: &JournalArgs) -> Finding {
     let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
     let finding = |health, says: String| Finding::new(health, "journal", says);
-    if !path.exists() {
+    let is_on_server = path
+        .to_str()
+        .is_some_and(|path| path.starts_with("postgres://") || path.starts_with("postgresql://"));
+    if !path.exists() && !is_on_server {
         // The nearest folder that is there decides whether it can be made.
         let folder = path.ancestors().skip(1).find(|folder| folder.exists()).unwrap_or(Path::new("."));
         return match fs::metadata(folder).map(|it| it.permissions().readonly()) {
@@ -111,9 +114,9 @@ async fn journal(args: &JournalArgs) -> Finding {
             ),
         };
     }
-    let opened = SqliteJournal::open(&path);
-    let runs = match &opened {
-        Ok(journal) => journal.runs().await,
+    let opened = if is_on_server { SqliteJournal::open_existing(&path) } else { SqliteJournal::open(&path) };
+    let (path, runs) = match &opened {
+        Ok(journal) => (journal.path().to_owned(), journal.runs().await),
         Err(error) => return finding(Health::Missing, error.to_string()),
     };
     match runs {

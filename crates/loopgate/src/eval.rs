@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use loop_eval::case::{Case, case_of_run};
 use loop_eval::eval::{
-    Baseline, CaseResult, Configuration, ResultStore, RunOptions, Suite, TrialResults, Trials, ablate,
-    compare, run_case,
+    Baseline, CalibrationTarget, CaseResult, Configuration, Reliability, ResultStore, RunOptions, Suite,
+    TrialResults, Trials, ablate, compare, run_case,
 };
 use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
@@ -61,6 +62,7 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
     places::expect_two_files(("--junit", args.junit.as_deref()), ("--html", args.html.as_deref()))?;
     let junit = ReportFile::open("--junit", args.junit.as_deref())?;
     let html = ReportFile::open("--html", args.html.as_deref())?;
+    let calibration = args.calibration.as_deref().map(calibration_target).transpose()?;
     let runs = trials.as_ref().map_or(1, |trials| trials.configurations.len() * trials.repeat as usize);
     let (all, mut ended) = (suite.cases.len() * runs, 0);
     let mut done = |result: &CaseResult| {
@@ -91,6 +93,9 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
             None => report::table(&report.cases, &report.metrics),
             Some(_) => report::trials_table(&report.cases, &report.configurations),
         });
+        if let Some(reliability) = report.calibration.as_ref().filter(|_| args.calibration.is_some()) {
+            stream::print(&report::reliability_table(reliability));
+        }
         if let Some(baseline) = &report.baseline {
             stream::print(&report::baseline_table(baseline));
         }
@@ -101,12 +106,50 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = html {
         file.write(&report::page(&report))?;
     }
+    if let Some(target) = calibration {
+        write_calibration(target, report.calibration.as_ref())?;
+    }
     Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The file of `--calibration`. What is there stays until it is replaced.
+fn calibration_target(path: &Path) -> Result<CalibrationTarget, Failure> {
+    CalibrationTarget::open(path).map_err(|error| {
+        Failure::new(format!(
+            "--calibration {}: {error}; name a file in a folder that can be written",
+            path.display()
+        ))
+    })
+}
+
+/// Writes what was measured, and says what of it is too thin.
+fn write_calibration(target: CalibrationTarget, reliability: Option<&Reliability>) -> Result<(), Failure> {
+    let shown = target.path().display().to_string();
+    let Some((reliability, file)) = reliability.and_then(|it| Some((it, it.file()?))) else {
+        return Err(Failure::new(format!(
+            "--calibration {shown}: no run counts, so nothing is written; a run counts if a model replied and stated its \
+             confidence: give --model, or cases with \"model\": \"domain\""
+        )));
+    };
+    target.write(&file).map_err(|error| {
+        Failure::new(format!("--calibration {shown}: {error}; make room or name another file"))
+    })?;
+    stream::note(format!("calibration written to {shown}"));
+    for warning in reliability.warnings() {
+        stream::note(format!("warning: {warning}"));
+    }
+    if reliability.not_counted > 0 {
+        stream::note(format!(
+            "{} runs are not counted: no model of theirs stated a level",
+            reliability.not_counted
+        ));
+    }
+    Ok(())
 }
 
 /// How the cases are run with other models or several times. `None`: each is run once, as it is.
 fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
-    if args.models.is_empty() && args.repeat.is_none() {
+    if args.models.is_empty() && args.repeat.is_none() && args.calibration.is_none() {
         for (option, is_given) in [
             ("--base-url", !args.base_urls.is_empty()),
             ("--cache", args.cache.is_some()),
@@ -114,7 +157,7 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
         ] {
             if is_given {
                 return Err(Failure::new(format!(
-                    "{option}: it is for --model and --repeat; give one of them as well"
+                    "{option}: it is for --model, --repeat and --calibration; give one of them as well"
                 )));
             }
         }
@@ -135,7 +178,7 @@ fn trials(args: &EvalArgs, jobs: usize) -> Result<Option<Trials>, Failure> {
         configurations,
         repeat: args.repeat.map_or(1, u32::from),
         jobs,
-        options: RunOptions { base_urls, prices: places::prices() },
+        options: RunOptions { base_urls, prices: places::prices(), uncalibrated: args.calibration.is_some() },
         store: Some(if args.fresh { store.only_written() } else { store }),
     }))
 }

@@ -265,6 +265,7 @@ impl Live {
                 let what = match key.slot {
                     Slot::Select => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
+                    Slot::Opinion => "asking for a second opinion".to_owned(),
                     Slot::Final => format!("pass {}, the last", key.pass),
                     Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
                         format!("pass {}", key.pass)
@@ -368,6 +369,9 @@ impl Live {
                     Decision::Revise { missing } => {
                         format!("one more pass, to add what is missing: {}", missing.join(", "))
                     }
+                    Decision::AskOpinion { sections } => {
+                        format!("ask for a second opinion on {}", sections.join(", "))
+                    }
                     Decision::FinalPass { cause } => {
                         format!("one final call, without tools, because of {}", cause.reason)
                     }
@@ -376,11 +380,22 @@ impl Live {
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
                 let sure = match !self.spec.protocol.properties().has_sections {
                     true => String::new(),
-                    false => format!("confidence {}; ", confidence.name()),
+                    false => {
+                        let last = self.run.as_ref().and_then(|run| run.passes().last());
+                        let stated = last.and_then(|pass| pass.calibrated).map(|it| it.stated);
+                        let stated = stated.map_or_else(String::new, |it| format!(" (stated {})", it.name()));
+                        format!("confidence {}{stated}; ", confidence.name())
+                    }
                 };
                 let after = format!(" after pass {pass}: {sure}");
                 let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
                 note(line.plain(" ").styled(DIM, format!("({spend})")));
+            }
+            Note::OpinionGiven(record) => {
+                let opinion = record.opinion.name().replace('_', " ");
+                let why = if record.why.is_empty() { String::new() } else { format!(" ({})", record.why) };
+                let what = format!(" on {}: {opinion}{why}", record.sections.join(", "));
+                note(Line::new().styled(BOLD, "second opinion").plain(what));
             }
             Note::CallRefused { key, refusal } => {
                 note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
@@ -416,6 +431,10 @@ impl Live {
             }
             Note::OutputRejected { by, message, .. } => {
                 note(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
+            }
+            Note::ResultNoted { evidence, note: repeats, .. } => {
+                let what = format!(" {evidence}: {}", repeats.summary());
+                note(Line::from("  ").styled(ODD, "note").plain(what));
             }
             Note::Compacted { .. } => note("  older results are shortened: the prompt did not fit"),
             Note::EvidenceShortened { evidence } => {

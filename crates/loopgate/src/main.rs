@@ -12,6 +12,7 @@ mod doctor;
 mod domain;
 mod eval;
 mod failure;
+mod fleet;
 mod fork;
 mod grounding;
 mod guard;
@@ -56,6 +57,11 @@ mod show;
 mod sim;
 mod status;
 mod stream;
+#[cfg(feature = "otel")]
+mod telemetry;
+#[cfg(not(feature = "otel"))]
+#[path = "no_telemetry.rs"]
+mod telemetry;
 mod tokens;
 mod tools;
 mod tune;
@@ -83,7 +89,7 @@ fn main() -> ExitCode {
     };
     let result = runtime.block_on(async {
         run::survive_file_limits();
-        match args.command {
+        let result = match args.command {
             Command::Init(args) => init::init(args),
             Command::Doctor(args) => doctor::doctor(&args).await,
             Command::Run(run) if run.is_many() => many::many(*run).await,
@@ -98,6 +104,7 @@ fn main() -> ExitCode {
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Tune(args) => tune::tune(*args).await,
             Command::Sim(args) => sim::sim(&args),
+            Command::Fleet(args) => fleet::fleet(&args),
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
             Command::Tokens(command) => tokens::tokens(command),
@@ -126,7 +133,9 @@ fn main() -> ExitCode {
             Command::Redteam(args) => redteam::redteam(*args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),
-        }
+        };
+        telemetry::end().await;
+        result
     });
     screen::close();
     // What is dropped with the runtime may be dropped too late.

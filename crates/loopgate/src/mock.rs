@@ -211,6 +211,7 @@ fn line(received: &ReceivedRequest, tiers: &Tiers) -> String {
                 RequestPurpose::Main => "main",
                 RequestPurpose::Repair => "repair",
                 RequestPurpose::Filter => "filter",
+                RequestPurpose::Opinion => "opinion",
             };
             let unknown = match tiers.find(&request.model) {
                 Some(_) => String::new(),

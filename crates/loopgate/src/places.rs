@@ -5,13 +5,13 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::{Tier, WorkItem, is_clean};
+use loop_core::{Tier, TraceParent, WorkItem, is_clean};
 use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
 use loop_runtime::journal::{SqliteJournal, SyncPolicy};
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
-use crate::panics;
+use crate::{panics, stream};
 
 /// Reads and checks a domain.
 pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
@@ -46,6 +46,10 @@ pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
 fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
     let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
     panics::add(domain.secrets());
+    // A level that is not lowered because it was not measured is said where it matters.
+    for warning in domain.uncalibrated() {
+        stream::note(format!("warning: {warning}"));
+    }
     Ok(domain)
 }
 
@@ -152,6 +156,18 @@ pub(crate) fn named(option: &str, text: Option<&str>) -> Result<Option<Arc<str>>
         return Err(Failure::new(message));
     }
     Ok(Some(text.trim().into()))
+}
+
+/// The span in which a run is submitted: that of the option, or of the variable `TRACEPARENT`. A variable that is not one
+/// is ignored, as the W3C demands: whoever set it did not mean this program.
+pub(crate) fn traceparent(option: Option<&str>) -> Result<Option<TraceParent>, Failure> {
+    match option {
+        Some(text) => {
+            let read = text.parse();
+            read.map(Some).map_err(|error| Failure::new(format!("--traceparent {text:?}: {error}")))
+        }
+        None => Ok(std::env::var("TRACEPARENT").ok().and_then(|text| text.parse().ok())),
+    }
 }
 
 /// The tags of a run, each once.

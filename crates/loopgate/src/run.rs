@@ -27,7 +27,7 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{budgets, grounding, people, places, saving, selection, show, stream, wrote};
+use crate::{budgets, grounding, people, places, saving, selection, show, stream, telemetry, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
@@ -35,6 +35,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let item = WorkItem {
         caller: places::named("--caller", args.caller.as_deref())?,
         trace: places::named("--trace", args.trace.as_deref())?,
+        traceparent: places::traceparent(args.traceparent.as_deref())?,
         ..item
     };
     domain.ready(!args.no_save)?;
@@ -198,6 +199,7 @@ impl Driving<'_> {
         let exceeded = outcome.stop.primary.reason == StopReason::SharedBudgetExceeded;
         let taken = if exceeded { budgets::lines(runner).await } else { Vec::new() };
         let claims = outcome.claims(runner.spec(), started);
+        let trace = trace_line(started);
         let printed = spawn_blocking(move || {
             match (report, &words) {
                 (Some(report), _) => stream::print_json(&format!("{report}\n")),
@@ -210,12 +212,19 @@ impl Driving<'_> {
                 Some(_) => waits(&outcome, &wrote),
                 None => summary(&outcome, &claims, &wrote),
             }
+            trace.into_iter().for_each(stream::note);
             taken.into_iter().for_each(stream::note);
         });
         // The run is over, and whoever should read of it may not.
         let _ = signals.unless_received(printed).await;
         Ok((code, signals))
     }
+}
+
+/// The trace in which the run's spans are, where they are sent or the caller has one.
+fn trace_line(started: &Started) -> Option<String> {
+    let is_known = telemetry::traces() || started.item.traceparent.is_some();
+    is_known.then(|| format!("trace:   {}", started.trace().trace))
 }
 
 /// Whether a person sits here who can be asked.

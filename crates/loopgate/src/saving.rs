@@ -12,7 +12,7 @@ use loop_runtime::{
     save::{DetailedTarget, SaveError, Saver},
 };
 
-use crate::{hooks, stream};
+use crate::{hooks, stream, telemetry};
 
 /// A loop that runs this domain, and saves where it says if it `saves`.
 pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
@@ -22,7 +22,7 @@ pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
         })),
         _ => domain.unsaved_loop(),
     };
-    runner.with_hooks(hooks::reporting(domain.hooks()))
+    telemetry::listen_to(runner.with_hooks(hooks::reporting(domain.hooks())))
 }
 
 /// Tells on standard error of a save that takes its time, or is tried again.

@@ -224,11 +224,22 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
         let final_pass = if pass.final_pass { ", the last" } else { "" };
         let revisions = if state.revisions(pass.pass).is_some() { ", to revise" } else { "" };
         let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
-        let how = format!("{}, {}{final_pass}{revisions}", pass.tier.name(), pass.confidence.name());
+        let measured =
+            pass.calibrated.map_or_else(String::new, |it| format!(" (measured {})", it.measured.name()));
+        let how =
+            format!("{}, {}{measured}{final_pass}{revisions}", pass.tier.name(), pass.confidence.name());
         row(&mut text, &format!("- {} ({how}): changed {changed}", pass.pass));
     }
     if state.passes().is_empty() {
         text.push_str("- none\n");
+    }
+    if !state.opinions().is_empty() {
+        text.push_str("\nSecond opinions:\n\n");
+    }
+    for record in state.opinions() {
+        let why = if record.why.is_empty() { String::new() } else { format!(": {}", record.why) };
+        let opinion = record.opinion.name().replace('_', " ");
+        row(&mut text, &format!("- {} ({opinion}): {}{why}", record.pass, record.sections.join(", ")));
     }
     if !state.attempts().is_empty() {
         text.push_str("\nAttempts:\n\n");
@@ -262,6 +273,9 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
         let (id, tool, parameters) = (&evidence.id, &evidence.tool, &evidence.parameters);
         let (status, summary) = (evidence.observation.status.name(), &evidence.observation.summary);
         row(&mut text, &format!("- {id} {tool} {parameters}: {status}, {summary} (pass {})", evidence.pass));
+        if let Some(note) = state.repeat_note(*id) {
+            row(&mut text, &format!("  note: {}", note.summary()));
+        }
     }
     if state.evidence().is_empty() {
         text.push_str("- none\n");

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use loop_core::PicoUsd;
-use loop_eval::sim::{Amounts, Assumptions, Distribution, SimAssumption, Study};
+use loop_eval::sim::{Amounts, Assumptions, Distribution, Fault, SimAssumption, Study};
 
 use crate::args::SimArgs;
 use crate::failure::Failure;
@@ -13,13 +13,7 @@ use crate::stream::{self, grouped};
 use crate::{places, saving};
 
 pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
-    let mut assumed = Assumptions::default();
-    for text in &args.assume {
-        let Some((name, value)) = text.split_once('=') else {
-            return Err(Failure::new(format!("--assume {text}: expected NAME=NUMBER, for example done=30")));
-        };
-        assumed.change(name.trim(), value).map_err(|error| Failure::new(format!("--assume {error}")))?;
-    }
+    let assumed = assumed(&args.assume)?;
     let domain = places::load(&args.domain)?;
     let item = match &args.item {
         Some(path) => Some(places::item(&domain, path)?),
@@ -27,18 +21,33 @@ pub(crate) fn sim(args: &SimArgs) -> Result<ExitCode, Failure> {
     };
     let prepared = saving::to_loop(&domain, /*saves*/ true);
     let study = Study::new(prepared.spec(), &domain.prompts, item, assumed);
-    let distribution = study.simulate(args.seed, args.runs).map_err(|(seed, fault)| {
-        Failure::new(format!(
-            "a bug of loopgate: in simulated run {seed}: {}: {}; please report it with the domain",
-            fault.check, fault.what
-        ))
-    })?;
+    let distribution = study.simulate(args.seed, args.runs).map_err(bug)?;
     if args.json {
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&distribution)?));
     } else {
         stream::print(&in_words(&distribution));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The assumptions with what the options change.
+pub(crate) fn assumed(changes: &[String]) -> Result<Assumptions, Failure> {
+    let mut assumed = Assumptions::default();
+    for text in changes {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(Failure::new(format!("--assume {text}: expected NAME=NUMBER, for example done=30")));
+        };
+        assumed.change(name.trim(), value).map_err(|error| Failure::new(format!("--assume {error}")))?;
+    }
+    Ok(assumed)
+}
+
+/// An invariant that did not hold in the run of this seed.
+pub(crate) fn bug((seed, fault): (u64, Fault)) -> Failure {
+    Failure::new(format!(
+        "a bug of loopgate: in simulated run {seed}: {}: {}; please report it with the domain",
+        fault.check, fault.what
+    ))
 }
 
 fn in_words(all: &Distribution) -> String {
@@ -59,7 +68,8 @@ fn in_words(all: &Distribution) -> String {
     }
     amounts(&mut text, all);
     reached(&mut text, all);
-    assumptions(&mut text, &all.assumptions);
+    row(&mut text, "");
+    assumptions(&mut text, ASSUMED, &all.assumptions);
     text
 }
 
@@ -106,13 +116,14 @@ fn reached(text: &mut String, all: &Distribution) {
     }
 }
 
-fn assumptions(text: &mut String, all: &[SimAssumption]) {
-    row(text, "");
-    row(
-        text,
-        "This was assumed, and is not known of your models and tools. Change it with --assume NAME=NUMBER:",
-    );
+const ASSUMED: &str =
+    "This was assumed, and is not known of your models and tools. Change it with --assume NAME=NUMBER:";
+
+/// Every assumption in a line of its own, behind a title.
+pub(crate) fn assumptions(text: &mut String, title: &str, all: &[SimAssumption]) {
+    row(text, title);
+    let width = all.iter().map(|it| it.name.len()).max().unwrap_or_default().max(16);
     for SimAssumption { name, value, unit, meaning } in all {
-        row(text, &format!("  {name:<16} {:>7} {unit:<7} {meaning}", grouped(u64::from(*value))));
+        row(text, &format!("  {name:<width$} {:>7} {unit:<7} {meaning}", grouped(u64::from(*value))));
     }
 }

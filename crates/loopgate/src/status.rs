@@ -193,6 +193,7 @@ fn called(run: &Run, call: &Call, purpose: &Purpose) -> String {
         Purpose::Select => "selecting tools".to_owned(),
         Purpose::Main => format!("pass {pass} of {}", run.spec().limits.passes.max(pass)),
         Purpose::Repair { .. } => format!("pass {pass}, its contract block again"),
+        Purpose::Opinion { .. } => format!("pass {pass}, a second opinion"),
         Purpose::Final { .. } => format!("pass {pass}, the last"),
     }
 }

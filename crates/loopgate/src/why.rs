@@ -44,6 +44,7 @@ fn in_words(why: &Why, state: &Run, line: &RunLine, recorded: &Recorded, journal
         title(&mut text, "What would have continued it");
         continued(&mut text, continuation);
     }
+    notes(&mut text, why);
     undone(&mut text, why);
     title(&mut text, "How to continue");
     next(&mut text, why, state, line, recorded, journal);
@@ -98,8 +99,14 @@ fn limits(text: &mut String, why: &Why) {
         row(text, &format!("  {setting:<20} {used} {limit}{reached}"));
     }
     if !why.confidence.is_empty() {
-        let stated = why.confidence.iter().map(|it| format!("{} in pass {}", it.confidence, it.pass));
+        let stated = why.confidence.iter().map(|it| match &it.measured {
+            None => format!("{} in pass {}", it.confidence, it.pass),
+            Some(measured) => format!("{} in pass {} (measured {measured})", it.confidence, it.pass),
+        });
         row(text, &format!("  {:<20} {}", "confidence", stated.collect::<Vec<_>>().join(", ")));
+    }
+    for opinion in &why.opinions {
+        row(text, &format!("  {:<20} {}", "second opinion", opinion.in_words()));
     }
     if let Some(reason) = why.confidence.last().map(|it| &it.reason).filter(|reason| !reason.is_empty()) {
         row(text, &format!("  {:<20} {reason}", "the model's reason"));
@@ -122,6 +129,23 @@ fn continued(text: &mut String, continuation: &Continuation) {
             row(text, &format!("  no setting decides {reason}: {explanation}"));
         }
         Continuation::Unknown { why } => row(text, &format!("  unknown: {why}")),
+    }
+}
+
+/// How many notes are listed.
+const MAX_NOTES: usize = 10;
+
+fn notes(text: &mut String, why: &Why) {
+    if why.notes.is_empty() {
+        return;
+    }
+    title(text, "What was repeated");
+    for note in why.notes.iter().take(MAX_NOTES) {
+        row(text, &format!("  {} {} (pass {}): {}", note.evidence, note.tool, note.pass, note.explanation));
+    }
+    let more = why.notes.len().saturating_sub(MAX_NOTES);
+    if more > 0 {
+        row(text, &format!("  {more} more (--json lists all of them)"));
     }
 }
 

@@ -4,6 +4,8 @@
 use crate::common;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use common::Shell;
@@ -73,6 +75,51 @@ fn an_address_that_other_machines_reach_needs_tokens_and_a_name() {
     serve(&["0.0.0.0:0", "--tokens", path(&file)]).fails_with(&["--listen 0.0.0.0:0", "--public-host NAME"]);
     let wrong = ["127.0.0.1:0", "--public-host", "https://a/b"];
     serve(&wrong).fails_with(&["--public-host https://a/b", "expected NAME"]);
+}
+
+#[test]
+fn a_file_of_tokens_that_lets_nothing_in_is_refused_and_one_for_another_domain_is_told() {
+    // K15
+    let shell = Shell::new();
+    let file = shell.state.path().join("tokens.toml");
+    token(&shell, &file, "gone", &["--role", "admin"]);
+    shell.run(&["tokens", "remove", "gone", "--file", path(&file)]);
+    let open =
+        ["serve", "examples/crm", "--tokens", path(&file), "--listen", "0.0.0.0:0", "--public-host", "a"];
+    let refused = shell.run(&open);
+    refused.fails_with(&["--tokens", "tokens.toml: it has no valid token", "loopgate tokens add NAME"]);
+    token(&shell, &file, "ci", &["--role", "read", "--domain", "crm", "--domain", "shop"]);
+    // It cannot begin for another reason, after the tokens were looked at.
+    let login = shell.state.path().join("missing/login");
+    let serve = ["serve", "examples/crm", "--tokens", path(&file), "--listen", "127.0.0.1:0"];
+    let ran = shell.run(&[&serve[..], &["--login-file", path(&login)]].concat());
+    let warning = "the token ci is for the domain shop, which is not served here";
+    assert_eq!((ran.code, ran.err.matches("warning:").count()), (1, 1), "{}", ran.err);
+    assert!(ran.err.contains(warning) && ran.err.contains("--login-file"), "{}", ran.err);
+    let public = [&open[..], &["--login-file", path(&login)]].concat();
+    shell.run(&public).fails_with(&["--login-file", "log in with a token at /login"]);
+}
+
+#[test]
+fn the_one_time_code_is_in_a_file_of_its_owner_and_not_in_a_log() {
+    // K15
+    let shell = Shell::new();
+    let login = shell.file("login", "what another program has left");
+    let server = Server::open(&shell, &["examples/helpdesk", "--no-save"]);
+    let mode = fs::metadata(&login).unwrap().permissions().mode();
+    assert_eq!((mode & 0o777, server.open.contains("/login?code=")), (0o600, true));
+    end(server);
+    // Standard error is not a terminal here.
+    let mut child = shell.command(&["serve", "examples/crm", "--listen", "127.0.0.1:0"]).spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    (0..2).for_each(|_| assert!(err.read_line(&mut told).unwrap() > 0));
+    assert!(
+        told.contains("printed to a terminal only; --login-file FILE") && !told.contains("code="),
+        "{told}"
+    );
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -18,6 +18,7 @@ const COMMANDS: &[&str] = &[
     "backtest",
     "tune",
     "sim",
+    "fleet",
     "runs",
     "journal stats",
     "journal prune",

@@ -6,10 +6,12 @@
 mod api;
 mod backtest;
 mod batches;
+mod calibration;
 mod canary;
 mod chat;
 mod command;
 mod common;
+mod deploy;
 mod doctor;
 #[cfg(all(unix, feature = "server"))]
 mod doors;
@@ -23,6 +25,8 @@ mod hooks;
 mod import;
 mod init;
 mod journal;
+#[cfg(unix)]
+mod journal_postgres;
 mod keys;
 mod kills;
 #[cfg(unix)]
@@ -42,6 +46,9 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
+mod opinion;
+#[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
+mod otel;
 mod outputs;
 mod outside;
 mod pages;

@@ -236,6 +236,6 @@ fn a_signal_lets_runs_end_and_leaves_the_rest_to_the_next_start() {
     assert_eq!((&domains["domains"][0]["running"], &domains["domains"][0]["queued"]), (&json!(0), &json!(0)));
     let metrics = server.ask("GET /metrics", "", "");
     assert!(metrics.head.contains("content-type: text/plain; version=0.0.4"), "{}", metrics.head);
-    assert!(metrics.body.contains("loopgate_runs_ended_total 2"), "{}", metrics.body);
+    assert!(metrics.body.contains("loopgate_runs_ended_total{domain=\"slow\"} 2"), "{}", metrics.body);
     assert_eq!(server.end().0, 0);
 }

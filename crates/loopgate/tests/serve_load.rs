@@ -1,8 +1,8 @@
 //! `loopgate serve` under load: how long each route takes, how much memory the process keeps, and that each accepted run ends
 //! once, however often the server is killed.
 //!
-//! CI runs a small share. `LOOPGATE_LOAD=full` runs all of it and prints the figures (with `--nocapture`), and `LOOPGATE_LOAD_BINARY` names another
-//! binary, such as a release build.
+//! CI runs a small share. `LOOPGATE_LOAD=full` runs all of it and prints the figures (with `--nocapture`), `LOOPGATE_LOAD_BINARY` names another
+//! binary, such as a release build, `LOOPGATE_LOAD_PAGES=no` leaves the pages out, and `UPDATE_LOAD=1` writes the figures into `docs/reference/testing.md`.
 
 use crate::common;
 
@@ -35,6 +35,10 @@ fn is_full() -> bool {
     std::env::var_os("LOOPGATE_LOAD").is_some_and(|plan| plan == "full")
 }
 
+fn has_pages() -> bool {
+    std::env::var_os("LOOPGATE_LOAD_PAGES").is_none_or(|pages| pages != "no")
+}
+
 fn plan() -> Plan {
     if is_full() { FULL } else { SMALL }
 }
@@ -52,17 +56,39 @@ impl Times {
         answered
     }
 
-    /// A line for each route: how many requests, and the times that half of them and 99 of 100 took at most.
-    fn lines(self) -> String {
-        let mut lines = String::new();
+    /// A row for each route: how many requests, and the times that half of them and 99 of 100 took at most.
+    fn table(self) -> String {
+        let mut table = "| request | number | p50, ms | p99, ms |\n|---|---|---|---|\n".to_owned();
         for (route, mut times) in self.0.into_inner().unwrap() {
             times.sort();
             let of = |part: usize| times[(times.len() * part / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
-            lines +=
-                &format!("{route}: {} requests, p50 {:.1} ms, p99 {:.1} ms\n", times.len(), of(50), of(99));
+            table += &format!("| {route} | {} | {:.1} | {:.1} |\n", times.len(), of(50), of(99));
         }
-        lines
+        table
     }
+}
+
+/// Prints figures, and writes them into the page where they are if that is asked for.
+fn told(name: &str, figures: &str) {
+    std::io::stderr().write_all(figures.as_bytes()).unwrap();
+    if std::env::var_os("UPDATE_LOAD").is_none() {
+        return;
+    }
+    let page = common::root().join("docs/reference/testing.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
+    let (head, rest) = text.split_once(&begin).unwrap();
+    let (_, tail) = rest.split_once(&end).unwrap();
+    std::fs::write(&page, format!("{head}{begin}\n{figures}\n{end}{tail}")).unwrap();
+}
+
+/// What was measured: the build, the processors of the machine, and how many threads want one, on average over a minute.
+fn machine() -> String {
+    let binary = std::env::var("LOOPGATE_LOAD_BINARY").unwrap_or_default();
+    let build = if binary.contains("/release/") { "a release build" } else { "a build without optimisation" };
+    let processors = thread::available_parallelism().unwrap();
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap();
+    format!("{build}, {processors} processors, load average {}", load.split(' ').next().unwrap())
 }
 
 /// The memory of a process that is in RAM, in KiB.
@@ -129,8 +155,10 @@ fn load(server: &Server, plan: Plan, round: usize, times: &Times) {
                     get("list", "/v1/runs?limit=50", "");
                     get("document", &format!("{one}/document"), "");
                     get("outcome", &format!("{one}/outcome"), "");
-                    get("page of the runs", "/", "");
-                    get("page of a run", &format!("/runs/{run}"), "");
+                    if has_pages() {
+                        get("page of the runs", "/", "");
+                        get("page of a run", &format!("/runs/{run}"), "");
+                    }
                 }
             });
         }
@@ -149,13 +177,23 @@ fn memory_does_not_grow_with_the_runs() {
         memory.push(resident(&server));
     }
     let ended = server.ask("GET /metrics", "", "").body;
-    let ended = ended.lines().find_map(|line| line.strip_prefix("loopgate_runs_ended_total ")).unwrap();
+    let ended = ended
+        .lines()
+        .find_map(|line| line.strip_prefix("loopgate_runs_ended_total{domain=\"crm\"} "))
+        .unwrap();
     assert_eq!(ended.parse::<usize>().unwrap(), plan.rounds * plan.submissions);
     assert_eq!(server.end().0, 0);
     if is_full() {
         let spent = memory.iter().map(|kib| format!("{:.1}", *kib as f64 / 1024.0)).collect::<Vec<_>>();
         let spent = spent.join(", ");
-        writeln!(std::io::stderr(), "{}memory after each round, in MiB: {spent}", times.lines()).unwrap();
+        let Plan { submissions, clients, readers, rounds, .. } = plan;
+        let figures = format!(
+            "{rounds} rounds of {submissions} submissions from {clients} clients, with {readers} readers of events of which a \
+             third never read ({}):\n\n{}\nMemory after each round, in MiB: {spent}.\n",
+            machine(),
+            times.table()
+        );
+        told("load", &figures);
         let (warm, last) = (memory[1], memory[memory.len() - 1]);
         assert!(last * 10 <= warm * 11, "it is not within 10 % of what it was after the warm-up: {memory:?}");
     }
@@ -169,7 +207,8 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
     let (file, secret) = admin(&shell);
     let args = [path(&folder), "--no-save", "--tokens", path(&file), "--max-queued", "100000"];
     let start = || Server::open(&shell, &args);
-    let mut server = start();
+    let (mut server, mut starts) = (start(), Vec::new());
+    let began = Instant::now();
     let (address, token) = (RwLock::new(server.address.clone()), bearer(&secret));
     let (next, accepted) = (AtomicUsize::new(0), Mutex::new(BTreeMap::<usize, String>::new()));
     let (tell, is_accepted) = channel();
@@ -205,7 +244,9 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
             (0..plan.submissions / (plan.kills + 1)).for_each(|_| is_accepted.recv().unwrap());
             let mut at = address.write().unwrap();
             server.kill();
+            let since = Instant::now();
             server = start();
+            starts.push(since.elapsed());
             at.clone_from(&server.address);
         }
         server
@@ -226,6 +267,7 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
         };
         assert_eq!((&view["state"], &view["class"]), (&json!("ended"), &json!("answered")), "{view}");
     }
+    let took = began.elapsed();
     assert_eq!(server.end().0, 0);
     // Nothing else began, and each ended once.
     let connection = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
@@ -233,4 +275,16 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
     assert_eq!(count("SELECT count(*) FROM runs"), plan.submissions);
     let verified = shell.run(&["verify", "--all"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
+    if is_full() {
+        let Plan { submissions, clients, kills, .. } = plan;
+        let longest = starts.iter().max().unwrap().as_secs_f64() * 1e3;
+        let figures = format!(
+            "{submissions} submissions from {clients} clients, and the server is killed {kills} times meanwhile: each run ended \
+             once, all of them after {:.1} s. The longest time from a start until the server accepts requests was {longest:.0} ms \
+             ({}).\n",
+            took.as_secs_f64(),
+            machine()
+        );
+        told("kills", &figures);
+    }
 }

@@ -1,13 +1,20 @@
-//! The page `docs/how-to/simulate.md`: its commands are run, and what they print is compared with it.
-//! `UPDATE_SIMULATE=1` writes what they print into it; read the difference before you keep it.
+//! The pages on simulations: their commands are run, and what they print is compared with them.
+//! `UPDATE_SIMULATE=1` writes what they print into them; read the difference before you keep it.
 
 use crate::common::{Shell, root};
 
-const PAGE: &str = "docs/how-to/simulate.md";
+#[test]
+fn the_page_on_a_domain_shows_what_its_commands_print() {
+    compare("docs/how-to/simulate.md");
+}
 
 #[test]
-fn the_page_shows_what_its_commands_print() {
-    let path = root().join(PAGE);
+fn the_page_on_a_fleet_shows_what_its_commands_print() {
+    compare("docs/how-to/plan-a-fleet.md");
+}
+
+fn compare(page_path: &str) {
+    let path = root().join(page_path);
     let page = std::fs::read_to_string(&path).unwrap();
     let (shell, mut made, mut blocks) = (Shell::new(), String::new(), 0);
     let mut lines = page.lines();
@@ -32,9 +39,9 @@ fn the_page_shows_what_its_commands_print() {
         return;
     }
     for (line, (there, printed)) in (1..).zip(page.lines().zip(made.lines())) {
-        assert_eq!(there, printed, "{PAGE}:{line}; UPDATE_SIMULATE=1 writes it anew");
+        assert_eq!(there, printed, "{page_path}:{line}; UPDATE_SIMULATE=1 writes it anew");
     }
-    assert_eq!(page.lines().count(), made.lines().count(), "{PAGE} has a line too many or too few");
+    assert_eq!(page.lines().count(), made.lines().count(), "{page_path} has a line too many or too few");
 }
 
 #[test]
@@ -56,4 +63,18 @@ fn a_wrong_assumption_is_one_line_that_says_what_is_right() {
     sim("done").fails_with(&["--assume done: expected NAME=NUMBER, for example done=30"]);
     sim("done=900").fails_with(&["done = 900: expected a whole number from 0 to 100"]);
     sim("luck=3").fails_with(&["luck: not an assumption; they are done, done_more, calls"]);
+}
+
+#[test]
+fn a_fleet_that_cannot_be_simulated_is_one_line_that_says_why() {
+    let shell = Shell::new();
+    let fleet = |more: &[&str]| {
+        let domain = root().join("examples/helpdesk");
+        let mut arguments = vec!["fleet", domain.to_str().unwrap()];
+        arguments.extend(more);
+        shell.run(&arguments)
+    };
+    fleet(&["--arrivals", "1000000", "--hours", "2"]).fails_with(&["are 2,000,000 runs; at most 1,000,000"]);
+    fleet(&["--assume", "luck=3"]).fails_with(&["luck: not an assumption"]);
+    fleet(&["--policy", "nowhere.toml"]).fails_with(&["nowhere.toml"]);
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use super::{core, has_valgrind, instructions, loops, wire};
+use super::{built, core, has_valgrind, instructions, loops};
 use crate::workspace::{self, Failure};
 
 /// Where the baselines are: by compiler and target, the instructions of each case.
@@ -69,13 +69,13 @@ pub(super) fn run(write: bool, against: Option<&str>) -> Result<(), Failure> {
     workspace::report("bench check", &compared.grown)
 }
 
-/// Builds the programs of the shell's folder, optimised as a user's program is by default, and counts every case.
+/// Builds the programs of the shell's folder, and counts every case.
 fn counted(shell: &Shell) -> Result<Counts, Failure> {
-    let mut counts = loops::counted(shell)?;
-    counts.extend(core::counted(&core::built(shell)?)?);
-    let program = wire::built(shell)?;
+    let programs = built(shell)?;
+    let mut counts = loops::counted(shell, &programs)?;
+    counts.extend(core::counted(&programs.core)?);
     for case in WIRE {
-        counts.push((case, instructions(&program, case, WIRE_TIMES)?));
+        counts.push((case, instructions(&programs.wire, case, WIRE_TIMES)?));
     }
     Ok(counts.into_iter().map(|(case, count)| (case.to_owned(), count)).collect())
 }

@@ -1,10 +1,10 @@
 //! What a gate decision, a clone of the state and a whole offline run cost.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use super::{has_valgrind, instructions, program};
+use super::{built, has_valgrind, instructions};
 use crate::workspace::{self, Failure};
 
 /// Cases of the bench program of `loop-core` whose instructions are counted.
@@ -22,18 +22,10 @@ pub(super) fn run() -> Result<(), Failure> {
         println!("valgrind is not here");
         return Ok(());
     }
-    for (case, instructions) in counted(&built(&shell)?)? {
+    for (case, instructions) in counted(&built(&shell)?.core)? {
         println!("{case:12} {instructions:12}");
     }
     Ok(())
-}
-
-/// The bench program of `loop-core`, built.
-pub(super) fn built(shell: &Shell) -> Result<PathBuf, Failure> {
-    let messages =
-        cmd!(shell, "cargo bench --locked -p loop-core --bench core --no-run --message-format=json")
-            .read()?;
-    program(&messages, "bench")
 }
 
 /// The instructions of each counted case.

@@ -6,8 +6,9 @@
 
 use xshell::Shell;
 
-use super::loops::programs::{Client, Programs, Server, Shape, Work};
-use super::loops::{build, median};
+use super::loops::median;
+use super::loops::programs::{Client, Server, Shape, Work};
+use super::{Programs, built};
 use crate::workspace::{self, Failure};
 
 /// Each reply but the last requests 24 calls, and an event comes every 10 ms. The first call is complete soon after the reply
@@ -21,7 +22,7 @@ const ROUNDS: u32 = 3;
 pub(super) fn run() -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
-    let programs = build(&shell)?;
+    let programs = built(&shell)?;
     let server = Server::start(&programs, PACED, None)?;
     println!(
         "{:22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",

@@ -46,14 +46,39 @@ pub(crate) fn can_count() -> Result<bool, Failure> {
     Ok(has_valgrind(&Shell::new()?))
 }
 
-/// The program of this kind, such as `bench`, among what cargo has built.
-fn program(messages: &str, kind: &str) -> Result<PathBuf, Failure> {
+/// The programs whose instructions are counted.
+#[derive(Clone)]
+struct Programs {
+    /// The decisions of the gate.
+    core: PathBuf,
+    /// The load client.
+    load: PathBuf,
+    /// The server, the bare client, and the loops by hand.
+    loops: PathBuf,
+    /// The codecs.
+    wire: PathBuf,
+}
+
+/// Builds the programs whose instructions are counted, optimised as a user's program is by default. One build for all,
+/// since other features of a crate would build it, and all above it, again.
+fn built(shell: &Shell) -> Result<Programs, Failure> {
+    let packages = ["-p", "loop-bench", "-p", "loop-core", "-p", "loop-runtime"];
+    let programs = ["--bench", "core", "--bench", "loops", "--bench", "wire", "--example", "load"];
+    let build =
+        cmd!(shell, "cargo build --locked --profile=bench {packages...} {programs...} --message-format=json");
+    let messages = build.read()?;
+    let named = |name| program(&messages, name);
+    Ok(Programs { core: named("core")?, load: named("load")?, loops: named("loops")?, wire: named("wire")? })
+}
+
+/// The program of this name among what cargo has built.
+fn program(messages: &str, name: &str) -> Result<PathBuf, Failure> {
     let built = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut programs = built.filter_map(|message| {
-        let is_it = message.pointer("/target/kind/0").is_some_and(|built| built == kind);
+        let is_it = message.pointer("/target/name").is_some_and(|built| built == name);
         message.get("executable")?.as_str().filter(|_| is_it).map(PathBuf::from)
     });
-    programs.next().ok_or_else(|| Failure::Check(format!("cargo names no {kind} program")))
+    programs.next().ok_or_else(|| Failure::Check(format!("cargo has built no program {name}")))
 }
 
 /// Whether programs can be watched while they run.
@@ -101,11 +126,11 @@ mod tests {
 
     #[test]
     fn the_program_is_the_one_that_cargo_names() {
-        let messages = "{\"target\":{\"kind\":[\"bin\"]},\"executable\":\"/t/xtask\"}\n\
-                        {\"target\":{\"kind\":[\"bench\"]},\"executable\":null}\nnot json\n\
-                        {\"target\":{\"kind\":[\"bench\"]},\"executable\":\"/t/core-1\"}\n";
-        assert_eq!(program(messages, "bench").unwrap(), PathBuf::from("/t/core-1"));
-        assert!(program(messages, "example").is_err());
+        let messages = "{\"target\":{\"name\":\"xtask\"},\"executable\":\"/t/xtask\"}\n\
+                        {\"target\":{\"name\":\"core\"},\"executable\":null}\nnot json\n\
+                        {\"target\":{\"name\":\"core\"},\"executable\":\"/t/core-1\"}\n";
+        assert_eq!(program(messages, "core").unwrap(), PathBuf::from("/t/core-1"));
+        assert!(program(messages, "load").is_err());
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! What decoding, encoding and a whole exchange cost.
 
-use std::path::PathBuf;
-
 use xshell::{Shell, cmd};
 
-use super::{has_valgrind, program, watched};
+use super::{built, has_valgrind, watched};
 use crate::workspace::{self, Failure};
 
 /// How often a counted case is done; the bench program has that many copies at most.
@@ -20,7 +18,7 @@ pub(super) fn run() -> Result<(), Failure> {
         println!("valgrind is not here");
         return Ok(());
     }
-    let program = built(&shell)?;
+    let program = built(&shell)?.wire;
     for row in cmd!(shell, "{program} cases").quiet().read()?.lines() {
         let Some((case, units)) = row.split_once(' ') else { continue };
         // What is done before the case is the same in both, so the difference is the case itself.
@@ -31,14 +29,6 @@ pub(super) fn run() -> Result<(), Failure> {
         println!("{case:32} {units:>9} {count:>12} {each:>8.2}");
     }
     Ok(())
-}
-
-/// The bench program of the wire, built.
-pub(super) fn built(shell: &Shell) -> Result<PathBuf, Failure> {
-    let messages =
-        cmd!(shell, "cargo bench --locked -p loop-bench --bench wire --no-run --message-format=json")
-            .read()?;
-    program(&messages, "bench")
 }
 
 /// The allocations in what memcheck tells at its end.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use loop_core::Effect;
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use reqwest::StatusCode;
+use reqwest::header::HeaderValue;
 use serde_json::Value;
 
 use crate::error::ConnectorError;
@@ -31,6 +32,8 @@ const BYTES_LIMIT: usize = 64 << 20;
 const MAX_REDIRECTS: u32 = 5;
 /// Bytes of the shortest secret that is masked in what a server returned, which uses shorter words for other things.
 const LEAST_SECRET: usize = 8;
+/// The header that names the span of a call.
+const TRACEPARENT: &str = "traceparent";
 /// How often a read is sent within one call.
 const TRIES: u32 = 2;
 /// How long a read waits before the second try, where the server does not say.
@@ -234,7 +237,14 @@ impl Call<'_> {
     async fn run(&mut self, parameters: &Value) -> Result<ToolResult, Trouble> {
         let tool = self.tool;
         let given = Given { parameters, scope: &self.context.scope, key: &self.context.key };
-        let prepared = tool.request.prepare(&given)?;
+        let mut prepared = tool.request.prepare(&given)?;
+        // What the definition says of it counts.
+        if let Some(traceparent) = self.context.traceparent
+            && !prepared.headers.contains_key(TRACEPARENT)
+            && let Ok(value) = HeaderValue::try_from(traceparent.to_string())
+        {
+            prepared.headers.insert(TRACEPARENT, value);
+        }
         let (value, note) = match &tool.pages {
             Some(pages) => self.pages(pages, &prepared).await?,
             None => {

@@ -174,6 +174,23 @@ async fn a_keyed_write_names_its_call_and_every_try_names_the_same() {
 }
 
 #[tokio::test]
+async fn a_request_names_the_span_of_its_call_unless_the_definition_does() {
+    // S4-12
+    let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let server = TestServer::always(answer(201, &[], "")).await;
+    let own = ("traceparent".to_owned(), "mine".to_owned());
+    let definition = HttpDefinition { headers: [own].into(), ..server.definition("/orders") };
+    let traced = context().with_traceparent(Some(text.parse().unwrap()));
+    let credentials = Credentials::none();
+    writer(&server, Effect::WriteKeyed).call(json!({}), &traced, &credentials).await;
+    reader(&definition, &[]).call(json!({}), &traced, &credentials).await;
+    writer(&server, Effect::WriteKeyed).call(json!({}), &context(), &credentials).await;
+    let named: Vec<Option<String>> =
+        server.asked().iter().map(|asked| asked.header("traceparent").map(str::to_owned)).collect();
+    assert_eq!(named, [Some(text.to_owned()), Some("mine".to_owned()), None]);
+}
+
+#[tokio::test]
 async fn a_read_waits_as_long_as_the_server_asks_within_its_time() {
     let wait_then_fine = |seconds: &'static str| {
         TestServer::start(move |_, at| match at {

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use loop_core::Digest;
+use loop_core::{Digest, TraceParent};
 use loop_tools::{Credentials, clean};
 use reqwest::StatusCode;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,
     ClientConfig, ClientRequest, ErrorCode, ErrorData, Implementation, PaginatedRequestParams,
     ProgressNotificationParam, ProgressToken, ProtocolVersion, ReadResourceRequest,
-    ReadResourceRequestParams, ReadResourceResult, RequestId, ServerResult, SubscriptionFilter, Tool,
+    ReadResourceRequestParams, ReadResourceResult, RequestId, RequestMetaObject, ServerResult,
+    SubscriptionFilter, Tool,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer,
@@ -51,9 +52,21 @@ const MESSAGE_CHARS: usize = 500;
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     /// A call of a tool, if the server still describes it so.
-    Tool { name: String, arguments: Map<String, Value>, trusted: Digest },
+    Tool { name: String, arguments: Map<String, Value>, trusted: Digest, traceparent: Option<TraceParent> },
     /// What is at an address.
-    Resource { uri: String },
+    Resource { uri: String, traceparent: Option<TraceParent> },
+}
+
+impl Ask {
+    /// The options of its request: the span in which it is made, where there is one.
+    fn options(&self) -> PeerRequestOptions {
+        let (Self::Tool { traceparent, .. } | Self::Resource { traceparent, .. }) = self;
+        let options = PeerRequestOptions::no_options();
+        let Some(traceparent) = traceparent else { return options };
+        let mut meta = RequestMetaObject::new();
+        meta.insert("traceparent".to_owned(), Value::from(traceparent.to_string()));
+        options.with_meta(meta)
+    }
 }
 
 /// What a server answered, with the secrets that it knows.
@@ -268,11 +281,11 @@ impl Live {
             Ask::Tool { name, arguments, .. } => ClientRequest::CallToolRequest(CallToolRequest::new(
                 CallToolRequestParams::new(name).with_arguments(arguments),
             )),
-            Ask::Resource { uri } => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(
+            Ask::Resource { uri, .. } => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(
                 ReadResourceRequestParams::new(uri),
             )),
         };
-        let content = match (self.send(request, plan.idle_timeout).await?, ask) {
+        let content = match (self.send(request, ask.options(), plan.idle_timeout).await?, ask) {
             (ServerResult::CallToolResult(result), Ask::Tool { .. }) => Content::Tool(result),
             (ServerResult::ReadResourceResult(result), Ask::Resource { .. }) => Content::Resource(result),
             (ServerResult::InputRequiredResult(_), _) => {
@@ -422,12 +435,17 @@ impl Live {
     }
 
     /// Sends a request, and waits while the server shows that it goes on.
-    async fn send(&self, request: ClientRequest, idle: Duration) -> Result<ServerResult, Trouble> {
+    async fn send(
+        &self,
+        request: ClientRequest,
+        options: PeerRequestOptions,
+        idle: Duration,
+    ) -> Result<ServerResult, Trouble> {
         let silent = || {
             let message = format!("the server showed no sign of life for {} s", idle.as_secs_f32());
             Trouble::InDoubt(message)
         };
-        let sent = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
+        let sent = self.peer.send_request_with_option(request, options);
         let mut handle = match timeout(idle, sent).await {
             Ok(Ok(handle)) => handle,
             Ok(Err(error)) => return Err(self.trouble(error).await),

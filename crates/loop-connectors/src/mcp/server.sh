@@ -43,6 +43,7 @@ while read -r line; do
   *'"method":"notifications/cancelled"'*) note "cancelled" ;;
   *'"method":"tools/call"'*)
     note "call"
+    case $line in *'"traceparent":"'*) parent=${line#*\"traceparent\":\"}; note "in ${parent%%\"*}" ;; esac
     token=${line#*\"progressToken\":}; token=${token%%[,\}]*}
     said=${line#*\"text\":\"}; said=${said%%\"*}
     case $said in

@@ -239,6 +239,22 @@ async fn a_call_that_is_dropped_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
+async fn a_call_names_its_span() {
+    // S4-12
+    let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let probe = Probe::new("plain");
+    let server = probe.server();
+    let registry = registry(&server, Effect::Read).await;
+    let context = ToolContext::new(Scope::default(), "item", "r/1/action-0");
+    let context = context.with_traceparent(Some(text.parse().unwrap()));
+    let arguments = json!({ "text": "next" });
+    registry.dispatch("probe_work", &arguments, context, &Credentials::none(), 20_000, 4_000).await;
+    call(&registry, "probe_work", "next").await;
+    assert_eq!((probe.count("call"), probe.count(&format!("in {text}"))), (2, 1), "{}", probe.notes());
+    assert_eq!(probe.notes().matches("in 00-").count(), 1);
+}
+
+#[tokio::test]
 async fn what_a_server_does_instead_of_starting_is_one_line() {
     // T12, K13
     let mut probe = Probe::new("die");

@@ -100,7 +100,8 @@ impl Tool for McpTool {
             Value::Object(arguments) => arguments,
             _ => return ToolResult::invalid_input(name, title, "the parameters are not an object"),
         };
-        let ask = Ask::Tool { name: self.name.clone(), arguments, trusted: self.trusted };
+        let (trusted, traceparent) = (self.trusted, context.traceparent);
+        let ask = Ask::Tool { name: self.name.clone(), arguments, trusted, traceparent };
         let answer = match asked(&self.server, ask, context, credentials).await {
             Ok(answer) => answer,
             Err(trouble) => return trouble.result(name, title),
@@ -122,7 +123,8 @@ impl Tool for McpResourceTool {
 
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
         let uri = parameters.get("uri").and_then(Value::as_str).unwrap_or_default().to_owned();
-        match asked(&self.server, Ask::Resource { uri }, context, credentials).await {
+        let ask = Ask::Resource { uri, traceparent: context.traceparent };
+        match asked(&self.server, ask, context, credentials).await {
             Ok(answer) => result(&self.declaration, context, answer),
             Err(trouble) => trouble.result(&self.declaration.name, &self.declaration.title),
         }

@@ -116,7 +116,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    fn new(query: &'a Query) -> Self {
+    pub(super) fn new(query: &'a Query) -> Self {
         Self {
             query,
             search: TextSearch::default(),
@@ -187,26 +187,31 @@ impl<'a> Scan<'a> {
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
         for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
-            match found.value {
-                Value::Amount { number, measured, other, .. } => {
-                    let own = match &measured {
-                        Measured::Unit(unit) => Some(unit),
-                        Measured::Nothing => unit,
-                        Measured::Noun(_) => None,
-                    };
-                    self.amount(number.amount, own);
-                    if own.is_none() && number.amount.to_whole().is_some_and(|whole| whole >= 1_000_000) {
-                        self.amount(number.amount, Unit::named("bytes").as_ref());
-                    }
-                    if let Some(other) = other {
-                        self.amount(other, own);
-                    }
+            self.measure(&found.value, unit);
+        }
+    }
+
+    /// An amount, a day or a time of a text.
+    pub(super) fn measure(&mut self, value: &Value, unit: Option<&Unit>) {
+        match value {
+            Value::Amount { number, measured, other, .. } => {
+                let own = match measured {
+                    Measured::Unit(unit) => Some(unit),
+                    Measured::Nothing => unit,
+                    Measured::Noun(_) => None,
+                };
+                self.amount(number.amount, own);
+                if own.is_none() && number.amount.to_whole().is_some_and(|whole| whole >= 1_000_000) {
+                    self.amount(number.amount, Unit::named("bytes").as_ref());
                 }
-                Value::Day(day) => self.day(day),
-                Value::Time(time) => self.time(time),
-                // Only documents have them.
-                Value::RelativeDay(_) | Value::Text { .. } => {}
+                if let Some(other) = other {
+                    self.amount(*other, own);
+                }
             }
+            Value::Day(day) => self.day(*day),
+            Value::Time(time) => self.time(*time),
+            // Only documents have them.
+            Value::RelativeDay(_) | Value::Text { .. } => {}
         }
     }
 
@@ -223,9 +228,9 @@ impl<'a> Scan<'a> {
             let word = folded(text.get(from..to).unwrap_or_default());
             let is_glued = (is_glue_before(text, from), is_glue_after(text, to));
             let hits = &mut self.hits;
-            self.search.word(&self.query.wanted, &word, self.field, is_glued, |number| {
-                Self::hit(hits, number, None)
-            });
+            let place = (self.field, from);
+            self.search
+                .word(&self.query.wanted, &word, place, is_glued, |number, _| Self::hit(hits, number, None));
             if !self.query.absent.is_empty() {
                 if matches!(
                     &*word,
@@ -354,7 +359,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A number of a field, in each unit that it can have.
-    fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
+    pub(super) fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
         let has_point = written.contains(['.', ',']);
         let is_money = is_price(name) || self.is_own_currency && has_point;
         let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
@@ -390,7 +395,7 @@ impl<'a> Scan<'a> {
     }
 
     /// An instant in seconds or milliseconds since 1970, where the name of its field says that it is one.
-    fn instant(&mut self, amount: Decimal, name: &str) {
+    pub(super) fn instant(&mut self, amount: Decimal, name: &str) {
         let name = folded(name);
         let is_instant =
             ["at", "time", "date", "timestamp", "ts", "ms", "unix"].iter().any(|end| name.ends_with(end));
@@ -448,12 +453,12 @@ fn spread(name: &str) -> String {
     spread
 }
 
-fn is_glue_before(text: &str, at: usize) -> bool {
+pub(super) fn is_glue_before(text: &str, at: usize) -> bool {
     let mut before = text.get(..at).unwrap_or_default().chars().rev();
     matches!(before.next(), Some('-' | '_')) && before.next().is_some_and(char::is_alphanumeric)
 }
 
-fn is_glue_after(text: &str, at: usize) -> bool {
+pub(super) fn is_glue_after(text: &str, at: usize) -> bool {
     let mut after = text.get(at..).unwrap_or_default().chars();
     matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
 }

@@ -220,37 +220,38 @@ impl Wanted {
 /// Goes through the words of an observation, and finds the wanted texts in them.
 #[derive(Debug, Default)]
 pub(crate) struct TextSearch {
-    /// Where the texts are that have begun: the node, and the field of the first word.
-    open: Vec<(usize, usize)>,
-    kept: Vec<(usize, usize)>,
+    /// Where the texts are that have begun: the node, and field and place of the first word.
+    open: Vec<(usize, usize, usize)>,
+    kept: Vec<(usize, usize, usize)>,
 }
 
 impl TextSearch {
-    /// The next word. `field` is the number of the text that it is in. `is_glued`: whether a dash is between it and the word
-    /// before, and the word after. A text neither begins nor ends there: `web-1` is not in `web-1-old`.
+    /// The next word. `field` is the number of the text that it is in, and `at` is where it begins there. `is_glued`: whether a
+    /// dash is between it and the word before, and the word after. A text neither begins nor ends there: `web-1` is not in
+    /// `web-1-old`. Calls `found` with each text that ends here, and where it begins.
     pub(crate) fn word(
         &mut self,
         wanted: &Wanted,
         word: &str,
-        field: usize,
+        (field, at): (usize, usize),
         is_glued: (bool, bool),
-        mut found: impl FnMut(usize),
+        mut found: impl FnMut(usize, usize),
     ) {
         if !is_glued.0 {
-            self.open.push((0, field));
+            self.open.push((0, field, at));
         }
         self.kept.clear();
-        for (node, first_field) in self.open.drain(..) {
+        for (node, first_field, begin) in self.open.drain(..) {
             steps::count(1);
             let Some(next) = wanted.nodes.get(node).and_then(|node| node.next.get(word)) else { continue };
             let Some(node) = wanted.nodes.get(*next) else { continue };
             for (number, is_spread) in node.ends.iter().filter(|_| !is_glued.1) {
                 if first_field == field || *is_spread && first_field + 1 == field {
-                    found(*number);
+                    found(*number, begin);
                 }
             }
             if !node.next.is_empty() {
-                self.kept.push((*next, first_field));
+                self.kept.push((*next, first_field, begin));
             }
         }
         std::mem::swap(&mut self.open, &mut self.kept);

@@ -6,7 +6,7 @@ use crate::gate::stop::{Certificate, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
-use crate::spec::{FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
+use crate::spec::{Calibrated, FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
 use crate::types::planted::{self, Planted};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
@@ -19,7 +19,10 @@ pub(crate) struct View<'a> {
     pub(crate) elapsed_ms: u64,
     /// When a stop was requested, since the start of the run. `None`: none is requested.
     pub(crate) stop_requested: Option<Millis>,
+    /// The confidence that the reply states.
     pub(crate) confidence: Confidence,
+    /// The measured level by which the run ends in place of the stated one. `None`: the stated one counts.
+    pub(crate) calibrated: Option<Calibrated>,
     pub(crate) refused: Option<&'a Refused>,
     pub(crate) escalated: Option<&'a Arc<str>>,
     pub(crate) candidates: Candidates,
@@ -211,6 +214,14 @@ impl View<'_> {
         self.candidates.run + asks > 0
     }
 
+    /// The confidence by which the run ends: the measured one, else the stated one.
+    ///
+    /// What compares passes with each other, such as stale confidence, compares what they state. So a lowered level only
+    /// takes an end as `confident` away.
+    fn counted(&self) -> Confidence {
+        self.calibrated.map_or(self.confidence, |it| it.measured)
+    }
+
     /// Stops if a condition is true, else the admitted actions run. Limits that only forbid another call, and a cut
     /// reply, do not stop the run by themselves. At a stop they are appended to the conditions.
     fn rule(&self, conditions: Vec<Condition>, before_next: Vec<Condition>, escalate: bool) -> Ruling {
@@ -226,7 +237,8 @@ impl View<'_> {
 fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let is_open = view.is_open();
-    let is_answered = view.confidence == Confidence::High && view.missing.is_empty();
+    let is_high = view.counted() == Confidence::High;
+    let is_answered = is_high && view.missing.is_empty();
     let is_final = view.settings.high_is_final && is_answered;
     if is_open && !is_final {
         return Vec::new();
@@ -246,12 +258,12 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
         // No setting makes an approver available.
         found.push(Condition::new(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
     }
-    let confidence = Measure::Confidence(view.confidence);
+    let confidence = view.calibrated.map_or(Measure::Confidence(view.confidence), Measure::Calibrated);
     let high = Measure::Confidence(Confidence::High);
     if is_answered {
         let confident = Condition::new(StopReason::Confident, confidence.clone()).threshold(high.clone());
         found.push(confident.change_if(is_open, Setting::HighIsFinal, Measure::Text("false".into())));
-    } else if view.confidence == Confidence::High {
+    } else if is_high {
         found.push(evidence_missing(view.missing.to_vec()));
     }
     if candidates.all > 0 && candidates.denied == candidates.all {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::effects::Effects;
 use crate::gate::stop_reason::StopReason;
-use crate::spec::Setting;
+use crate::spec::{Calibrated, MeasuredLevel, Setting};
 use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier};
 
 /// A value that a condition found, or its threshold.
@@ -22,6 +22,8 @@ pub enum Measure {
     Millis(u64),
     /// A stated confidence.
     Confidence(Confidence),
+    /// A stated confidence that counts as another one, as evals measured it.
+    Calibrated(Calibrated),
     /// Names of things, for example of missing sections.
     Names(Vec<Arc<str>>),
     /// A text for people, for example the message of a failure.
@@ -84,6 +86,14 @@ impl fmt::Display for Measure {
             Self::PicoUsd(amount) => amount.fmt(f),
             Self::Millis(ms) => write!(f, "{ms} ms"),
             Self::Confidence(confidence) => f.write_str(confidence.name()),
+            Self::Calibrated(Calibrated { stated, measured, runs }) => {
+                let (stated, measured) = (stated.name(), measured.name());
+                let MeasuredLevel { passed, runs } = runs;
+                write!(
+                    f,
+                    "{measured}, measured; stated {stated}, and {passed} of {runs} runs that stated it passed"
+                )
+            }
             Self::Names(names) => {
                 let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
                 f.write_str(&names.join(", "))

@@ -104,7 +104,7 @@ impl Past {
                 });
                 self.used.extend(once.map(|action| action.key));
             }
-            EventKind::CallStarted { key, tier, .. } if key.slot != Slot::Select => {
+            EventKind::CallStarted { key, tier, .. } if !matches!(key.slot, Slot::Select | Slot::Opinion) => {
                 self.is_elsewhere |= *tier != Tier::Base;
             }
             EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {

@@ -2,7 +2,7 @@
 
 use super::{Checked, Past, Transition, must};
 use crate::gate::{Condition, Measure, StopReason};
-use crate::run::{EventKind, Note, Phase, Purpose, Run, Validation};
+use crate::run::{EventKind, Note, Opinion, Phase, Purpose, Run, Validation};
 use crate::types::Confidence;
 
 /// Every condition that a certificate lists holds in the state that it was made for.
@@ -12,7 +12,11 @@ pub(super) fn is_true(step: &Transition<'_>, past: &Past) -> Checked {
         for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
             // A final pass reports the condition for which it was entered; that was judged then.
             let is_cause = step.before.phase().final_cause() == Some(condition);
-            must(is_cause || holds(step, past, condition), || {
+            // So were those that the gate found before it asked a second model.
+            let was_found = condition.reason != StopReason::Confident
+                && matches!(step.before.phase(), Phase::Calling { purpose: Purpose::Opinion { found, .. }, .. }
+                    if found.contains(condition));
+            must(is_cause || was_found || holds(step, past, condition), || {
                 format!(
                     "the run reports `{}` with {}, and that does not hold",
                     condition.reason.name(),
@@ -33,7 +37,7 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
     let event = &step.event.kind;
     // A final pass that returned no reply leaves its own pass and call unused.
     let final_pass = u32::from(step.before.phase().final_cause().is_some());
-    let is_high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    let is_high = || run.passes().last().is_some_and(|pass| pass.counted() == Confidence::High);
     let decides = || step.notes.iter().any(|note| matches!(note, Note::GateDecided { .. }));
     match condition.reason {
         StopReason::ManualStop => {
@@ -49,7 +53,7 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
             limit.is_some() && condition.threshold == limit && is_spent(run, condition)
         }
         StopReason::Timeout => run.elapsed_ms().saturating_add(limits.final_pass_ms()) >= limits.wall_ms,
-        StopReason::Confident => is_high() && run.missing().is_empty(),
+        StopReason::Confident => is_high() && run.missing().is_empty() && is_confirmed(run),
         StopReason::EvidenceMissing => !run.missing().is_empty(),
         StopReason::TierChanged => past.after(step).is_elsewhere,
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| match step.before.phase() {
@@ -92,6 +96,12 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
         // What is known from the replies before, or from the outcome alone.
         _ => true,
     }
+}
+
+/// Whether the second model confirmed the document of the last pass, where it has to be asked.
+fn is_confirmed(run: &Run) -> bool {
+    let last = run.opinions().last().filter(|it| it.pass as usize == run.passes().len());
+    run.questioned().is_empty() || last.is_some_and(|it| it.opinion == Opinion::Yes)
 }
 
 /// Whether a tool, a person or a validation settles with the event.

@@ -54,7 +54,18 @@ impl Sources for RunSources<'_> {
 
 impl RunSources<'_> {
     fn in_item(&self, search: &mut Search) {
-        let WorkItem { id, title, full, compact, scope, kind: _, form: _, caller: _, trace: _ } = self.item;
+        let WorkItem {
+            id,
+            title,
+            full,
+            compact,
+            scope,
+            kind: _,
+            form: _,
+            caller: _,
+            trace: _,
+            traceparent: _,
+        } = self.item;
         let by_rule = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
         for part in by_rule.into_iter().flatten() {
             search.find(|wanted| wanted.is_text(part));

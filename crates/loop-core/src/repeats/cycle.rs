@@ -53,6 +53,19 @@ impl Trace {
         (2..=LONGEST).find(goes_round).map(|length| length as u32)
     }
 
+    /// The length of the cycle whose second round the last call has closed. `None`: the trace does not end with two whole
+    /// rounds of equal results.
+    pub(crate) fn closed_cycle(&self) -> Option<u32> {
+        let next = |length: usize| self.steps.len().checked_sub(length).and_then(|at| self.steps.get(at));
+        // Usually the last call is none of those that were made a few calls before.
+        let last = self.steps.back()?;
+        let is_candidate = |length: &usize| {
+            let earlier = self.steps.len().checked_sub(length + 1).and_then(|at| self.steps.get(at));
+            earlier == Some(last)
+        };
+        (2..=LONGEST).filter(is_candidate).find_map(|length| self.cycle(&next(length)?.call))
+    }
+
     /// Whether the results of the last round predict the same results for the next one.
     fn is_settled(&self, call: &Digest, length: usize) -> bool {
         let round = || self.steps.iter().rev().take(length);

@@ -47,6 +47,14 @@ pub struct Rules<'a> {
     pub three_tier: &'a ThreeTier,
 }
 
+impl Rules<'_> {
+    /// Whether results that repeat something carry a note: `three_tier` has fixed texts, and `off` means that nothing
+    /// is a repeat.
+    fn has_notes(&self) -> bool {
+        matches!(self.repeats, Repeats::NeverRerun | Repeats::Progress | Repeats::Reuse)
+    }
+}
+
 impl<'a> Rules<'a> {
     /// The policy `repeats` with the numbers of these settings.
     pub fn of(gate: &'a GateSettings, repeats: Repeats) -> Self {
@@ -67,6 +75,10 @@ pub struct Fingerprint {
     /// or the tool declares a key.
     pub(crate) near_duplicate: Option<Digest>,
     pub(crate) query: Option<Query>,
+    /// The group of searches that differ in their text alone. `None`: it is not a search, or it gets no notes.
+    pub(crate) search: Option<Digest>,
+    /// Whether its results may carry notes.
+    pub(crate) is_noted: bool,
     pub(crate) tool: Arc<str>,
     pub(crate) is_read: bool,
     pub(crate) tries: u32,
@@ -102,6 +114,11 @@ impl Fingerprint {
                 .then(|| near_duplicate::fingerprint(call, &rules.three_tier.query))
                 .flatten(),
             query,
+            search: rules
+                .has_notes()
+                .then(|| near_duplicate::searches(call, &rules.three_tier.query))
+                .flatten(),
+            is_noted: rules.has_notes(),
             tool: call.tool.into(),
             is_read: call.is_read,
             tries: call.tries,

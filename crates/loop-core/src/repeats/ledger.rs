@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::repeats::cycle::Trace;
 use crate::repeats::fingerprint::{Fingerprint, Query, Rules};
+use crate::repeats::note::{NoteLog, RepeatNote, Returned, error_digest};
 use crate::repeats::rule::RepeatRule;
 use crate::repeats::stable::reported_by;
 use crate::repeats::three_tier::likeness;
 use crate::repeats::waiting::waits;
-use crate::spec::{Repeats, ToolRepeats};
+use crate::spec::{RepeatNotes, Repeats, ToolRepeats};
 use crate::types::{CommandKey, Digest, EvidenceId, Observation, Status, is_default};
 
 /// The maximum number of search texts of one tool that are remembered.
@@ -33,6 +34,9 @@ pub struct Ledger {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     near_duplicate: BTreeMap<Digest, LastResult>,
     trace: Trace,
+    /// What notes need of the results so far.
+    #[serde(default, skip_serializing_if = "is_default")]
+    noted: NoteLog,
     /// The number of observed changes: writes with a new result that may have changed something, reads whose result
     /// differs from the one before, and reads that report work in progress. Two results count as the same result only
     /// if no other call added to this number in between.
@@ -87,6 +91,12 @@ struct Entry {
     near_duplicate: Option<Digest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     query: Option<Query>,
+    /// The group of searches that differ in their text alone. `None`: it is not a search.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    search: Option<Digest>,
+    /// Whether its results may carry notes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    is_noted: bool,
     /// The last result, with its digest. Retryable failures are not counted. `None` before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reported: Option<LastResult>,
@@ -184,6 +194,8 @@ pub struct Settled {
     pub ignored: Vec<Arc<str>>,
     /// Whether the result says that the work is still under way.
     pub waits: bool,
+    /// The digest of a failure's text without its numbers and ids. `None`: it did not fail.
+    pub error: Option<Digest>,
 }
 
 impl Settled {
@@ -198,7 +210,15 @@ impl Settled {
     ) -> Self {
         let (reported, ignored) = reported_by(observation, rules);
         let waits = waits(observation);
-        Self { signature, key, attempt, polled, status: observation.status, reported, ignored, waits }
+        let status = observation.status;
+        let error = Self::error_of(status, observation.text());
+        Self { signature, key, attempt, polled, status, reported, ignored, waits, error }
+    }
+
+    /// [`error`](Self::error) of a call that ended with this status and text.
+    pub fn error_of(status: Status, text: &str) -> Option<Digest> {
+        let is_failed = status.is_failure() || status == Status::InvalidInput;
+        is_failed.then(|| error_digest(text))
     }
 }
 
@@ -410,6 +430,8 @@ impl Ledger {
                 is_read: fingerprint.is_read,
                 near_duplicate: fingerprint.near_duplicate,
                 query: fingerprint.query.clone(),
+                search: fingerprint.search,
+                is_noted: fingerprint.is_noted,
                 reported: None,
                 failed: None,
                 ignored: Vec::new(),
@@ -430,15 +452,18 @@ impl Ledger {
         (entry.status, entry.evidence, entry.is_inherited) = (None, evidence, false);
     }
 
-    /// Records the results of the calls of one reply, in the order of the calls.
+    /// Records the results of the calls of one reply, in the order of the calls. Returns the notes that they carry, each
+    /// with the key of its call.
     ///
     /// A change by one of them counts as a change after all of them, because what the others read is unknown.
-    pub fn settled(&mut self, batch: &[Settled]) {
-        let (mut changed_by, mut writes) = (Vec::new(), 0);
+    pub fn settled(&mut self, batch: &[Settled], rules: &RepeatNotes) -> Vec<(CommandKey, RepeatNote)> {
+        let (mut changed_by, mut writes, mut notes) = (Vec::new(), 0, Vec::new());
+        let mut failed = BTreeSet::new();
         for settled in batch {
             let (changed, wrote) = self.settle(settled);
             changed_by.extend(changed.then_some(settled.signature));
             writes += u64::from(wrote);
+            notes.extend(self.note(settled, rules, &mut failed).map(|note| (settled.key, note)));
         }
         self.writes += writes;
         self.changes += changed_by.len() as u64;
@@ -446,6 +471,7 @@ impl Ledger {
             let entry = self.entries.get_mut(&signature);
             let near_duplicate = entry.and_then(|entry| {
                 entry.own += 1;
+                self.noted.changed_by(&entry.tool);
                 entry.near_duplicate
             });
             // The call's own change does not justify a near-duplicate of it either.
@@ -455,6 +481,43 @@ impl Ledger {
                 similar.others += 1;
             }
         }
+        notes
+    }
+
+    /// The note of a result that was just recorded. `None`: it repeats nothing, or it has none.
+    /// `failed` are the tools of which a call of the same reply failed.
+    fn note(
+        &mut self,
+        settled: &Settled,
+        rules: &RepeatNotes,
+        failed: &mut BTreeSet<Arc<str>>,
+    ) -> Option<RepeatNote> {
+        let entry = self.entries.get(&settled.signature).filter(|entry| entry.is_noted)?;
+        let returned = Returned {
+            tool: &entry.tool,
+            call: settled.signature,
+            search: entry.search,
+            status: settled.status,
+            result: settled.reported,
+            error: settled.error,
+            changes: self.changes,
+            may_pass: settled.status.is_retryable() && settled.attempt < entry.tries,
+            is_together: settled.error.is_some() && !failed.insert(Arc::clone(&entry.tool)),
+        };
+        let by_log = self.noted.returned(&returned, rules);
+        let is_waiting = entry.waited > 0 && entry.waited <= entry.polls;
+        if !settled.status.is_citable() || is_waiting || rules.same == 0 {
+            return by_log;
+        }
+        let reached = |last: &LastResult| last.key == settled.key && last.times >= rules.same.max(TWICE);
+        let same = entry.reported.filter(reached);
+        let similar = || self.near_duplicate.get(&entry.near_duplicate?).copied().filter(reached);
+        self.trace
+            .closed_cycle()
+            .map(|length| RepeatNote::Cycle { length, times: Trace::rounds() })
+            .or_else(|| same.map(|last| RepeatNote::SameResult { times: last.times, similar: false }))
+            .or_else(|| similar().map(|last| RepeatNote::SameResult { times: last.times, similar: true }))
+            .or(by_log)
     }
 
     /// Begins a new scope: earlier results no longer count as repeats. A call that may be retried keeps its key, and a
@@ -472,6 +535,7 @@ impl Ledger {
         self.tools.clear();
         self.near_duplicate.clear();
         self.trace.clear();
+        self.noted.clear();
     }
 
     /// Records one result. Returns whether the call changed something, and whether it was a write.

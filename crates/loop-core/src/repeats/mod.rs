@@ -10,6 +10,8 @@
 //! - `reuse`: the earlier result, as long as it is valid;
 //! - `off`: nothing is a repeat.
 //!
+//! A result that repeats something carries a [`RepeatNote`] before anything is refused. Notes refuse nothing.
+//!
 //! A tool's own settings ([`ToolRepeats`](crate::ToolRepeats)) count under each of them.
 //!
 //! ```text
@@ -28,6 +30,7 @@ mod fingerprint;
 mod guard;
 mod ledger;
 mod near_duplicate;
+mod note;
 mod rule;
 mod sequence;
 mod stable;
@@ -37,6 +40,7 @@ mod waiting;
 pub use fingerprint::{CallFacts, Fingerprint, Rules};
 pub use guard::{Guard, Running};
 pub use ledger::{CallStatus, Ledger, OtherCalls, Settled};
+pub use note::RepeatNote;
 pub use rule::RepeatRule;
 pub use sequence::ratio_millis;
 pub use stable::stable_digest;

@@ -44,6 +44,32 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
     Some(Digest::of("call-near_duplicate", out.as_bytes()))
 }
 
+/// The fingerprint that searches of one tool share: the tool and the arguments without the search text. `None` for a call
+/// that is not a read with a search text.
+pub(super) fn searches(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Digest> {
+    let named = call.arguments.as_object().filter(|_| call.is_read)?;
+    let is_text = |name: &str, member: &Value| {
+        let is_declared = call.rules.query.as_deref() == Some(name);
+        member.is_string() && (is_declared || is_query(name, search))
+    };
+    // Most calls are not searches.
+    if !named.iter().any(|(name, member)| is_text(name, member)) {
+        return None;
+    }
+    let mut members = sorted(named);
+    // By name, so that the order of the members does not matter.
+    let text = members.iter().position(|(name, member)| is_text(name, member))?;
+    members.remove(text);
+    let mut out = String::with_capacity(SHORT_BYTES);
+    out.push_str(call.tool);
+    out.push('\n');
+    for (name, member) in members {
+        push_text(name, &mut out);
+        push_text(&canonical(member), &mut out);
+    }
+    Some(Digest::of("call-search", out.as_bytes()))
+}
+
 /// Appends a text with its length before it, so that adjacent texts cannot be confused.
 fn push_text(text: &str, out: &mut String) {
     push_number(text.len() as u64, out);

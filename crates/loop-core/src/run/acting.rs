@@ -7,7 +7,7 @@ use crate::gate::{
     StopReason, Verdict, judge,
 };
 use crate::policy::RunSources;
-use crate::repeats::Settled;
+use crate::repeats::{RepeatNote, Settled};
 use crate::reply::Proposal;
 use crate::run::command::SubCallBudget;
 use crate::run::eager::{DropReason, EagerRead};
@@ -367,7 +367,8 @@ impl Rest<'_> {
         // The ledger is updated once all have settled, so that their order of completion does not matter.
         let first = self.knowledge.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
-        self.calls.ledger.settled(&settled);
+        let notes = self.calls.ledger.settled(&settled, &self.spec.gate.repeat_notes);
+        self.take_notes(notes, &batch);
         if planted::is(Planted::ResultLost) && batch.work.len() > 1 {
             batch.work.pop();
         }
@@ -402,6 +403,18 @@ impl Rest<'_> {
         }
         self.take_back_schema_violations(first);
         batch.asks
+    }
+
+    /// Records the notes of a batch, each with the number of its result.
+    fn take_notes(&mut self, notes: Vec<(CommandKey, RepeatNote)>, batch: &Batch) {
+        for (key, note) in notes {
+            let Some(evidence) = batch.work.iter().find(|work| work.key == key).map(|work| work.evidence)
+            else {
+                continue;
+            };
+            self.calls.notes.insert(evidence, note);
+            self.notes.push(Note::ResultNoted { key, evidence, note });
+        }
     }
 
     /// The result of a piece of work, for the ledger. `None`: it has not settled.

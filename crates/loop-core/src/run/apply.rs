@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::claims::Claim;
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::policy;
-use crate::repeats::Ledger;
+use crate::repeats::{Ledger, RepeatNote};
 use crate::reply::{Document, Echoes};
 use crate::run::asking::AnswerFault;
 use crate::run::budget::Budget;
@@ -248,7 +248,7 @@ impl Run {
         match step(taken, &mut rest, &event.kind) {
             Ok(next) => {
                 // A later driver asks the shared budget anew: it may have more, on another day.
-                if matches!(event.kind, EventKind::Resumed { .. }) {
+                if matches!(event.kind, EventKind::Resumed { .. }) && !planted::is(Planted::SharedRestStays) {
                     rest.budget.shared = None;
                 }
                 debug_assert!(rest.eager.is_empty(), "an eager read is neither used nor dropped");
@@ -397,6 +397,11 @@ impl Run {
     /// The settled results, by number.
     pub fn evidence(&self) -> &[Evidence] {
         &self.state.knowledge.evidence
+    }
+
+    /// The note that the result with this number carries, since it repeats something. `None`: it carries none.
+    pub fn repeat_note(&self, id: EvidenceId) -> Option<RepeatNote> {
+        self.state.calls.notes.get(&id).copied()
     }
 
     /// The reads that started before the reply of the call in flight is complete, in the order of their calls. Empty if

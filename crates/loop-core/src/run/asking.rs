@@ -158,7 +158,10 @@ impl Asking<'_> {
         if people > 1 && by.account.is_empty() {
             return Err(AnswerFault::Unnamed { people });
         }
-        if people > 1 && approvers.any(|before| before.account == by.account) {
+        if people > 1
+            && approvers.any(|before| before.account == by.account)
+            && !planted::is(Planted::SamePersonTwice)
+        {
             return Err(AnswerFault::SamePerson { people });
         }
         Ok(place)
@@ -355,7 +358,9 @@ impl Rest<'_> {
     ) -> Phase {
         if let Some(ask) = asks.get_mut(at) {
             ask.approvers.push(by.clone());
-            if u32::try_from(ask.approvers.len()).is_ok_and(|people| people >= self.spec.gate.approvals) {
+            let enough =
+                u32::try_from(ask.approvers.len()).is_ok_and(|people| people >= self.spec.gate.approvals);
+            if enough || planted::is(Planted::OneApprovalIsEnough) {
                 self.decide(ask, Verdict::Run);
             }
         }

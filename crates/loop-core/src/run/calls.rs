@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::{JudgedAction, Trouble};
-use crate::repeats::Ledger;
+use crate::repeats::{Ledger, RepeatNote};
 use crate::run::eager::DroppedRead;
 use crate::run::phase::Work;
 use crate::spec::{RunSpec, ToolSpec};
-use crate::types::{CommandKey, Effect};
+use crate::types::{CommandKey, Effect, EvidenceId};
 
 /// The requested actions, and the ledger of the calls that ran.
 ///
@@ -24,6 +24,9 @@ pub(super) struct Calls {
     pub(super) trouble: Trouble,
     /// Writes in doubt: started, with an unknown outcome. The tool by the key under which it ran.
     pub(super) doubts: BTreeMap<CommandKey, Arc<str>>,
+    /// The notes that results carry, by the number of the result.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) notes: BTreeMap<EvidenceId, RepeatNote>,
     /// Eager reads whose results were not used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) dropped: Vec<DroppedRead>,
@@ -40,6 +43,7 @@ impl Calls {
             ledger,
             trouble: Trouble::default(),
             doubts: BTreeMap::new(),
+            notes: BTreeMap::new(),
             dropped: Vec::new(),
             foreign: BTreeMap::new(),
         }

@@ -10,8 +10,9 @@ use crate::reply::{Document, Ending, own_words};
 use crate::run::event::Started;
 use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
+use crate::run::opinion::OpinionRecord;
 use crate::run::outcome::{Output, PassSummary, Rejection};
-use crate::spec::{Cite, RunSpec, SectionSpec};
+use crate::spec::{Calibrated, Cite, RunSpec, SectionSpec};
 use crate::types::{Confidence, Millis, Tier};
 
 /// The content of the replies: the document, an answer, attempts at an output.
@@ -28,6 +29,9 @@ pub(super) struct Draft {
     pub(super) answer: Option<Arc<str>>,
     /// The text of a reply that failed midway. It is not an answer: a retry may still return one.
     pub(super) partial: Option<Partial>,
+    /// The second opinions on the document, each of another pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) opinions: Vec<OpinionRecord>,
 }
 
 /// A partial reply: it failed midway.
@@ -55,7 +59,7 @@ impl Draft {
     }
 
     /// What the domain requires and the document does not have yet: required sections, valid citations, results of
-    /// required tools, evidence for its values.
+    /// required tools, evidence for its values, a second opinion.
     pub(super) fn missing(&self, spec: &RunSpec, knowledge: &Knowledge, started: &Started) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
         for SectionSpec { id, required, cite, .. } in spec.sections() {
@@ -88,6 +92,7 @@ impl Draft {
         }
         missing.extend(knowledge.unobserved(spec).map(|tool| Arc::from(format!("a result of `{tool}`"))));
         missing.extend(grounding::ungrounded(&self.document, spec, &knowledge.evidence, started));
+        missing.extend(self.unconfirmed());
         missing
     }
 
@@ -204,9 +209,17 @@ pub struct PassRecord {
     pub at: Millis,
     /// Where the reply, or the reply that repaired its contract, was cut at its output limit. `None`: neither was.
     pub cut: Option<Cut>,
+    /// The measured level of its confidence, as evals found it. `None`: the stated one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Calibrated>,
 }
 
 impl PassRecord {
+    /// The confidence by which the gate ends a run: the measured one, else the stated one.
+    pub fn counted(&self) -> Confidence {
+        self.calibrated.map_or(self.confidence, |it| it.measured)
+    }
+
     /// The pass as the outcome reports it.
     pub(super) fn summary(&self) -> PassSummary {
         PassSummary {
@@ -217,6 +230,7 @@ impl PassRecord {
             confidence_reason: Arc::clone(&self.confidence_reason),
             changed: self.changed.clone(),
             at: self.at,
+            measured: self.calibrated.map(|it| it.measured),
         }
     }
 }

@@ -26,8 +26,9 @@ impl Rest<'_> {
         cause: Option<Condition>,
     ) -> Phase {
         let pass = self.draft.passes.len() as u32;
-        let is_final_pass = cause.is_some();
-        self.take_confidence(&proposal);
+        let (is_final_pass, cause_of_final) = (cause.is_some(), cause.clone());
+        let calibrated = self.take_confidence(&proposal);
+        let counted = calibrated.map_or(proposal.confidence, |it| it.measured);
         let is_required = |action: &Action| action.priority == Priority::Required;
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
             self.budget.totals.contradictions += 1;
@@ -56,6 +57,7 @@ impl Rest<'_> {
             elapsed_ms: self.elapsed_ms(),
             stop_requested: self.inbox.stop_requested,
             confidence: proposal.confidence,
+            calibrated,
             refused: proposal.refused.as_ref(),
             escalated: proposal.escalated.as_ref(),
             candidates,
@@ -69,19 +71,29 @@ impl Rest<'_> {
         };
         match gate::decide(&view, cause) {
             Ruling::Stop(certificate) => {
-                let certificate = self.with_all(certificate);
+                let mut certificate = self.with_all(certificate);
                 let reason = certificate.reason();
                 for judged in judged.iter_mut().filter(|judged| judged.judged.verdict == Verdict::Run) {
                     judged.judged.verdict = Verdict::Ended { reason };
                 }
                 self.admit(judged);
                 let finishes = !is_final_pass && self.makes_a_final_pass(&certificate);
-                let decision = if finishes {
+                let sections = if finishes { Vec::new() } else { self.to_confirm_before(&certificate) };
+                let asks = !sections.is_empty() && self.asks_opinion(&certificate);
+                if !sections.is_empty() && !asks {
+                    certificate = self.without_opinion(certificate, "the run ends for another reason");
+                }
+                let decision = if asks {
+                    Decision::AskOpinion { sections }
+                } else if finishes {
                     Decision::FinalPass { cause: certificate.primary.clone().into() }
                 } else {
                     Decision::Stop(certificate.clone().into())
                 };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
+                if asks {
+                    return self.ask_opinion(&certificate, cause_of_final);
+                }
                 if finishes {
                     let key = CommandKey::new(pass + 1, Slot::Final);
                     return final_pass(Call::commanded(key, self.route.tier), certificate.primary);
@@ -91,7 +103,7 @@ impl Rest<'_> {
             Ruling::Revise => {
                 let batch = self.admit(judged);
                 let decision = Decision::Revise { missing: missing.clone() };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 self.draft.revisions.push(Revision { pass: pass + 1, missing });
                 if self.spec.protocol.properties().answers_every_call {
                     // The other calls of a reply with a premature output run, since each needs a result.
@@ -103,7 +115,7 @@ impl Rest<'_> {
             Ruling::Validate(output) => {
                 let batch = self.admit(judged);
                 let decision = Decision::Validate { runs: batch.work.len() as u32 };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 if let Some(attempt) = self.draft.attempts.last_mut() {
                     (attempt.output, attempt.state) = (Some(output), AttemptState::Ends);
                 }
@@ -112,7 +124,7 @@ impl Rest<'_> {
             Ruling::Act { escalate } => {
                 let batch = self.admit(judged);
                 let decision = Decision::Act { runs: batch.work.len() as u32, asks: batch.asks.len() as u32 };
-                self.notes.push(Note::GateDecided { pass, confidence: proposal.confidence, decision });
+                self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 if escalate {
                     self.change_tier(Tier::Escalated, TierCause::LowConfidence, pass + 1);
                 }
@@ -203,7 +215,7 @@ impl Rest<'_> {
         }
     }
 
-    fn may_revise(&self) -> bool {
+    pub(super) fn may_revise(&self) -> bool {
         (self.draft.revisions.len() as u32) < self.spec.gate.revision_passes
     }
 

@@ -10,12 +10,6 @@ use crate::run::outcome::Outcome;
 use crate::spec::{GroundingRule, RunSpec};
 use crate::types::Evidence;
 
-/// What follows from a value of a section: its own rule, else that of the gate.
-fn rule_of(spec: &RunSpec, section: &str) -> GroundingRule {
-    let own = spec.sections().iter().find(|it| &*it.id == section).and_then(|it| it.grounding);
-    own.unwrap_or(spec.gate.grounding)
-}
-
 /// The checkable values of a document, without those of sections whose values are not looked for.
 pub(super) fn claims_of(
     document: &Document,
@@ -33,7 +27,7 @@ fn claims_where(
     started: &Started,
     reads: fn(GroundingRule) -> bool,
 ) -> Vec<Claim> {
-    let read = document.sections.iter().filter(|it| reads(rule_of(spec, &it.id)));
+    let read = document.sections.iter().filter(|it| reads(spec.grounding_of(&it.id)));
     let sections: Vec<_> = read.cloned().collect();
     if sections.is_empty() {
         return Vec::new();

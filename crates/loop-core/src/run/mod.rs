@@ -18,6 +18,8 @@
 //!                     any phase, stop now ─▶ Stopping ─▶ Saving ─▶ Done
 //! ```
 //!
+//! A confident end may be preceded by one more `Calling`, for a second opinion.
+//!
 //! If an attempt has ended with an output, `Validating` precedes the next pass. A valid output ends the run.
 //!
 //! # State
@@ -25,7 +27,7 @@
 //! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
 //! `step` matches phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `eager`, `acting`,
-//! `asking`, `gating`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
+//! `asking`, `gating`, `opinion`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
 //! deadlines from the state, and `quote` computes the budget of a call. `parent` is what a run takes over from another
 //! one, and `take_over` begins with that.
 
@@ -50,6 +52,7 @@ mod knowledge;
 mod model_calls;
 mod model_failures;
 mod note;
+mod opinion;
 mod outcome;
 mod parent;
 mod phase;
@@ -60,6 +63,7 @@ mod select;
 mod step;
 mod stopping;
 mod take_over;
+mod trace;
 mod under;
 mod worst_case;
 
@@ -73,11 +77,13 @@ pub use event::{
     StopMode, Validation,
 };
 pub use note::{Decision, Note, SelectedBy};
+pub use opinion::{Opinion, OpinionRecord, Questioned};
 pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
 pub use parent::{Parent, ParentEffect, Takeover};
 pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stopping, Work};
 pub use quote::{PromptSize, Quote};
 pub use take_over::NotTakenOver;
+pub use trace::RunTrace;
 pub use worst_case::WorstCase;
 
 #[cfg(test)]

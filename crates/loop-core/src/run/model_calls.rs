@@ -9,11 +9,12 @@ use crate::run::apply::Rejected;
 use crate::run::draft::{Cut, PassRecord, with_new};
 use crate::run::event::{EventKind, Refusal};
 use crate::run::note::Note;
+use crate::run::opinion::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::MainCall;
 use crate::run::step::{Place, Rest};
-use crate::spec::Setting;
+use crate::spec::{Calibrated, Setting};
 use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Confidence, Slot, Tier};
 
@@ -108,6 +109,10 @@ impl Rest<'_> {
         match purpose {
             Purpose::Select => self.select_defaults(format!("refused: {}", refusal.name())),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
+            Purpose::Opinion { cause, found } => {
+                let why = format!("the call was refused: {}", refusal.name()).into();
+                self.opinion_given(place, (cause, found), Opinion::Failed, why)
+            }
             Purpose::Main | Purpose::Final { .. } => self.main_call_refused(call, purpose, refusal, prompt),
         }
     }
@@ -126,6 +131,7 @@ impl Rest<'_> {
         let place = Place::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.selected(reply),
+            Purpose::Opinion { cause, found } => self.opinion_replied(place, (cause, found), reply),
             Purpose::Repair { proposal } => {
                 let mut proposal = *proposal;
                 reply::repair(&mut proposal, reply, self.reading());
@@ -282,6 +288,7 @@ impl Rest<'_> {
             confidence_reason: Arc::clone(&proposal.reason),
             at: self.clock.now.plus(if planted::is(Planted::AmbientInput) { planted::tick() } else { 0 }),
             cut: cut_of(reply, granted),
+            calibrated: None,
         });
         self.budget.totals.passes += 1;
     }
@@ -301,11 +308,16 @@ impl Rest<'_> {
         changed
     }
 
-    /// Stores the confidence of a reply, once it is read completely.
-    pub(super) fn take_confidence(&mut self, proposal: &Proposal) {
+    /// Stores the confidence of a reply, once it is read completely. Returns the measured level, where it counts as another
+    /// one.
+    pub(super) fn take_confidence(&mut self, proposal: &Proposal) -> Option<Calibrated> {
+        let calibration = self.spec.gate.calibration.as_deref();
+        let tier = self.draft.passes.last().map_or(Tier::Base, |pass| pass.tier);
+        let calibrated = calibration.and_then(|it| it.of(self.spec.model(tier), proposal.confidence));
         if let Some(pass) = self.draft.passes.last_mut() {
             pass.confidence = proposal.confidence;
             pass.confidence_reason = Arc::clone(&proposal.reason);
+            pass.calibrated = calibrated;
         }
         self.notes.push(Note::ReplyRead {
             pass: self.draft.passes.len() as u32,
@@ -313,7 +325,9 @@ impl Rest<'_> {
             reason: Arc::clone(&proposal.reason),
             has_contract: proposal.has_contract,
             parse_warnings: proposal.parse_warnings.clone(),
+            calibrated,
         });
+        calibrated
     }
 }
 

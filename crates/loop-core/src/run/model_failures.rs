@@ -7,6 +7,7 @@ use crate::reply::{self, Proposal};
 use crate::run::draft::{Cut, with_new};
 use crate::run::eager::DropReason;
 use crate::run::note::Note;
+use crate::run::opinion::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::step::{Place, Rest};
 use crate::types::planted::{self, Planted};
@@ -29,6 +30,9 @@ impl Rest<'_> {
         match purpose {
             Purpose::Select => self.select_defaults(failure.line().to_string()),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
+            Purpose::Opinion { cause, found } => {
+                self.opinion_given(place, (cause, found), Opinion::Failed, failure.line())
+            }
             Purpose::Main | Purpose::Final { .. } => self.main_call_failed(call, purpose, failure, None),
         }
     }

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
+use crate::repeats::RepeatNote;
 use crate::reply::{Merge, ParseWarning};
 use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
+use crate::run::opinion::OpinionRecord;
+use crate::spec::Calibrated;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
 
 /// Something that the core decided, for the journal and for observers. Large values are boxed or shared, because every
@@ -91,6 +94,15 @@ pub enum Note {
         /// How it ended.
         status: Status,
     },
+    /// A result repeats something, and the model reads a note with it.
+    ResultNoted {
+        /// The key of the action.
+        key: CommandKey,
+        /// The number of the result.
+        evidence: EvidenceId,
+        /// What it repeats.
+        note: RepeatNote,
+    },
     /// A result is shown by its summary from now on, because a call did not fit into the context.
     EvidenceShortened {
         /// The number of the result.
@@ -132,6 +144,9 @@ pub enum Note {
         has_contract: bool,
         /// Irregularities in the reply. Empty if there are none.
         parse_warnings: Vec<ParseWarning>,
+        /// The measured level of the confidence. `None`: the stated one counts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calibrated: Option<Calibrated>,
     },
     /// Sections were merged into the document.
     Merged {
@@ -149,6 +164,8 @@ pub enum Note {
         /// The decision.
         decision: Decision,
     },
+    /// A second opinion was given, or could not be. Unless it is `yes`, the run does not end as confident.
+    OpinionGiven(Box<OpinionRecord>),
     /// The next main call is made on another tier.
     TierChanged {
         /// The tier before.
@@ -207,6 +224,11 @@ pub enum Decision {
     Revise {
         /// What is missing.
         missing: Vec<Arc<str>>,
+    },
+    /// Ask a second model about these sections, before the run may end as confident.
+    AskOpinion {
+        /// Ids of the sections.
+        sections: Vec<Arc<str>>,
     },
     /// Make the final pass, because only its reserve of time is left.
     FinalPass {

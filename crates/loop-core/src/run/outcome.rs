@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
 use crate::run::eager::DroppedRead;
+use crate::run::opinion::OpinionRecord;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
 
 /// The result of a run, whatever the reason for its end.
@@ -45,6 +46,9 @@ pub struct Outcome {
     pub stopped_in: StoppedIn,
     /// What the domain requires and the run does not have: required sections first. Empty if nothing is missing.
     pub missing: Vec<Arc<str>>,
+    /// The second opinions that were asked for, in the order of the passes. Empty if none was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub opinions: Vec<OpinionRecord>,
     /// The settled results, by number.
     pub evidence: Vec<Evidence>,
     /// Every action with its verdict.
@@ -118,6 +122,9 @@ pub struct PassSummary {
     pub changed: Vec<Arc<str>>,
     /// When its reply was read, since the start of the run.
     pub at: Millis,
+    /// The level by which the gate ends a run in place of the stated one. `None`: the stated one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Confidence>,
 }
 
 /// A typed output of the model.

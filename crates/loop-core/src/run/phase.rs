@@ -81,6 +81,13 @@ pub enum Purpose {
         /// What the reply proposed so far.
         proposal: Box<Proposal>,
     },
+    /// A second model is asked about the document, before the run may end as confident.
+    Opinion {
+        /// The limit for which a final pass was made. `None`: none was made.
+        cause: Option<Condition>,
+        /// What the gate found, without limits: `confident` is among it.
+        found: Vec<Condition>,
+    },
     /// The final pass: the last call, without tools. It turns a stop by limit into a finished document or answer.
     Final {
         /// The limit that ends the run.
@@ -138,13 +145,18 @@ impl Purpose {
             Self::Select => "selection",
             Self::Main => "calling",
             Self::Repair { .. } => "repairing",
+            Self::Opinion { .. } => "second_opinion",
             Self::Final { .. } => "final_pass",
         }
     }
 
-    /// The limit that makes it the last call.
+    /// The limit that makes it the last call, or made a call before it the last one of the document.
     pub(super) fn final_cause(&self) -> Option<&Condition> {
-        if let Self::Final { cause } = self { Some(cause) } else { None }
+        match self {
+            Self::Final { cause } => Some(cause),
+            Self::Opinion { cause, .. } => cause.as_ref(),
+            Self::Select | Self::Main | Self::Repair { .. } => None,
+        }
     }
 }
 

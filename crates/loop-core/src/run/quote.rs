@@ -165,15 +165,21 @@ impl Quoting<'_> {
     pub(super) fn quote_call(&self, call: &Call, prompt: PromptSize) -> Result<Quote, Refusal> {
         let wanted = match call.key.slot {
             Slot::Select | Slot::Repair => 2,
-            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
-                1
-            }
+            Slot::Main
+            | Slot::Opinion
+            | Slot::Final
+            | Slot::Action(_)
+            | Slot::Validate
+            | Slot::Save
+            | Slot::Inherited(_) => 1,
         };
         if self.budget.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
             return Err(Refusal::ModelCalls);
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
         let instead: &[Tier] = match quote {
+            // The tier of a second opinion is the domain's choice.
+            _ if call.key.slot == Slot::Opinion => &[],
             Err(Refusal::Cost | Refusal::UnknownPrice | Refusal::SharedBudget { .. }) => {
                 self.cheaper_than(call.tier)
             }

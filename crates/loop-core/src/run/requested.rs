@@ -99,6 +99,11 @@ impl Run {
         let timeout_ms = match call.key.slot {
             Slot::Select => self.in_time(self.spec.limits.selector_ms),
             Slot::Final => self.spec.model(tier).timeout_ms,
+            // No pass has to follow it, so it may take the time of one.
+            Slot::Opinion => {
+                let left = self.spec.limits.wall_ms.saturating_sub(self.elapsed_ms());
+                self.spec.model(tier).timeout_ms.min(left).max(1)
+            }
             Slot::Main
             | Slot::Repair
             | Slot::Action(_)

@@ -25,6 +25,7 @@ impl Rest<'_> {
                         reason: "".into(),
                         has_contract: false,
                         parse_warnings: repeated.collect(),
+                        calibrated: None,
                     });
                 }
                 self.gather(&actions, SelectedBy::Selector)

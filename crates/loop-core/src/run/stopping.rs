@@ -225,6 +225,7 @@ impl Rest<'_> {
             attempts: self.draft.attempts.len() as u32,
             stopped_in,
             missing: self.draft.missing(self.spec, self.knowledge, self.started),
+            opinions: self.draft.opinions.clone(),
             evidence: self.knowledge.evidence.clone(),
             actions: self.calls.actions.iter().map(|action| (**action).clone()).collect(),
             dropped_reads: self.calls.dropped.clone(),

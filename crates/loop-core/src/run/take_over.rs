@@ -21,7 +21,7 @@ use crate::run::inbox::Inbox;
 use crate::run::knowledge::{Compacted, Knowledge};
 use crate::run::note::Note;
 use crate::run::parent::{Carried, Parent, ParentEffect, Taken, Takeover};
-use crate::run::phase::{Ask, Batch, Phase, Purpose, Work};
+use crate::run::phase::{Ask, Batch, Call, Phase, Purpose, Work};
 use crate::run::route::Route;
 use crate::run::step::{Place, Rest};
 use crate::spec::{Execution, RunSpec, SpecNames};
@@ -470,6 +470,14 @@ impl Rest<'_> {
             Purpose::Main => self.main_call(place, call),
             // The limit that made the call the last one may be another one now.
             Purpose::Final { .. } if call.attempt == 1 => self.next_pass(place),
+            // Its spec may ask another model, about other sections, or none.
+            Purpose::Opinion { cause, found } if self.sections_to_confirm().is_empty() => {
+                self.end_as_found(place, cause, found)
+            }
+            Purpose::Opinion { .. } => {
+                let tier = self.spec.gate.second_opinion.map_or(call.tier, |settings| settings.tier);
+                Phase::calling(Call { tier, ..call }, purpose)
+            }
             Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => Phase::calling(call, purpose),
         }
     }

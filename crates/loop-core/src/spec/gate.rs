@@ -5,10 +5,12 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::Serialize;
 
+use crate::spec::calibration::Calibration;
 use crate::spec::policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
-    ThreeTier,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatNotes, RepeatScope, Repeats, Resolve,
+    TaintRule, ThreeTier,
 };
+use crate::spec::second_opinion::SecondOpinion;
 use crate::types::{Locale, is_default};
 
 /// The settings of the gate. The domain's `[gate]` or the program sets them.
@@ -69,6 +71,9 @@ pub struct GateSettings {
     /// What the model reads for a call that is refused as a repeat. Default: the reason.
     #[serde(skip_serializing_if = "is_default")]
     pub on_duplicate: OnDuplicate,
+    /// When a result carries a note that it repeats something. The policies `three_tier` and `off` have no notes.
+    #[serde(skip_serializing_if = "is_default")]
+    pub repeat_notes: RepeatNotes,
     /// The numbers of the repeat policy `three_tier`; other policies ignore them.
     #[serde(skip_serializing_if = "is_default")]
     pub three_tier: ThreeTier,
@@ -122,6 +127,13 @@ pub struct GateSettings {
     /// The offset from UTC that a run reads days and times by, in minutes: 60 is `+01:00`. The operator sets it. Default 0.
     #[serde(skip_serializing_if = "is_default")]
     pub utc_offset: i32,
+    /// What evals measured of the stated confidence. The gate ends a run by the measured level in place of the stated one.
+    /// `None`: the stated level counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Arc<Calibration>>,
+    /// Whether a second model is asked before a confident end. `None`: none is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_opinion: Option<SecondOpinion>,
 }
 
 /// What follows from a value of the document that stands in no evidence.
@@ -164,6 +176,7 @@ impl Default for GateSettings {
             repeats_for: Vec::new(),
             scope: RepeatScope::default(),
             on_duplicate: OnDuplicate::default(),
+            repeat_notes: RepeatNotes::default(),
             three_tier: ThreeTier::default(),
             label: "".into(),
             allow: Vec::new(),
@@ -181,6 +194,8 @@ impl Default for GateSettings {
             locale: Locale::default(),
             min_words: 0,
             utc_offset: 0,
+            calibration: None,
+            second_opinion: None,
         }
     }
 }

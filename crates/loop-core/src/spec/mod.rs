@@ -6,6 +6,7 @@
 //! It does not read the state of a run.
 
 mod args;
+mod calibration;
 mod cost_limit;
 mod gate;
 mod limits;
@@ -14,25 +15,28 @@ mod own_reason;
 mod policy;
 mod protocol;
 mod run_spec;
+mod second_opinion;
 mod select;
 mod setting;
 mod tool;
 
 pub use args::{ArgSpec, ArgType, SchemaViolation};
+pub use calibration::{Calibrated, Calibration, MeasuredLevel, MeasuredModel};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, GroundingRule, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
 pub use models::{ModelSpec, ModelSpecs};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
 pub use policy::{
-    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve, TaintRule,
-    ThreeTier, ToolPolicy, ToolRepeats,
+    Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatNotes, RepeatScope, Repeats, Resolve,
+    TaintRule, ThreeTier, ToolPolicy, ToolRepeats,
 };
 pub use protocol::{
     Cite, ConversationSpec, DocumentSpec, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,
     ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
+pub use second_opinion::{OpinionWhen, SecondOpinion};
 pub use select::{DefaultCall, Selection};
 pub use setting::Setting;
 pub use tool::ToolSpec;

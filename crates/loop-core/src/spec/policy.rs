@@ -208,6 +208,32 @@ impl Default for ThreeTier {
     }
 }
 
+/// When a result carries a note that it repeats something. A note refuses nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RepeatNotes {
+    /// Failures of one tool in a row, with any arguments and nothing changed between, from which on each carries a note.
+    /// Default 3; 0 is never.
+    pub failures: u32,
+    /// Equal results of a call, or equal failures of a tool, in a row and with nothing changed between, from which on each
+    /// carries a note. Default 2; 0 is never.
+    pub same: u32,
+    /// Searches in different words with the same result and nothing changed between, from which on each carries a note.
+    /// Default 3; 0 is never.
+    pub searches: u32,
+}
+
+impl Default for RepeatNotes {
+    fn default() -> Self {
+        Self { failures: 3, same: 2, searches: 3 }
+    }
+}
+
+impl RepeatNotes {
+    /// No notes.
+    pub const OFF: Self = Self { failures: 0, same: 0, searches: 0 };
+}
+
 /// What follows a call that policy denies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

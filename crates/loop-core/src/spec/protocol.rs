@@ -300,6 +300,9 @@ pub struct SectionSpec {
     /// What follows from a value of it that is in no evidence. `None`: what the gate says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grounding: Option<GroundingRule>,
+    /// Whether a second model is asked about it, as `gate.second_opinion` says.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub verify: bool,
 }
 
 /// What a section must cite: evidence that exists and did not fail. Written as `false`, `true` or `"evidence"`.
@@ -370,6 +373,7 @@ impl SectionSpec {
             required: false,
             cite: Cite::No,
             grounding: None,
+            verify: false,
         }
     }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// How sure the model says it is. A missing or unreadable statement is `unknown`, which counts as low.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// The reply states no confidence, or none that can be read; counts as low.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::types::invisible::is_blank;
 use crate::types::is_default;
 use crate::types::item_form::ItemForm;
+use crate::types::trace::TraceParent;
 
 /// What a run works on: a ticket, a lead, a pull request, an order. It is evidence `E0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct WorkItem {
     /// model reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Arc<str>>,
+    /// The span of the caller in which the run is submitted. `None`: the run has a trace of its own. No model reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<TraceParent>,
 }
 
 impl WorkItem {
@@ -53,6 +57,7 @@ impl WorkItem {
             scope: Scope::default(),
             caller: None,
             trace: None,
+            traceparent: None,
         }
     }
 

@@ -36,6 +36,7 @@ mod taint;
 mod tier;
 mod tool_call;
 mod totals;
+mod trace;
 mod usage;
 
 pub use action::{Action, Priority};
@@ -66,6 +67,7 @@ pub use taint::Taint;
 pub use tier::Tier;
 pub use tool_call::ToolCall;
 pub use totals::Totals;
+pub use trace::{InvalidTraceParent, SpanId, TraceId, TraceParent};
 pub use usage::{CallExtent, Received, Usage};
 
 pub(crate) use canonical::{canonical_text, sorted};

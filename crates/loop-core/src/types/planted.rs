@@ -44,6 +44,10 @@ pub enum Planted {
     DoubtNotReported,
     WorkAfterStopRequest,
     ArgumentsAsWritten,
+    SharedRestAddsUp,
+    SharedRestStays,
+    OneApprovalIsEnough,
+    SamePersonTwice,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -59,7 +63,7 @@ mod chosen {
 
     impl Planted {
         /// Every planted bug, in order of declaration.
-        pub const ALL: [Self; 36] = [
+        pub const ALL: [Self; 40] = [
             Self::RepeatRunsAgain,
             Self::DoubtForgotten,
             Self::RetryUnderNewKey,
@@ -96,6 +100,10 @@ mod chosen {
             Self::DoubtNotReported,
             Self::WorkAfterStopRequest,
             Self::ArgumentsAsWritten,
+            Self::SharedRestAddsUp,
+            Self::SharedRestStays,
+            Self::OneApprovalIsEnough,
+            Self::SamePersonTwice,
         ];
 
         /// Chooses the bug that runs on this thread have from now on; `None`: they have none.
@@ -143,6 +151,10 @@ mod chosen {
                 Self::DoubtNotReported => "an outcome does not name an effect in doubt",
                 Self::WorkAfterStopRequest => "a call starts after a stop was requested",
                 Self::ArgumentsAsWritten => "a tool runs with other arguments than those that were judged",
+                Self::SharedRestAddsUp => "what a shared budget leaves is added to what it left before",
+                Self::SharedRestStays => "a resumed run does not ask the shared budget anew",
+                Self::OneApprovalIsEnough => "an action runs with one approval where two are demanded",
+                Self::SamePersonTwice => "two approvals of one person count as those of two people",
             }
         }
     }

@@ -19,6 +19,8 @@ pub enum Slot {
     Main,
     /// The call that requests a missing or unreadable contract block again.
     Repair,
+    /// The call that asks a second model about the document of a pass.
+    Opinion,
     /// The final pass: the last call, without tools.
     Final,
     /// The n-th action that the pass requested, counted from 0.
@@ -66,6 +68,7 @@ impl CommandKey {
             Slot::Select => ("/select", None),
             Slot::Main => ("/main", None),
             Slot::Repair => ("/repair", None),
+            Slot::Opinion => ("/opinion", None),
             Slot::Final => ("/final", None),
             Slot::Action(n) => ("/action-", Some(n)),
             Slot::Validate => ("/validate", None),
@@ -93,6 +96,7 @@ impl FromStr for CommandKey {
             "select" => Slot::Select,
             "main" => Slot::Main,
             "repair" => Slot::Repair,
+            "opinion" => Slot::Opinion,
             "final" => Slot::Final,
             "validate" => Slot::Validate,
             "save" => Slot::Save,
@@ -130,8 +134,9 @@ mod tests {
     #[test]
     fn keys_are_written_and_read_back() {
         // S4-30, S4-d1: parallel other calls of the batch differ by their index.
-        let fixed = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Validate, Slot::Save];
-        let slots = fixed.into_iter().chain([Slot::Action(7), Slot::Inherited(7)]);
+        let fixed = [Slot::Select, Slot::Main, Slot::Repair, Slot::Opinion, Slot::Final];
+        let fixed = fixed.into_iter().chain([Slot::Validate, Slot::Save]);
+        let slots = fixed.chain([Slot::Action(7), Slot::Inherited(7)]);
         for slot in slots {
             let key = CommandKey::new(3, slot);
             assert_eq!(key.to_string().parse::<CommandKey>(), Ok(key));

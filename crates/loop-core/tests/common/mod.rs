@@ -1,5 +1,6 @@
 //! What only the tests of the core share: random runs, how many of them, and short names. The rest is in `loop_testkit`.
 
+pub mod noted;
 pub mod started;
 pub mod walk;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Command, EventKind, PersonAnswer, Run, Status};
+use loop_core::{Command, EventKind, PersonAnswer, Run, Status, Verdict};
 use loop_testkit::World;
 
 /// A write that was started.
@@ -52,11 +52,15 @@ pub fn started_writes(world: &World) -> Vec<StartedWrite> {
 fn approvals(world: &World, before: usize) -> BTreeMap<String, usize> {
     let mut approvals = BTreeMap::new();
     for at in 1..before {
-        if let EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. } =
-            &world.journal[at].0.kind
+        if let EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. }
+        | EventKind::ApprovedBy { key, .. } = &world.journal[at].0.kind
         {
-            let run: Run = world.run_after(at);
+            let run: Run = world.run_after(at + 1);
             let action = run.actions().iter().find(|action| action.key == *key).expect("it was asked about");
+            if action.verdict != Verdict::Run {
+                // More people have to approve it.
+                continue;
+            }
             *approvals.entry(format!("{} {}", action.tool_name(), action.parameters)).or_default() += 1;
         }
     }

@@ -2,8 +2,8 @@
 
 use loop_core::{
     Breakers, CallModel, Command, CostMode, EventKind, FinishReason, Millis, OnDenied, OnDuplicate,
-    OnToolError, PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, RepeatScope, Repeats, RunSpec, RunTool,
-    SaveResult, Status, StopMode, SubCallUse, Validation,
+    OnToolError, PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, Refusal, RepeatScope, Repeats, RunSpec,
+    RunTool, SaveResult, Status, StopMode, SubCallUse, Validation,
 };
 use loop_testkit::{
     DraftReply, Setup, World, bare_draft, calls, conversation, digest, draft, failure, found, key, observed,
@@ -101,6 +101,8 @@ struct Judgement {
     /// When each breaker opens.
     breakers: u32,
     polls: u32,
+    /// How many people approve a write.
+    approvals: u32,
     forbids: bool,
     demands: bool,
     taints: bool,
@@ -111,6 +113,7 @@ impl Judgement {
         let gate = &mut spec.gate;
         (gate.on_denied, gate.on_duplicate) = (self.on_denied, self.on_duplicate);
         (gate.on_tool_error, gate.scope) = (self.on_tool_error, self.scope);
+        gate.approvals = self.approvals;
         let n = self.breakers;
         gate.breakers = Breakers { tool_failures: n, denied: n, bad_arguments: n };
         gate.forbid.extend(self.forbids.then(|| "w*".into()));
@@ -134,8 +137,10 @@ fn judgements() -> impl Strategy<Value = Judgement> {
         prop::sample::select(scopes.to_vec()),
     );
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    (follows, 0_u32..4, 0_u32..3, flags).prop_map(
-        |((on_denied, on_duplicate, on_tool_error, scope), breakers, polls, (forbids, demands, taints))| {
+    let people = prop::sample::select(vec![1_u32, 1, 2]);
+    (follows, 0_u32..4, 0_u32..3, people, flags).prop_map(
+        |(follows, breakers, polls, approvals, (forbids, demands, taints))| {
+            let (on_denied, on_duplicate, on_tool_error, scope) = follows;
             Judgement {
                 on_denied,
                 on_duplicate,
@@ -143,6 +148,7 @@ fn judgements() -> impl Strategy<Value = Judgement> {
                 scope,
                 breakers,
                 polls,
+                approvals,
                 forbids,
                 demands,
                 taints,
@@ -208,9 +214,13 @@ fn attempt(mut world: World, kind: EventKind) -> World {
 /// Does what is commanded, one way or another.
 pub fn follow(mut world: World, command: Command, how: u8) -> World {
     match command {
-        Command::CallModel(CallModel { granted: None, .. }) => {
+        Command::CallModel(call @ CallModel { granted: None, .. }) => {
             let bytes = if how.is_multiple_of(8) { 1_000_000 } else { 500 + u64::from(how) * 10 };
-            world.started_with(PromptSize { bytes, shared_bytes: u64::from(how) * 9 })
+            let prompt = PromptSize { bytes, shared_bytes: u64::from(how) * 9 };
+            match refused_elsewhere(&world, &call, prompt, how) {
+                Some(kind) => attempt(world, kind),
+                None => world.started_with(prompt),
+            }
         }
         Command::CallModel(call)
             if let Some(kind) = how.is_multiple_of(5).then(|| early(&world, &call, how)).flatten() =>
@@ -255,7 +265,11 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
             } else {
                 PersonAnswer::Denied { why: "no".into() }
             };
-            let kind = EventKind::PersonAnswered { key, answer, binding: None };
+            let approves = answer == PersonAnswer::Approved;
+            let kind = match approves && (world.spec.gate.approvals > 1 || how.is_multiple_of(3)) {
+                true => EventKind::ApprovedBy { key, by: world.next_approver(&key), binding: None },
+                false => EventKind::PersonAnswered { key, answer, binding: None },
+            };
             if Millis(world.now) < deadline {
                 world.apply(kind)
             } else {
@@ -281,6 +295,17 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
             world.saved(attempt, result)
         }
     }
+}
+
+/// Now and then the shared budget refuses the commanded call: it leaves a part of what the call and the final pass after
+/// it may cost, or all of that, which is rejected.
+fn refused_elsewhere(world: &World, call: &CallModel, prompt: PromptSize, how: u8) -> Option<EventKind> {
+    let quote = world.run.quote(&call.key, prompt).ok().filter(|_| how % 9 == 4)?;
+    let needs = quote.reserve.cost.unwrap_or_default().plus(world.run.final_pass_reserve(&call.key, &quote));
+    let left = PicoUsd(needs.0 / 8 * u64::from(how / 27));
+    let PromptSize { bytes: prompt_bytes, shared_bytes } = prompt;
+    let (key, attempt, refusal) = (call.key, call.attempt, Refusal::SharedBudget { left });
+    Some(EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal })
 }
 
 /// The announcement of a read that starts before its reply is complete, if one may.

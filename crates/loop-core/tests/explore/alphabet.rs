@@ -41,6 +41,8 @@ pub struct Alphabet {
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
     pub selections: Vec<Reply>,
+    /// What a second model says.
+    pub opinions: Vec<Reply>,
     pub failures: Vec<ModelFailure>,
     pub usages: Vec<Used>,
     /// Bytes of a prompt, and those of them that it has in common with the last one.
@@ -174,6 +176,7 @@ impl Alphabet {
         let replies = match key.slot {
             Slot::Select => &self.selections,
             Slot::Repair => &self.repairs,
+            Slot::Opinion => &self.opinions,
             _ => {
                 let last = self.replies.len() - 1;
                 &self.replies[last.min(key.pass.saturating_sub(1) as usize)]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
-use crate::{conversations, judged};
+use crate::{conversations, earned, judged};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
@@ -58,6 +58,7 @@ pub fn all() -> Vec<Alphabet> {
     all.extend([verdicts, tools, stops, crashes, routes, cuts].map(|make| make()));
     all.extend(conversations::all());
     all.extend(judged::all());
+    all.extend(earned::all());
     all
 }
 
@@ -83,6 +84,7 @@ pub fn base(name: &'static str, setup: Setup) -> Alphabet {
         replies: Vec::new(),
         repairs: Vec::new(),
         selections: Vec::new(),
+        opinions: Vec::new(),
         failures: Vec::new(),
         usages: vec![Used::Fixed(100, 50)],
         prompts: vec![(2_000, 0)],

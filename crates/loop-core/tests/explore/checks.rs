@@ -174,7 +174,7 @@ fn the_last_call_is_the_final_pass(edge: &Edge<'_>) -> Result {
         });
         let over = matches!(
             edge.after.phase(),
-            Phase::Calling { purpose: Purpose::Final { .. }, .. }
+            Phase::Calling { purpose: Purpose::Final { .. } | Purpose::Opinion { .. }, .. }
                 | Phase::Stopping { .. }
                 | Phase::Saving { .. }
                 | Phase::Done { .. }

@@ -93,6 +93,13 @@ impl Ghost {
                 Note::GateDecided { pass, decision: Decision::Revise { .. }, .. } => {
                     next.repaired.push(pass + 1)
                 }
+                // A doubted answer is revised in the pass after it.
+                Note::OpinionGiven(record) => {
+                    let revises = |run: &Run| run.revisions(record.pass + 1).is_some();
+                    if revises(edge.after) && !revises(edge.before) {
+                        next.repaired.push(record.pass + 1);
+                    }
+                }
                 _ => {}
             }
         }
@@ -106,6 +113,7 @@ pub fn call(run: &Run) -> Option<&Call> {
         Phase::Calling { call, purpose: Purpose::Select }
         | Phase::Calling { call, purpose: Purpose::Main }
         | Phase::Calling { call, purpose: Purpose::Repair { .. } }
+        | Phase::Calling { call, purpose: Purpose::Opinion { .. } }
         | Phase::Calling { call, purpose: Purpose::Final { .. } } => Some(call),
         Phase::Stopping(stopping) => stopping.call.as_ref(),
         _ => None,

@@ -16,6 +16,7 @@ mod approvals;
 mod checks;
 mod conversations;
 mod early;
+mod earned;
 mod edge;
 mod judged;
 mod money;
@@ -364,6 +365,18 @@ fn step_documents() {
 #[test]
 fn own_reasons() {
     explore(judged::own_reasons, MANY);
+}
+
+// Issue 19, parts 5 and 6: a confidence that has to be earned.
+
+#[test]
+fn calibrated() {
+    explore(earned::calibrated, MANY);
+}
+
+#[test]
+fn opinions() {
+    explore(earned::opinions, MANY);
 }
 
 #[test]

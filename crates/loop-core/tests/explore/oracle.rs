@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use loop_core::Purpose;
 use loop_core::{
-    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, PassRecord, Phase, Priority, Run,
-    Stale, Status, StopReason, Tier, Verdict,
+    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, Opinion, OpinionWhen, PassRecord,
+    Phase, Priority, Run, RunSpec, Stale, Status, StopReason, Tier, Verdict,
 };
 
 use crate::edge::Edge;
@@ -24,6 +24,8 @@ pub enum Expected {
     Validate {
         runs: u32,
     },
+    /// A second model is asked about the document.
+    AskOpinion,
     /// Only the time of a final pass is left, and one would bring something.
     FinalPass,
     /// The reasons in the gate's order.
@@ -62,6 +64,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
         }
         Decision::Revise { .. } => Expected::Revise,
         Decision::Validate { runs } => Expected::Validate { runs: *runs },
+        Decision::AskOpinion { .. } => Expected::AskOpinion,
         Decision::FinalPass { .. } => Expected::FinalPass,
         Decision::Stop(certificate) => {
             let also = certificate.also.iter().map(|condition| condition.reason);
@@ -112,13 +115,15 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     // 3 and 4: what is left to run.
     let requested = requested(edge, decision);
     let asks = if gate.people { requested.person } else { 0 };
-    let answered = confidence == Confidence::High && missing(run) == 0;
+    // Evals say what a stated level is worth where the run ends, and nowhere else.
+    let counted = passes.last().map_or(Confidence::Unknown, |pass| worth(spec, pass));
+    let answered = counted == Confidence::High && missing(run) == 0;
     let is_open = requested.run + asks > 0;
     let nothing_left = !is_open || gate.high_is_final && answered;
     if nothing_left {
         let (refused, hands_over) = statements(edge);
         let alone = requested.person > 0 && !is_open;
-        let lacks = confidence == Confidence::High && !answered;
+        let lacks = counted == Confidence::High && !answered;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
         if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes
@@ -183,7 +188,67 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     }
     let is_held_back = gate.final_pass && cause.is_none() && run.elapsed_ms() < limits.wall_ms;
     let finishes = reasons.first() == Some(&StopReason::Timeout) && is_held_back && final_pass_helps(run);
-    if finishes { Expected::FinalPass } else { Expected::Stop(reasons) }
+    if finishes { Expected::FinalPass } else { confirmed(edge, reasons) }
+}
+
+/// A confident end has to be confirmed where the domain says so; where no model can be asked, it is none.
+fn confirmed(edge: &Edge<'_>, mut reasons: Vec<StopReason>) -> Expected {
+    let run = edge.after;
+    let Some(at) = reasons.iter().position(|it| *it == StopReason::Confident) else {
+        return Expected::Stop(reasons);
+    };
+    if !must_be_confirmed(run) {
+        return Expected::Stop(reasons);
+    }
+    let first = reasons.first().copied().unwrap_or(StopReason::Confident);
+    let stands = matches!(
+        first,
+        StopReason::ManualStop | StopReason::Refused | StopReason::NeedsHuman | StopReason::ToolFailure
+    );
+    if !stands && run.elapsed_ms() < run.spec().limits.wall_ms {
+        return Expected::AskOpinion;
+    }
+    reasons[at] = StopReason::EvidenceMissing;
+    Expected::Stop(reasons)
+}
+
+/// Whether the document has a text in a section that a second model must confirm. The alphabets ask about all of it.
+fn must_be_confirmed(run: &Run) -> bool {
+    let asks = run.spec().gate.second_opinion.is_some_and(|it| it.when == OpinionWhen::Always);
+    let marked = run.spec().sections().iter().filter(|section| section.verify);
+    let mut written = marked.filter_map(|section| run.document().get(&section.id));
+    asks && written.any(|section| !section.body.trim().is_empty())
+}
+
+/// Whether the second model confirmed the document as it is, where it must.
+pub fn is_confirmed(run: &Run) -> bool {
+    let last = run.opinions().last();
+    !must_be_confirmed(run)
+        || last.is_some_and(|it| it.opinion == Opinion::Yes && it.pass as usize == run.passes().len())
+}
+
+/// What the stated level of a pass is worth: documented in `docs/explanation/calibration.md`.
+pub fn worth(spec: &RunSpec, pass: &PassRecord) -> Confidence {
+    let Some(calibration) = &spec.gate.calibration else { return pass.confidence };
+    let model = spec.model(pass.tier);
+    let of =
+        calibration.models.iter().find(|it| (&it.provider, &it.model) == (&model.provider, &model.model));
+    let runs = match (of, pass.confidence) {
+        (None, stated) | (_, stated @ Confidence::Unknown) => return stated,
+        (Some(of), Confidence::Low) => of.low,
+        (Some(of), Confidence::Medium) => of.medium,
+        (Some(of), Confidence::High) => of.high,
+    };
+    let percent = 100 * runs.passed / runs.runs.max(1);
+    let rate = if percent >= 80 {
+        Confidence::High
+    } else if percent >= 50 {
+        Confidence::Medium
+    } else {
+        Confidence::Low
+    };
+    // No alphabet raises a level.
+    if runs.runs < 16 || calibration.allow_raise { pass.confidence } else { rate.min(pass.confidence) }
 }
 
 /// The limits that forbid another main call.

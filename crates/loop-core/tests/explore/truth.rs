@@ -6,7 +6,7 @@ use loop_core::{
 };
 
 use crate::edge::{Edge, call};
-use crate::{native, trouble};
+use crate::{native, oracle, trouble};
 
 /// I-10: every condition that a certificate lists holds.
 pub fn is_reported(edge: &Edge<'_>) -> Result<(), String> {
@@ -21,7 +21,10 @@ pub fn is_reported(edge: &Edge<'_>) -> Result<(), String> {
             // A final pass for want of tools says what it was entered for; that was judged then.
             let was_judged =
                 matches!(condition.reason, StopReason::MaxToolCalls | StopReason::NoProgress) && is_cause;
-            if !was_judged && !holds(edge, condition) {
+            // So were those that the gate found before it asked a second model, but for a confident end.
+            let was_found = matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Opinion { found, cause }, .. }
+                if found.contains(condition) && condition.reason != StopReason::Confident || cause.as_ref() == Some(condition));
+            if !was_judged && !was_found && !holds(edge, condition) {
                 return Err(format!("the run says {condition:?}, and that is not so"));
             }
             if !would_help(condition) {
@@ -38,7 +41,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
     // A final pass that returned no reply leaves room for the one that was its own.
     let final_pass =
         u32::from(matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. }));
-    let high = || run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    let high = || run.passes().last().is_some_and(|pass| oracle::worth(run.spec(), pass) == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => {
             edge.before.is_stop_requested() || matches!(edge.event.kind, EventKind::StopRequested { .. })
@@ -48,7 +51,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::BudgetExceeded | StopReason::TokenLimit => spent(run, condition),
         StopReason::OutputLimit => is_cut(edge, condition),
         StopReason::Timeout => run.elapsed_ms() + limits.final_pass_ms() >= limits.wall_ms,
-        StopReason::Confident => high() && run.missing().is_empty(),
+        StopReason::Confident => high() && run.missing().is_empty() && oracle::is_confirmed(run),
         StopReason::EvidenceMissing => {
             (high() || run.spec().protocol.properties().native_calls) && !run.missing().is_empty()
         }

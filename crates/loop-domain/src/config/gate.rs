@@ -1,8 +1,8 @@
 //! `[gate]`: how it is decided after each pass whether to continue.
 
 use loop_core::{
-    GroundingRule, Locale, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatScope, Repeats, Resolve,
-    Stale, TaintRule,
+    GroundingRule, Locale, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, RepeatScope, Repeats,
+    Resolve, Stale, TaintRule, Tier,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -79,6 +79,15 @@ pub(crate) struct GateConfig {
     /// `en`.
     #[schemars(extend("enum" = ["en", "de", "fr", "es", "ja"]), with = "Option<String>")]
     pub(crate) locale: Option<Locale>,
+    /// For documents: a file with what evals measured of the confidence that the domain's models state, from the folder of
+    /// this file, or `none`. `loopgate eval --calibration FILE` writes it. The gate ends a run by the measured level where it
+    /// is lower than the stated one. Default: none.
+    pub(crate) calibration: Option<String>,
+    /// For documents with `calibration`: whether a measured level may also be higher than the stated one. Default: false.
+    pub(crate) allow_raise: Option<bool>,
+    /// For documents: asks a second model before a run ends as `confident` whose document has a section with `verify = true`. It
+    /// can take `confident` away and never give it. Default: none is asked.
+    pub(crate) second_opinion: Option<SecondOpinionConfig>,
     /// When repeated failures end the run.
     pub(crate) breakers: BreakersConfig,
     /// What becomes of a call that was made before, with the same tool and parameters. `never_rerun`: it is not made again.
@@ -97,6 +106,8 @@ pub(crate) struct GateConfig {
     /// result; `deny`, a refusal by policy. Default: `skip_message`.
     #[schemars(extend("enum" = ["skip_message", "replay_cached", "deny"]), with = "Option<String>")]
     pub(crate) on_duplicate: Option<OnDuplicate>,
+    /// When a result carries a note that it repeats something.
+    pub(crate) repeat_notes: RepeatNotesConfig,
     /// The numbers of the policy `three_tier`.
     pub(crate) three_tier: ThreeTierConfig,
     /// Whether the `selector` model may reply where the cost limit does not pay for the base model. Its confidence counts as
@@ -119,6 +130,19 @@ pub(crate) struct GateConfig {
     pub(crate) revision_passes: Option<u32>,
 }
 
+/// Which model gives a second opinion, and on what.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SecondOpinionConfig {
+    /// The tier whose model is asked. A tier without a model of its own is the base model. Default: `selector`.
+    #[schemars(extend("enum" = ["selector", "base", "escalated", "fallback"]), with = "Option<String>")]
+    pub(crate) tier: Option<Tier>,
+    /// What it is asked about: `ungrounded`, the sentences with a value that is not in the evidence that they cite; `always`,
+    /// the whole text of the sections. Default: `ungrounded`.
+    #[schemars(extend("enum" = ["ungrounded", "always"]), with = "Option<String>")]
+    pub(crate) when: Option<OpinionWhen>,
+}
+
 /// When repeated failures end the run; 0 for never.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -129,6 +153,22 @@ pub(crate) struct BreakersConfig {
     pub(crate) denied: Option<u32>,
     /// Calls in a row with an unknown tool or with parameters that do not fit after which a person has to go on. Default: 5.
     pub(crate) bad_arguments: Option<u32>,
+}
+
+/// When a result carries a note that it repeats something, not under `three_tier` and `off`; 0 for never. A note refuses
+/// nothing.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RepeatNotesConfig {
+    /// Failures of one tool in a row, with any parameters and nothing changed between, from which on each carries a note.
+    /// Default: 3.
+    pub(crate) failures: Option<u32>,
+    /// Equal results of a call, or equal failures of a tool, in a row and with nothing changed between, from which on each
+    /// carries a note. Default: 2.
+    pub(crate) same: Option<u32>,
+    /// Searches in different words that returned the same, with nothing changed between, from which on each carries a note.
+    /// Default: 3.
+    pub(crate) searches: Option<u32>,
 }
 
 /// The numbers of the policy `three_tier`.

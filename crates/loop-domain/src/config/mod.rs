@@ -34,7 +34,7 @@ pub(crate) use command::OutputForm;
 pub(crate) use files::FilesConfig;
 #[cfg(feature = "files")]
 pub(crate) use files::FilesWorkConfig;
-pub(crate) use gate::{BreakersConfig, GateConfig, ThreeTierConfig};
+pub(crate) use gate::{BreakersConfig, GateConfig, RepeatNotesConfig, ThreeTierConfig};
 pub(crate) use hooks::HookConfig;
 pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]
@@ -248,6 +248,9 @@ pub(crate) struct SectionConfig {
     #[serde(default)]
     #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
     pub(crate) grounding: Option<GroundingRule>,
+    /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.
+    #[serde(default)]
+    pub(crate) verify: bool,
 }
 
 /// What a section must cite.

@@ -7,8 +7,8 @@ use loop_eval::sim::{Fault, shrink, simulate};
 
 use crate::arguments::Arguments;
 use crate::cores::show;
-use crate::driver;
 use crate::driver::bugs::Bug;
+use crate::{driver, drivers};
 
 /// How many seeds are tried for a bug of the core, and for one around the driver.
 const SEEDS: u64 = 1_000_000;
@@ -24,7 +24,7 @@ pub(crate) fn find(number: Option<usize>, arguments: &Arguments) -> bool {
     }
     for (n, bug) in (1 + Planted::ALL.len()..).zip(Bug::ALL).filter(|(n, _)| is_meant(*n)) {
         tried += 1;
-        found += u32::from(of_driver(n, bug, arguments));
+        found += u32::from(of_driver(n, bug, number.is_some(), arguments));
     }
     println!("planted bugs: {found} of {tried} found");
     tried > 0 && found == tried
@@ -54,13 +54,19 @@ fn of_core(n: usize, bug: Planted, is_alone: bool, arguments: &Arguments) -> boo
     is_found
 }
 
-fn of_driver(n: usize, bug: Bug, arguments: &Arguments) -> bool {
+fn of_driver(n: usize, bug: Bug, is_alone: bool, arguments: &Arguments) -> bool {
     let start = Instant::now();
     let (from, to) = arguments.seed.map_or((0, DRIVER_SEEDS), |seed| (seed, seed + 1));
-    let found = (from..to).find_map(|seed| driver::one(seed, Some(bug)).err().map(|fault| (seed, fault)));
+    let found = (from..to).find_map(|seed| driver::one(seed, Some(bug)).fault.map(|fault| (seed, fault)));
     let took = start.elapsed().as_secs_f64();
     match &found {
-        Some((seed, fault)) => report(n, bug.what(), took, *seed, Some(fault), None),
+        Some((seed, fault)) => {
+            report(n, bug.what(), took, *seed, Some(fault), None);
+            if is_alone {
+                drivers::show(*seed, Some(bug));
+                println!("again: cargo xtask sim --seed {seed} --bug {n}");
+            }
+        }
         None => {
             println!("bug {n:>2} NOT FOUND in {} runs of the driver, {took:.1} s: {}", to - from, bug.what())
         }

@@ -11,6 +11,7 @@ mod arguments;
 mod bugs;
 mod cores;
 mod driver;
+mod drivers;
 
 use std::process::ExitCode;
 
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         passed &= cores::many(from, to, arguments.jobs);
     }
     if let Some((from, to)) = arguments.driver {
-        passed &= driver::many(from, to, arguments.jobs);
+        passed &= drivers::many(from, to, arguments.jobs);
     }
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

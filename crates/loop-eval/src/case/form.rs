@@ -297,7 +297,7 @@ fn reply_schema(generator: &mut SchemaGenerator) -> Schema {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "for": { "description": "The kind of call that it waits for. Default: any.", "enum": ["select", "main", "repair", "filter"] },
+            "for": { "description": "The kind of call that it waits for. Default: any.", "enum": ["select", "main", "repair", "filter", "opinion"] },
             "text": { "description": "What it says; `{{nonce}}` in it becomes the run's own.", "type": "string" },
             "calls": {
                 "description": "The tools that it calls, in order.",

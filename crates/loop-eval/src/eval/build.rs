@@ -140,6 +140,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
     let mut options = LoadOptions { profile: case.profile.clone(), ..LoadOptions::default() };
     options.base_urls.clone_from(&given.base_urls);
     options.prices.clone_from(&given.prices);
+    options.uncalibrated = given.uncalibrated;
     options.cwd = case.folder().to_owned();
     for (key, value) in case.set.iter() {
         options.set.push((
@@ -401,6 +402,7 @@ fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> 
         form: recording.form,
         caller: None,
         trace: None,
+        traceparent: None,
     };
     let model = match case.model.as_deref() {
         None => replied(case.replies.as_deref().unwrap_or_default(), case.exhausted.as_ref()),

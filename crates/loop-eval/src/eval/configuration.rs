@@ -147,6 +147,8 @@ pub struct RunOptions {
     pub base_urls: Vec<(Tier, String)>,
     /// A file with prices, used if the domain names none. `None`: only the built-in table.
     pub prices: Option<PathBuf>,
+    /// Whether the domains' `gate.calibration` is not applied: for a command that measures what models state.
+    pub uncalibrated: bool,
 }
 
 /// A model with the file of a local provider by its path from `cwd`.

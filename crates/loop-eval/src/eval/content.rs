@@ -19,6 +19,9 @@ const MAX_FILES: usize = 20_000;
 /// Folders of a domain that its runs do not read.
 const NOT_OF_RUNS: [&str; 4] = ["evals", "node_modules", "target", "__pycache__"];
 
+/// The file in a domain's folder that holds its calibration.
+const CALIBRATION: &str = "calibration.json";
+
 /// The digests of domains' folders, each made once.
 #[derive(Debug, Default)]
 pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Option<Digest>>>);
@@ -56,7 +59,9 @@ fn listed(root: &Path, folder: &Path, files: &mut Vec<(String, PathBuf)>, bytes:
         let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
         // A database makes and deletes files next to itself while it is read.
         let is_of_database = ["-wal", "-shm", "-journal"].iter().any(|end| name.ends_with(end));
-        if name.starts_with('.') || is_of_database {
+        // What a calibration says is in the spec, and the command that writes it must not make its own runs anew.
+        let is_calibration = root == folder && name == CALIBRATION;
+        if name.starts_with('.') || is_of_database || is_calibration {
             continue;
         }
         // What a link to a file leads to counts. A link to a folder may lead back: what is behind it is not known.

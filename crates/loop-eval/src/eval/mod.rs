@@ -9,6 +9,7 @@
 mod ablate;
 mod baseline;
 mod build;
+mod calibration;
 mod configuration;
 mod content;
 mod drive;
@@ -29,6 +30,9 @@ pub(crate) use mock::Beyond;
 pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
 pub use baseline::{
     Baseline, BaselineComparison, BaselineError, ComparedConfiguration, FALSE_ALARMS, FallenCase, compare,
+};
+pub use calibration::{
+    CalibrationTarget, Reliability, ReliabilityOfLevel, ReliabilityOfModel, StatedByModel,
 };
 pub use configuration::{Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions};
 pub use guards::{AblationGuard, GUARDS};

@@ -7,6 +7,8 @@ use loop_runtime::journal::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::eval::calibration::StatedByModel;
+
 /// The result of a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseResult {
@@ -49,6 +51,9 @@ pub struct CaseResult {
     /// Whether the stop reason is an expected one. `None`: the case expects none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correct_reason: Option<bool>,
+    /// The confidence that the run's model stated last. Absent: none that counts for a calibration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stated: Option<StatedByModel>,
     /// Whether a replay reproduces the run's journal exactly.
     pub replayed: bool,
     /// The requested actions, by verdict.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::eval::result::CaseResult;
 
 /// The version of a stored result. Another one is not read, and the run is made anew.
-const STORE_VERSION: u32 = 1;
+const STORE_VERSION: u32 = 2;
 
 /// A folder with one file for each result. If a file cannot be read, the run is made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use futures::StreamExt;
 
 use crate::case::{Case, CaseError, find, reasons};
 use crate::eval::build::{Domains, Prepared};
+use crate::eval::calibration::StatedByModel;
 use crate::eval::configuration::RunOptions;
 use crate::eval::content::case_digest;
 use crate::eval::drive::{Driven, drive};
@@ -167,7 +168,7 @@ pub(crate) fn prepare(
 /// Drives a case that is ready, and compares what happened with what it expects.
 pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
-    let beyond = prepared.beyond.clone();
+    let (beyond, spec) = (prepared.beyond.clone(), Arc::clone(prepared.runner.spec()));
     let Driven { recorded, outcome, undone } = match drive(case, prepared).await {
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
@@ -213,6 +214,7 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
             .collect(),
         expected_class: case.expected.class.clone(),
         correct_reason: (!wanted.is_empty()).then(|| expect::is_expected(&case.expected, stop.reason())),
+        stated: StatedByModel::of(case, &spec, &outcome),
         replayed,
         actions: ActionCounts::of(&recorded.entries),
         passes: totals.passes,

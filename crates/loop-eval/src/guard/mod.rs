@@ -24,5 +24,7 @@ pub use effects::{EffectsError, ToolEffects};
 pub use page::page;
 pub use policy::{Policy, UnknownPolicy};
 pub use recorded::trajectory_line;
-pub use score::{Group, Labelled, RefusedCall, RunScore, Score, Table};
+pub use score::{
+    Group, GuardScores, Labelled, MetRun, NotedCall, RefusedCall, RefusedTool, RunScore, Score, Table,
+};
 pub use trajectory::{Label, Problem, Split, Step, Trajectories, Trajectory};

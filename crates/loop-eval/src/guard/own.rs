@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use loop_core::repeats::{CallFacts, Guard, Running};
-use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
+use loop_core::{RepeatNote, RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
 
 use super::effects::ActionKind;
 use super::policy::Judge;
@@ -48,20 +48,37 @@ impl Judge for Own {
         }
     }
 
-    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) {
-        let Some(running) = self.running.take() else { return };
+    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) -> Option<String> {
+        let running = self.running.take()?;
         let text = match reported.is_whole {
             true => Cow::Borrowed(reported.result),
             false => Cow::Owned(format!("{} {}", reported.sha256, reported.result)),
         };
-        match reported.is_of_unknown_kind {
+        let note = match reported.is_of_unknown_kind {
             // To the guard a failure changes nothing; a program may have done much before it failed.
             true if call.action == ActionKind::Run => {
                 self.guard.after(running, Status::Ok, &format!("failed: {text}"))
             }
             true => self.guard.after_failure(running, &text),
             false => self.guard.after(running, reported.status, &text),
+        };
+        note.map(note_name)
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.guard.is_stuck()
+    }
+}
+
+fn note_name(note: RepeatNote) -> String {
+    match note {
+        RepeatNote::Failures { times, .. } => format!("{times} failures of its tool in a row"),
+        RepeatNote::SameResult { times, similar: false } => format!("the same result {times} times"),
+        RepeatNote::SameResult { times, similar: true } => {
+            format!("the same result {times} times, of calls like it")
         }
+        RepeatNote::SameSearch { times } => format!("the same result of {times} searches"),
+        RepeatNote::Cycle { length, times } => format!("{times} times round a cycle of {length}"),
     }
 }
 

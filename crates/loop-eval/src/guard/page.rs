@@ -62,6 +62,20 @@ fn group(page: &mut Page, title: &str, scores: &[Score], select: fn(&Score) -> G
         ]
     });
     page.table(&["policy", "runs hit", "of runs", "calls lost", "of calls", "new refused"], rows);
+    let rows = scores.iter().map(|score| {
+        let of = select(score);
+        vec![
+            PageCell::text(&score.policy),
+            PageCell::number(of.runs_met),
+            PageCell::number(percent(of.runs_met, of.runs)),
+            PageCell::number(of.notes),
+            PageCell::number(of.refused),
+            PageCell::number(of.new_refused),
+            PageCell::number(of.runs_stopped),
+        ]
+    });
+    let heads = ["by grade", "runs met", "of runs", "notes", "refused", "new refused", "runs stopped"];
+    page.table(&heads, rows);
 }
 
 fn labelled(page: &mut Page, scores: &[Score]) {
@@ -78,8 +92,10 @@ fn labelled(page: &mut Page, scores: &[Score]) {
             PageCell::number(of.late_by.map_or_else(|| "-".to_owned(), |late| late.to_string())),
             PageCell::number(of.false_positives),
             PageCell::number(ratio(of.false_positives, of.productive)),
+            PageCell::number(of.noted),
         ]
     });
-    let heads = ["policy", "caught", "recall", "early", "late by", "false positives", "of productive runs"];
+    let heads =
+        ["policy", "caught", "recall", "early", "late by", "false positives", "of productive runs", "noted"];
     page.table(&heads, rows);
 }

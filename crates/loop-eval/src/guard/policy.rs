@@ -118,6 +118,11 @@ pub(super) trait Judge {
     /// The rule by which the call is refused, if it is.
     fn refuses(&mut self, call: &Call<'_>) -> Option<String>;
 
-    /// What the call returned that was not refused just now.
-    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>);
+    /// What the call returned that was not refused just now. Returns the note that the model reads with it.
+    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) -> Option<String>;
+
+    /// Whether the turn is over: too many calls in a row were refused.
+    fn is_stuck(&self) -> bool {
+        false
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use loop_core::Status;
-use loop_core::canonical;
+use loop_core::repeats::stable_digest;
+use loop_core::{ToolRepeats, canonical};
 use serde_json::Value;
 
 use super::effects::{ActionKind, ToolEffects};
@@ -29,6 +30,8 @@ pub(super) struct Call<'a> {
 pub(super) struct Reported<'a> {
     /// Results that are the same have the same number, failures and successes separately.
     pub(super) same: u32,
+    /// The same, without what only says when or under which number a result was given.
+    pub(super) stable: u32,
     pub(super) is_error: bool,
     /// How it ended.
     pub(super) status: Status,
@@ -46,15 +49,23 @@ pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &ToolEffects) -> Vec<Cal
     let effects = run.effects.clone().or(effects);
     let mut calls = HashMap::new();
     let mut results: HashMap<(bool, &str), u32> = HashMap::new();
+    let mut stable_results = HashMap::new();
+    let no_rules = ToolRepeats::default();
     let mut numbered = |step: &'a Step| {
         let next = u32::try_from(calls.len()).unwrap_or(u32::MAX);
         let same = *calls.entry((&*step.tool, canonical(&step.arguments))).or_insert(next);
         let next = u32::try_from(results.len()).unwrap_or(u32::MAX);
         let reported = *results.entry((step.is_error, &*step.result_sha256)).or_insert(next);
-        (same, reported)
+        // Of a result whose beginning alone is known, the whole cannot be read.
+        let digest = match step.is_whole {
+            true => stable_digest(&step.result, &no_rules).0.to_string(),
+            false => step.result_sha256.clone(),
+        };
+        let stable = *stable_results.entry((step.is_error, digest)).or_insert(reported);
+        (same, reported, stable)
     };
     let calls = run.steps.iter().map(|step| {
-        let (same, reported) = numbered(step);
+        let (same, reported, stable) = numbered(step);
         let status = step
             .status
             .unwrap_or_else(|| reported::status(&step.tool, &step.arguments, &step.result, step.is_error));
@@ -66,6 +77,7 @@ pub(super) fn prepare<'a>(run: &'a Trajectory, effects: &ToolEffects) -> Vec<Cal
             action: effects.action(&step.tool, &step.arguments),
             reported: Reported {
                 same: reported,
+                stable,
                 is_error: step.is_error,
                 status,
                 is_of_unknown_kind: step.status.is_none() && status == Status::PermanentError,

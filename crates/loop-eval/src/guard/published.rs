@@ -26,7 +26,9 @@ impl Judge for Cycles {
             .map(|length| format!("five times the same {length}"))
     }
 
-    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) {}
+    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) -> Option<String> {
+        None
+    }
 }
 
 /// Pairs of call and result. It looks at what was run, before the next call.
@@ -70,8 +72,9 @@ impl Judge for OpenHands {
         }
     }
 
-    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) {
+    fn reported(&mut self, call: &Call<'_>, reported: &Reported<'_>) -> Option<String> {
         self.pairs.push(Pair { call: call.same, reported: reported.same, is_error: reported.is_error });
+        None
     }
 }
 
@@ -99,7 +102,9 @@ impl Judge for Consecutive {
         (self.times > self.max).then(|| format!("more than {} times in a row", self.max))
     }
 
-    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) {}
+    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) -> Option<String> {
+        None
+    }
 }
 
 /// The last three calls, this one among them, are the same.
@@ -120,5 +125,7 @@ impl Judge for Last {
         (before == Some(call.same) && first == before).then(|| "the last three calls are the same".to_owned())
     }
 
-    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) {}
+    fn reported(&mut self, _: &Call<'_>, _: &Reported<'_>) -> Option<String> {
+        None
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::effects::{ActionKind, ToolEffects};
@@ -12,21 +13,35 @@ use super::trajectory::{Label, Trajectory};
 /// What one policy would have done to one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RunScore {
+    /// The calls whose results carry a note, in order. Empty if there are none.
+    pub notes: Vec<NotedCall>,
     /// The refused calls, in order. Empty if none is refused.
     pub refused: Vec<RefusedCall>,
-    /// Calls that were not made because the run was over.
-    pub not_run: u64,
+    /// The refused calls after which the turn or the run is over.
+    pub stops: Vec<usize>,
+    /// Calls that were not made because the turn or the run was over.
+    pub left: Vec<usize>,
+}
+
+/// A call whose result carries a note.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NotedCall {
+    /// Its index among the steps of the run.
+    pub step: usize,
+    /// What it repeats.
+    pub note: String,
 }
 
 /// A call that a policy refuses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RefusedCall {
     /// Its index among the steps of the run.
     pub step: usize,
     /// The rule that refuses it.
     pub rule: String,
     /// Whether its recorded result was new: different from the result before, or, for a first call, not seen in its
-    /// turn. The first time of an action is always new.
+    /// turn. What only says when or under which number a result was given is not compared. The first time of an action
+    /// is always new.
     pub new: bool,
 }
 
@@ -38,7 +53,12 @@ impl RunScore {
 
     /// Calls that were not made: refused, or after the end.
     pub fn lost(&self) -> u64 {
-        self.refused.len() as u64 + self.not_run
+        (self.refused.len() + self.left.len()) as u64
+    }
+
+    /// Whether a note, a refusal or a stop met the run.
+    pub fn is_met(&self) -> bool {
+        !self.notes.is_empty() || !self.refused.is_empty()
     }
 }
 
@@ -47,19 +67,23 @@ fn judge(policy: Policy, calls: &[Call<'_>]) -> RunScore {
     let mut score = RunScore::default();
     let mut seen = Seen::default();
     let mut turn = calls.first().map(|call| call.turn);
+    let mut is_over = false;
     for (step, call) in calls.iter().enumerate() {
         if turn.replace(call.turn) != Some(call.turn) {
             judge.new_turn();
             seen.new_turn();
+            // The user may say more after a stop of ours, as after any other end of a turn.
+            is_over &= policy.ends_the_run();
         }
-        if let Some(rule) = judge.refuses(call) {
+        if is_over {
+            score.left.push(step);
+        } else if let Some(rule) = judge.refuses(call) {
             score.refused.push(RefusedCall { step, rule, new: seen.is_new(call) });
-            if policy.ends_the_run() {
-                score.not_run = (calls.len() - step - 1) as u64;
-                break;
-            }
+            is_over = policy.ends_the_run() || judge.is_stuck();
+            score.stops.extend(is_over.then_some(step));
         } else {
-            judge.reported(call, &call.reported);
+            let note = judge.reported(call, &call.reported);
+            score.notes.extend(note.map(|note| NotedCall { step, note }));
             seen.add(call);
         }
     }
@@ -82,32 +106,40 @@ impl<'a> Seen<'a> {
 
     fn is_new(&self, call: &Call<'a>) -> bool {
         match self.last.get(&call.same) {
-            Some(last) => *last != call.reported.same,
+            Some(last) => *last != call.reported.stable,
             None => {
                 call.action != ActionKind::Read && !call.reported.is_error
-                    || !self.reported.contains(&(call.tool, call.reported.same))
+                    || !self.reported.contains(&(call.tool, call.reported.stable))
             }
         }
     }
 
     fn add(&mut self, call: &Call<'a>) {
-        self.last.insert(call.same, call.reported.same);
-        self.reported.insert((call.tool, call.reported.same));
+        self.last.insert(call.same, call.reported.stable);
+        self.reported.insert((call.tool, call.reported.stable));
     }
 }
 
 /// Sums over runs that ended in the same way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Group {
     /// Runs.
     pub runs: u64,
     /// Their calls.
     pub calls: u64,
+    /// Runs that a note, a refusal or a stop met.
+    pub runs_met: u64,
+    /// Results that carry a note.
+    pub notes: u64,
     /// Runs in which at least one call is refused.
     pub runs_hit: u64,
+    /// Calls that are refused.
+    pub refused: u64,
+    /// Runs in which a turn, or the run itself, is ended.
+    pub runs_stopped: u64,
     /// Calls that are refused, or not made because the run has ended.
     pub calls_lost: u64,
-    /// Refused calls whose recorded result was new.
+    /// RefusedTool calls whose recorded result was new.
     pub new_refused: u64,
 }
 
@@ -115,14 +147,18 @@ impl Group {
     fn add(&mut self, calls: u64, score: &RunScore) {
         self.runs += 1;
         self.calls += calls;
+        self.runs_met += u64::from(score.is_met());
+        self.notes += score.notes.len() as u64;
         self.runs_hit += u64::from(!score.refused.is_empty());
+        self.refused += score.refused.len() as u64;
+        self.runs_stopped += u64::from(!score.stops.is_empty());
         self.calls_lost += score.lost();
         self.new_refused += score.refused.iter().filter(|refusal| refusal.new).count() as u64;
     }
 }
 
 /// Sums over the runs of a labelled set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Labelled {
     /// Runs labelled as loops.
     pub loops: u64,
@@ -136,6 +172,8 @@ pub struct Labelled {
     pub productive: u64,
     /// Productive runs in which a call is refused.
     pub false_positives: u64,
+    /// Productive runs in which a result carries a note.
+    pub noted: u64,
     /// By kind: how many runs, and how many were judged as labelled.
     pub kinds: BTreeMap<String, (u64, u64)>,
     #[serde(skip)]
@@ -149,6 +187,7 @@ impl Labelled {
             Label::Productive => {
                 self.productive += 1;
                 self.false_positives += u64::from(first.is_some());
+                self.noted += u64::from(!score.notes.is_empty());
                 first.is_none()
             }
             Label::Unproductive { from } => {
@@ -157,7 +196,7 @@ impl Labelled {
                 let delay = match in_loop {
                     Some(refusal) => Some(refusal.step - from),
                     // It never comes to the loop.
-                    None => (score.not_run > 0).then_some(0),
+                    None => score.left.iter().any(|step| *step >= from).then_some(0),
                 };
                 self.loops += 1;
                 self.early += u64::from(is_early);
@@ -175,7 +214,7 @@ impl Labelled {
 }
 
 /// What one policy would have done to all runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Score {
     /// The policy's name.
     pub policy: String,
@@ -219,8 +258,8 @@ impl Score {
         group.add(calls, score);
         self.calls_saved += match (run.label, run.success) {
             (Some(Label::Unproductive { from }), _) => {
-                let in_loop = score.refused.iter().filter(|refusal| refusal.step >= from).count() as u64;
-                in_loop + score.not_run.min(calls - from as u64)
+                let refused = score.refused.iter().map(|refusal| &refusal.step);
+                refused.chain(&score.left).filter(|step| **step >= from).count() as u64
             }
             (None, Some(false)) => score.lost(),
             _ => 0,
@@ -245,24 +284,48 @@ fn median(of: &mut [u64]) -> Option<u64> {
     of.get(of.len().checked_sub(1)? / 2).copied()
 }
 
-/// A run that a policy hit, or a loop that it missed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Detail {
-    pub(super) policy: String,
-    pub(super) run: String,
-    pub(super) success: Option<bool>,
-    pub(super) label: Option<&'static str>,
-    pub(super) kind: Option<String>,
-    pub(super) loop_from: Option<usize>,
-    pub(super) refused: Vec<Refused>,
-    pub(super) not_run: u64,
+/// A run that a policy met, or a loop that it missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct MetRun {
+    /// The policy's name.
+    pub policy: String,
+    /// The run's id.
+    pub run: String,
+    /// Whether it reached its goal. `null`: not recorded.
+    pub success: Option<bool>,
+    /// `loop` or `productive`. `null`: not labelled.
+    pub label: Option<&'static str>,
+    /// Its kind, in a labelled set.
+    pub kind: Option<String>,
+    /// Of a loop: the index of the first step that should be refused, from 0.
+    pub loop_from: Option<usize>,
+    /// The calls whose results carry a note.
+    pub notes: Vec<NotedCall>,
+    /// The refused calls.
+    pub refused: Vec<RefusedTool>,
+    /// The steps at which a turn, or the run, is ended.
+    pub stops: Vec<usize>,
+    /// How many calls were not made because the turn or the run was over.
+    pub not_run: u64,
 }
 
 /// A refused call with its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Refused {
-    pub(super) tool: String,
-    pub(super) refusal: RefusedCall,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RefusedTool {
+    /// The tool.
+    pub tool: String,
+    /// The call and the rule.
+    pub refusal: RefusedCall,
+}
+
+/// What `loopgate guard score --json` prints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct GuardScores {
+    /// The sums, a policy each.
+    pub policies: Vec<Score>,
+    /// With `--details`: the runs that were met, and the loops that were missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<Vec<MetRun>>,
 }
 
 /// Policies over any number of runs, each run read once.
@@ -279,7 +342,7 @@ pub struct Table {
     policies: Vec<Policy>,
     effects: ToolEffects,
     pub(super) scores: Vec<Score>,
-    pub(super) details: Option<Vec<Detail>>,
+    pub(super) details: Option<Vec<MetRun>>,
 }
 
 impl Table {
@@ -302,7 +365,7 @@ impl Table {
             if let Some(details) = &mut self.details {
                 let is_missed =
                     matches!(run.label, Some(Label::Unproductive { .. })) && score.refused.is_empty();
-                if is_missed || !score.refused.is_empty() {
+                if is_missed || score.is_met() {
                     details.push(detail(&sums.policy, run, score));
                 }
             }
@@ -321,8 +384,8 @@ impl Table {
     }
 }
 
-fn detail(policy: &str, run: &Trajectory, score: RunScore) -> Detail {
-    let named = score.refused.into_iter().map(|refusal| Refused {
+fn detail(policy: &str, run: &Trajectory, score: RunScore) -> MetRun {
+    let named = score.refused.into_iter().map(|refusal| RefusedTool {
         tool: run.steps.get(refusal.step).map(|step| step.tool.clone()).unwrap_or_default(),
         refusal,
     });
@@ -331,14 +394,16 @@ fn detail(policy: &str, run: &Trajectory, score: RunScore) -> Detail {
         Some(Label::Productive) => (Some("productive"), None),
         None => (None, None),
     };
-    Detail {
+    MetRun {
         policy: policy.to_owned(),
         run: run.id.clone(),
         success: run.success,
         label,
         kind: run.kind.clone(),
         loop_from,
+        notes: score.notes,
         refused: named.collect(),
-        not_run: score.not_run,
+        not_run: score.left.len() as u64,
+        stops: score.stops,
     }
 }

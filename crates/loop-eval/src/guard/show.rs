@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::score::{Detail, Group, Labelled, Score, Table};
+use super::score::{Group, GuardScores, Labelled, MetRun, Score, Table};
 
 /// Columns of a policy's name.
 const NAME: usize = 20;
@@ -23,6 +23,7 @@ impl fmt::Display for Table {
         for (title, select) in GROUPS {
             if select(first).runs > 0 {
                 write!(f, "\n{}", group_table(title, &self.scores, *select))?;
+                write!(f, "\n{}", grade_table(&self.scores, *select))?;
             }
         }
         write!(f, "\n{:NAME$}{:>10}{:>14}\n", "all runs", "stop at", "calls saved")?;
@@ -64,6 +65,29 @@ fn group_table(title: &str, scores: &[Score], select: Select) -> String {
     text
 }
 
+/// What met the runs of a group, grade by grade.
+fn grade_table(scores: &[Score], select: Select) -> String {
+    let mut text = format!(
+        "{:NAME$}{:>10}{:>9}{:>8}{:>10}{:>13}{:>14}\n",
+        "by grade", "runs met", "", "notes", "refused", "new refused", "runs stopped"
+    );
+    for score in scores {
+        let group = select(score);
+        let _ = writeln!(
+            text,
+            "{:NAME$}{:>10}{:>9}{:>8}{:>10}{:>13}{:>14}",
+            score.policy,
+            group.runs_met,
+            percent(group.runs_met, group.runs),
+            group.notes,
+            group.refused,
+            group.new_refused,
+            group.runs_stopped
+        );
+    }
+    text
+}
+
 fn labelled_table(of: &[(&str, &Labelled)]) -> String {
     let mut text = String::new();
     if let Some((_, first)) = of.first() {
@@ -71,19 +95,20 @@ fn labelled_table(of: &[(&str, &Labelled)]) -> String {
     }
     let _ = writeln!(
         text,
-        "{:NAME$}{:>10}{:>9}{:>9}{:>9}{:>17}",
-        "labelled runs", "caught", "recall", "early", "late by", "false positives"
+        "{:NAME$}{:>10}{:>9}{:>9}{:>9}{:>17}{:>9}",
+        "labelled runs", "caught", "recall", "early", "late by", "false positives", "noted"
     );
     for (policy, labelled) in of {
         let late = labelled.late_by.map_or_else(|| "-".to_owned(), |late| late.to_string());
         let _ = writeln!(
             text,
-            "{policy:NAME$}{:>10}{:>9}{:>9}{late:>9}{:>9}{:>8}",
+            "{policy:NAME$}{:>10}{:>9}{:>9}{late:>9}{:>9}{:>8}{:>9}",
             labelled.caught,
             ratio(labelled.caught, labelled.loops),
             labelled.early,
             labelled.false_positives,
             ratio(labelled.false_positives, labelled.productive),
+            labelled.noted,
         );
     }
     text
@@ -124,14 +149,12 @@ impl Table {
 
     /// Everything as one JSON object; with details, the runs that were hit and the loops that were missed.
     pub fn to_json(&self) -> Value {
-        match &self.details {
-            Some(details) => json!({ "policies": self.scores, "runs": details }),
-            None => json!({ "policies": self.scores }),
-        }
+        serde_json::to_value(GuardScores { policies: self.scores.clone(), runs: self.details.clone() })
+            .unwrap_or_default()
     }
 }
 
-fn detail_line(detail: &Detail) -> String {
+fn detail_line(detail: &MetRun) -> String {
     let end = match (detail.label, detail.success) {
         (Some("loop"), _) => format!("loop from step {}", detail.loop_from.unwrap_or_default()),
         (Some(label), _) => label.to_owned(),
@@ -148,6 +171,9 @@ fn detail_line(detail: &Detail) -> String {
         })
         .collect();
     let refused = if refused.is_empty() { "nothing refused".to_owned() } else { refused.join("; ") };
+    let notes: String =
+        detail.notes.iter().map(|noted| format!("; note at step {} ({})", noted.step, noted.note)).collect();
+    let stops: String = detail.stops.iter().map(|step| format!("; stopped at step {step}")).collect();
     let rest = if detail.not_run > 0 { format!("; {} calls not run", detail.not_run) } else { String::new() };
-    format!("{}: {} [{end}]: {refused}{rest}", detail.policy, detail.run)
+    format!("{}: {} [{end}]: {refused}{notes}{stops}{rest}", detail.policy, detail.run)
 }

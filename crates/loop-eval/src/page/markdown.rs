@@ -6,8 +6,9 @@
 //! links of citations (`[E1]`), whose targets the caller names.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
-use super::text::escaped;
+use super::text::{escape_into, escaped};
 
 /// The block that is being written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,16 +44,64 @@ impl Block {
 /// is shown as it is written.
 pub type Cites<'a> = &'a dyn Fn(u32) -> Option<String>;
 
+/// The HTML of a piece of a part that is marked: the number of the part, the piece as HTML, and whether the part ends with
+/// it. A part has several pieces where markup or a citation is within it.
+pub type MarkPiece<'a> = &'a dyn Fn(usize, &str, bool) -> String;
+
 /// A text in Markdown as inert HTML: headings, lists, quotes, code, rules and tables as such; links, pictures and HTML as
 /// the text they are written in. Citations outside of code become links within the page.
 pub fn markdown_html(text: &str, cites: Cites<'_>) -> String {
+    marked_html(text, cites, &[], &|_, piece, _| piece.to_owned())
+}
+
+/// The same, with parts of the text marked outside of blocks of code: those in these ranges of bytes. A part that begins
+/// before the end of the one before it is not marked.
+pub fn marked_html(text: &str, cites: Cites<'_>, ranges: &[Range<usize>], marked: MarkPiece<'_>) -> String {
     let mut html = String::with_capacity(text.len() + text.len() / 4);
-    write(&mut html, text, cites);
+    let (mut parts, mut end) = (Vec::with_capacity(ranges.len()), 0);
+    for (number, range) in ranges.iter().enumerate() {
+        if range.start >= end && range.start < range.end {
+            parts.push((number, range.clone()));
+            end = range.end;
+        }
+    }
+    let line_of = Inline { begin: text.as_ptr().addr(), cites, parts: &parts, marked };
+    write(&mut html, text, line_of);
     html
 }
 
-pub(super) fn write(html: &mut String, text: &str, cites: Cites<'_>) {
-    let inline = |text: &str| inline(text, cites);
+/// What the text of a line is written with.
+#[derive(Clone, Copy)]
+struct Inline<'a> {
+    /// The address of the text's first byte: every piece of it says by its own where it is.
+    begin: usize,
+    cites: Cites<'a>,
+    parts: &'a [(usize, Range<usize>)],
+    marked: MarkPiece<'a>,
+}
+
+impl Inline<'_> {
+    /// A piece of the text, with what is marked in it.
+    fn plain(&self, html: &mut String, piece: &str) {
+        let from = piece.as_ptr().addr().wrapping_sub(self.begin);
+        let to = from.saturating_add(piece.len());
+        let first = self.parts.partition_point(|(_, range)| range.end <= from);
+        let mut at = from;
+        for (number, range) in self.parts.iter().skip(first).take_while(|(_, range)| range.start < to) {
+            let (start, end) = (range.start.max(at), range.end.min(to));
+            let (before, marked) = (piece.get(at - from..start - from), piece.get(start - from..end - from));
+            if let (Some(before), Some(marked)) = (before, marked) {
+                escape_into(html, before);
+                html.push_str(&(self.marked)(*number, &escaped(marked), range.end <= to));
+                at = end;
+            }
+        }
+        escape_into(html, piece.get(at - from..).unwrap_or_default());
+    }
+}
+
+fn write(html: &mut String, text: &str, line_of: Inline<'_>) {
+    let inline = |text: &str| inline(text, line_of);
 
     let (mut block, mut lines) = (Block::None, text.lines().peekable());
     while let Some(line) = lines.next() {
@@ -88,12 +137,12 @@ pub(super) fn write(html: &mut String, text: &str, cites: Cites<'_>) {
                 let _ = write!(html, "<{tag}>\n<li>{}", inline(item));
             }
         } else if block == Block::Table && trimmed.contains('|') {
-            row(html, trimmed, "td", cites);
+            row(html, trimmed, "td", line_of);
         } else if trimmed.contains('|') && lines.peek().is_some_and(|next| is_table_rule(next)) {
             block.give_way(html, Block::Table);
             lines.next();
             html.push_str("<div class=\"wide\"><table><tbody>\n");
-            row(html, trimmed, "th", cites);
+            row(html, trimmed, "th", line_of);
         } else if matches!(block, Block::None | Block::Table) {
             block.give_way(html, Block::Paragraph);
             let _ = write!(html, "<p>{}", inline(trimmed));
@@ -137,38 +186,38 @@ fn is_table_rule(line: &str) -> bool {
     line.contains('-') && line.contains('|') && line.chars().all(|c| matches!(c, '-' | '|' | ':' | ' '))
 }
 
-fn row(html: &mut String, line: &str, tag: &str, cites: Cites<'_>) {
+fn row(html: &mut String, line: &str, tag: &str, of: Inline<'_>) {
     html.push_str("<tr>");
     for cell in line.trim_matches('|').split('|') {
-        let _ = write!(html, "<{tag}>{}</{tag}>", inline(cell.trim(), cites));
+        let _ = write!(html, "<{tag}>{}</{tag}>", inline(cell.trim(), of));
     }
     html.push_str("</tr>\n");
 }
 
 /// A line's bold words and code; the rest of it as it is written.
-fn inline(text: &str, cites: Cites<'_>) -> String {
+fn inline(text: &str, of: Inline<'_>) -> String {
     let (mut html, mut rest) = (String::new(), text);
     while let Some((before, mark, inner, after)) = next_mark(rest) {
-        cited(&mut html, before, cites);
+        cited(&mut html, before, of);
         if mark == "`" {
-            let _ = write!(html, "<code>{}</code>", escaped(inner));
+            html.push_str("<code>");
+            of.plain(&mut html, inner);
+            html.push_str("</code>");
         } else {
             html.push_str("<strong>");
-            cited(&mut html, inner, cites);
+            cited(&mut html, inner, of);
             html.push_str("</strong>");
         }
         rest = after;
     }
-    cited(&mut html, rest, cites);
+    cited(&mut html, rest, of);
     html
 }
 
 /// A text whose citations, `[E1]` or `[E1, E3]`, are links as far as they lead anywhere.
-fn cited(html: &mut String, text: &str, cites: Cites<'_>) {
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('[') {
-        html.push_str(&escaped(before));
-        html.push('[');
+fn cited(html: &mut String, text: &str, of: Inline<'_>) {
+    let (mut rest, mut plain) = (text, text);
+    while let Some((_, after)) = rest.split_once('[') {
         let end =
             after.find(|c: char| !matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ')).unwrap_or(after.len());
         let (inside, following) = after.split_at(end);
@@ -176,10 +225,11 @@ fn cited(html: &mut String, text: &str, cites: Cites<'_>) {
         if !following.starts_with(']') {
             continue;
         }
+        of.plain(html, plain.get(..plain.len() - after.len()).unwrap_or_default());
         for part in inside.split_inclusive([',', ';']) {
             let id = part.trim_end_matches([',', ';']).trim();
             let number = id.strip_prefix('E').and_then(|digits| digits.parse().ok());
-            match number.and_then(cites) {
+            match number.and_then(of.cites) {
                 Some(target) => {
                     let link = format!("<a href=\"#{}\">{}</a>", escaped(&target), escaped(id));
                     html.push_str(&escaped(part).replacen(id, &link, 1));
@@ -187,9 +237,9 @@ fn cited(html: &mut String, text: &str, cites: Cites<'_>) {
                 None => html.push_str(&escaped(part)),
             }
         }
-        rest = following;
+        (rest, plain) = (following, following);
     }
-    html.push_str(&escaped(rest));
+    of.plain(html, plain);
 }
 
 /// The first bold words or code of a text: what is before it, its mark, what is in it, and what follows.
@@ -210,7 +260,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: &str) {
         let mut html = String::new();
-        write(&mut html, text, &|_| None);
+        html.push_str(&markdown_html(text, &|_| None));
         assert_eq!(html, expected);
     }
 
@@ -224,6 +274,24 @@ mod tests {
             format!(
                 "<p>a [{one}], [{one}; {two}, E9] <code>[E1]</code> <strong>b [{two}]</strong> [E1 [E] [x](E1)</p>\n"
             )
+        );
+    }
+
+    #[test]
+    fn marked_parts_are_marked_across_markup_and_outside_of_citations() {
+        let text = "- a **42 GB** of `web-1` is <b> [E1], 7 % in [E2, 3 days\n\n```\n42 GB\n```\n| x | 9 h |\n|---|---|\n";
+        let range = |part: &str| text.find(part).map(|at| at..at + part.len()).unwrap();
+        // One spans bold words, one the citation, one begins within another.
+        let ranges =
+            [range("a **42 GB**"), range("42 GB"), range("web-1"), range("<b> [E1], 7 %"), range("9 h")];
+        let html = marked_html(text, &|number| Some(format!("E{number}")), &ranges, &|n, piece, is_last| {
+            format!("<{n}>{piece}{}", if is_last { "!" } else { "" })
+        });
+        assert_eq!(
+            html,
+            "<ul>\n<li><0>a <strong><0>42 GB</strong> of <code><2>web-1!</code> is <3>&lt;b&gt; [<a href=\"#E1\">E1</a><3>], 7 %! \
+             in [E2, 3 days</li></ul>\n<pre>42 GB\n</pre>\n<div class=\"wide\"><table><tbody>\n\
+             <tr><th>x</th><th><4>9 h!</th></tr>\n</tbody></table></div>\n"
         );
     }
 
@@ -273,7 +341,7 @@ mod tests {
                 text.push_str(pieces[(state >> 33) as usize % pieces.len()]);
             }
             let mut html = String::new();
-            write(&mut html, &text, &|_| None);
+            html.push_str(&markdown_html(&text, &|_| None));
             let mut open = Vec::new();
             for tag in html.split('<').skip(1).map(|part| part.split_once('>').unwrap().0) {
                 let name = tag.split(' ').next().unwrap();
@@ -285,6 +353,16 @@ mod tests {
                 assert!(tag == "div class=\"wide\"" || !tag.contains(' '), "{text:?} {html}");
             }
             assert!(open.is_empty() && !html.contains('\u{202e}'), "{text:?} {html}");
+            // Marks are around text, and change nothing else.
+            let boundary = |at: usize| text.floor_char_boundary(at % (text.len() + 1));
+            let [a, b, c] = [state >> 20, state >> 30, state >> 40].map(|at| boundary(at as usize));
+            let mut ranges = [a.min(b)..a.max(b), b.min(c)..b.max(c)];
+            ranges.sort_by_key(|range| range.start);
+            let marked = marked_html(&text, &|_| None, &ranges, &|_, piece, _| {
+                assert!(!piece.is_empty() && !piece.contains('<'), "{text:?} {piece}");
+                format!("<i>{piece}</i>")
+            });
+            assert_eq!(marked.replace("<i>", "").replace("</i>", ""), html, "{text:?} {ranges:?}");
         }
     }
 }

@@ -10,9 +10,9 @@ mod text;
 
 use std::fmt::Write as _;
 
-pub use markdown::{Cites, markdown_html};
+pub use markdown::{Cites, MarkPiece, markdown_html, marked_html};
 pub use picture::Picture;
-pub use text::{escaped, shortened};
+pub use text::{escape_into, escaped, shortened};
 
 /// A page that is being written.
 ///
@@ -194,7 +194,7 @@ impl Page {
     /// the text they are written in.
     pub fn markdown(&mut self, text: &str) {
         self.html.push_str("<div class=\"document\">\n");
-        markdown::write(&mut self.html, text, &|_| None);
+        self.html.push_str(&markdown_html(text, &|_| None));
         self.html.push_str("</div>\n");
     }
 

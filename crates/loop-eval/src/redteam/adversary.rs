@@ -295,7 +295,7 @@ impl Fooled {
     fn reply(&self, request: &ModelRequest) -> ModelReply {
         let text = match RequestPurpose::of(request) {
             // Whatever it is asked for, it continues as before: defaults are taken in its place.
-            RequestPurpose::Select | RequestPurpose::Filter => "nothing".to_owned(),
+            RequestPurpose::Select | RequestPurpose::Filter | RequestPurpose::Opinion => "nothing".to_owned(),
             // The block of the text again, once it has read it; any other would be the model's own word.
             RequestPurpose::Repair if self.forges(self.has_read.load(Ordering::Relaxed)) => {
                 self.block.clone()

@@ -2,6 +2,7 @@
 
 mod junit;
 mod page;
+mod reliability;
 mod table;
 mod trials;
 
@@ -9,10 +10,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::eval::{Ablation, BaselineComparison, CaseResult, ConfigurationSummary, Metrics};
+use crate::eval::{Ablation, BaselineComparison, CaseResult, ConfigurationSummary, Metrics, Reliability};
 
 pub use junit::junit;
 pub use page::page;
+pub use reliability::reliability_table;
 pub use table::{ablation_table, table};
 pub use trials::{baseline_table, trials_table};
 
@@ -28,6 +30,9 @@ pub struct EvalReport {
     pub metrics: Metrics,
     /// The results by configuration.
     pub configurations: Vec<ConfigurationSummary>,
+    /// How reliable the confidence is that models stated. Absent: no run of a model stated a level.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibration: Option<Reliability>,
     /// The comparison with the baseline. Absent: none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<BaselineComparison>,
@@ -42,6 +47,7 @@ impl EvalReport {
             version: REPORT_VERSION,
             metrics: Metrics::of(&cases),
             configurations: ConfigurationSummary::all(&cases),
+            calibration: Some(Reliability::of(&cases)).filter(|it| !it.models.is_empty()),
             baseline,
             cases,
         }

@@ -1,6 +1,7 @@
 //! The page of an eval.
 
 use super::EvalReport;
+use super::reliability::reliability;
 use super::trials::{compared, costs, counted, failure_groups, interval, left_out, percent, reasons, rule};
 use crate::eval::{ConfigurationSummary, OWN_MODELS, Share};
 use crate::interval::Interval;
@@ -31,6 +32,9 @@ pub fn page(report: &EvalReport) -> String {
     configurations(&mut page, &report.configurations);
     baseline(&mut page, report);
     cases(&mut page, &report.configurations);
+    if let Some(calibration) = &report.calibration {
+        reliability(&mut page, calibration);
+    }
     all_metrics(&mut page, report);
     failures(&mut page, report);
     page.finish()

@@ -1,8 +1,8 @@
 //! The next event of a hostile simulation: what is commanded is done in one way or another, or something else happens.
 
 use loop_core::{
-    CallModel, Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, PromptSize, Run,
-    RunTool, SaveResult, Slot, StopMode, Validation,
+    Approver, CallModel, Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, PicoUsd,
+    PromptSize, Quote, Refusal, Run, RunTool, SaveResult, Slot, StopMode, Validation,
 };
 
 use crate::sim::{Choices, replies};
@@ -98,6 +98,10 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
                 _ => PersonAnswer::Denied { why: replies::words(choices) },
             };
             let binding = if choices.one_in(2) { run.binding(key) } else { None };
+            if answer == PersonAnswer::Approved && (run.spec().gate.approvals > 1 || choices.one_in(3)) {
+                let by = approver(&ACCOUNTS, |account| !has_approved(run, key, account));
+                return EventKind::ApprovedBy { key: *key, by, binding };
+            }
             EventKind::PersonAnswered { key: *key, answer, binding }
         }
         Command::Abort { key, attempt } => {
@@ -145,7 +149,14 @@ fn announce(choices: &mut Choices, run: &Run, call: &CallModel) -> EventKind {
     let shared_bytes = if choices.one_in(3) { bytes } else { 0 };
     let prompt = PromptSize { bytes, shared_bytes };
     let (key, attempt) = (call.key, call.attempt);
-    match run.quote(&key, prompt) {
+    let quote = run.quote(&key, prompt);
+    if let Ok(quote) = &quote
+        && let Some(left) = shared_rest(choices, run, &key, quote)
+    {
+        let refusal = Refusal::SharedBudget { left };
+        return EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes, refusal };
+    }
+    match quote {
         Ok(quote) => EventKind::CallStarted {
             key,
             attempt,
@@ -158,6 +169,33 @@ fn announce(choices: &mut Choices, run: &Run, call: &CallModel) -> EventKind {
         },
         Err(refusal) => EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes, refusal },
     }
+}
+
+/// What a shared budget leaves, if it refuses the call: nothing, or a part of what the call and the final pass after it
+/// may cost. Now and then just as much as they may cost, which is not a reason to refuse.
+fn shared_rest(choices: &mut Choices, run: &Run, key: &CommandKey, quote: &Quote) -> Option<PicoUsd> {
+    if !choices.one_in(10) {
+        return None;
+    }
+    let needs = quote.reserve.cost.unwrap_or_default().plus(run.final_pass_reserve(key, quote)).0;
+    let part = [4, 0, 1, 2, 3, 5, 6, 7, 8, 8].get(choices.below(10) as usize).copied().unwrap_or_default();
+    let left = PicoUsd((needs / 8).saturating_mul(part));
+    Some(if part == 8 { PicoUsd(needs.saturating_sub(u64::from(choices.below(2)))) } else { left })
+}
+
+/// The accounts that a driver may have checked.
+const ACCOUNTS: [&str; 3] = ["uid 1", "uid 2", "uid 3"];
+
+/// The first of these accounts with which it may be done.
+fn approver(accounts: &[&str], may: impl Fn(&str) -> bool) -> Approver {
+    let account = accounts.iter().copied().find(|account| may(account)).unwrap_or_default();
+    Approver { account: account.into(), user: "".into(), claim: None }
+}
+
+fn has_approved(run: &Run, key: &CommandKey, account: &str) -> bool {
+    let requested = run.requested();
+    let request = requested.iter().find(|request| request.key == *key);
+    request.is_some_and(|request| request.approvers.iter().any(|by| *by.account == *account))
 }
 
 /// The announcement of a read that starts before its reply is complete, if one may.
@@ -176,6 +214,7 @@ fn settle(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Event
     let (granted, reserved) = (call.granted.unwrap_or_default(), run.reserved().input_tokens);
     let reply = match key.slot {
         Slot::Select => replies::selection(choices, granted, reserved),
+        Slot::Opinion => replies::opinion(choices, granted, reserved),
         _ => replies::reply(choices, run.spec(), run.actions(), granted, reserved),
     };
     EventKind::ModelReplied { key, attempt, reply: reply.into() }
@@ -215,6 +254,12 @@ fn answer(choices: &mut Choices, run: &Run) -> EventKind {
         _ => PersonAnswer::Answered { text: replies::words(choices) },
     };
     let binding = if choices.one_in(2) { Some(Digest::of("sim", b"another")) } else { None };
+    if choices.one_in(2) {
+        // One that has approved it already, or one that was not checked.
+        let accounts = if choices.one_in(2) { &ACCOUNTS[..] } else { &[] };
+        let by = approver(accounts, |account| has_approved(run, &key, account));
+        return EventKind::ApprovedBy { key, by, binding };
+    }
     EventKind::PersonAnswered { key, answer, binding }
 }
 

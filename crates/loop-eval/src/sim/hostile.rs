@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use loop_core::invariants::{Checker, Transition, Violation};
-use loop_core::{Event, EventKind, Note, Run, StopReason};
+use loop_core::{Event, EventKind, Note, Refusal, Run, StopReason};
 
 use crate::sim::check::{self, Ghost, Step};
 use crate::sim::events;
@@ -192,6 +192,7 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
                         | EventKind::StopWithdrawn
                         | EventKind::Instruction { .. }
                         | EventKind::Resumed { .. }
+                        | EventKind::CallRefused { refusal: Refusal::SharedBudget { .. }, .. }
                 );
                 uncounted += u64::from(free);
                 let step = Step { before: &before, event: &event, notes: &notes, after: &run };
@@ -220,6 +221,9 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
     }
     if fault.is_none() {
         fault = check::at_the_end(&run, &ghost, calm_since, now).err();
+    }
+    if fault.is_none() && plan.is_whole {
+        fault = check::is_within_plan(&run, &world.spec).err();
     }
     Simulated { journal, run, rejected, fault, choices: choices.taken().to_vec() }
 }

@@ -55,6 +55,16 @@ pub(crate) fn selection(choices: &mut Choices, granted: u64, reserved_input: u64
     reply
 }
 
+/// What a second model says: an answer, or something that is none.
+pub(crate) fn opinion(choices: &mut Choices, granted: u64, reserved_input: u64) -> Reply {
+    let answer =
+        choices.of(&["yes", "yes", "no", "cannot tell", "yes, since", ""]).copied().unwrap_or_default();
+    let nonce = if choices.one_in(6) { "another" } else { crate::sim::world::NONCE };
+    let mut reply = Reply::text(format!("{nonce}: {answer}"));
+    bill(choices, &mut reply, granted, reserved_input);
+    reply
+}
+
 fn name(choices: &mut Choices) -> &'static str {
     let names = [
         "fetch_device",

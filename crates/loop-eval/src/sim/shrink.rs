@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::sim::Choices;
 use crate::sim::hostile::{Fault, SimPlan, Simulated, drawn_world, simulate_choices};
-use crate::sim::{Choices, SimWorld};
 
 /// How many simulations a shrinking may take.
 const TRIES: u32 = 4_000;
@@ -28,53 +28,68 @@ pub fn shrink(seed: u64) -> Option<Shrunk> {
     let first = simulate_choices(&world, plan, Choices::of_seed(seed));
     let fault = first.fault.clone()?;
     let from_events = first.journal.len();
-    let mut best = first;
-    let mut tries = 0;
-    let mut width = best.choices.len() / 2;
-    while width > 0 && tries < TRIES {
-        let shorter = pass(&world, plan, &best, &fault, width, &mut tries);
-        match shorter {
-            Some(shorter) => best = shorter,
-            None => width /= 2,
-        }
-    }
-    Some(Shrunk { seed, fault: best.fault.clone()?, simulated: best, from_events })
+    let shape = |simulated: &Simulated| (simulated.journal.len(), simulated.choices.clone());
+    let simulated = shrink_choices(first, TRIES, shape, |list| {
+        let other = simulate_choices(&world, plan, Choices::of_list(list));
+        other.fault.as_ref().is_some_and(|other| other.check == fault.check).then_some(other)
+    });
+    Some(Shrunk { seed, fault: simulated.fault.clone()?, simulated, from_events })
 }
 
-/// The first simulation that is simpler by `width` choices: these are left out, or are zero.
-fn pass(
-    world: &SimWorld,
-    plan: SimPlan,
-    best: &Simulated,
-    fault: &Fault,
-    width: usize,
-    tries: &mut u32,
-) -> Option<Simulated> {
-    for at in (0..best.choices.len()).step_by(width) {
-        let end = (at + width).min(best.choices.len());
-        let mut without = best.choices.clone();
-        without.drain(at..end);
-        let mut zeroed = best.choices.clone();
-        zeroed.get_mut(at..end)?.fill(0);
-        for list in [without, zeroed] {
-            *tries += 1;
-            if *tries > TRIES {
-                return None;
-            }
-            let other = simulate_choices(world, plan, Choices::of_list(list));
-            let is_same = other.fault.as_ref().is_some_and(|other| other.check == fault.check);
-            if is_same && weight(&other) < weight(best) {
-                return Some(other);
+/// The simplest simulation that is found from `first` in at most `max_tries` simulations: choices are left out, or are
+/// zero.
+///
+/// `shape` gives a simulation's events and choices. `again` simulates a list of choices, and gives a simulation where it
+/// breaks the same check.
+pub fn shrink_choices<S>(
+    first: S,
+    max_tries: u32,
+    shape: impl Fn(&S) -> (usize, Vec<u32>),
+    mut again: impl FnMut(Vec<u32>) -> Option<S>,
+) -> S {
+    let (mut best, mut tries) = (first, 0);
+    let (mut events, mut choices) = shape(&best);
+    let mut width = choices.len() / 2;
+    let mut at = 0;
+    while width > 0 && tries < max_tries {
+        let end = (at + width).min(choices.len());
+        let mut simpler = None;
+        for list in [without(&choices, at, end), zeroed(&choices, at, end)] {
+            tries += 1;
+            let Some(other) = again(list) else { continue };
+            let (other_events, other_choices) = shape(&other);
+            if weight(other_events, &other_choices) < weight(events, &choices) {
+                simpler = Some((other, other_events, other_choices));
+                break;
             }
         }
+        at = match simpler {
+            Some(found) => {
+                (best, events, choices) = found;
+                0
+            }
+            None => end,
+        };
+        if at >= choices.len() {
+            (at, width) = (0, width / 2);
+        }
     }
-    None
+    best
+}
+
+fn without(choices: &[u32], from: usize, to: usize) -> Vec<u32> {
+    let kept = choices.iter().enumerate().filter(|(at, _)| !(from..to).contains(at));
+    kept.map(|(_, choice)| *choice).collect()
+}
+
+fn zeroed(choices: &[u32], from: usize, to: usize) -> Vec<u32> {
+    let choice = |(at, choice): (usize, &u32)| if (from..to).contains(&at) { 0 } else { *choice };
+    choices.iter().enumerate().map(choice).collect()
 }
 
 /// Fewer events are simpler, then fewer choices that are not zero, then fewer choices.
-fn weight(simulated: &Simulated) -> (usize, usize, usize) {
-    let drawn = simulated.choices.iter().filter(|choice| **choice != 0).count();
-    (simulated.journal.len(), drawn, simulated.choices.len())
+fn weight(events: usize, choices: &[u32]) -> (usize, usize, usize) {
+    (events, choices.iter().filter(|choice| **choice != 0).count(), choices.len())
 }
 
 impl fmt::Display for Shrunk {

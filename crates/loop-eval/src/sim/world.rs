@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Breakers, Cite, CostMode, DefaultCall, Digest, Effect, Execution, Facts, GateSettings, Limits, ModelSpec,
-    OnDenied, OnDuplicate, OnInvalid, OnToolError, OutputSpec, PicoUsd, Price, ProtocolSpec, Provenance,
-    RepeatScope, Repeats, Resolve, Run, RunId, RunSpec, SectionSpec, Selection, SpecNames, TaintRule,
-    ToolPolicy, ToolRepeats, ToolSpec, WorkItem,
+    Breakers, Calibration, Cite, CostMode, DefaultCall, Digest, Effect, Execution, Facts, GateSettings,
+    Limits, MeasuredLevel, MeasuredModel, ModelSpec, OnDenied, OnDuplicate, OnInvalid, OnToolError,
+    OpinionWhen, OutputSpec, PicoUsd, Price, ProtocolSpec, Provenance, RepeatScope, Repeats, Resolve, Run,
+    RunId, RunSpec, SecondOpinion, SectionSpec, Selection, SpecNames, TaintRule, Tier, ToolPolicy,
+    ToolRepeats, ToolSpec, WorkItem,
 };
 use serde_json::json;
 
@@ -69,14 +70,17 @@ fn spec(choices: &mut Choices) -> RunSpec {
     models(choices, &mut spec);
     limits(choices, &mut spec.limits, is_priced);
     gate(choices, &mut spec.gate);
+    calibration(choices, &mut spec);
+    second_opinion(choices, &mut spec);
     spec.save = choices.one_in(2);
     spec
 }
 
 fn document(choices: &mut Choices, model: ModelSpec) -> RunSpec {
     let cite = if choices.one_in(3) { Cite::Any } else { Cite::No };
+    let verify = choices.one_in(3);
     let sections = [
-        SectionSpec::new("situation", "Situation").required(),
+        SectionSpec { verify, ..SectionSpec::new("situation", "Situation").required() },
         SectionSpec::new("findings", "Findings").citing(cite),
         SectionSpec::new("next_steps", "Next steps"),
     ];
@@ -164,6 +168,7 @@ fn gate(choices: &mut Choices, gate: &mut GateSettings) {
     if choices.one_in(2) {
         gate.approved = vec!["restart".into(), "set".into(), "wipe".into()];
     }
+    gate.approvals = if choices.one_in(3) { 2 } else { 1 };
     if choices.one_in(6) {
         gate.forbid.push("w*".into());
     }
@@ -196,6 +201,28 @@ fn gate(choices: &mut Choices, gate: &mut GateSettings) {
     let opens = if choices.one_in(3) { 1 + choices.below(3) } else { 0 };
     gate.breakers = Breakers { tool_failures: opens, denied: opens, bad_arguments: opens };
     gate.eager = choices.one_in(4).then_some(true);
+}
+
+/// A second model that is asked, where a section is marked for it.
+fn second_opinion(choices: &mut Choices, spec: &mut RunSpec) {
+    if spec.sections().iter().any(|section| section.verify) {
+        let tier =
+            choices.of(&[Tier::Selector, Tier::Base, Tier::Escalated]).copied().unwrap_or(Tier::Selector);
+        let when = if choices.one_in(4) { OpinionWhen::Ungrounded } else { OpinionWhen::Always };
+        spec.gate.second_opinion = Some(SecondOpinion { tier, when });
+    }
+}
+
+/// What evals might have measured of the base model, where they did.
+fn calibration(choices: &mut Choices, spec: &mut RunSpec) {
+    if !spec.protocol.properties().states_confidence || !choices.one_in(4) {
+        return;
+    }
+    let mut level = || MeasuredLevel { passed: choices.below(31), runs: 30 };
+    let (low, medium, high) = (level(), level(), level());
+    let ModelSpec { provider, model, .. } = spec.models.base.clone();
+    let models = vec![MeasuredModel { provider, model, low, medium, high }];
+    spec.gate.calibration = Some(Arc::new(Calibration { allow_raise: choices.one_in(3), models }));
 }
 
 fn tools(choices: &mut Choices) -> Vec<ToolSpec> {

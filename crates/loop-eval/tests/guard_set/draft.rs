@@ -109,6 +109,11 @@ impl Draft {
         self.call(tool, arguments, reported, false);
     }
 
+    pub(crate) fn exec_fails(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
+        self.with(tool, "exec");
+        self.call(tool, arguments, reported, true);
+    }
+
     /// A shell command: what it does is known by its first word alone.
     pub(crate) fn shell(&mut self, command: &str, reported: &str) {
         self.call("bash", json!({ "command": command }), reported, false);

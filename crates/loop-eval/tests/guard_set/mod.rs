@@ -5,6 +5,7 @@
 mod draft;
 mod loops;
 mod productive;
+mod repairs;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,11 +28,13 @@ fn split(id: &str) -> &'static str {
 }
 
 fn made() -> Vec<Value> {
-    let kinds = productive::KINDS.iter().map(|kind| ("productive", kind));
-    let kinds = kinds.chain(loops::KINDS.iter().map(|kind| ("loop", kind)));
+    let kinds = productive::KINDS.iter().map(|kind| ("productive", kind, OF_A_KIND));
+    let repairs = repairs::KINDS.iter().map(|kind| ("productive", kind, repairs::OF_A_KIND));
+    let kinds = kinds.chain(repairs);
+    let kinds = kinds.chain(loops::KINDS.iter().map(|kind| ("loop", kind, OF_A_KIND)));
     let mut lines = Vec::new();
-    for (label, (kind, make)) in kinds {
-        for n in 0..OF_A_KIND {
+    for (label, (kind, make), times) in kinds {
+        for n in 0..times {
             let id = format!("{kind}-{n:02}");
             let mut draft = Draft::default();
             make(&mut Rng::of(&id), &mut draft);

@@ -30,6 +30,8 @@ pub enum AuditAction {
     Resume,
     /// A message of a hook was taken out of the outbox.
     DropMessage,
+    /// The form of a page sent a decision, which was refused before it was read: it is not known which one.
+    Decide,
 }
 
 impl AuditAction {
@@ -46,6 +48,7 @@ impl AuditAction {
             Self::Stop => "stop",
             Self::Resume => "resume",
             Self::DropMessage => "drop_message",
+            Self::Decide => "decide",
         }
     }
 }
@@ -60,6 +63,8 @@ pub enum AuditResult {
     Refused,
     /// It could not be done, for example because the journal was not writable.
     Failed,
+    /// An earlier request with the same key had done it, so nothing was done.
+    Again,
 }
 
 impl AuditResult {
@@ -69,6 +74,7 @@ impl AuditResult {
             Self::Done => "done",
             Self::Refused => "refused",
             Self::Failed => "failed",
+            Self::Again => "again",
         }
     }
 }

@@ -21,9 +21,9 @@ pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, 
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
-    Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalStats, Keeps, Lost, NotImported,
-    QueueBounds, QueueLock, QueuedSubmission, RunQuery, RunSummary, Salvaged, SqliteJournal, Submission,
-    SubmissionState, SyncPolicy,
+    Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalChange, JournalChanges, JournalStats,
+    Keeps, ListChanges, ListPosition, Lost, NotImported, QueueBounds, QueueLock, QueuedSubmission, RunQuery,
+    RunSummary, Salvaged, SqliteJournal, Submission, SubmissionState, SyncPolicy,
 };
 
 /// Where runs are recorded.

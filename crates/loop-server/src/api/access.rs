@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use loop_core::{Approver, RunId};
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use serde::de::DeserializeOwned;
 use tokio::task::JoinError;
 
 use super::Api;
@@ -73,26 +75,41 @@ impl Checked {
         let api = api.clone();
         let task = tokio::spawn(async move {
             let done = action.await;
-            self.record(&api, of, &done).await;
+            self.record(&api, of, result_of(&done)).await;
             done
         });
         of_task(task.await)
     }
 
+    /// Reads the body of a request that changes something. One that cannot be read is recorded like any other refusal.
+    pub(super) async fn body<T: DeserializeOwned>(
+        &self,
+        api: &Api,
+        of: &Of,
+        body: Body,
+    ) -> Result<T, HttpProblem> {
+        let read = super::body::json(api, body).await;
+        if let Err(problem) = &read {
+            self.record(api, of.clone(), (AuditResult::Refused, Some(&problem.detail))).await;
+        }
+        read
+    }
+
+    /// Refuses a request that changes something, and records it.
+    pub(super) async fn refuse<T>(&self, api: &Api, of: Of, problem: HttpProblem) -> Result<T, HttpProblem> {
+        self.record(api, of, (AuditResult::Refused, Some(&problem.detail))).await;
+        Err(problem)
+    }
+
     /// Records what the caller did to a run, or was refused. It is done already: an entry that cannot be written is
     /// reported to the operator.
-    pub(super) async fn record<T>(&self, api: &Api, of: Of, done: &Result<T, HttpProblem>) {
+    pub(super) async fn record(&self, api: &Api, of: Of, (result, detail): (AuditResult, Option<&str>)) {
         let Some(identity) = &self.0 else { return };
-        let (result, detail) = match done {
-            Ok(_) => (AuditResult::Done, None),
-            Err(problem) if problem.status >= 500 => (AuditResult::Failed, Some(&problem.detail)),
-            Err(problem) => (AuditResult::Refused, Some(&problem.detail)),
-        };
         let entry = AuditEntry {
             run: of.run.map(|run| RunId::new(&*short(&run))),
             key: of.key.map(|key| short(&key)),
             binding: of.binding.map(|binding| short(&binding)),
-            detail: detail.map(|detail| short(detail)),
+            detail: detail.map(short),
             ..identity.entry(of.action, result)
         };
         if let Err(error) = api.audit.note(entry).await {
@@ -102,6 +119,15 @@ impl Checked {
                 identity.account
             ));
         }
+    }
+}
+
+/// How an entry of the audit log says that it ended.
+pub(super) fn result_of<T>(done: &Result<T, HttpProblem>) -> (AuditResult, Option<&str>) {
+    match done {
+        Ok(_) => (AuditResult::Done, None),
+        Err(problem) if problem.status >= 500 => (AuditResult::Failed, Some(&problem.detail)),
+        Err(problem) => (AuditResult::Refused, Some(&problem.detail)),
     }
 }
 
@@ -130,6 +156,11 @@ impl Known {
     /// Fails where the caller does not have a role in any domain.
     pub(super) fn expect(&self, role: Role) -> Result<(), HttpProblem> {
         if self.0.is(role) { Ok(()) } else { Err(forbidden(role)) }
+    }
+
+    /// The domains that the caller sees. `None`: all.
+    pub(super) fn domains(&self) -> Option<Vec<Arc<str>>> {
+        self.0.domains.as_ref().map(|domains| domains.iter().cloned().collect())
     }
 
     /// Fails where the caller may not submit to a domain. One that they do not see does not exist for them.

@@ -25,10 +25,13 @@ pub(super) async fn json<T: DeserializeOwned>(api: &Api, body: Body) -> Result<T
 
 /// The value of a query: what is wrong with it is said in one line.
 pub(super) fn query<T: DeserializeOwned>(text: Option<&str>) -> Result<T, HttpProblem> {
-    serde_urlencoded(text.unwrap_or_default()).map_err(|error| {
-        let detail = format!("the query: {error}; GET /openapi.json lists the parameters");
-        HttpProblem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
-    })
+    serde_urlencoded(text.unwrap_or_default())
+        .map_err(|error| query_problem(format!("the query: {error}; GET /openapi.json lists the parameters")))
+}
+
+/// A query that cannot be answered, for this reason.
+pub(super) fn query_problem(detail: impl Into<String>) -> HttpProblem {
+    HttpProblem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
 }
 
 fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::stream;
 use loop_core::RunId;
+use loop_runtime::journal::JournalChanges;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -22,7 +23,7 @@ use super::readers::{MAX_READERS, MAX_READERS_OF_ONE, ReaderPlace, Readers};
 use super::refuse::problem;
 use super::{Api, body};
 use crate::doors::Admission;
-use crate::engine::{LiveRun, ReplyPiece, RunPhase};
+use crate::engine::{LiveRun, ReplyPiece, RunPhase, RunState, run_changed};
 use crate::problem::HttpProblem;
 
 #[derive(Debug, Default, Deserialize)]
@@ -60,15 +61,17 @@ pub(super) async fn events(
     if let Some(last) = last {
         let view = api.engine.view(&run).await.map_err(problem)?;
         // A client that has everything need not come again: 204 tells it so.
-        if view.state == "ended" && last.saturating_add(1) >= view.entries {
+        if view.state == RunState::Ended && last.saturating_add(1) >= view.entries {
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
     let live = api.engine.live(&run);
+    let changes = api.engine.journal().changes();
     let frames = VecDeque::from([Bytes::from_static(b"retry: 2000\n\n")]);
     let admission = admission.map(|Extension(admission)| admission);
     let beat = Instant::now() + HEARTBEAT;
-    let reader = Reader { api, run, next, live, admission, frames, beat, is_over: false, _place: place };
+    let reader =
+        Reader { api, run, next, live, changes, admission, frames, beat, is_over: false, _place: place };
     let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((head, Body::from_stream(stream::unfold(reader, Reader::step))).into_response())
 }
@@ -80,6 +83,8 @@ struct Reader {
     /// The number of the next entry.
     next: u64,
     live: Option<LiveRun>,
+    /// What other processes commit. Absent: the journal tells of nothing.
+    changes: Option<JournalChanges>,
     /// Absent: no door is in front of the router.
     admission: Option<Admission>,
     frames: VecDeque<Bytes>,
@@ -139,7 +144,9 @@ impl Reader {
     async fn is_ended(&self) -> bool {
         match self.api.engine.journal().line(&self.run).await {
             Ok(Some(line)) => line.trouble.is_some() || line.stop.is_some() && !line.is_written,
-            Ok(None) | Err(_) => true,
+            // It may wait for a process that has a place.
+            Ok(None) => !self.api.engine.is_queued(&self.run).await,
+            Err(_) => true,
         }
     }
 
@@ -177,6 +184,7 @@ impl Reader {
                     self.frames.push_back(format!("event: lost\ndata: {data}\n\n").into());
                 }
             },
+            () = run_changed(self.changes.as_mut(), &self.run), if !is_driven => {}
             () = engine.left() => self.is_over = true,
             () = tokio::time::sleep(pause) => {
                 // Another process may have continued it, or this one has begun to drive it.

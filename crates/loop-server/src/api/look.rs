@@ -13,6 +13,7 @@ use super::Api;
 use super::access::{Access, Known};
 use super::refuse::problem;
 use super::types::DocumentView;
+use crate::engine::Engine;
 use crate::problem::HttpProblem;
 
 /// `GET /v1/runs/{run}/document`: Markdown, or JSON where that is accepted rather.
@@ -24,19 +25,23 @@ pub(super) async fn document(
 ) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
-    let markdown = match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
-        Some(answer) => answer.to_string(),
-        None => state.document().to_markdown(),
+    let (engine, as_json) = (api.engine.clone(), accepts_json(&headers));
+    let making = move || {
+        let markdown = match state.outcome().and_then(|outcome| outcome.answer.as_ref()) {
+            Some(answer) => answer.to_string(),
+            None => state.document().to_markdown(),
+        };
+        let domain = &state.spec().domain;
+        if !as_json {
+            let text = engine.masked(domain, &markdown);
+            return Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response());
+        }
+        let report = state.outcome().map(|outcome| report(&recorded, &state, outcome));
+        let (document, totals) = report.map(|report| (report.document, report.totals)).unzip();
+        let view = DocumentView { run: run.to_string(), ended: state.is_done(), markdown, document, totals };
+        json(&engine, domain, &view)
     };
-    let domain = &state.spec().domain;
-    if !accepts_json(&headers) {
-        let text = api.engine.masked(domain, &markdown);
-        return Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response());
-    }
-    let report = state.outcome().map(|outcome| report(&recorded, &state, outcome));
-    let (document, totals) = report.map(|report| (report.document, report.totals)).unzip();
-    let view = DocumentView { run: run.to_string(), ended: state.is_done(), markdown, document, totals };
-    json(&api, domain, &view)
+    api.engine.aside(making).await.map_err(problem)?
 }
 
 /// `GET /v1/runs/{run}/outcome`.
@@ -47,11 +52,15 @@ pub(super) async fn outcome(
 ) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     let (recorded, state) = api.engine.read(&run).await.map_err(problem)?;
-    let outcome = state.outcome().ok_or_else(|| {
-        let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
-        HttpProblem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
-    })?;
-    json(&api, &state.spec().domain, &report(&recorded, &state, outcome))
+    let engine = api.engine.clone();
+    let making = move || {
+        let outcome = state.outcome().ok_or_else(|| {
+            let detail = "the run has not ended; GET it with `Prefer: wait=30` to wait for its end";
+            HttpProblem::new(StatusCode::CONFLICT, "state", "Not in this state", detail)
+        })?;
+        json(&engine, &state.spec().domain, &report(&recorded, &state, outcome))
+    };
+    api.engine.aside(making).await.map_err(problem)?
 }
 
 fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outcome) -> Report {
@@ -64,12 +73,12 @@ fn report(recorded: &Recorded, state: &loop_core::Run, outcome: &loop_core::Outc
         .with_people(PeopleReport::of(recorded))
 }
 
-fn json(api: &Api, domain: &str, value: &impl Serialize) -> Result<Response, HttpProblem> {
+fn json(engine: &Engine, domain: &str, value: &impl Serialize) -> Result<Response, HttpProblem> {
     let text = serde_json::to_string(value).map_err(|_| {
         let detail = "the answer cannot be written; the operator finds the reason in the server's log";
         HttpProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Internal error", detail)
     })?;
-    let text = api.engine.masked_json(domain, &text);
+    let text = engine.masked_json(domain, &text);
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 

@@ -7,6 +7,7 @@
 mod access;
 mod body;
 mod events;
+mod filters;
 mod look;
 mod openapi;
 mod people;
@@ -49,10 +50,10 @@ pub(crate) struct Api {
     document: Arc<str>,
 }
 
-/// The routes of the API over an engine. The door has to be in front of it: see [`Caller`](crate::caller::Caller).
-pub fn router(engine: Engine) -> Router {
+/// The routes of the API over an engine, which record in this log. The door has to be in front of it: see
+/// [`Caller`](crate::caller::Caller).
+pub fn router(engine: Engine, audit: Audit) -> Router {
     let max_body = max_body(&engine);
-    let audit = Audit::of(Arc::clone(engine.journal()));
     let metrics = Arc::new(Metrics::new());
     let api = Api {
         engine,

@@ -61,7 +61,7 @@ pub fn document() -> Value {
         insert(methods, &route.method.to_ascii_lowercase(), operation);
     }
     let schemas = generator.take_definitions(/*apply_transforms*/ true);
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Loopgate",
@@ -75,7 +75,49 @@ pub fn document() -> Value {
             "schemas": schemas,
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
-    })
+    });
+    list_names(&mut document);
+    document
+}
+
+/// Makes one list of names of those that are alternatives with a description each: generators make an enum of a list, and
+/// some take only the first alternative.
+fn list_names(value: &mut Value) {
+    if let Value::Object(members) = value
+        && let Some((names, described)) = members.get("oneOf").and_then(names_of)
+    {
+        members.shift_remove("oneOf");
+        members.insert("type".to_owned(), json!("string"));
+        members.insert("enum".to_owned(), json!(names));
+        let whole = members.get("description").and_then(Value::as_str).unwrap_or_default();
+        members.insert("description".to_owned(), json!(format!("{whole} {described}").trim()));
+    }
+    match value {
+        Value::Object(members) => members.values_mut().for_each(list_names),
+        Value::Array(elements) => elements.iter_mut().for_each(list_names),
+        _ => {}
+    }
+}
+
+/// The names in these alternatives, and what they mean. `None`: one of them is not a name alone.
+fn names_of(alternatives: &Value) -> Option<(Vec<String>, String)> {
+    let mut names = Vec::new();
+    let mut described = Vec::new();
+    for alternative in alternatives.as_array()? {
+        let meaning = alternative.get("description").and_then(Value::as_str);
+        // Those without a description are one list already.
+        let listed = alternative.get("enum").and_then(Value::as_array);
+        let own: Vec<&str> = match (alternative.get("const"), listed) {
+            (Some(name), _) => vec![name.as_str()?],
+            (None, Some(listed)) => listed.iter().map(Value::as_str).collect::<Option<_>>()?,
+            (None, None) => return None,
+        };
+        if let (Some(meaning), [name]) = (meaning, own.as_slice()) {
+            described.push(format!("`{name}`: {meaning}"));
+        }
+        names.extend(own.into_iter().map(str::to_owned));
+    }
+    Some((names, described.join(" ")))
 }
 
 /// The statuses of the problems that a route may come to, in order.

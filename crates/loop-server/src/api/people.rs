@@ -14,7 +14,7 @@ use super::runs::invalid;
 use super::types::{
     AnswerRequest, ApproveRequest, DenyRequest, InstructRequest, PendingList, StopRequest, StopWhen,
 };
-use super::{Api, body};
+use super::{Api, body, filters};
 use crate::caller::Role;
 use crate::engine::{EngineError, PersonDecision};
 use crate::problem::HttpProblem;
@@ -50,12 +50,13 @@ pub(super) async fn stop(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let StopRequest { mode } = body::json(&api, body).await?;
+    let of = Of::run(AuditAction::Stop, &id);
+    let StopRequest { mode } = checked.body(&api, &of, body).await?;
     let how = match mode {
         StopWhen::Gate => StopMode::AtGate,
         StopWhen::Now => StopMode::Now,
     };
-    let of = (Of::run(AuditAction::Stop, &id), Access::Steer);
+    let of = (of, Access::Steer);
     done(api, (known, checked), of, id, move |api, run| async move { api.engine.stop(&run, how).await }).await
 }
 
@@ -78,8 +79,9 @@ pub(super) async fn instruct(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let InstructRequest { text } = body::json(&api, body).await?;
-    let of = (Of::run(AuditAction::Instruct, &id), Access::Steer);
+    let of = Of::run(AuditAction::Instruct, &id);
+    let InstructRequest { text } = checked.body(&api, &of, body).await?;
+    let of = (of, Access::Steer);
     let action = move |api: Api, run| async move { api.engine.instruct(&run, text.trim().into()).await };
     done(api, (known, checked), of, id, action).await
 }
@@ -88,11 +90,11 @@ pub(super) async fn instruct(
 async fn decide(
     api: Api,
     callers: (Known, Checked),
-    (audited, id): (AuditAction, String),
+    (of, id): (Of, String),
     (key, binding): (String, String),
     decision: PersonDecision,
 ) -> Result<Response, HttpProblem> {
-    let of = (Of::run(audited, &id).shown(&key, &binding), Access::Decide);
+    let of = (of.shown(&key, &binding), Access::Decide);
     let action = move |api: Api, run| async move { api.engine.decide(&run, &key, &binding, decision).await };
     done(api, callers, of, id, action).await
 }
@@ -105,10 +107,11 @@ pub(super) async fn approve(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let ApproveRequest { key, binding } = body::json(&api, body).await?;
+    let of = Of::run(AuditAction::Approve, &id);
+    let ApproveRequest { key, binding } = checked.body(&api, &of, body).await?;
     // The door has checked the token, so two tokens are two people.
     let approval = PersonDecision::Approve { by: checked.approver(&known) };
-    decide(api, (known, checked), (AuditAction::Approve, id), (key, binding), approval).await
+    decide(api, (known, checked), (of, id), (key, binding), approval).await
 }
 
 /// `POST /v1/runs/{run}/deny`.
@@ -119,14 +122,18 @@ pub(super) async fn deny(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let DenyRequest { key, binding, why } = body::json(&api, body).await?;
+    let of = Of::run(AuditAction::Deny, &id);
+    let DenyRequest { key, binding, why } = checked.body(&api, &of, body).await?;
     let why = match why.as_deref().map(str::trim) {
         None => "a person refused it",
-        Some("") => return Err(invalid("why: it is blank; say why, or leave it out")),
+        Some("") => {
+            let blank = invalid("why: it is blank; say why, or leave it out");
+            return checked.refuse(&api, of.shown(&key, &binding), blank).await;
+        }
         Some(why) => why,
     };
     let denial = PersonDecision::Deny { why: why.into() };
-    decide(api, (known, checked), (AuditAction::Deny, id), (key, binding), denial).await
+    decide(api, (known, checked), (of, id), (key, binding), denial).await
 }
 
 /// `POST /v1/runs/{run}/answer`.
@@ -137,12 +144,14 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let AnswerRequest { key, binding, text } = body::json(&api, body).await?;
+    let of = Of::run(AuditAction::Answer, &id);
+    let AnswerRequest { key, binding, text } = checked.body(&api, &of, body).await?;
     if text.trim().is_empty() {
-        return Err(invalid("text: it is blank; give the answer, or deny the action"));
+        let blank = invalid("text: it is blank; give the answer, or deny the action");
+        return checked.refuse(&api, of.shown(&key, &binding), blank).await;
     }
     let answer = PersonDecision::Answer { text: text.trim().into() };
-    decide(api, (known, checked), (AuditAction::Answer, id), (key, binding), answer).await
+    decide(api, (known, checked), (of, id), (key, binding), answer).await
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -174,6 +183,9 @@ pub(super) async fn pending(
             }
         }
         None => {
+            if let Some(domain) = &query.domain {
+                filters::expect_domain(&api, &known, domain).await?;
+            }
             let is_asked = |name: &str| query.domain.as_deref().is_none_or(|domain| domain == name);
             let pending = api.engine.pending(|name| known.0.sees(name) && is_asked(name)).await;
             pending.map_err(problem)?

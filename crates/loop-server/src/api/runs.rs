@@ -7,16 +7,16 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::{Digest, RunId};
-use loop_runtime::journal::AuditAction;
-use serde::Deserialize;
+use loop_runtime::journal::{AuditAction, AuditResult};
 use serde_json::Value;
 
-use super::access::{Access, Checked, Known, Of};
+use super::access::{Access, Checked, Known, Of, result_of};
+use super::filters::ListQuery;
 use super::refuse::problem;
 use super::types::{SubmitRequest, SubmittedItem};
 use super::{Api, body};
 use crate::caller::Role;
-use crate::engine::{NewRun, RunFilter, RunState, RunView, Submitted};
+use crate::engine::{NewRun, RunView, Submitted};
 use crate::problem::HttpProblem;
 
 /// `POST /v1/runs`.
@@ -27,8 +27,47 @@ pub(super) async fn submit(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
+    let key = headers.get("idempotency-key").cloned();
+    let shared = api.clone();
+    // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
+    let task = tokio::spawn(async move {
+        let submitted = accept(&shared, &known, &checked, key, body).await;
+        let run = submitted.as_ref().ok().map(|submitted| submitted.run.as_str().to_owned());
+        let of = Of { action: AuditAction::Submit, run, key: None, binding: None };
+        match &submitted {
+            Ok(Submitted { is_new: false, .. }) => {
+                checked.record(&shared, of, (AuditResult::Again, None)).await;
+            }
+            // What can be sent again later is not a refusal, and there may be much of it.
+            Err(problem) if problem.retry_after.is_some() => {}
+            submitted => checked.record(&shared, of, result_of(submitted)).await,
+        }
+        submitted
+    });
+    let Submitted { run, is_new } = super::access::of_task(task.await)?;
+    let waited = waited(&api, &run, &headers).await;
+    let view = api.engine.view(&run).await.map_err(problem)?;
+    let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
+    let mut response = (status, axum::Json(view)).into_response();
+    if let Ok(at) = HeaderValue::from_str(&format!("/v1/runs/{run}")) {
+        response.headers_mut().insert(header::LOCATION, at);
+    }
+    if waited {
+        response.headers_mut().insert("preference-applied", HeaderValue::from_static("wait"));
+    }
+    Ok(response)
+}
+
+/// Reads a submission, checks what the caller may, and accepts it.
+async fn accept(
+    api: &Api,
+    known: &Known,
+    checked: &Checked,
+    key: Option<HeaderValue>,
+    body: Body,
+) -> Result<Submitted, HttpProblem> {
     known.expect(Role::Submit)?;
-    let request: SubmitRequest = body::json(&api, body).await?;
+    let request: SubmitRequest = body::json(api, body).await?;
     let domain = match &request.domain {
         Some(domain) => Some(domain.clone()),
         // Of several domains, the only one that the caller sees.
@@ -55,14 +94,17 @@ pub(super) async fn submit(
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         (key, value)
     });
-    let key = match headers.get("idempotency-key") {
+    let key = match &key {
         Some(key) => {
             Some(key.to_str().map_err(|_| invalid("Idempotency-Key: it is not ASCII; use another"))?)
         }
         None => None,
     };
+    // One that is not a traceparent is ignored, as the W3C demands.
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()?.parse().ok());
     let new = NewRun {
         domain,
+        traceparent,
         item,
         caller: Arc::clone(&known.0.name),
         key: key.map(str::to_owned),
@@ -71,34 +113,7 @@ pub(super) async fn submit(
         tags: request.tags,
         budget: checked.0.as_ref().and_then(|identity| identity.budget.clone()),
     };
-    let shared = api.clone();
-    // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
-    let task = tokio::spawn(async move {
-        let submitted = shared.engine.submit(new).await.map_err(problem);
-        let run = submitted.as_ref().ok().map(|submitted| submitted.run.as_str().to_owned());
-        let of = Of { action: AuditAction::Submit, run, key: None, binding: None };
-        // What a full queue refuses is not recorded: it is not done, and there may be much of it. A request that is
-        // repeated with its Idempotency-Key does nothing.
-        if submitted.as_ref().is_ok_and(|submitted| submitted.is_new) {
-            checked.record(&shared, of, &submitted).await;
-        }
-        submitted
-    });
-    let Submitted { run, is_new } = super::access::of_task(task.await)?;
-    if is_new {
-        api.metrics.submitted();
-    }
-    let waited = waited(&api, &run, &headers).await;
-    let view = api.engine.view(&run).await.map_err(problem)?;
-    let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
-    let mut response = (status, axum::Json(view)).into_response();
-    if let Ok(at) = HeaderValue::from_str(&format!("/v1/runs/{run}")) {
-        response.headers_mut().insert(header::LOCATION, at);
-    }
-    if waited {
-        response.headers_mut().insert("preference-applied", HeaderValue::from_static("wait"));
-    }
-    Ok(response)
+    api.engine.submit(new).await.map_err(problem)
 }
 
 /// Waits for a run as the caller prefers. Whether it did.
@@ -140,21 +155,6 @@ fn tagged(headers: &HeaderMap, view: &RunView) -> Response {
     response
 }
 
-/// The query of a list.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListQuery {
-    domain: Option<String>,
-    state: Option<RunState>,
-    reason: Option<String>,
-    since: Option<u64>,
-    until: Option<u64>,
-    tag: Option<String>,
-    text: Option<String>,
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
-
 /// `GET /v1/runs`.
 pub(super) async fn list(
     State(api): State<Api>,
@@ -167,20 +167,7 @@ pub(super) async fn list(
     if !(1..=200).contains(&limit) {
         return Err(invalid("limit: it is not from 1 to 200; correct it"));
     }
-    let mut filter = RunFilter { state: query.state, ..RunFilter::default() };
-    filter.query.domains = match (query.domain, &known.0.domains) {
-        (Some(domain), _) if known.0.sees(&domain) => Some(vec![domain.into()]),
-        // A domain that is not there has no runs.
-        (Some(_), _) => Some(Vec::new()),
-        (None, Some(domains)) => Some(domains.iter().cloned().collect()),
-        (None, None) => None,
-    };
-    filter.query.reason = query.reason.map(Into::into);
-    filter.query.since_unix_ms = query.since;
-    filter.query.until_unix_ms = query.until;
-    filter.query.tag = query.tag.map(Into::into);
-    filter.query.text = query.text.map(Into::into);
-    filter.query.before = query.cursor.map(RunId::new);
+    let filter = query.filter(&api, &known).await?;
     let page = api.engine.list(&filter, limit).await.map_err(problem)?;
     Ok(axum::Json(page).into_response())
 }

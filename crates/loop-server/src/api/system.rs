@@ -23,7 +23,7 @@ pub(super) async fn domains(State(api): State<Api>, known: Known) -> Response {
             name: domain.name().to_string(),
             goal: domain.domain.spec.goal.to_string(),
             kind: domain.domain.item_kind().to_owned(),
-            caller_may_set: domain.domain.caller_may_set().to_vec(),
+            caller_may_set: domain.domain.caller_may_set(),
             queued: of.queued,
             running: of.running,
             waiting: of.waiting,
@@ -121,7 +121,7 @@ pub(super) async fn ready(State(api): State<Api>) -> Response {
 /// `GET /metrics`.
 pub(super) async fn metrics(State(api): State<Api>, known: Known) -> Result<Response, HttpProblem> {
     known.expect(Role::Read)?;
-    let text = api.metrics.text(&api.engine, |domain| known.0.sees(domain));
+    let text = api.metrics.text(&api.engine, &api.audit, &known.0);
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

@@ -141,7 +141,7 @@ pub struct DomainView {
     pub goal: String,
     /// The word for a work item, for example `ticket`.
     pub kind: String,
-    /// The settings that a caller may give, as dotted keys. Empty: none.
+    /// The settings that a caller may give, as dotted keys, each by its own name. Empty: none.
     pub caller_may_set: Vec<String>,
     /// How many runs have not begun.
     pub queued: u64,

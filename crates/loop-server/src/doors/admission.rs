@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use super::guard::{Inside, of_token};
+use super::guard::Inside;
 use super::secret::SecretHash;
 use super::sessions::Holder;
 use super::watched::Match;
+use super::who::of_token;
 use crate::caller::Caller;
 
 /// By what a request was admitted. It is in the extensions of each request that has a [`Caller`].

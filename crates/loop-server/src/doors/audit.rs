@@ -9,6 +9,7 @@ use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, JournalError, Sq
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::refusals::Refusals;
 use crate::caller::{Caller, Role};
 use crate::problem::HttpProblem;
 
@@ -16,6 +17,7 @@ use crate::problem::HttpProblem;
 #[derive(Clone)]
 pub struct Audit {
     journal: Option<Arc<SqliteJournal>>,
+    refusals: Arc<Refusals>,
 }
 
 impl fmt::Debug for Audit {
@@ -27,23 +29,34 @@ impl fmt::Debug for Audit {
 impl Audit {
     /// The log of a journal.
     pub fn of(journal: Arc<SqliteJournal>) -> Self {
-        Self { journal: Some(journal) }
+        Self { journal: Some(journal), refusals: Arc::default() }
     }
 
     /// A log that keeps nothing, for tests and for pages that are only read.
     pub fn none() -> Self {
-        Self { journal: None }
+        Self { journal: None, refusals: Arc::default() }
     }
 
-    /// Appends an entry. It is on the disk when this returns.
+    /// Appends an entry. It is on the disk when this returns. Beyond [`MAX_REFUSALS`] in a minute, what a known caller was
+    /// refused is counted and not recorded; the next entry of the caller has their number.
+    ///
+    /// [`MAX_REFUSALS`]: super::MAX_REFUSALS
     ///
     /// # Errors
     /// If the journal cannot be written. The caller then must not do what the entry is about, or must report it as failed.
     pub async fn note(&self, entry: AuditEntry) -> Result<(), JournalError> {
-        match &self.journal {
-            Some(journal) => journal.append_audit(&entry).await.map(drop),
+        let Some(journal) = &self.journal else { return Ok(()) };
+        // Unknown callers are limited by their address: see `Attempts`.
+        let entry = if entry.account.is_empty() { Some(entry) } else { self.refusals.admit(entry) };
+        match entry {
+            Some(entry) => journal.append_audit(&entry).await.map(drop),
             None => Ok(()),
         }
+    }
+
+    /// How many entries were not recorded, because a caller had too many refused requests.
+    pub fn left_out(&self) -> u64 {
+        self.refusals.left_out()
     }
 
     /// Entries, newest first, for an admin of all domains.

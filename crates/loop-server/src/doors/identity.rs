@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use loop_core::Approver;
 use loop_runtime::budget::SharedBudget;
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
 
 use crate::caller::Caller;
+use crate::clock::unix_ms;
 
 /// What the door knows of a caller. It is in the extensions of each request that a route gets with a [`Caller`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +43,8 @@ impl Identity {
 
 /// An entry about a caller who is not known.
 pub(super) fn unknown(from: IpAddr, action: AuditAction, result: AuditResult) -> AuditEntry {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     AuditEntry {
-        unix_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+        unix_ms: unix_ms(),
         who: "".into(),
         account: "".into(),
         from: from.to_string().into(),

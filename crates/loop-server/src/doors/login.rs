@@ -12,9 +12,11 @@ use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
 use maud::{DOCTYPE, Markup, html};
 
 use super::form;
-use super::guard::{Client, Doors, IsHttps, Refused, Session, of_token};
+use super::guard::{Client, Doors, IsHttps, Session};
 use super::identity::{Identity, unknown};
+use super::refusal::Refused;
 use super::sessions::{Holder, SESSION_LIFETIME};
+use super::who::of_token;
 use crate::problem::HttpProblem;
 
 pub(super) const LOGIN: &str = "/login";
@@ -54,8 +56,8 @@ async fn by_code(
         if let Err(refused) = inside.fail(entry, from).await {
             return refused.page(has_tokens);
         }
-        let text = "This address was used already, or is older than ten minutes. Start `loopgate serve` again and open \
-                    the address that it prints.";
+        let text = "This address was used already, or is older than ten minutes. Start the program again (`loopgate view` \
+                    or `loopgate serve`) and open the address that it prints.";
         return page(StatusCode::FORBIDDEN, "This address cannot be used", text, has_tokens);
     }
     let identity = inside.local(from);
@@ -178,7 +180,9 @@ impl Refused {
 fn how(has_tokens: bool) -> Arc<str> {
     match has_tokens {
         true => "Paste your token. The session lasts twelve hours.".into(),
-        false => "Start `loopgate serve` again and open the address that it prints.".into(),
+        false => {
+            "Start the program again (`loopgate view` or `loopgate serve`) and open the address that it prints.".into()
+        }
     }
 }
 

@@ -12,23 +12,29 @@
 //! | `watched` | the tokens of a server that runs |
 //! | `sessions` | one-time codes and sessions |
 //! | `hosts` | the names of the server and the origins of its pages |
-//! | `guard`, `shape` | the checks of every request, in their order |
+//! | `guard`, `shape`, `site`, `who`, `csrf` | the checks of every request, in their order |
+//! | `refusal` | why a request goes no further |
 //! | `foreign` | refusals of the library, as problems |
 //! | `login` | a code or a token for a session, and back |
 //! | `admission` | whether the caller of an answer that lasts is still admitted |
 //! | `attempts` | how many refused logins are answered and recorded |
 //! | `audit` | who did what, from where |
+//! | `attempted`, `refusals` | which refused requests are recorded, and how many |
 //! | `body`, `headers`, `form` | limits of bodies, headers of responses, fields of forms |
 //! | `listen`, `stall`, `strict` | the socket side |
 
 #[cfg(feature = "http")]
 mod admission;
 #[cfg(feature = "http")]
+mod attempted;
+#[cfg(feature = "http")]
 mod attempts;
 #[cfg(feature = "http")]
 mod audit;
 #[cfg(feature = "http")]
 mod body;
+#[cfg(feature = "http")]
+mod csrf;
 #[cfg(feature = "http")]
 mod foreign;
 #[cfg(feature = "http")]
@@ -45,6 +51,10 @@ mod identity;
 mod listen;
 #[cfg(feature = "http")]
 mod login;
+#[cfg(feature = "http")]
+mod refusal;
+#[cfg(feature = "http")]
+mod refusals;
 mod secret;
 #[cfg(feature = "http")]
 mod sessions;
@@ -59,6 +69,8 @@ mod strict;
 pub mod tokens;
 #[cfg(feature = "http")]
 mod watched;
+#[cfg(feature = "http")]
+mod who;
 
 pub use secret::{NoRandomBytes, Secret, SecretHash};
 
@@ -71,6 +83,7 @@ pub use self::{
     hosts::{Hosts, NotAHost},
     identity::Identity,
     listen::{DoorLimits, Peer, serve},
+    refusals::MAX_REFUSALS,
     sessions::{CODE_LIFETIME, SESSION_LIFETIME},
     watched::{TokenListener, WatchedTokens},
 };

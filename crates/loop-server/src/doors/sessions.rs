@@ -16,6 +16,8 @@ pub const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 const MAX_CODES: usize = 16;
 /// Sessions at a time. A further one replaces the one that ends first.
 const MAX_SESSIONS: usize = 1_000;
+/// Sessions of one holder at a time. A further one replaces the one of the same holder that ends first.
+const MAX_SESSIONS_OF_ONE: usize = 20;
 
 /// Whose session it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +67,14 @@ impl Sessions {
         let (id, now) = (Secret::random("")?, Instant::now());
         let mut state = self.state();
         state.sessions.retain(|_, (_, ends)| *ends > now);
-        if state.sessions.len() >= MAX_SESSIONS
-            && let Some(first) =
-                state.sessions.iter().min_by_key(|(_, (_, ends))| *ends).map(|(hash, _)| *hash)
-        {
-            state.sessions.remove(&first);
+        let own = state.sessions.values().filter(|(of, _)| *of == holder).count();
+        let is_full = state.sessions.len() >= MAX_SESSIONS;
+        if is_full || own >= MAX_SESSIONS_OF_ONE {
+            let replaced =
+                state.sessions.iter().filter(|(_, (of, _))| own < MAX_SESSIONS_OF_ONE || *of == holder);
+            if let Some(first) = replaced.min_by_key(|(_, (_, ends))| *ends).map(|(hash, _)| *hash) {
+                state.sessions.remove(&first);
+            }
         }
         state.sessions.insert(id.hash(), (holder, now + SESSION_LIFETIME));
         Ok(id)
@@ -136,11 +141,28 @@ mod tests {
     async fn sessions_are_bounded() {
         // H10
         let sessions = Sessions::default();
-        let first = sessions.begin(Holder::Local).unwrap();
+        let of = |n: usize| Holder::Token(SecretHash::of(&format!("token {}", n % 100)));
+        let first = sessions.begin(of(0)).unwrap();
         tokio::time::advance(Duration::from_secs(1)).await;
-        (0..MAX_SESSIONS).for_each(|_| drop(sessions.begin(Holder::Local).unwrap()));
+        (1..=MAX_SESSIONS).for_each(|n| drop(sessions.begin(of(n)).unwrap()));
         assert_eq!(sessions.state().sessions.len(), MAX_SESSIONS);
         assert_eq!(sessions.find(first.reveal()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_holder_ends_the_sessions_of_no_other() {
+        // H10
+        let sessions = Sessions::default();
+        let other = sessions.begin(Holder::Local).unwrap();
+        let holder = Holder::Token(SecretHash::of("token"));
+        let first = sessions.begin(holder).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        (0..MAX_SESSIONS).for_each(|_| drop(sessions.begin(holder).unwrap()));
+        assert_eq!(sessions.state().sessions.len(), MAX_SESSIONS_OF_ONE + 1);
+        assert_eq!(
+            (sessions.find(first.reveal()), sessions.find(other.reveal())),
+            (None, Some(Holder::Local))
+        );
     }
 
     #[test]

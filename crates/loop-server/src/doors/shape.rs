@@ -4,8 +4,8 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode, Version, header};
 
 use super::body::Cut;
-use super::guard::{Refused, cut_body, malformed, refused};
 use super::listen::DoorLimits;
+use super::refusal::{Refused, cut_body, malformed, refused};
 use super::tokens::TOKEN_PREFIX;
 
 /// What two programs could read in two ways, and what no route needs.

@@ -2,8 +2,8 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-use super::guard::{Refused, forbidden};
 use super::hosts::Name;
+use super::refusal::{Refused, forbidden};
 
 /// A page of another origin sends nothing here, with whatever it sends. The forms of this server's pages name the origin
 /// `null`, because the pages have the policy `no-referrer`: their browser says in Sec-Fetch-Site, which no page can set, that

@@ -62,6 +62,17 @@ impl WatchedTokens {
         Self { clock, ..self }
     }
 
+    /// The tokens that the file has now.
+    pub fn tokens(&self) -> Arc<[Token]> {
+        self.current()
+    }
+
+    /// Whether none of them opens anything: there are none, or all have expired.
+    pub fn is_empty(&self) -> bool {
+        let now = (self.clock)();
+        self.current().iter().all(|token| token.is_expired(now))
+    }
+
     /// The token that was given.
     pub(super) fn find(&self, given: &str) -> Match {
         self.matching(|token, given| token.hash == *given, &SecretHash::of(given))

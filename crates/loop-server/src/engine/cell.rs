@@ -1,5 +1,6 @@
 //! A run that has not ended, as this process knows it.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use loop_core::{RunId, StopMode};
@@ -42,11 +43,12 @@ pub(super) struct Live {
     entries: u64,
 }
 
+/// What is known of a run from its submission on.
 #[derive(Debug)]
-pub(super) struct Cell {
+pub(super) struct Known {
     pub(super) run: RunId,
     pub(super) domain: Arc<str>,
-    /// Who submitted it.
+    /// Who submitted it. Empty: it was not submitted here.
     pub(super) caller: Arc<str>,
     pub(super) priority: i32,
     /// When it was accepted.
@@ -56,10 +58,23 @@ pub(super) struct Cell {
     pub(super) tags: Vec<String>,
     /// Its place in the order of arrival.
     pub(super) nth: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct Cell {
+    known: Known,
     live: watch::Sender<Live>,
     /// Made for the first one who listens.
     texts: OnceLock<broadcast::Sender<ReplyPiece>>,
     inside: Mutex<Inside>,
+}
+
+impl Deref for Cell {
+    type Target = Known;
+
+    fn deref(&self) -> &Known {
+        &self.known
+    }
 }
 
 /// What changes of a cell and is not watched.
@@ -70,28 +85,11 @@ struct Inside {
     trouble: Option<Arc<str>>,
 }
 
-/// What a cell is made of.
-pub(super) struct Known {
-    pub(super) run: RunId,
-    pub(super) domain: Arc<str>,
-    pub(super) caller: Arc<str>,
-    pub(super) priority: i32,
-    pub(super) unix_ms: u64,
-    pub(super) item: Arc<str>,
-    pub(super) title: Arc<str>,
-    pub(super) tags: Vec<String>,
-    pub(super) phase: RunPhase,
-    pub(super) nth: i64,
-    pub(super) stop: Option<StopMode>,
-}
-
 impl Cell {
-    pub(super) fn new(known: Known) -> Self {
-        let Known { run, domain, caller, priority, unix_ms, item, title, tags, phase, nth, stop } = known;
+    pub(super) fn new(known: Known, phase: RunPhase, stop: Option<StopMode>) -> Self {
         let live = watch::Sender::new(Live { phase, entries: 0 });
         let inside = Mutex::new(Inside { stop, ..Inside::default() });
-        let texts = OnceLock::new();
-        Self { run, domain, caller, priority, unix_ms, item, title, tags, nth, live, texts, inside }
+        Self { known, live, texts: OnceLock::new(), inside }
     }
 
     pub(super) fn phase(&self) -> RunPhase {

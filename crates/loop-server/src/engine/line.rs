@@ -45,6 +45,16 @@ impl Line {
         jobs.insert((job.order, job.run.clone()), job);
     }
 
+    /// How many wait.
+    pub(super) fn all(&self) -> usize {
+        self.of_domain.values().map(BTreeMap::len).sum()
+    }
+
+    /// How many of a domain wait.
+    pub(super) fn of(&self, domain: &str) -> usize {
+        self.of_domain.get(domain).map_or(0, BTreeMap::len)
+    }
+
     pub(super) fn remove(&mut self, domain: &str, order: JobOrder, run: &RunId) -> Option<Job> {
         self.of_domain.get_mut(domain)?.remove(&(order, run.clone()))
     }

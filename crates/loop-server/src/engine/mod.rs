@@ -10,6 +10,7 @@
 //! | `outbox` | messages of hooks that are due again |
 //! | `people` | stops, instructions, approvals and answers |
 //! | `settings` | what a caller may change |
+//! | `shared` | a queue that several servers share |
 //! | `submit` | from a request to a row of the queue |
 //! | `view` | runs as callers see them |
 //! | `work` | a run from its place in the queue to its end |
@@ -21,15 +22,15 @@ mod open;
 mod outbox;
 mod people;
 mod settings;
+mod shared;
 mod submit;
 mod view;
 mod work;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::RunId;
@@ -37,6 +38,7 @@ use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{QueueBounds, QueueLock, SqliteJournal};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +47,8 @@ pub use cell::{LiveRun, ReplyPiece, RunPhase};
 pub use error::EngineError;
 use line::{Line, Places};
 pub use people::PersonDecision;
+#[cfg(feature = "http")]
+pub(crate) use shared::run_changed;
 pub use submit::{NewRun, Submitted};
 #[cfg(feature = "http")]
 pub(crate) use view::tags_of;
@@ -79,7 +83,7 @@ impl ServedDomain {
 #[async_trait]
 pub trait RunnerSource: Send + Sync + fmt::Debug {
     /// The runner of a new run with these settings in place of the domain's, and these tags. `settings` are dotted keys
-    /// with values as they are on a command line.
+    /// with values as they are on a command line. With settings it may read files: it is called on a thread that may wait.
     ///
     /// # Errors
     /// One line for the caller: which setting is wrong, and how to fix it.
@@ -138,7 +142,7 @@ impl Default for EngineLimits {
 /// How much an engine has to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineLoad {
-    /// For each domain: how many runs are queued, are under way, wait for a person, and have ended in this process.
+    /// For each domain: what its runs do, and what this process has counted of them.
     pub domains: BTreeMap<Arc<str>, DomainLoad>,
     /// Whether no new work is begun, because the server is ending.
     pub is_draining: bool,
@@ -155,6 +159,10 @@ pub struct DomainLoad {
     pub waiting: u64,
     /// Runs that cannot continue until the operator has done something.
     pub interrupted: u64,
+    /// Submissions that this process has accepted.
+    pub submitted: u64,
+    /// Runs that have ended in this process.
+    pub ended: u64,
 }
 
 /// The engine. Clones share everything.
@@ -170,11 +178,13 @@ struct Inner {
     limits: EngineLimits,
     state: Mutex<State>,
     tasks: TaskTracker,
+    asides: Arc<Semaphore>,
     /// No new work is begun.
     draining: CancellationToken,
     /// Everything is left as it is.
     left: CancellationToken,
-    ended: AtomicU64,
+    /// A place may be free, and the queue may have more.
+    freed: Notify,
     _lock: QueueLock,
 }
 
@@ -184,6 +194,22 @@ struct State {
     cells: BTreeMap<RunId, Arc<Cell>>,
     line: Line,
     places: Places,
+    /// What this process has counted of each domain.
+    counted: BTreeMap<Arc<str>, Counted>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    submitted: u64,
+    ended: u64,
+}
+
+impl State {
+    /// Forgets a run that has ended.
+    fn end(&mut self, cell: &Cell) {
+        self.cells.remove(&cell.run);
+        self.counted.entry(Arc::clone(&cell.domain)).or_default().ended += 1;
+    }
 }
 
 impl fmt::Debug for Engine {
@@ -212,7 +238,12 @@ impl Engine {
     pub fn load(&self) -> EngineLoad {
         let mut domains: BTreeMap<Arc<str>, DomainLoad> =
             self.inner.domains.keys().map(|name| (Arc::clone(name), DomainLoad::default())).collect();
-        for cell in self.inner.state().cells.values() {
+        let state = self.inner.state();
+        for (domain, Counted { submitted, ended }) in &state.counted {
+            let load = domains.entry(Arc::clone(domain)).or_default();
+            (load.submitted, load.ended) = (*submitted, *ended);
+        }
+        for cell in state.cells.values() {
             let load = domains.entry(Arc::clone(&cell.domain)).or_default();
             match cell.phase() {
                 RunPhase::Queued => load.queued += 1,
@@ -222,12 +253,8 @@ impl Engine {
                 RunPhase::Ended => {}
             }
         }
+        drop(state);
         EngineLoad { domains, is_draining: self.inner.draining.is_cancelled() }
-    }
-
-    /// How many runs have ended in this process.
-    pub fn ended(&self) -> u64 {
-        self.inner.ended.load(Ordering::Relaxed)
     }
 
     /// Begins no more work and accepts none, and waits until the runs under way have ended or wait for a person, at most for
@@ -255,6 +282,25 @@ impl Engine {
         self.inner.left.cancelled().await;
     }
 
+    /// Does what keeps a processor busy, or reads files, where it holds up no other request. There are as many threads for it
+    /// as processors: what waits for its turn has none.
+    pub(crate) async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        // It is never closed.
+        let turn = Arc::clone(&self.inner.asides).acquire_owned().await;
+        let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        task.await.map_err(|error| match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The process is ending.
+            Err(_) => EngineError::Draining,
+        })
+    }
+
     /// What this process knows of a run that has not ended: its phase, and how many entries it has. `None`: it has ended, or
     /// it is not of this server.
     pub fn live(&self, run: &RunId) -> Option<LiveRun> {
@@ -263,7 +309,12 @@ impl Engine {
 
     /// Waits until a run has ended, or waits for a person and nothing else, at most for `limit`.
     pub async fn wait(&self, run: &RunId, limit: Duration) {
-        let Some(mut live) = self.live(run) else { return };
+        let Some(mut live) = self.live(run) else {
+            if self.inner.journal.shares_queue() {
+                self.wait_elsewhere(run, limit).await;
+            }
+            return;
+        };
         let rests = live.rests();
         // Whichever it was, the caller looks at the run again.
         _ = tokio::time::timeout(limit, async {
@@ -288,10 +339,4 @@ impl Inner {
     fn bounds(&self, domain: &ServedDomain) -> QueueBounds {
         QueueBounds { all: self.limits.max_queued, domain: domain.max_queued }
     }
-}
-
-/// Milliseconds since 1970; 0 for a clock that is set to a time before.
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

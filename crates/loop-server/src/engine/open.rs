@@ -1,10 +1,11 @@
 //! The start of an engine: it takes the queue, and continues what an earlier process left.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -36,24 +37,35 @@ impl Engine {
                 limits,
                 state: Mutex::new(State::default()),
                 tasks: TaskTracker::new(),
+                asides: Arc::new(Semaphore::new(thread::available_parallelism().map_or(2, Into::into))),
                 draining: CancellationToken::new(),
                 left: CancellationToken::new(),
-                ended: AtomicU64::new(0),
+                freed: Notify::new(),
                 _lock: lock,
             }),
         };
-        for queued in engine.inner.journal.open_submissions().await? {
-            engine.take_up(queued).await?;
+        if engine.inner.journal.shares_queue() {
+            engine.claim().await?;
+            tokio::spawn(engine.clone().look_after_queue());
+        } else {
+            for queued in engine.inner.journal.open_submissions().await? {
+                engine.take_up(queued).await?;
+            }
+            engine.dispatch();
         }
-        engine.dispatch();
         tokio::spawn(engine.clone().look_after_waits());
         Ok(engine)
     }
 
     /// Puts what is left of a submission into the line. One of a domain that is not served stays in the journal.
-    async fn take_up(&self, queued: QueuedSubmission) -> Result<(), EngineError> {
+    pub(super) async fn take_up(&self, queued: QueuedSubmission) -> Result<(), EngineError> {
         let QueuedSubmission { submission, nth, state, stop, is_sealed } = queued;
         if !self.inner.domains.contains_key(&submission.domain) {
+            return Ok(());
+        }
+        if let Some(cell) = self.inner.cell(&submission.run) {
+            // It was here before, and another process had it meanwhile.
+            self.continue_run(&cell);
             return Ok(());
         }
         let body: Option<Body> = serde_json::from_str(&submission.body).ok();
@@ -73,11 +85,10 @@ impl Engine {
             item,
             title,
             tags,
-            phase: if has_begun { RunPhase::Running } else { RunPhase::Queued },
             nth,
-            stop,
         };
-        let cell = Arc::new(Cell::new(known));
+        let phase = if has_begun { RunPhase::Running } else { RunPhase::Queued };
+        let cell = Arc::new(Cell::new(known, phase, stop));
         let order = match has_begun {
             true => JobOrder::resume(submission.priority, nth),
             false => JobOrder::begin(submission.priority, nth),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use loop_runtime::hooks::QueuedMessage;
 use loop_runtime::journal::Journal as _;
 
-use super::{Engine, EngineError, unix_ms};
+use super::{Engine, EngineError};
+use crate::clock::unix_ms;
 
 impl Engine {
     /// Delivers the messages that are due, of runs of the domains that are served.

@@ -266,9 +266,12 @@ impl Engine {
 
     /// A run as the journal has it.
     pub(super) async fn open_run(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
-        let recorded = self.inner.journal.read(run).await?;
-        let state = replay(run, &recorded)?;
-        Ok((recorded, state))
+        let (id, recorded) = (run.clone(), self.inner.journal.read(run).await?);
+        let replaying = self.aside(move || {
+            let state = replay(&id, &recorded)?;
+            Ok((recorded, state))
+        });
+        replaying.await?
     }
 
     /// The cell of a run that has not ended. A run that was not submitted here gets one.
@@ -287,13 +290,12 @@ impl Engine {
             item: Arc::clone(&started.item.id),
             title: Arc::clone(&started.item.title),
             tags: Vec::new(),
-            phase: RunPhase::Interrupted,
             nth: queued.map_or(0, |queued| queued.nth),
-            stop: None,
         };
         let mut state_of = self.inner.state();
         // Another request may have made it meanwhile.
-        Ok(Arc::clone(state_of.cells.entry(state.id().clone()).or_insert_with(|| Arc::new(Cell::new(known)))))
+        let cell = state_of.cells.entry(state.id().clone());
+        Ok(Arc::clone(cell.or_insert_with(|| Arc::new(Cell::new(known, RunPhase::Interrupted, None)))))
     }
 }
 

@@ -6,15 +6,15 @@ use super::{EngineError, ServedDomain};
 
 /// Fails where a setting is not one that the domain lets a caller give.
 pub(super) fn check_named(domain: &ServedDomain, settings: &[(String, String)]) -> Result<(), EngineError> {
-    let allowed = domain.domain.caller_may_set();
     for (key, _) in settings {
-        if allowed.iter().any(|known| known.trim() == key) {
+        if domain.domain.lets_set(key) {
             continue;
         }
-        let may = match allowed {
+        let may = match domain.domain.caller_may_set().as_slice() {
             [] => "the domain lets a caller set nothing".to_owned(),
             known => format!("a caller may set {}", known.join(", ")),
         };
+        let key: String = key.chars().take(80).collect();
         return Err(EngineError::Setting(format!("`{key}` is not one of them: {may}")));
     }
     Ok(())

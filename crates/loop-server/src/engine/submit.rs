@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, PicoUsd, RunId, WorkItem, canonical, is_clean};
+use loop_core::{Digest, PicoUsd, RunId, TraceParent, WorkItem, canonical, is_clean};
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
 use loop_runtime::journal::{Accepted, QueueBounds, QueuedSubmission, Submission};
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Known};
 use super::line::{Job, JobOrder};
-use super::{Engine, EngineError, RunPhase, ServedDomain, settings, unix_ms};
+use super::{Engine, EngineError, RunPhase, ServedDomain, settings};
+use crate::clock::unix_ms;
 
 /// A request for a run.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub struct NewRun {
     pub settings: Vec<(String, String)>,
     /// Tags of the run.
     pub tags: Vec<String>,
+    /// The span of the caller, as the header `traceparent` says. It is not part of what is asked for. `None`: it has none.
+    pub traceparent: Option<TraceParent>,
     /// What the runs of the caller may cost together, besides the budgets of the domain. `None`: no more than those.
     pub budget: Option<SharedBudget>,
 }
@@ -105,12 +108,16 @@ impl Engine {
             serde_json::from_str(&text).map_err(|error| EngineError::Item(error.to_string()))?;
         // The operator sets it, so the same request with another budget is the same request.
         body.budget = new.budget.map(|budget| CallerBudget { token: budget.of, day: budget.limit.0 });
-        let text = match body.budget {
-            Some(_) => serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?,
-            None => text,
+        // Neither is the span of a request that is sent again.
+        body.item.traceparent = new.traceparent;
+        let text = match (&body.budget, body.item.traceparent) {
+            (Some(_), _) | (_, Some(_)) => {
+                serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?
+            }
+            (None, None) => text,
         };
         if !body.settings.is_empty() || body.budget.is_some() {
-            let runner = self.runner_of(domain, &body).map_err(EngineError::Setting)?;
+            let runner = self.runner_of(domain, &body).await?.map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
             check_begins(&runner)?;
         }
@@ -146,7 +153,12 @@ impl Engine {
     ) -> Result<Submitted, EngineError> {
         match self.inner.journal.submit(submission.clone(), bounds).await? {
             Ok(Accepted::New(nth)) => {
-                self.enqueue(&submission, nth, body);
+                if self.inner.journal.shares_queue() {
+                    // The process that has a place begins it.
+                    self.inner.freed.notify_one();
+                } else {
+                    self.enqueue(&submission, nth, body);
+                }
                 Ok(Submitted { run: submission.run, is_new: true })
             }
             Ok(Accepted::Full { of_domain, bound }) => {
@@ -156,10 +168,33 @@ impl Engine {
         }
     }
 
-    /// The runner of a submission.
-    pub(super) fn runner_of(&self, domain: &ServedDomain, body: &Body) -> Result<Runner, String> {
-        let Self { inner } = self;
+    /// The runner of a submission, or why its settings are wrong. With settings the domain is loaded anew, which reads files.
+    pub(super) async fn runner_of(
+        &self,
+        domain: &ServedDomain,
+        body: &Body,
+    ) -> Result<Result<Runner, String>, EngineError> {
         let Body { settings, tags, budget, .. } = body;
+        if settings.is_empty() {
+            return Ok(self.made_of(domain, settings, tags, budget.as_ref()));
+        }
+        let (engine, name) = (self.clone(), Arc::clone(domain.name()));
+        let (settings, tags, budget) = (settings.clone(), tags.clone(), budget.clone());
+        let making = self.aside(move || match engine.domain(&name) {
+            Some(domain) => engine.made_of(domain, &settings, &tags, budget.as_ref()),
+            None => Err("the domain is not served".to_owned()),
+        });
+        making.await
+    }
+
+    fn made_of(
+        &self,
+        domain: &ServedDomain,
+        settings: &[(String, String)],
+        tags: &[String],
+        budget: Option<&CallerBudget>,
+    ) -> Result<Runner, String> {
+        let Self { inner } = self;
         match budget {
             None => inner.source.of_new(domain, settings, tags),
             Some(budget) => {
@@ -183,7 +218,7 @@ impl Engine {
 
     /// Puts a row of the queue into the line of those that wait for a place.
     pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
-        let cell = Cell::new(Known {
+        let known = Known {
             run: submission.run.clone(),
             domain: Arc::clone(&submission.domain),
             caller: Arc::clone(&submission.caller),
@@ -192,10 +227,9 @@ impl Engine {
             item: Arc::clone(&body.item.id),
             title: Arc::clone(&body.item.title),
             tags: body.tags.clone(),
-            phase: RunPhase::Queued,
             nth,
-            stop: None,
-        });
+        };
+        let cell = Cell::new(known, RunPhase::Queued, None);
         let job = Job {
             run: submission.run.clone(),
             domain: Arc::clone(&submission.domain),
@@ -205,6 +239,7 @@ impl Engine {
             let mut state = self.inner.state();
             state.cells.insert(submission.run.clone(), Arc::new(cell));
             state.line.push(job);
+            state.counted.entry(Arc::clone(&submission.domain)).or_default().submitted += 1;
         }
         self.dispatch();
     }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId};
-use loop_runtime::journal::{Journal as _, Recorded, RunLine, RunQuery, RunSummary, replay};
+use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary};
 use loop_runtime::report::{ListedCost, PersonRequestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
+use super::submit::Body;
 use super::work::ELSEWHERE;
 use super::{Engine, EngineError, RunPhase};
 
@@ -24,9 +25,8 @@ pub struct RunView {
     pub item: String,
     /// The work item's title.
     pub title: String,
-    /// `queued`, `running`, `waiting` (for a person), `interrupted` (it has not ended, and no process drives it), `ended` or
-    /// `damaged`.
-    pub state: String,
+    /// What it does.
+    pub state: RunState,
     /// When it was accepted, in milliseconds since 1970 (UTC); when it began, if it was not submitted to a server.
     pub accepted_unix_ms: u64,
     /// Who submitted it. Null: it was not submitted to this server.
@@ -60,7 +60,7 @@ pub struct RunFilter {
     pub state: Option<RunState>,
 }
 
-/// A state by which runs are listed.
+/// What a run does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -76,20 +76,6 @@ pub enum RunState {
     Ended,
     /// Its entries cannot be read.
     Damaged,
-}
-
-impl RunState {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Interrupted => "interrupted",
-            Self::Ended => "ended",
-            Self::Damaged => "damaged",
-        }
-    }
 }
 
 /// A page of a list.
@@ -137,23 +123,30 @@ impl Engine {
             (Some(cell), None) => queued(cell),
             (None, None) => return self.not_served(run).await,
         };
-        self.add_submission(run, &mut view).await?;
+        self.add_submissions(std::slice::from_mut(&mut view)).await?;
         Ok(view)
     }
 
-    /// What the queue's row says of a run that this process does not have.
-    async fn add_submission(&self, run: &RunId, view: &mut RunView) -> Result<(), EngineError> {
-        if view.caller.is_none()
-            && let Some(queued) = self.inner.journal.submission(run).await?
-        {
-            view.caller = Some(queued.submission.caller.to_string());
-            view.priority = Some(queued.submission.priority);
-            view.accepted_unix_ms = queued.submission.unix_ms;
+    /// What the rows of the queue say of runs that this process does not have.
+    async fn add_submissions(&self, views: &mut [RunView]) -> Result<(), EngineError> {
+        let is_missing = |view: &&mut RunView| view.caller.is_none();
+        let missing: Vec<RunId> =
+            views.iter_mut().filter(is_missing).map(|view| RunId::new(view.run.as_str())).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let submitted = self.inner.journal.submissions_of(missing).await?;
+        for view in views.iter_mut().filter(is_missing) {
+            if let Some(queued) = submitted.get(&RunId::new(view.run.as_str())) {
+                view.caller = Some(queued.submission.caller.to_string());
+                view.priority = Some(queued.submission.priority);
+                view.accepted_unix_ms = queued.submission.unix_ms;
+            }
         }
         Ok(())
     }
 
-    /// A submission that this process does not have: its domain is not served now.
+    /// A submission that this process does not have: its domain is not served now, or no process has begun it yet.
     async fn not_served(&self, run: &RunId) -> Result<RunView, EngineError> {
         let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
         let submission = queued.submission;
@@ -161,22 +154,25 @@ impl Engine {
             // Its run was pruned.
             return Err(EngineError::UnknownRun);
         }
+        let is_served = self.inner.domains.contains_key(&submission.domain);
+        let body: Option<Body> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
+        let text = |text: Option<&Arc<str>>| text.map(ToString::to_string).unwrap_or_default();
         Ok(RunView {
             run: run.to_string(),
             domain: submission.domain.to_string(),
-            item: String::new(),
-            title: String::new(),
-            state: RunState::Queued.name().to_owned(),
+            item: text(body.as_ref().map(|body| &body.item.id)),
+            title: text(body.as_ref().map(|body| &body.item.title)),
+            state: RunState::Queued,
             accepted_unix_ms: submission.unix_ms,
             caller: Some(submission.caller.to_string()),
             priority: Some(submission.priority),
-            tags: Vec::new(),
+            tags: body.map(|body| body.tags).unwrap_or_default(),
             entries: 0,
             reason: None,
             class: None,
             cost: ListedCost::default(),
             until_unix_ms: None,
-            trouble: Some("its domain is not served now".to_owned()),
+            trouble: (!is_served).then(|| "its domain is not served now".to_owned()),
         })
     }
 
@@ -249,7 +245,7 @@ impl Engine {
                 let is_last = lines.len() <= limit;
                 query.before = lines.last().map(|line| line.run.clone()).or(query.before);
                 for view in self.seen_all(lines).await? {
-                    if filter.state.is_none_or(|wanted| view.state == wanted.name()) {
+                    if is_for(view.state) {
                         seen += 1;
                         views.push(view);
                     }
@@ -361,10 +357,9 @@ impl Engine {
         let mut views = Vec::with_capacity(lines.len());
         for line in lines {
             let (cell, summary) = (self.inner.cell(&line.run), summaries.get(&line.run).copied());
-            let mut view = self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await;
-            self.add_submission(&line.run, &mut view).await?;
-            views.push(view);
+            views.push(self.seen(&line, cell.as_deref(), summary.unwrap_or_default()).await);
         }
+        self.add_submissions(&mut views).await?;
         Ok(views)
     }
 
@@ -405,7 +400,7 @@ impl Engine {
             domain: line.domain.to_string(),
             item: line.item.to_string(),
             title: line.title.to_string(),
-            state: state.name().to_owned(),
+            state,
             accepted_unix_ms: cell.map_or(line.unix_ms, |cell| cell.unix_ms),
             caller: cell.map(|cell| cell.caller.to_string()).filter(|caller| !caller.is_empty()),
             priority: cell.filter(|cell| !cell.caller.is_empty()).map(|cell| cell.priority),
@@ -421,8 +416,7 @@ impl Engine {
 
     /// Until when a run of another program waits for a person. `None`: it does not, or it cannot be read.
     async fn waits_until(&self, run: &RunId) -> Option<u64> {
-        let recorded = self.inner.journal.read(run).await.ok()?;
-        let state = replay(run, &recorded).ok()?;
+        let (recorded, state) = self.open_run(run).await.ok()?;
         let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
         let deadline = state.requested().iter().map(|requested| requested.deadline).min()?;
         (waits && deadline > recorded.now()).then(|| state.started().unix_ms_at(deadline))
@@ -438,7 +432,7 @@ fn queued(cell: &Cell) -> RunView {
         domain: cell.domain.to_string(),
         item: cell.item.to_string(),
         title: cell.title.to_string(),
-        state: state.name().to_owned(),
+        state,
         accepted_unix_ms: cell.unix_ms,
         caller: Some(cell.caller.to_string()),
         priority: Some(cell.priority),

@@ -1,11 +1,10 @@
 //! A run from its place in the queue to its end, or to where it waits for a person.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use loop_core::{Outcome, Phase, RunId, Started, StopMode, StopReason};
-use loop_runtime::journal::{Journal as _, JournalError, SubmissionState, replay};
+use loop_runtime::journal::{JournalError, SubmissionState};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
 use tokio::time::Instant;
@@ -15,6 +14,7 @@ use super::cell::Cell;
 use super::line::{Job, JobOrder};
 use super::submit::Body;
 use super::{Engine, EngineError, ReplyPiece, RunPhase};
+use crate::clock::unix_ms;
 
 /// What a job comes to.
 enum Came {
@@ -75,8 +75,7 @@ impl Engine {
             Came::Ended => {
                 // Otherwise the next start finds out.
                 _ = self.inner.journal.advance_submission(&cell.run, SubmissionState::Over).await;
-                self.inner.ended.fetch_add(1, Ordering::Relaxed);
-                self.inner.state().cells.remove(&cell.run);
+                self.inner.state().end(cell);
                 cell.set_phase(RunPhase::Ended);
             }
             Came::Waits { until_unix_ms } => {
@@ -86,12 +85,21 @@ impl Engine {
                     self.continue_run(cell);
                 }
             }
+            Came::Stays { .. } if !self.is_own(cell).await => {
+                // Another process has it. It is looked at again.
+                cell.set_phase(RunPhase::Waiting { until_unix_ms: ELSEWHERE });
+            }
             Came::Stays { phase, why } => {
                 let why = why.for_operator().unwrap_or_else(|| why.to_string());
                 cell.set_trouble(Some(why.into()));
                 cell.set_phase(phase);
             }
         }
+    }
+
+    /// Whether no other process has claimed a run meanwhile.
+    async fn is_own(&self, cell: &Cell) -> bool {
+        self.inner.journal.has_claim(&cell.run).await.unwrap_or(true)
     }
 
     /// Begins the run of a submission. A run of its id that is there already was begun before a crash.
@@ -110,7 +118,7 @@ impl Engine {
             EngineError::NotResumed(format!("its row in the queue cannot be read: {error}"))
         })?;
         let domain = inner.domains.get(&cell.domain).ok_or(EngineError::UnknownRun)?;
-        let runner = self.runner_of(domain, &body).map_err(EngineError::NotResumed)?;
+        let runner = self.runner_of(domain, &body).await?.map_err(EngineError::NotResumed)?;
         let stop = queued.stop.or(cell.stop());
         let cancel = CancellationToken::new();
         let request = runner.run(body.item).with_id(cell.run.clone());
@@ -142,8 +150,7 @@ impl Engine {
     /// Continues a run as far as it can be continued.
     async fn resume_job(&self, cell: &Arc<Cell>) -> Result<Came, EngineError> {
         let inner = &self.inner;
-        let recorded = inner.journal.read(&cell.run).await?;
-        let run = replay(&cell.run, &recorded)?;
+        let (recorded, run) = self.open_run(&cell.run).await?;
         cell.set_entries(recorded.entries.len() as u64);
         if run.is_done() {
             return Ok(Came::Ended);
@@ -288,7 +295,7 @@ impl Engine {
             }
             let runs: Vec<RunId> = waiting.iter().map(|cell| cell.run.clone()).collect();
             let Ok(progress) = self.inner.journal.free_runs(runs).await else { continue };
-            let now = super::unix_ms();
+            let now = unix_ms();
             for cell in waiting {
                 let RunPhase::Waiting { until_unix_ms } = cell.phase() else { continue };
                 let Some(entries) = progress.get(&cell.run) else { continue };
@@ -320,6 +327,7 @@ impl Drop for Place {
         }
         self.engine.inner.state().places.give_back(&self.domain);
         self.engine.dispatch();
+        self.engine.inner.freed.notify_one();
     }
 }
 

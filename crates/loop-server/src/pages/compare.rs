@@ -11,6 +11,9 @@ use super::text::{cut, t};
 /// Bytes of a value that are shown.
 const MAX_VALUE: usize = 2_000;
 
+/// Bytes of a title that are shown.
+const MAX_TITLE: usize = 120;
+
 /// Two runs as their page shows them.
 #[derive(Clone, Debug)]
 pub struct ComparePage {
@@ -20,6 +23,8 @@ pub struct ComparePage {
     pub diff: Option<RunDiff>,
     /// Why there is nothing to show. `None`: there is, or nothing was asked for.
     pub trouble: Option<String>,
+    /// Runs that the first one can be compared with: id, and item and title. Empty: there is a second one.
+    pub others: Vec<(String, String)>,
 }
 
 /// The page of two runs.
@@ -28,12 +33,22 @@ pub fn compare(page: &ComparePage) -> String {
     let content = html! {
         h1 { "Compare two runs" }
         form.filters method="get" action="/compare" aria-label="Which runs" {
-            div { label for="a" { "Run A" } input #a type="text" name="a" value=(t(a)) required; }
-            div { label for="b" { "Run B" } input #b type="text" name="b" value=(t(b)) required; }
+            div { label for="a" { "Run A" } input #a type="text" name="a" value=(t(a)) size="38" required; }
+            div { label for="b" { "Run B" } input #b type="text" name="b" value=(t(b)) size="38" required; }
             div { button type="submit" { "Compare" } }
         }
         @if let Some(trouble) = &page.trouble { p.notice.bad role="alert" { (t(trouble)) } }
         @if let Some(diff) = &page.diff { (content(diff)) }
+        @if !page.others.is_empty() {
+            section.part {
+                h2 { "Compare it with" }
+                ul.links { @for (run, title) in &page.others {
+                    li { a href={ "/compare?a=" (encoded(a)) "&b=" (encoded(run)) } { (t(&cut(title, MAX_TITLE).text)) } " " span.quiet { (t(run)) } }
+                } }
+            }
+        } @else if page.diff.is_none() && page.trouble.is_none() {
+            p { "Give two runs, each by its id or the beginning of it. The page of a run has a link to this page." }
+        }
     };
     shell::page(PagePlace::Server, "Compare two runs", &content)
 }
@@ -85,14 +100,14 @@ fn rows(title: &str, values: &[ValueDiff]) -> Markup {
     let shown = |value: &Option<String>| value.as_deref().map(|value| cut(value, MAX_VALUE).text);
     html! {
         div.wide tabindex="0" role="region" aria-label={ "What differs: " (title) } {
-            table {
+            table.stack.texts {
                 thead { tr { th scope="col" { "what" } th scope="col" { "A" } th scope="col" { "B" } } }
                 tbody {
                     @for value in values {
                         tr {
                             th scope="row" { (t(&cut(&value.name, MAX_VALUE).text)) }
-                            @for side in [&value.a, &value.b] {
-                                td { @match shown(side) { Some(text) => { (t(&text)) }, None => { span.quiet { "none" } } } }
+                            @for (name, side) in [("A", &value.a), ("B", &value.b)] {
+                                td data-label=(name) { @match shown(side) { Some(text) => { (t(&text)) }, None => { span.quiet { "none" } } } }
                             }
                         }
                     }

@@ -1,25 +1,31 @@
 //! The pages over HTTP. What a caller may not see does not exist for them.
 
 mod decide;
+mod known;
 mod listing;
 
-use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
-use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, JournalError, Recorded, RunSummary, SqliteJournal};
+use futures::{StreamExt as _, stream};
+use loop_core::{EventKind, RunId};
+use loop_runtime::journal::{Journal as _, JournalError, Recorded, SqliteJournal};
 use loop_runtime::report::RunDiff;
 use loop_runtime::spec::Prompts;
 use serde::Deserialize;
 
-use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, run};
+use known::KnownRuns;
+
+use super::run::title_of;
+use super::{ComparePage, OneRunPage, OneRunView, PagePlace, SCRIPT, STYLE, compare, shell};
 use crate::caller::{Caller, Role};
 use crate::doors::Audit;
 use crate::engine::Engine;
@@ -50,10 +56,7 @@ impl fmt::Debug for PageSource {
 #[derive(Clone, Debug)]
 struct Pages {
     source: PageSource,
-    /// Of runs that have not ended: how many entries they had, and whether they waited for a person then.
-    waits: Arc<Mutex<BTreeMap<RunId, (u64, bool)>>>,
-    /// The summaries of runs that have ended.
-    ended: Arc<Mutex<BTreeMap<RunId, RunSummary>>>,
+    known: Arc<KnownRuns>,
 }
 
 /// The routes of the pages. The door has to be in front of them: see [`Caller`].
@@ -74,7 +77,7 @@ pub fn router(source: PageSource) -> Router {
             ),
         )
         .route("/favicon.ico", get(|| async { StatusCode::NO_CONTENT }))
-        .with_state(Pages { source, waits: Arc::default(), ended: Arc::default() })
+        .with_state(Pages { source, known: Arc::default() })
 }
 
 fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Response {
@@ -92,7 +95,11 @@ fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Respons
 
 /// A page, which no cache keeps.
 fn shown(status: StatusCode, html: String) -> Response {
-    (status, [(header::CACHE_CONTROL, "no-store")], Html(html)).into_response()
+    no_store(status, Html(html))
+}
+
+fn no_store(status: StatusCode, body: impl IntoResponse) -> Response {
+    (status, [(header::CACHE_CONTROL, "no-store")], body).into_response()
 }
 
 fn unknown() -> HttpProblem {
@@ -129,7 +136,7 @@ impl Pages {
 
     fn prompts(&self, id: &RunId, recorded: &Recorded) -> Option<Arc<Prompts>> {
         let wanted = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
-            loop_core::EventKind::Started(started) => Some(started.prompts),
+            EventKind::Started(started) => Some(started.prompts),
             _ => None,
         })?;
         let builtin = Arc::new(Prompts::builtin());
@@ -161,7 +168,12 @@ async fn one(
     Query(query): Query<OneQuery>,
 ) -> Result<Response, HttpProblem> {
     let (id, recorded) = pages.read(&caller, &id, Role::Read).await?;
-    let html = made(move || {
+    let title = recorded.entries.iter().find_map(|entry| match &entry.event.kind {
+        EventKind::Started(started) => Some(title_of(&started.item)),
+        _ => None,
+    });
+    let (begin, end) = shell::around(PagePlace::Server, &title.unwrap_or_default());
+    let content = made(move || {
         let prompts = pages.prompts(&id, &recorded);
         let rest = format!("GET /v1/runs/{id}/events has all of it");
         let stream = format!("/v1/runs/{}/events", super::encoded(id.as_str()));
@@ -173,10 +185,19 @@ async fn one(
             prompts: prompts.as_deref(),
             rest: &rest,
         };
-        OneRunPage::of(&id, &recorded, view).map(|page| run(&page))
+        OneRunPage::of(&id, &recorded, view).map(|page| page.content().into_string())
     });
-    Ok(shown(StatusCode::OK, html.await?.map_err(|_| failed())?))
+    // The browser fetches style and script while the rest is made.
+    let rest = async move {
+        let content = content.await.ok().and_then(Result::ok).unwrap_or_else(|| UNREADABLE.to_owned());
+        Ok::<_, Infallible>(content + &end)
+    };
+    let body = stream::once(async { Ok(begin) }).chain(stream::once(rest));
+    Ok(no_store(StatusCode::OK, Html(Body::from_stream(body))))
 }
+
+/// What a page says whose run could be read and not be shown.
+const UNREADABLE: &str = "<p class=\"notice bad\">The run cannot be shown; the operator finds out more with `loopgate verify`.</p>";
 
 #[derive(Debug, Default, Deserialize)]
 struct TwoQuery {
@@ -192,8 +213,10 @@ async fn two(
     Extension(caller): Extension<Caller>,
     Query(TwoQuery { a, b }): Query<TwoQuery>,
 ) -> Result<Response, HttpProblem> {
-    let asked = [a.trim().to_owned(), b.trim().to_owned()];
-    let mut page = ComparePage { asked, diff: None, trouble: None };
+    let mut asked = [a.trim().to_owned(), b.trim().to_owned()];
+    // One run alone is the first.
+    asked.sort_by_key(String::is_empty);
+    let mut page = ComparePage { asked, diff: None, trouble: None, others: Vec::new() };
     let mut read = Vec::new();
     for wanted in page.asked.iter().filter(|wanted| !wanted.is_empty()) {
         match pages.find(&caller, wanted).await {
@@ -201,35 +224,57 @@ async fn two(
             Err(problem) => page.trouble = Some(format!("{wanted}: {}", problem.detail)),
         }
     }
-    let mut status = StatusCode::OK;
-    if let (None, [a, b]) = (&page.trouble, read.as_slice()) {
-        match RunDiff::of((&a.0, &a.1), (&b.0, &b.1)) {
-            Ok(diff) => page.diff = Some(diff),
-            Err(error) => page.trouble = Some(error.to_string()),
+    if let (None, [(id, first)]) = (&page.trouble, read.as_slice()) {
+        page.others = pages.like(&caller, id, &first.spec.domain).await?;
+    }
+    let html = made(move || {
+        if let (None, [a, b]) = (&page.trouble, read.as_slice()) {
+            match RunDiff::of((&a.0, &a.1), (&b.0, &b.1)) {
+                Ok(diff) => page.diff = Some(diff),
+                Err(error) => page.trouble = Some(error.to_string()),
+            }
         }
-    }
-    if page.trouble.is_some() {
-        status = StatusCode::NOT_FOUND;
-    }
-    Ok(shown(status, compare(&page)))
+        let status = if page.trouble.is_some() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+        (status, compare(&page))
+    });
+    let (status, html) = html.await?;
+    Ok(shown(status, html))
 }
 
 impl Pages {
+    /// The newest other runs of a domain: id, and item and title.
+    async fn like(
+        &self,
+        caller: &Caller,
+        than: &RunId,
+        domain: &str,
+    ) -> Result<Vec<(String, String)>, HttpProblem> {
+        let kept = self.kept().await?;
+        let all = kept.open.iter().chain(kept.ended.values().rev().map(|run| &**run));
+        let like = all.filter(|run| run.domain == domain && run.run != than.as_str());
+        let like = like.filter(|run| caller.may(Role::Read, &run.domain)).take(MAX_OTHERS);
+        Ok(like.map(|run| (run.run.clone(), format!("{}: {}", run.item, run.title))).collect())
+    }
+
     /// The run with this id, or the only one that begins with it.
     async fn find(&self, caller: &Caller, wanted: &str) -> Result<(RunId, Recorded), HttpProblem> {
         let whole = self.read(caller, wanted, Role::Read).await;
         if whole.is_ok() || wanted.len() < LEAST_ID {
             return whole;
         }
-        let lines = self.source.journal.runs().await.map_err(|_| failed())?;
-        let seen = lines.iter().filter(|line| caller.sees(&line.domain));
-        let mut fitting = seen.filter(|line| line.run.as_str().starts_with(wanted));
+        let kept = self.kept().await?;
+        let ended = kept.ended.values().map(|run| &**run);
+        let seen = ended.chain(&kept.open).filter(|run| caller.sees(&run.domain));
+        let mut fitting = seen.filter(|run| run.run.starts_with(wanted));
         match (fitting.next(), fitting.next()) {
-            (Some(line), None) => self.read(caller, line.run.as_str(), Role::Read).await,
+            (Some(run), None) => self.read(caller, &run.run, Role::Read).await,
             _ => whole,
         }
     }
 }
+
+/// How many runs are offered for a comparison.
+const MAX_OTHERS: usize = 20;
 
 /// The fewest characters of an id with which a run is found.
 const LEAST_ID: usize = 6;

@@ -85,6 +85,15 @@ pub(super) fn page(place: PagePlace, title: &str, content: &Markup) -> String {
     text
 }
 
+/// The beginning and the end of a page, between which its content is.
+#[cfg(feature = "http")]
+pub(super) fn around(place: PagePlace, title: &str) -> (String, String) {
+    // No text of a page has this character: each such is spelt.
+    let whole = page(place, title, &PreEscaped("\0".to_owned()));
+    let (begin, end) = whole.split_once('\0').unwrap_or((&whole, ""));
+    (begin.to_owned(), end.to_owned())
+}
+
 /// The SHA-256 of a text in Base64, as a policy names it.
 fn hash(text: &str) -> String {
     base64(&Sha256::digest(text.as_bytes()))

@@ -1,13 +1,23 @@
 //! Text from outside as text of a page, cut where it is long.
 
 use loop_core::Millis;
-use loop_eval::page::escaped;
-use maud::{Markup, PreEscaped, html};
+use loop_eval::page::escape_into;
+use maud::{Markup, Render, html};
 
 /// A text as it is shown: no markup, and every character that is not seen is spelt, for example `[U+202E]`. Every text
 /// from outside goes through it, in attributes as well.
-pub(super) fn t(text: &str) -> Markup {
-    PreEscaped(escaped(text))
+pub(super) fn t(text: &str) -> ShownText<'_> {
+    ShownText(text)
+}
+
+/// A text from outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShownText<'a>(&'a str);
+
+impl Render for ShownText<'_> {
+    fn render_to(&self, buffer: &mut String) {
+        escape_into(buffer, self.0);
+    }
 }
 
 /// A number with blanks between its thousands.
@@ -33,6 +43,11 @@ pub(super) fn time(unix_ms: u64) -> String {
     let ms = i64::try_from(unix_ms).unwrap_or(i64::MAX);
     jiff::Timestamp::from_millisecond(ms)
         .map_or_else(|_| unix_ms.to_string(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+/// The day of a wall time in UTC, as `2026-11-26`.
+pub(super) fn day(unix_ms: u64) -> String {
+    time(unix_ms).get(..10).unwrap_or_default().to_owned()
 }
 
 /// A duration, for people.

@@ -15,6 +15,9 @@ const paged = (name) => {
   return `file://${file(`${name}.html`)}`;
 };
 
+// Pages that differ from another one in a part.
+const TWO_WINDOWS = [{ width: 1200, colorScheme: "light" }, { width: 390, colorScheme: "dark" }];
+
 // ---- a run in every state ----
 
 const pages = {};
@@ -22,6 +25,37 @@ loopgate(["run", "examples/helpdesk", "examples/helpdesk/tickets/T-1042.json", "
 pages.document = paged("document");
 loopgate(["run", "examples/helpdesk", "examples/helpdesk/tickets/T-1043.json", "--no-save", "--profile", "scripted"]);
 pages.priced = paged("priced");
+const contract = (confidence) =>
+  `\`\`\`json\n${JSON.stringify({ nonce: "{{nonce}}", analysis_confidence: confidence, confidence_reason: "The record says it.", ai_actions: [] })}\n\`\`\`\n`;
+const stated = scripted("stated", [
+  { for: "select", text: JSON.stringify([{ tool: "fetch_device_info", params: { target: "HAR-LT-014" }, reason: "the ticket is about it" }]) },
+  { for: "main", text: `## 🔍 Situation
+
+Ingrid Solheim of Harbor & Pine Shipping reports a full disk on HAR-LT-014 [E0].
+
+## 📋 Findings
+
+- HAR-LT-014 has **3.1 GB** of 256 GB free, that is 1.2 % [E1].
+- The nightly image is job \`BJ-HAR-07\` [E1], and a new disk costs $420 [E1].
+- It says </mark><img src=x onerror=alert(5)> 7 GB [E1].
+
+## 🧠 Cause
+
+The disk is too small for a mail cache that keeps everything [E1].
+
+## ✅ Next steps
+
+1. Close the ticket T-1042 [E1].
+2. Clean up C: until 64 GB are free [E1].
+
+## ✉️ Customer reply
+
+Hello Ingrid, your disk is nearly full. We free space over lunch.
+
+${contract("high")}` },
+]);
+loopgate(["run", "examples/helpdesk", "examples/helpdesk/tickets/T-1042.json", "--no-save", "--model", stated, "--model", stated.replace("base=", "selector=")], [0, 3, 4]);
+pages.stated = paged("stated");
 const hostile = "</title></pre><script>alert(1)</script><img src=x onerror=alert(2)>\u202e[x](javascript:alert(3))![y](https://evil.example/p.png)";
 loopgate(["run", "examples/crm", "--text", hostile, "--model", scripted("hostile", [
   { calls: [{ name: "<script>", arguments: { x: "</td><svg onload=alert(4)>" } }] }, { text: hostile },
@@ -38,7 +72,8 @@ loopgate(["run", "examples/crm", "--text", "Find Bob and update his company to E
 pages.waiting = paged("waiting");
 
 for (const [name, address] of Object.entries(pages)) {
-  await passes(name, address, name === "long" ? { windows: [{ width: 390, colorScheme: "light" }], isJudged: false } : {});
+  const some = { long: { windows: [{ width: 390, colorScheme: "light" }], isJudged: false }, stated: { windows: TWO_WINDOWS } };
+  await passes(name, address, some[name] ?? {});
 }
 
 // ---- the slider: every event, by keyboard, against what the page itself says of each element ----
@@ -54,7 +89,7 @@ const shows = (page) => page.evaluate(() => {
   return { at, wrong, now: document.querySelector("#now > span:not([hidden])").textContent, text: document.getElementById("at").getAttribute("aria-valuetext") };
 });
 
-for (const name of ["document", "priced", "waiting"]) {
+for (const name of ["document", "priced", "waiting", "stated"]) {
   const context = await browser.newContext({ viewport: { width: 1200, height: 900 } });
   const page = await opened(context);
   await page.goto(pages[name]);
@@ -123,6 +158,40 @@ for (const name of ["document", "priced", "waiting"]) {
   await plain.close();
 }
 
+// ---- values of the document: marked by where they stand, and led to their place ----
+
+{
+  const context = await browser.newContext({ viewport: { width: 1000, height: 720 } });
+  const page = await opened(context);
+  await page.goto(pages.stated);
+  const marks = (look) => page.$$eval(`#document article:not([hidden]) .v-${look}:not([hidden])`, (all) => all.map((it) => it.textContent));
+  const [grounded, elsewhere, ungrounded] = [await marks("grounded"), await marks("elsewhere"), await marks("ungrounded")];
+  check("what the evidence has is grounded", ["3.1 GB", "BJ-HAR-07"].every((it) => grounded.includes(it)), grounded.join());
+  check("an id that only the item has is elsewhere", elsewhere.includes("T-1042 (not in the cited evidence, but in the work item)"), elsewhere.join());
+  check("what nothing has has the mark", ["$420", "7 GB", "64 GB"].every((it) => ungrounded.some((has) => has === `${it}[?] (in no evidence)`)), ungrounded.join());
+  const totals = await page.innerText("#document p.claims:not([hidden])");
+  check("the totals are those of the marks", totals.includes(`${ungrounded.length} in no evidence`) && totals.includes(`${elsewhere.length} elsewhere`), totals);
+  await page.$eval("#document", (it) => it.scrollIntoView());
+  await pictured(page, "run-values");
+  await page.focus("#document article:not([hidden]) strong a.v-grounded");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /^#E1-\d+$/.test(location.hash));
+  const place = await page.evaluate(() => {
+    const it = document.querySelector(":target");
+    const { top, bottom } = it.getBoundingClientRect();
+    return { text: it.textContent, seen: top >= 0 && bottom <= innerHeight, open: it.closest("details").open, colour: getComputedStyle(it).backgroundColor };
+  });
+  check("a value leads to its place, which is seen and highlighted", place.text.includes("3.1") && place.seen && place.open && place.colour !== "rgba(0, 0, 0, 0)", JSON.stringify(place));
+  await page.click("#document details summary");
+  const listed = await page.innerText("#document details");
+  check("the values without evidence are listed", ["$420", "64 GB"].every((it) => listed.includes(it)), listed);
+  await page.focus("#at");
+  await page.keyboard.press("Home");
+  check("at the first event nothing is stated", (await marks("grounded")).length + (await marks("ungrounded")).length === 0);
+  check("marks make no error, whatever a value is", page.troubles.length === 0, page.troubles.join("; "));
+  await context.close();
+}
+
 // ---- the same pages on a server, for the person at this machine ----
 
 const viewing = await started(["view", "last"], /then: +(\S+)\n/);
@@ -139,7 +208,7 @@ await pictured(page, "runs");
 await page.setViewportSize({ width: 1200, height: 900 });
 await page.selectOption("#f-domain", "helpdesk");
 await page.click("text=Show");
-check("a filter narrows the list", (await page.innerText("main")).includes("2 runs: 2 answered"), await page.innerText("main"));
+check("a filter narrows the list", (await page.innerText("main")).includes("3 runs: 3 answered"), await page.innerText("main"));
 const storageState = await session.storageState();
 const path = new URL(address).pathname;
 const ids = loopgate(["runs"]).stdout.split("\n").filter(Boolean).map((line) => line.split(" ")[0]);

@@ -1,7 +1,7 @@
 // A server with its engine behind its doors, as people use it: submit over the API, watch the run, approve on the page, see
 // it end, slide through time, compare, log out. `cargo xtask browser` runs it after pages.mjs.
 
-import { cpSync } from "node:fs";
+import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { browser, check, finish, loopgate, opened, passes, pictured, root, started, state } from "./harness.mjs";
 
@@ -14,8 +14,9 @@ const token = (name, ...roles) =>
 const program = token("program", "submit", "read");
 const reader = token("reader", "read");
 
-const serving = await started(["serve", domain, "--listen", "127.0.0.1:0", "--tokens", tokens], /open: +(\S+)/);
-const login = serving.found[1];
+const opens = join(state, "login");
+const serving = await started(["serve", domain, "--listen", "127.0.0.1:0", "--tokens", tokens, "--login-file", opens], /open: +in /);
+const login = readFileSync(opens, "utf8").trim();
 const origin = new URL(login).origin;
 
 const asked = async (path, { bearer = program, ...init } = {}) => {

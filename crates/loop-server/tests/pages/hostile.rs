@@ -5,7 +5,7 @@ use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, appro
 use loop_testkit::{World, draft, found, observed};
 use serde_json::json;
 
-use super::inert::inert;
+use super::inert;
 use super::runs;
 
 const HOSTILE: [&str; 12] = [
@@ -56,6 +56,7 @@ fn hostile_text_is_text_on_the_pages_of_a_run() {
         let form = ApproveForm {
             csrf: text.to_owned(),
             account: text.to_owned(),
+            is_for_reading: false,
             notice: None,
             others: vec![(text.to_owned(), text.to_owned())],
         };

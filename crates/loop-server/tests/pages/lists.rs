@@ -13,7 +13,7 @@ use loop_server::pages::{
     backtest, compare, runs as list,
 };
 
-use super::inert::inert;
+use super::inert;
 use super::runs;
 
 /// Runs of several domains, days and outcomes, newest first. Two of each instant.
@@ -102,6 +102,7 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
     let form = ApproveForm {
         csrf: "token-1".to_owned(),
         account: "uid 1002".to_owned(),
+        is_for_reading: false,
         notice: Some(Notice { text: "One more has to approve it.".to_owned(), is_good: true }),
         others: vec![("run-9".to_owned(), "T-9: other".to_owned())],
     };
@@ -138,16 +139,25 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
 fn two_runs_are_compared() {
     let (a, b) = (runs::recorded(&runs::whole()), runs::recorded(&runs::stopped()));
     let diff = RunDiff::of((&a.0, &a.1), (&b.0, &b.1)).unwrap();
-    let page =
-        ComparePage { asked: ["run-1".to_owned(), "run-3".to_owned()], diff: Some(diff), trouble: None };
+    let page = ComparePage {
+        asked: ["run-1".to_owned(), "run-3".to_owned()],
+        diff: Some(diff),
+        trouble: None,
+        others: Vec::new(),
+    };
     let text = inert(&compare(&page)).seen();
     for part in ["Stop", "confident", "manual_stop", "Decisions", "Pass 1", "Cost and usage"] {
         assert!(text.contains(part), "`{part}` is missing in {text}");
     }
     let same = RunDiff::of((&a.0, &a.1), (&a.0, &a.1)).unwrap();
-    let page =
-        ComparePage { asked: Default::default(), diff: Some(same), trouble: Some("<script>".to_owned()) };
-    assert!(inert(&compare(&page)).seen().contains("Nothing differs."));
+    let page = ComparePage {
+        asked: Default::default(),
+        diff: Some(same),
+        trouble: Some("<script>".to_owned()),
+        others: vec![("run-9".to_owned(), "T-9: <b>".to_owned())],
+    };
+    let text = inert(&compare(&page)).seen();
+    assert!(text.contains("Nothing differs.") && text.contains("T-9: <b>"), "{text}");
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use loop_server::pages::{OneRunPage, OneRunView, PagePlace, run};
 
 use loop_testkit::{Numbers, World, announced, random_run, random_setup};
 
-use super::inert::{Node, inert};
 use super::runs;
+use super::{Node, inert};
 
 fn page(id: &loop_core::RunId, recorded: &Recorded, at: Option<u64>) -> Node {
     let prompts = Prompts::builtin();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Approver, Effect, EventKind, Millis, ModelFailure, PersonAnswer, RunId, SectionSpec, Status, StopMode,
-    ToolPolicy, ToolSpec,
+    Approver, Effect, EventKind, Millis, ModelFailure, Observation, PersonAnswer, RunId, SectionSpec, Status,
+    StopMode, ToolPolicy, ToolSpec,
 };
 use loop_runtime::journal::{Entry, Recorded};
 use loop_runtime::spec::Prompts;
-use loop_testkit::{Setup, World, draft, failure, found, observed, read, target, tool};
+use loop_testkit::{Setup, World, bare_draft, draft, failure, found, observed, read, target, tool};
 use serde_json::json;
 
 /// A run as a journal holds it.
@@ -87,6 +87,29 @@ pub(super) fn half_approved() -> World {
     world
 }
 
+/// A run whose document states values: before there is evidence, with evidence that has them, and with none.
+pub(super) fn stating() -> World {
+    let first = draft("low")
+        .section("Situation", "The host web-1.example has 42.5 GB. It is about the server of T-1.")
+        .asks("fetch_device", target("L-1"));
+    let second = bare_draft("low")
+        .section(
+            "Findings",
+            "The host `web-1.example` has **42.5 GB** [E1], and the job took 1.5 hours [E1].\n\n\
+             There are 2 jobs, and it costs $13 [E1].\n\n| what | when |\n|---|---|\n| begun [E1] | 25 November 2026 |",
+        )
+        .asks("fetch_mail", target("ann"));
+    let third = bare_draft("high").section("Next Steps", "Write to ann@x.example [E2].");
+    let device = json!({ "host": "web-1.example", "size_gb": 42.5, "duration_s": 5400, "begun": "2026-11-25",
+        "jobs": [{ "id": "J-1" }, { "id": "J-2" }] });
+    let shown = format!("```json\n{}\n```", serde_json::to_string_pretty(&device).unwrap());
+    let device = Observation::new(Status::Ok, "found", shown.as_str(), device.to_string());
+    let world = desk().start_as("run-7").wait(5).started().wait(300).answered(&first);
+    let world = world.wait(20).finished("1/action-0", device).wait(5).started().wait(400).answered(&second);
+    let world = world.wait(5).finished("2/action-0", found("From: ann@x.example, cc: <b>Bob</b>"));
+    world.autopilot(&third)
+}
+
 /// A run that was stopped by hand in the middle of its tools.
 pub(super) fn stopped() -> World {
     let asks = draft("low")
@@ -125,6 +148,9 @@ pub(super) fn long(passes: u32) -> World {
         })
         .patient();
     let mut world = without_manifest(setup).start_as("run-6");
+    if passes > 100 {
+        world = world.unchecked();
+    }
     for pass in 1..=passes {
         let reply = draft("low")
             .section("Findings", &format!("Pass {pass} knows {pass} things."))
@@ -139,6 +165,7 @@ pub(super) fn long(passes: u32) -> World {
 pub(super) fn all() -> Vec<(&'static str, World)> {
     vec![
         ("whole", whole()),
+        ("stating", stating()),
         ("waiting", waiting()),
         ("half approved", half_approved()),
         ("stopped", stopped()),

@@ -9,15 +9,15 @@ use loop_core::RunId;
 use loop_runtime::journal::{Durability, Entry, Header, Journal as _, SqliteJournal};
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::Audit;
-use loop_server::pages::{PageSource, router};
+use loop_server::pages::{FindPrompts, PageSource, router};
 use loop_testkit::World;
 use tower::ServiceExt as _;
 
-use super::inert::inert;
+use super::inert;
 use super::runs;
 
 /// Writes a run into a journal under a name.
-async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
+pub(super) async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
     let (id, recorded) = runs::recorded(world);
     let header = Header {
         run: id.clone(),
@@ -38,7 +38,7 @@ async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
     id
 }
 
-struct Served {
+pub(super) struct Served {
     router: axum::Router,
     folder: tempfile::TempDir,
 }
@@ -49,17 +49,27 @@ async fn served(worlds: &[World]) -> Served {
     for world in worlds {
         kept(&journal, world).await;
     }
-    let source = PageSource { journal, engine: None, prompts: Arc::new(|_, _| None), audit: Audit::none() };
-    Served { router: router(source), folder }
+    Served { router: over(journal), folder }
 }
 
-fn caller(roles: &[Role], domains: Option<&[&str]>) -> Caller {
+/// The pages over a journal, for reading.
+pub(super) fn over(journal: Arc<SqliteJournal>) -> axum::Router {
+    let prompts: FindPrompts = Arc::new(|_, _| None);
+    router(PageSource { journal, engine: None, prompts, audit: Audit::none() })
+}
+
+pub(super) fn caller(roles: &[Role], domains: Option<&[&str]>) -> Caller {
     let domains = domains.map(|domains| domains.iter().map(|name| Arc::from(*name)).collect());
     Caller { name: "ann".into(), roles: roles.iter().copied().collect(), domains }
 }
 
 impl Served {
-    async fn get(&self, caller: Caller, path: &str) -> (StatusCode, String) {
+    /// Pages whose journal is kept elsewhere.
+    pub(super) fn of(router: axum::Router) -> Self {
+        Self { router, folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(super) async fn get(&self, caller: Caller, path: &str) -> (StatusCode, String) {
         let request = Request::get(path).body(Body::empty()).unwrap();
         let answered = self.router.clone().layer(Extension(caller)).oneshot(request).await.unwrap();
         let status = answered.status();
@@ -132,64 +142,5 @@ async fn style_and_script_are_kept_by_their_tags() {
         let tag = first.headers()["etag"].to_str().unwrap();
         let again = served.router.clone().oneshot(asked(tag)).await.unwrap();
         assert_eq!((first.status(), again.status()), (StatusCode::OK, StatusCode::NOT_MODIFIED), "{path}");
-    }
-}
-
-/// The figures of issue 18, part 10, by hand: `LOOPGATE_PAGE_FIGURES=1 cargo test --release -p loop-server --features http
-/// pages::served::figures -- --nocapture`.
-#[expect(clippy::print_stdout, reason = "figures are made by hand")]
-#[tokio::test]
-async fn figures_of_a_long_run_and_a_long_list() {
-    let is_asked = std::env::var_os("LOOPGATE_PAGE_FIGURES").is_some();
-    let (passes, count) = if is_asked { (660, 5_000) } else { (12, 60) };
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
-    let long = kept(&journal, &runs::long(passes)).await;
-    let one = runs::stopped();
-    for n in 0..count {
-        let (_, recorded) = runs::recorded(&one);
-        let header = Header {
-            run: RunId::new(format!("run-{n:05}")),
-            unix_ms: 1_790_000_000_000 + n * 1_000,
-            item: format!("T-{n}").into(),
-            title: "Disk full".into(),
-            spec: Arc::clone(&recorded.spec),
-            manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
-            manifest: "[]".into(),
-            origin: None,
-            request_key: None,
-        };
-        let mut entries = recorded.entries;
-        if let loop_core::EventKind::Started(started) = &mut entries[0].event.kind {
-            started.run = header.run.clone();
-            started.unix_ms = header.unix_ms;
-        }
-        let entries: Vec<Arc<Entry>> = entries.into_iter().map(Arc::new).collect();
-        let mut writer = journal.create(&header, &entries[0]).await.unwrap();
-        writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
-    }
-    let source = PageSource { journal, engine: None, prompts: Arc::new(|_, _| None), audit: Audit::none() };
-    let served = Served { router: router(source), folder };
-    for path in [
-        format!("/runs/{long}"),
-        format!("/runs/{long}?at=20"),
-        "/".to_owned(),
-        "/?domain=helpdesk&outcome=cancelled".to_owned(),
-    ] {
-        let mut times = Vec::new();
-        let mut bytes = 0;
-        for _ in 0..if is_asked { 40 } else { 1 } {
-            let before = std::time::Instant::now();
-            let (status, page) = served.get(caller(&[Role::Read], None), &path).await;
-            times.push(before.elapsed());
-            bytes = page.len();
-            assert_eq!(status, StatusCode::OK, "{path}");
-        }
-        times.sort_unstable();
-        println!(
-            "{path}: {bytes} bytes, median {:?}, slowest {:?}",
-            times[times.len() / 2],
-            times[times.len() - 1]
-        );
     }
 }

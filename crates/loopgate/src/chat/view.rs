@@ -295,6 +295,9 @@ impl View {
             Note::CallsNotRead { limit, count, .. } => {
                 self.remark(&format!("{count} more calls are not read: limits.requested_calls is {limit}"));
             }
+            Note::ResultNoted { note, .. } => {
+                self.remark(&format!("a note with the result: {}", note.summary()))
+            }
             Note::Selected { .. }
             | Note::CallCharged { .. }
             | Note::CallRefused { .. }
@@ -306,6 +309,7 @@ impl View {
             | Note::ReplyRead { .. }
             | Note::Merged { .. }
             | Note::GateDecided { .. }
+            | Note::OpinionGiven(_)
             | Note::Stopped { .. } => {}
         }
     }

@@ -45,6 +45,7 @@ pub(crate) fn is_lines(path: &Path) -> bool {
 /// Reads all items. Those of equal content are one.
 pub(super) fn read(args: &RunArgs, domain: &Domain, runner: &Runner) -> Result<Vec<Item>, Failure> {
     let caller = places::named("--caller", args.caller.as_deref())?;
+    let traceparent = places::traceparent(args.traceparent.as_deref())?;
     let of_domain = domain_digest(domain, runner);
     let (mut items, mut by_digest) = (Vec::<Item>::new(), BTreeMap::new());
     let mut faults = Vec::new();
@@ -61,7 +62,7 @@ pub(super) fn read(args: &RunArgs, domain: &Domain, runner: &Runner) -> Result<V
         match items.get_mut(at) {
             Some(same) => same.origins.push(origin),
             None => {
-                let item = WorkItem { caller: caller.clone(), ..item };
+                let item = WorkItem { caller: caller.clone(), traceparent, ..item };
                 items.push(Item { item, digest, origins: vec![origin] });
             }
         }
@@ -145,7 +146,7 @@ fn domain_digest(domain: &Domain, runner: &Runner) -> Digest {
 
 /// Who asks for an item, and under which trace, may differ.
 fn digest(of_domain: Digest, item: &WorkItem) -> Result<Digest, Failure> {
-    let plain = WorkItem { caller: None, trace: None, ..item.clone() };
+    let plain = WorkItem { caller: None, trace: None, traceparent: None, ..item.clone() };
     let text = format!("{of_domain} {}", serde_json::to_string(&plain)?);
     Ok(Digest::of("batch item", text.as_bytes()))
 }

@@ -45,6 +45,7 @@ impl Teller {
             EventKind::Resumed { .. } => Some("the run is resumed".to_owned()),
             EventKind::CallStarted { key, .. } => Some(match key.slot {
                 Slot::Select => "tools are selected".to_owned(),
+                Slot::Opinion => "a second opinion is asked for".to_owned(),
                 Slot::Final => format!("pass {}, the last: the model is called", key.pass),
                 Slot::Action(_) => return None,
                 _ => format!("pass {} of at most {}: the model is called", key.pass, self.passes),
@@ -74,6 +75,9 @@ impl Teller {
                     Decision::Act { .. } => "continue with tools".to_owned(),
                     Decision::Validate { .. } => "the output is validated".to_owned(),
                     Decision::Revise { missing } => format!("revise: {}", missing.join(", ")),
+                    Decision::AskOpinion { sections } => {
+                        format!("ask for a second opinion on {}", sections.join(", "))
+                    }
                     Decision::FinalPass { cause } => format!("one final call ({})", cause.reason),
                     Decision::Stop(certificate) => format!("stop ({})", certificate.reason()),
                 };

@@ -157,6 +157,8 @@ impl Service {
         };
         let mut item = self.runs.domain.item(&text, "item")?;
         item.caller = Some(client_of(context).into());
+        let traceparent = context.meta.get("traceparent").and_then(serde_json::Value::as_str);
+        item.traceparent = traceparent.and_then(|text| text.parse().ok());
         self.runs.start(item, places::named("key", key.as_deref())?).await
     }
 

@@ -1,9 +1,11 @@
 //! The door of the server: its tokens, its names, its limits, and the address for the person at this machine.
 
+use std::fs::{self, OpenOptions};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
-use loop_runtime::journal::SqliteJournal;
 use loop_server::api;
 use loop_server::doors::tokens::TokenFile;
 use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, WatchedTokens};
@@ -28,6 +30,11 @@ pub(super) async fn bind(args: &ServeArgs) -> Result<TcpListener, Failure> {
             "--listen {at}: it has no name by which callers reach it; give --public-host NAME"
         )));
     }
+    if args.login_file.is_some() && !at.ip().is_loopback() {
+        return Err(Failure::new(format!(
+            "--login-file: a one-time code is for a loopback address, and --listen {at} is not one; log in with a token at /login"
+        )));
+    }
     TcpListener::bind(at).await.map_err(|error| {
         Failure::new(format!("--listen {at}: {error}; choose another port, or 0 for any free one"))
     })
@@ -40,11 +47,12 @@ pub(super) fn limits(engine: &Engine) -> DoorLimits {
     DoorLimits { body_bytes, ..limits }
 }
 
-/// The door, which records in the journal.
+/// The door, which records in this log.
 pub(super) fn doors(
     args: &ServeArgs,
     listen: SocketAddr,
-    journal: &Arc<SqliteJournal>,
+    engine: &Engine,
+    audit: Audit,
     limits: DoorLimits,
 ) -> Result<Doors, Failure> {
     let tokens = args.tokens.as_ref().map(|file| {
@@ -54,6 +62,9 @@ pub(super) fn doors(
         WatchedTokens::open(TokenFile::at(file), reported)
     });
     let tokens = tokens.transpose().map_err(|error| Failure::new(format!("--tokens {error}")))?;
+    if let (Some(tokens), Some(file)) = (&tokens, &args.tokens) {
+        check(tokens, &file.display().to_string(), listen, engine)?;
+    }
     if !listen.ip().is_loopback() {
         stream::note("warning: tokens are sent in plain text; put a proxy with TLS in front");
     }
@@ -64,18 +75,73 @@ pub(super) fn doors(
         local: identity::approver(None),
         proxies: args.proxies.clone(),
         limits,
-        audit: Audit::of(Arc::clone(journal)),
+        audit,
     })?)
 }
 
-/// Prints where the server is, and the address that lets the person at this machine in, once.
-pub(super) fn announce(doors: &Doors, listen: SocketAddr) -> Result<(), Failure> {
-    stream::note(format!("serving: http://{listen}/v1"));
-    if let Some(code) = doors.invite()? {
-        stream::note(format!(
-            "open:    http://{listen}/login?code={} (once, within 10 minutes)",
-            code.reveal()
-        ));
+/// Fails where no request could get in, and warns of tokens for domains that are not there.
+fn check(tokens: &WatchedTokens, file: &str, listen: SocketAddr, engine: &Engine) -> Result<(), Failure> {
+    if !listen.ip().is_loopback() && tokens.is_empty() {
+        return Err(Failure::new(format!(
+            "--tokens {file}: it has no valid token, so no request gets in; add one with `loopgate tokens add NAME --role \
+             ROLE --file {file}`"
+        )));
+    }
+    for token in tokens.tokens().iter() {
+        for domain in token.domains.iter().flatten().filter(|name| engine.domain(name).is_none()) {
+            let (name, domain) = (&token.name, stream::cut(domain, 80));
+            stream::note(format!(
+                "warning: --tokens {file}: the token {name} is for the domain {domain}, which is not served here"
+            ));
+        }
     }
     Ok(())
+}
+
+/// Prints where the server is, and gives the address that lets the person at this machine in, once: on a terminal, or in a
+/// file. Elsewhere, such as in the log of a service, others may read it.
+pub(super) fn announce(args: &ServeArgs, doors: &Doors, listen: SocketAddr) -> Result<(), Failure> {
+    let invited = || -> Result<Option<String>, Failure> {
+        let code = doors.invite()?;
+        Ok(code.map(|code| format!("http://{listen}/login?code={}", code.reveal())))
+    };
+    let open = match &args.login_file {
+        Some(file) => {
+            if let Some(address) = invited()? {
+                write_private(file, &address).map_err(|error| {
+                    Failure::new(format!(
+                        "--login-file {}: {error}; name a file that can be written",
+                        file.display()
+                    ))
+                })?;
+            }
+            Some(format!("in {}", file.display()))
+        }
+        None if io::stderr().is_terminal() => invited()?,
+        None => None,
+    };
+    stream::note(format!("serving: http://{listen}/v1"));
+    match open {
+        Some(open) => stream::note(format!("open:    {open} (once, within 10 minutes)")),
+        None if listen.ip().is_loopback() => {
+            stream::note(
+                "open:    the address with a one-time code is printed to a terminal only; --login-file FILE writes it",
+            );
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+/// Makes a file that only its owner can read, in place of one that is there.
+fn write_private(file: &Path, text: &str) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(file)?.write_all(format!("{text}\n").as_bytes())
 }

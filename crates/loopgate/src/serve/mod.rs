@@ -3,6 +3,8 @@
 #[cfg(feature = "server")]
 mod door;
 #[cfg(feature = "server")]
+mod kept;
+#[cfg(feature = "server")]
 mod source;
 #[cfg(feature = "server")]
 mod start;
@@ -28,6 +30,10 @@ pub(crate) struct ServeArgs {
     /// The file of tokens (`loopgate tokens add`); without it only the person at this machine gets in
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
+    /// A file that gets the address with the one-time code, which only its owner can read [default: it is printed if standard
+    /// error is a terminal]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) login_file: Option<PathBuf>,
     /// A name by which a proxy forwards to the server, as browsers show it
     #[arg(long = "public-host", value_name = "NAME")]
     pub(crate) public_hosts: Vec<String>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::RunId;
@@ -12,6 +12,7 @@ use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
 use loop_runtime::journal::{Journal as _, SqliteJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
 
+use super::kept::Kept;
 use crate::args::{DomainArgs, GoOnArgs, SyncArgs};
 use crate::budgets::TokenOrigin;
 use crate::failure::Failure;
@@ -27,12 +28,8 @@ pub(super) struct Runners {
     pub(super) saves: bool,
     pub(super) sync: SyncArgs,
     pub(super) go_on: GoOnArgs,
-    /// Runners that differ from those of the domains as they were loaded, by their origin.
-    pub(super) known: Mutex<BTreeMap<String, Runner>>,
+    pub(super) kept: Kept<Runner>,
 }
-
-/// How many of them are kept.
-const MAX_KNOWN: usize = 64;
 
 impl Runners {
     /// A domain's runner as it is served.
@@ -50,18 +47,6 @@ impl Runners {
     ) -> Result<String, Failure> {
         let origin = Origin::of_folder(args, self.cwd.clone(), self.saves, /*asks*/ false)?;
         origin.with_tags(tags.to_vec()).of_token(token).text()
-    }
-
-    fn known(&self, origin: &str) -> Option<Runner> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(origin).cloned()
-    }
-
-    fn keep(&self, origin: String, runner: &Runner) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN {
-            known.clear();
-        }
-        known.insert(origin, runner.clone());
     }
 
     /// The runner of a new run, whose origin names the token's budget.
@@ -88,7 +73,7 @@ impl Runners {
         let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
         let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
         let origin = self.origin(&args, &[], None).map_err(|failure| failure.line())?;
-        if let Some(runner) = self.known(&origin) {
+        if let Some(runner) = self.kept.find(&origin) {
             return Ok(runner);
         }
         let not_now = |why: String| {
@@ -107,7 +92,7 @@ impl Runners {
         panics::add(domain.secrets());
         domain.ready(self.saves).map_err(|error| not_now(error.to_string()))?;
         let runner = self.runner(&domain);
-        self.keep(origin, &runner);
+        self.kept.keep(origin, runner.clone());
         Ok(runner)
     }
 }
@@ -147,29 +132,46 @@ impl RunnerSource for Runners {
     }
 
     async fn of_run(&self, run: &RunId) -> Result<Runner, String> {
-        let found = Found::read(Arc::clone(&self.journal), run).await.map_err(|failure| failure.line())?;
+        let (journal, run, go_on) = (Arc::clone(&self.journal), run.clone(), self.go_on.clone());
+        // It replays the run, and may load the domain: neither holds another request up.
+        let reading =
+            aside(async move { Found::read(journal, &run).await.map_err(|failure| failure.line()) });
+        let found = reading.await?;
         let origin = found.recorded.origin.as_deref().map(Origin::read).transpose();
         let origin = origin.map_err(|failure| failure.line())?;
         let plain = origin.map(|origin| origin.with_tags(Vec::new()).text()).transpose();
         let plain = plain.map_err(|failure| failure.line())?.unwrap_or_default();
         // The replies of a script are used up: each run continues behind its own.
         let is_scripted = &*found.recorded.spec.models.base.provider == "scripted";
-        if let Some(runner) = self.known(&plain).filter(|_| !is_scripted) {
+        if let Some(runner) = self.kept.find(&plain).filter(|_| !is_scripted) {
             return Ok(runner);
         }
-        let (_, runner) = found.runner(&self.go_on).await.map_err(|failure| failure.line())?;
+        let making = aside(async move { found.runner(&go_on).await.map_err(|failure| failure.line()) });
+        let (_, runner) = making.await?;
         if !plain.is_empty() && !is_scripted {
-            self.keep(plain, &runner);
+            self.kept.keep(plain, runner.clone());
         }
         Ok(runner)
     }
+}
+
+/// Does work that reads files and keeps a processor busy on a thread that may wait.
+async fn aside<T: Send + 'static>(
+    work: impl Future<Output = Result<T, String>> + Send + 'static,
+) -> Result<T, String> {
+    let runtime = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || runtime.block_on(work)).await;
+    done.unwrap_or_else(|error| match error.try_into_panic() {
+        Ok(panic) => std::panic::resume_unwind(panic),
+        Err(_) => Err("the server is ending".to_owned()),
+    })
 }
 
 /// The runner of each domain under its own origin, so that a run which is resumed has the domain as it was loaded.
 pub(super) async fn keep_all(runners: &Runners, served: &[ServedDomain]) -> Result<(), Failure> {
     for domain in served {
         if let Some(args) = runners.domains.get(domain.name()) {
-            runners.keep(runners.origin(args, &[], None)?, &domain.runner);
+            runners.kept.serve(runners.origin(args, &[], None)?, domain.runner.clone());
         }
     }
     // It has to be readable before the first run is.

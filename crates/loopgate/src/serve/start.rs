@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use loop_runtime::journal::SyncPolicy;
@@ -12,17 +12,19 @@ use loop_server::engine::{Engine, EngineLimits, ServedDomain};
 use loop_server::pages;
 use tokio_util::sync::CancellationToken;
 
+use super::kept::Kept;
 use super::source::{Runners, keep_all};
 use super::{ServeArgs, door};
 use crate::args::{DomainArgs, GoOnArgs};
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::{places, stream, view};
+use crate::{places, stream, telemetry, view};
 
 pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let listener = door::bind(&args).await?;
     let mut signals = Signals::new()?;
     loop_server::log_to(|line| stream::note(format!("loopgate: {line}")));
+    telemetry::serve_metrics();
     let cwd = places::cwd()?;
     let mut loaded = Vec::new();
     for of in args.of_domains() {
@@ -50,7 +52,7 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         saves: !args.no_save,
         sync: args.sync,
         go_on: GoOnArgs::of_server(&args.journal, args.sync),
-        known: Mutex::default(),
+        kept: Kept::default(),
     };
     let (jobs, queued) = (usize::from(args.jobs), u64::from(args.max_queued));
     let served: Vec<ServedDomain> = domains
@@ -68,13 +70,14 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let engine =
         opened.map_err(|error| Failure::new(error.for_operator().unwrap_or_else(|| error.to_string())))?;
     let (at, limits) = (listener.local_addr()?, door::limits(&engine));
-    let doors = door::doors(&args, at, &journal, limits.clone())?;
+    // One log, so that what a caller adds to it is bounded wherever it comes from.
     let audit = Audit::of(Arc::clone(engine.journal()));
-    let pages = pages::router(view::source(Arc::clone(engine.journal()), Some(engine.clone()), audit));
-    let router = doors.guard(api::router(engine.clone()).merge(pages));
+    let doors = door::doors(&args, at, &engine, audit.clone(), limits.clone())?;
+    let source = view::source(Arc::clone(engine.journal()), Some(engine.clone()), audit.clone());
+    let router = doors.guard(api::router(engine.clone(), audit).merge(pages::router(source)));
     let ending = CancellationToken::new();
     let shutdown = ending.clone().cancelled_owned();
-    door::announce(&doors, at)?;
+    door::announce(&args, &doors, at)?;
     let serving = tokio::spawn(doors::serve(listener, router, limits, args.proxies.clone(), shutdown));
     signals.next().await;
     stream::note(format!(

@@ -127,6 +127,7 @@ pub fn timeless(mut outcome: Value) -> Value {
     outcome["run"] = Value::Null;
     // A run without a trace of its caller's is traced under its own id.
     outcome["trace_id"] = Value::Null;
+    outcome["otel_trace_id"] = Value::Null;
     for pass in outcome["passes"].as_array_mut().into_iter().flatten() {
         pass["unix_ms"] = Value::Null;
     }

@@ -95,7 +95,9 @@ impl Server {
 
     /// A server with the tokens that the arguments name.
     pub fn open(shell: &Shell, args: &[&str]) -> Self {
-        let all = [&["serve", "--listen", "127.0.0.1:0"], args].concat();
+        let login = shell.state.path().join("login");
+        let own = ["serve", "--listen", "127.0.0.1:0", "--login-file", path(&login)];
+        let all = [&own, args].concat();
         let mut child = shell.command(&all).spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut line = |prefix: &str| {
@@ -104,8 +106,15 @@ impl Server {
             line.trim().strip_prefix(prefix).unwrap_or_else(|| panic!("{line}")).to_owned()
         };
         let address = line("serving: http://").strip_suffix("/v1").unwrap().to_owned();
-        let open = line("open:    ").split(' ').next().unwrap().to_owned();
+        // The address itself is in the file alone.
+        assert_eq!(line("open:    "), format!("in {} (once, within 10 minutes)", login.display()));
+        let open = std::fs::read_to_string(&login).unwrap().trim_end().to_owned();
         Self { child, address, open, token: String::new(), err }
+    }
+
+    /// The same server, asked with this token.
+    pub fn with_token(self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self }
     }
 
     /// Its process.

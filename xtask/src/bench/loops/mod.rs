@@ -9,10 +9,10 @@ pub(super) mod programs;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use xshell::{Shell, cmd};
+use xshell::Shell;
 
-use self::programs::{Client, Line, Place, Programs, Server, Shape, Work};
-use super::{has_valgrind, program};
+use self::programs::{Client, Line, Place, Server, Shape, Work};
+use super::{Programs, built, has_valgrind};
 use crate::workspace::{self, Failure};
 
 /// The shape that most rows are about.
@@ -30,7 +30,7 @@ pub(super) fn run() -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
     let folder = shell.create_temp_dir()?;
-    let bench = Bench { programs: build(&shell)?, folder: folder.path().to_owned() };
+    let bench = Bench { programs: built(&shell)?, folder: folder.path().to_owned() };
     println!("{:44} {:>11} {:>11} {:>11} {:>9} {:>9}", "", "load", "by hand", "bare", "/by hand", "/bare");
     bench.usual()?;
     if has_valgrind(&shell) {
@@ -48,9 +48,9 @@ pub(super) fn run() -> Result<(), Failure> {
 }
 
 /// The instructions of a loop of each client: ours with each journal that costs no disk, by hand, and bare.
-pub(super) fn counted(shell: &Shell) -> Result<Vec<(&'static str, u64)>, Failure> {
+pub(super) fn counted(shell: &Shell, programs: &Programs) -> Result<Vec<(&'static str, u64)>, Failure> {
     let folder = shell.create_temp_dir()?;
-    let bench = Bench { programs: build(shell)?, folder: folder.path().to_owned() };
+    let bench = Bench { programs: programs.clone(), folder: folder.path().to_owned() };
     let bodies = bench.record(USUAL)?;
     let server = Server::start(&bench.programs, USUAL, None)?;
     let clients = [
@@ -60,16 +60,6 @@ pub(super) fn counted(shell: &Shell) -> Result<Vec<(&'static str, u64)>, Failure
         ("loop-bare", Client::Bare { bodies: &bodies }),
     ];
     clients.into_iter().map(|(name, client)| Ok((name, bench.counted(&server, client)?))).collect()
-}
-
-pub(super) fn build(shell: &Shell) -> Result<Programs, Failure> {
-    let load = cmd!(
-        shell,
-        "cargo build --locked --profile=bench -p loop-runtime --example load --message-format=json"
-    );
-    let loops =
-        cmd!(shell, "cargo bench --locked -p loop-bench --bench loops --no-run --message-format=json");
-    Ok(Programs { load: program(&load.read()?, "example")?, loops: program(&loops.read()?, "bench")? })
 }
 
 struct Bench {

@@ -8,16 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::bench::{CALLGRIND, collected};
+use crate::bench::{CALLGRIND, Programs, collected};
 use crate::workspace::Failure;
-
-/// The programs, built.
-pub(in crate::bench) struct Programs {
-    /// The load client.
-    pub(in crate::bench) load: PathBuf,
-    /// The server, the bare client, and the loops by hand.
-    pub(in crate::bench) loops: PathBuf,
-}
 
 /// A loop as the server makes it.
 #[derive(Clone, Copy, Debug)]

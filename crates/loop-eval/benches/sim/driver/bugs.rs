@@ -1,4 +1,4 @@
-//! Bugs that are planted around the real driver: in its disk and in its tools.
+//! Bugs that are planted around the real driver: in its disk, its tools and its ledger.
 
 /// A planted bug of the world of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,16 +9,20 @@ pub(crate) enum Bug {
     DispatchedTwice,
     OrphanTask,
     WorksAfterDeath,
+    ReservedUnwritten,
+    SettledForFree,
 }
 
 impl Bug {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::AcknowledgedIsLost,
         Self::AcknowledgedUnwritten,
         Self::EntryIsAltered,
         Self::DispatchedTwice,
         Self::OrphanTask,
         Self::WorksAfterDeath,
+        Self::ReservedUnwritten,
+        Self::SettledForFree,
     ];
 
     pub(crate) fn what(self) -> &'static str {
@@ -29,6 +33,10 @@ impl Bug {
             Self::DispatchedTwice => "a tool is dispatched twice for one announcement",
             Self::OrphanTask => "a tool continues after its run has ended",
             Self::WorksAfterDeath => "a tool is dispatched by a process that is dead",
+            Self::ReservedUnwritten => {
+                "the ledger of a shared budget acknowledges a reservation that it did not write"
+            }
+            Self::SettledForFree => "a call is settled in the shared budget for nothing",
         }
     }
 }

@@ -20,6 +20,19 @@ pub(crate) struct DiesAt {
     pub(crate) is_written: bool,
 }
 
+/// What happened, for people who read how a simulation failed.
+#[derive(Clone, Debug)]
+pub(crate) enum Happened {
+    /// An entry was acknowledged.
+    Entry(Arc<Entry>),
+    /// The entry with this number could not be written.
+    NotWritten(u64),
+    /// The process died.
+    Died,
+    /// So many entries are resumed by themselves.
+    Prefix(usize),
+}
+
 #[derive(Debug, Default)]
 struct Plan {
     dies_at: Option<DiesAt>,
@@ -32,6 +45,7 @@ struct Shared {
     header: Mutex<Option<Header>>,
     plan: Mutex<Plan>,
     acknowledged: Mutex<Vec<Arc<Entry>>>,
+    happened: Mutex<Vec<Happened>>,
     died: Notify,
     /// How many drivers may write. A driver of an earlier epoch must not.
     epoch: AtomicU64,
@@ -59,6 +73,21 @@ impl Disk {
     /// What was acknowledged, in order.
     pub(crate) fn acknowledged(&self) -> Vec<Arc<Entry>> {
         self.0.acknowledged.lock().unwrap().clone()
+    }
+
+    /// What happened, in order.
+    pub(crate) fn happened(&self) -> Vec<Happened> {
+        self.0.happened.lock().unwrap().clone()
+    }
+
+    /// Something happens.
+    pub(crate) fn happens(&self, what: Happened) {
+        self.0.happened.lock().unwrap().push(what);
+    }
+
+    fn acknowledge(&self, entry: &Arc<Entry>) {
+        self.0.acknowledged.lock().unwrap().push(Arc::clone(entry));
+        self.happens(Happened::Entry(Arc::clone(entry)));
     }
 
     /// The spec of the run.
@@ -148,6 +177,7 @@ impl Disk {
             self.die().await;
         }
         if fails {
+            self.happens(Happened::NotWritten(seq));
             let message = "no space left on device".to_owned();
             return Err(JournalError::Storage { place: "a full disk".to_owned(), message });
         }
@@ -160,7 +190,7 @@ impl Disk {
             let plan = self.0.plan.lock().unwrap();
             plan.dies_at.is_some_and(|at| at.seq <= entry.seq && at.is_written)
         };
-        self.0.acknowledged.lock().unwrap().push(Arc::clone(entry));
+        self.acknowledge(entry);
         if dies {
             self.die().await;
         }
@@ -186,7 +216,7 @@ impl Journal for Disk {
         self.admit(0).await?;
         *self.0.header.lock().unwrap() = Some(header.clone());
         let inner = self.inner().create(header, first).await?;
-        self.0.acknowledged.lock().unwrap().push(Arc::clone(first));
+        self.acknowledge(first);
         let epoch = self.0.epoch.fetch_add(1, Ordering::Relaxed) + 1;
         Ok(Box::new(Writer { disk: self.clone(), inner, epoch }))
     }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::bugs::Bug;
 use super::disk::Disk;
+use super::ledger::SimLedger;
 
 /// What the models, the tools and the checks of one simulation share.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(crate) struct SimWorld {
     live: AtomicU64,
     /// Whether no driver runs.
     pub(crate) is_dead: AtomicBool,
+    /// Whether disks and ledgers fail.
+    pub(crate) has_faults: AtomicBool,
     pub(crate) dispatches: AtomicU64,
 }
 
@@ -44,6 +47,7 @@ impl SimWorld {
             dispatched: Mutex::default(),
             live: AtomicU64::new(0),
             is_dead: AtomicBool::new(false),
+            has_faults: AtomicBool::new(false),
             dispatches: AtomicU64::new(0),
         }
     }
@@ -182,6 +186,8 @@ async fn act(
 pub(crate) struct Model {
     pub(crate) world: Arc<SimWorld>,
     pub(crate) spec: RunSpec,
+    /// The ledger of the shared budget. `None`: the run shares none.
+    pub(crate) ledger: Option<Arc<SimLedger>>,
 }
 
 #[async_trait]
@@ -192,6 +198,10 @@ impl ChatModel for Model {
     ) -> Result<BoxStream<'static, Result<ModelEvent, LlmError>>, LlmError> {
         if self.world.is_dead.load(Ordering::Relaxed) {
             self.world.fails("I-14 a dead process calls no model", &*request.meta.key);
+        }
+        let call = format!("{} {}", request.meta.key, request.meta.attempt);
+        if self.ledger.as_ref().is_some_and(|ledger| !ledger.covers(&call)) {
+            self.world.fails("I-1 a call is reserved in the shared budget before it is sent", call);
         }
         let is_selection = request.meta.key.ends_with("/select");
         let drawn = drawn_reply(&mut self.world.choices.lock().unwrap(), &self.spec, is_selection);

@@ -1,7 +1,8 @@
 //! Which events may be accepted: time, tries, people, stops. Read from the state before the event.
 
 use loop_core::{
-    CommandKey, Decision, EventKind, Millis, Note, PersonAnswer, Phase, Run, SaveResult, StopMode, Verdict,
+    Approver, CommandKey, Decision, EventKind, Millis, Note, PersonAnswer, Phase, PromptSize, Refusal, Run,
+    SaveResult, StopMode, Verdict,
 };
 
 use crate::sim::check::{Checked, Ghost, Step, call, is_working, must, work};
@@ -23,6 +24,7 @@ pub(crate) fn may_follow(step: &Step<'_>, ghost: &Ghost) -> Checked {
                 format!("{key} at {} ms, and {waits:?}", event.at.0)
             })?;
             must(ghost.stop.is_none(), "U5 nothing starts after a stop was requested", || key.to_string())?;
+            is_not_covered(before, &event.kind)?;
             call(before)
                 .is_some_and(|call| (call.key, call.attempt) == (*key, *attempt) && call.started.is_none())
         }
@@ -38,7 +40,15 @@ pub(crate) fn may_follow(step: &Step<'_>, ghost: &Ghost) -> Checked {
         }
         EventKind::ToolFinished { key, attempt, .. } => is_in_flight(before, *key, *attempt),
         EventKind::PersonAnswered { key, answer, binding } => {
+            let people = before.spec().gate.approvals;
+            must(*answer != PersonAnswer::Approved || people < 2, "I-26 two people approve", || {
+                format!("{key} was approved without an account")
+            })?;
             return may_count(before, ghost, event.at, *key, answer, binding.as_ref());
+        }
+        EventKind::ApprovedBy { key, by, binding } => {
+            may_count(before, ghost, event.at, *key, &PersonAnswer::Approved, binding.as_ref())?;
+            return is_another_person(before, ghost, *key, by);
         }
         EventKind::Validated { key, attempt, .. } => {
             matches!(before.phase(), Phase::Validating { key: of, attempt: tried, .. } if (of, tried) == (key, attempt))
@@ -64,6 +74,7 @@ fn is_for_work(kind: &EventKind) -> bool {
             | EventKind::EagerStarted { .. }
             | EventKind::ToolStarted { .. }
             | EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
             | EventKind::Instruction { .. }
             | EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn
@@ -112,6 +123,31 @@ fn may_count(
     must(is_bound, check, || format!("{answer:?} for {key} has another binding"))
 }
 
+/// I-26: where several people have to approve, each is an account of its own that the driver has checked.
+fn is_another_person(before: &Run, ghost: &Ghost, key: CommandKey, by: &Approver) -> Checked {
+    if before.spec().gate.approvals < 2 {
+        return Ok(());
+    }
+    let again = ghost.approvers.get(&key).is_some_and(|accounts| accounts.contains(&by.account));
+    must(!again && !by.account.is_empty(), "I-26 two people approve", || {
+        format!("`{}` counts for {key}, and {:?} have approved it", by.account, ghost.approvers.get(&key))
+    })
+}
+
+/// I-1: a shared budget refuses what it does not cover, together with the final pass after it, and nothing else.
+fn is_not_covered(before: &Run, kind: &EventKind) -> Checked {
+    let EventKind::CallRefused { key, prompt_bytes, shared_bytes, refusal, .. } = kind else { return Ok(()) };
+    let Refusal::SharedBudget { left } = refusal else { return Ok(()) };
+    let prompt = PromptSize { bytes: *prompt_bytes, shared_bytes: *shared_bytes };
+    let Ok(quote) = before.quote(key, prompt) else { return Ok(()) };
+    let needs = quote.reserve.cost.map(|cost| cost.plus(before.final_pass_reserve(key, &quote)));
+    must(
+        needs.is_none_or(|needs| *left < needs),
+        "I-1 a shared budget refuses what it does not cover",
+        || format!("{key} needs {needs:?}, and {left} are left"),
+    )
+}
+
 /// I-15, U5: a request to stop is followed, and what was accepted is not forgotten. `was` is the ghost before the step.
 pub(crate) fn follows_requests(step: &Step<'_>, was: &Ghost) -> Checked {
     let Step { before, event, notes, after } = step;
@@ -119,6 +155,16 @@ pub(crate) fn follows_requests(step: &Step<'_>, was: &Ghost) -> Checked {
         must(!is_working(after), "I-15 an immediate stop fixes the reason at once", || {
             format!("the run is still {}", after.phase().name())
         })?;
+    }
+    if let EventKind::ApprovedBy { key, .. } = event.kind {
+        let verdict = after.actions().iter().find(|action| action.key == key).map(|action| &action.verdict);
+        let people = was.approvers.get(&key).map_or(0, std::collections::BTreeSet::len) + 1;
+        let is_enough = people >= after.spec().gate.approvals as usize;
+        must(
+            (verdict == Some(&Verdict::Run)) == is_enough,
+            "I-26 an action runs once enough people approve",
+            || format!("{people} people have approved {key}, and it is {verdict:?}"),
+        )?;
     }
     if let EventKind::Instruction { .. } = event.kind {
         let kept = after.instructions().len() == was.instructions + 1;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Measure, Millis, Run, RunSpec, StopReason};
+use loop_core::{Event, EventKind, Measure, Millis, Run, RunSpec, StopReason, WorstCase};
 
 use crate::sim::check::{Checked, Ghost, must};
 use crate::sim::{Choices, Fault, SimWorld, Simulated};
@@ -12,7 +12,8 @@ const TRIES: u64 = 3;
 /// One in so many of the replayed runs goes through JSON text.
 const AS_TEXT: u64 = 8;
 
-/// I-8: how many events a run can take, without requests to stop, their withdrawal, instructions and resumes.
+/// I-8: how many events a run can take, without requests to stop, their withdrawal, instructions, resumes, and refusals
+/// by a shared budget.
 pub(crate) fn bound(run: &Run) -> u64 {
     bound_of(run.spec())
 }
@@ -21,12 +22,13 @@ fn bound_of(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
     let polls = spec.tools.iter().map(|tool| tool.policy.repeats.polls).max().map_or(0, u64::from);
+    let approvals = u64::from(spec.gate.approvals);
     let early = if spec.starts_reads_early() { 2 * tool_calls } else { 0 };
     1 + 3 * u64::from(limits.model_calls)
         + u64::from(spec.selection.enabled)
         + (TRIES + 2 + 3 * polls) * tool_calls
         + early
-        + passes * (3 + 2 * tool_calls)
+        + passes * (3 + (1 + approvals) * tool_calls)
         + 6
         + 2 * TRIES
 }
@@ -62,6 +64,15 @@ pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now:
     let most = limits.wall_ms + people + 60_000;
     let took = calm_since.map_or(0, |since| now.saturating_sub(since));
     must(took <= most, "I-8 a run ends in time once faults have ended", || format!("{took} ms of {most} ms"))
+}
+
+/// S4-62: a run stays within what `loopgate plan` says of its spec. What a provider reports of tokens may exceed it.
+pub(crate) fn is_within_plan(run: &Run, spec: &Arc<RunSpec>) -> Checked {
+    let (worst, totals) = (WorstCase::of(spec), run.totals());
+    let fits = totals.passes <= worst.passes
+        && totals.model_calls <= worst.model_calls
+        && totals.tool_calls <= worst.tool_calls;
+    must(fits, "S4-62 a run stays within its plan", || format!("{totals:?} of {worst:?}"))
 }
 
 /// I-11, I-12: the journal gives the same notes and the same state, and each prefix can be resumed and driven to an end.

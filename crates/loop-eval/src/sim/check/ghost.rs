@@ -1,10 +1,11 @@
 //! What the checks remember of the way to a state, kept from events and from notes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use loop_core::{
-    CommandKey, Effect, EventKind, FailureKind, Millis, Note, PersonAnswer, Phase, Run, Slot, Status,
-    StopMode, Tier,
+    CommandKey, Effect, EventKind, FailureKind, Millis, Note, PersonAnswer, Phase, PicoUsd, Refusal, Run,
+    Slot, Status, StopMode, Tier,
 };
 
 use crate::sim::check::{Step, call, work};
@@ -23,10 +24,14 @@ pub(crate) struct Ghost {
     pub(crate) stops: u32,
     /// The last try under each key that has settled, and how it ended; `None`: it was lost.
     pub(crate) settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
-    /// The actions that a person allowed.
+    /// The actions that as many people allowed as policy demands.
     pub(crate) approved: BTreeSet<CommandKey>,
-    /// The actions that a person answered.
+    /// The accounts that allowed each action.
+    pub(crate) approvers: BTreeMap<CommandKey, BTreeSet<Arc<str>>>,
+    /// The actions whose request is settled by people.
     pub(crate) answered: BTreeSet<CommandKey>,
+    /// The total cost that the shared budget permits. `None`: it has refused no call since the last resume.
+    pub(crate) shared: Option<PicoUsd>,
     /// The effects that were begun, by key.
     pub(crate) effects: BTreeMap<CommandKey, Begun>,
     /// Milliseconds that do not count against the wall clock.
@@ -84,6 +89,20 @@ impl Ghost {
                     self.approved.insert(*key);
                 }
             }
+            EventKind::ApprovedBy { key, by, .. } => {
+                let accounts = self.approvers.entry(*key).or_default();
+                accounts.insert(Arc::clone(&by.account));
+                if accounts.len() >= step.before.spec().gate.approvals as usize {
+                    self.answered.insert(*key);
+                    self.approved.insert(*key);
+                }
+            }
+            EventKind::CallRefused { refusal: Refusal::SharedBudget { left }, .. } => {
+                // The run itself refuses what it has no room for: then nothing is lowered.
+                let rest = step.before.totals().cost.known.plus(*left);
+                self.shared = Some(self.shared.map_or(rest, |earlier| earlier.min(rest)));
+            }
+            EventKind::Resumed { .. } => self.shared = None,
             EventKind::Instruction { .. } => self.instructions += 1,
             EventKind::StopRequested { how } => self.stop = Some(*how),
             EventKind::StopWithdrawn => self.stop = None,

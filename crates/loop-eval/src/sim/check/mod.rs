@@ -15,7 +15,7 @@ use loop_core::{Batch, Event, EventKind, Note, Phase, Rejected, Run, Stopping, W
 
 use crate::sim::Fault;
 
-pub(crate) use end::{at_the_end, bound, endless, replay};
+pub(crate) use end::{at_the_end, bound, endless, is_within_plan, replay};
 pub(crate) use ghost::Ghost;
 
 /// One run in so many is replayed from its journal, and continued from one of its prefixes.
@@ -49,6 +49,7 @@ pub(crate) fn step(step: &Step<'_>, ghost: &mut Ghost) -> Checked {
     let was = ghost.after(step);
     money::is_charged(step)?;
     money::stays_within_limits(step)?;
+    money::stays_within_shared(step, ghost)?;
     money::reserves_what_is_in_flight(step.after)?;
     results::none_is_lost(step)?;
     results::merge_names_its_changes(step)?;

@@ -2,7 +2,7 @@
 
 use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, Slot};
 
-use crate::sim::check::{Checked, Step, call, must, work};
+use crate::sim::check::{Checked, Ghost, Step, call, must, work};
 
 /// Tokens by which a strict bound exceeds the bytes of a prompt.
 const FRAME: u64 = 256;
@@ -105,6 +105,19 @@ fn holds(step: &Step<'_>, of: &str, limit: u64, before: u64, after: u64, more: u
             must(!started || before < limit, "I-3 no call starts once a limit is used up", what)
         }
     }
+}
+
+/// I-1: in every mode, what is started is covered by what the shared budget leaves. A resumed run asks it anew.
+pub(crate) fn stays_within_shared(step: &Step<'_>, ghost: &Ghost) -> Checked {
+    let check = "I-1 the rest of a shared budget is not exceeded";
+    let said = step.after.shared_limit();
+    must(said == ghost.shared, check, || format!("{:?} is left, the run says {said:?}", ghost.shared))?;
+    let Some(PicoUsd(limit)) = ghost.shared else { return Ok(()) };
+    let started = matches!(step.event.kind, EventKind::CallStarted { .. });
+    let granted = |run: &Run| work(run).iter().filter(|work| work.sub_call.is_some()).count();
+    let more = started || granted(step.after) > granted(step.before);
+    let after = cost(step.after);
+    must(!more || after <= limit, check, || format!("{} -> {after} of {limit}", cost(step.before)))
 }
 
 /// In strict mode a reserve covers each byte of the prompt as a token, at the highest price.

@@ -27,7 +27,7 @@ fn holds(step: &Step<'_>, ghost: &Ghost, condition: &Condition) -> bool {
     let is_final = matches!(step.before.phase(), Phase::Calling { purpose: Purpose::Final { .. }, .. });
     // A final pass without a reply leaves room for the one that was its own.
     let own = u32::from(is_final);
-    let high = run.passes().last().is_some_and(|pass| pass.confidence == Confidence::High);
+    let high = run.passes().last().is_some_and(|pass| pass.counted() == Confidence::High);
     match condition.reason {
         StopReason::ManualStop => ghost.stop.is_some() || step.before.is_stop_requested(),
         StopReason::MaxPasses => {
@@ -51,6 +51,10 @@ fn holds(step: &Step<'_>, ghost: &Ghost, condition: &Condition) -> bool {
         },
         StopReason::TierChanged => ghost.is_elsewhere || step.before.tier() != loop_core::Tier::Base,
         StopReason::BudgetExceeded | StopReason::TokenLimit => is_spent(run, condition),
+        StopReason::SharedBudgetExceeded => {
+            let limit = ghost.shared.map(Measure::PicoUsd);
+            limit.is_some() && condition.threshold == limit && is_spent(run, condition)
+        }
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| run.messages() + 2 * own >= limit),
         StopReason::OutputLimit => matches!(condition.value, Measure::Output(_)),
         StopReason::MaxAttempts => run.spec().protocol.output().is_some_and(|output| {

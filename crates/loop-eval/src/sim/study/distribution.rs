@@ -143,7 +143,7 @@ impl Distribution {
 }
 
 impl Amounts {
-    fn of(mut all: Vec<u64>, limit: Option<u64>) -> Self {
+    pub(in crate::sim) fn of(mut all: Vec<u64>, limit: Option<u64>) -> Self {
         all.sort_unstable();
         // The smallest amount that so many of a hundred runs do not exceed.
         let at = |percent: usize| {

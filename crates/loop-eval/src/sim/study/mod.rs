@@ -17,6 +17,8 @@ use loop_prompts::Prompts;
 use crate::sim::{Fault, SimWorld};
 
 pub use assumptions::{AssumptionError, Assumptions, SimAssumption};
+pub(in crate::sim) use one::{Next, One, Provider, Sent};
+
 pub use distribution::{Amounts, ClassRuns, Distribution, ReachedLimit, ReasonRuns, SIM_VERSION};
 
 /// A text for a work item where none is named, of so many bytes.
@@ -39,8 +41,7 @@ impl Study {
         item: Option<WorkItem>,
         assumed: Assumptions,
     ) -> Self {
-        let made_up = || WorkItem::new("any", "item", "Any work item", &model::filler(ANY_ITEM_BYTES));
-        let world = SimWorld::new(Arc::clone(spec), item.clone().unwrap_or_else(made_up));
+        let world = SimWorld::new(Arc::clone(spec), item.clone().unwrap_or_else(any_item));
         Self { world, prompts: Arc::clone(prompts), item, assumed }
     }
 
@@ -59,4 +60,9 @@ impl Study {
         }
         Ok(Distribution::of(&self.world.spec, self.item.as_ref(), &self.assumed, seed, &studied))
     }
+}
+
+/// A made-up work item.
+pub(in crate::sim) fn any_item() -> WorkItem {
+    WorkItem::new("any", "item", "Any work item", &model::filler(ANY_ITEM_BYTES))
 }

@@ -18,7 +18,7 @@ const FILLER: &str = "As far as the results show, the cause is known and the nex
 
 /// A draw by the assumptions.
 pub(super) struct Draw<'a> {
-    pub(super) choices: &'a mut Choices,
+    pub(super) choices: Choices,
     pub(super) assumed: &'a Assumptions,
 }
 
@@ -76,7 +76,7 @@ impl Draw<'_> {
         let mut selected = Vec::new();
         for _ in 0..count {
             if let Some(tool) = self.choices.of(&reads) {
-                let params = arguments(self.choices, &tool.args);
+                let params = arguments(&mut self.choices, &tool.args);
                 selected.push(json!({"tool": tool.name, "params": params, "reason": "It may help."}));
             }
         }
@@ -106,7 +106,8 @@ impl Draw<'_> {
                 let mut calls = calls;
                 if is_done || calls.is_empty() {
                     let tool = run.spec().tool(&output.tool);
-                    let value = tool.map_or_else(|| json!({}), |tool| arguments(self.choices, &tool.args));
+                    let value =
+                        tool.map_or_else(|| json!({}), |tool| arguments(&mut self.choices, &tool.args));
                     calls.push(ends(&output.tool, value));
                     calls.extend(output.submit.as_deref().map(|submit| ends(submit, json!({}))));
                 }
@@ -136,7 +137,7 @@ impl Draw<'_> {
                 }
                 None => {
                     let Some(tool) = self.choices.of(&tools) else { continue };
-                    let arguments = Arguments::of(arguments(self.choices, &tool.args));
+                    let arguments = Arguments::of(arguments(&mut self.choices, &tool.args));
                     ToolCall { id, name: tool.name.clone(), arguments }
                 }
             };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::invariants::{Checker, Transition};
+use loop_core::invariants::{Checker, Transition, Violation};
 use loop_core::{
     CallModel, Command, CommandKey, Event, EventKind, FailureKind, Millis, Observation, PersonAnswer,
     PromptSize, Run, RunTool, SaveResult, Slot, Status, SubCallUse, Usage, Validation,
@@ -15,17 +15,52 @@ use crate::sim::{Choices, Fault, SimWorld};
 
 /// What a run of a study came to.
 #[derive(Clone, Debug)]
-pub(super) struct Studied {
-    pub(super) run: Run,
+pub(in crate::sim) struct Studied {
+    pub(in crate::sim) run: Run,
     /// How often people were asked.
-    pub(super) asked: u64,
+    pub(in crate::sim) asked: u64,
 }
 
 /// Something that will happen, unless the run does not wait for it any more.
 type Due = BTreeMap<(CommandKey, u32), (u64, EventKind)>;
 
-/// The world of one run.
-struct One<'a> {
+/// A provider, as far as runs share it.
+pub(in crate::sim) trait Provider {
+    /// What happens to a call of so many tokens that is ready to be sent at this instant of the run's clock, and that may
+    /// wait for so many milliseconds.
+    fn send(&mut self, at: Millis, tokens: u64, may_wait_ms: u64) -> Sent;
+}
+
+/// What a provider does with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Sent {
+    /// It is taken after this wait, and takes so many times as long as another.
+    After { wait_ms: u64, times: u64 },
+    /// It would have to wait for so long, and is given up.
+    Refused { wait_ms: u64 },
+}
+
+/// A provider that takes every call at once.
+pub(super) struct Unlimited;
+
+impl Provider for Unlimited {
+    fn send(&mut self, _: Millis, _: u64, _: u64) -> Sent {
+        Sent::After { wait_ms: 0, times: 1 }
+    }
+}
+
+/// What happens next in a run.
+#[derive(Clone, Debug)]
+pub(in crate::sim) enum Next {
+    /// This, at once.
+    Now(EventKind),
+    /// What is [due](One::due) at this instant of the run's clock.
+    At(Millis),
+}
+
+/// One run in its world.
+pub(in crate::sim) struct One<'a> {
+    run: Run,
     prompts: &'a Prompts,
     draw: Draw<'a>,
     dialogue: Dialogue,
@@ -34,6 +69,9 @@ struct One<'a> {
     now: u64,
     due: Due,
     asked: u64,
+    checker: Checker,
+    /// How many events it may still take.
+    left: u64,
 }
 
 /// Runs a world to its end by the assumptions.
@@ -46,78 +84,133 @@ pub(super) fn one(
     assumed: &Assumptions,
     seed: u64,
 ) -> Result<Studied, Fault> {
-    let mut choices = Choices::of_seed(seed);
-    let draw = Draw { choices: &mut choices, assumed };
-    let dialogue = Dialogue::default();
-    let mut one = One { prompts, draw, dialogue, prompt: (0, 0), now: 0, due: Due::new(), asked: 0 };
-    let (mut run, _, notes) = world.start();
-    let (mut checker, mut found) = Checker::start(&run, &notes);
-    let most = loop_core::invariants::bound(&world.spec);
-    for _ in 0..=most {
-        if let Some(violation) = found.first() {
-            return Err(Fault { check: violation.name, what: violation.to_string() });
-        }
-        if run.is_done() {
-            return Ok(Studied { run, asked: one.asked });
-        }
-        let event = one.next(&run);
-        let before = run.clone();
-        let notes = run.apply(&event).map_err(|why| Fault {
+    let mut one = One::begin(world, prompts, assumed, seed)?;
+    while !one.run.is_done() {
+        let kind = match one.next(&mut Unlimited) {
+            Next::Now(kind) => kind,
+            Next::At(at) => {
+                one.wait_until(at);
+                one.due()
+            }
+        };
+        one.apply(kind)?;
+    }
+    Ok(one.studied())
+}
+
+impl<'a> One<'a> {
+    /// A run of this world, at the beginning of its clock.
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub(in crate::sim) fn begin(
+        world: &SimWorld,
+        prompts: &'a Prompts,
+        assumed: &'a Assumptions,
+        seed: u64,
+    ) -> Result<Self, Fault> {
+        let draw = Draw { choices: Choices::of_seed(seed), assumed };
+        let (run, _, notes) = world.start();
+        let (checker, found) = Checker::start(&run, &notes);
+        sound(&found)?;
+        let left = loop_core::invariants::bound(&world.spec);
+        let (dialogue, due) = (Dialogue::default(), Due::new());
+        Ok(Self { run, prompts, draw, dialogue, prompt: (0, 0), now: 0, due, asked: 0, checker, left })
+    }
+
+    pub(in crate::sim) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    pub(in crate::sim) fn studied(self) -> Studied {
+        Studied { run: self.run, asked: self.asked }
+    }
+
+    /// The run's clock continues to this instant.
+    pub(in crate::sim) fn wait_until(&mut self, at: Millis) {
+        self.now = self.now.max(at.0);
+    }
+
+    /// Its process has ended: nothing comes of what was under way, except for what people say.
+    pub(in crate::sim) fn lose_process(&mut self) {
+        self.due.retain(|_, (_, kind)| matches!(kind, EventKind::PersonAnswered { .. }));
+    }
+
+    /// Another process continues the run, which had none for so long.
+    ///
+    /// # Errors
+    /// As for [`Self::apply`].
+    pub(in crate::sim) fn resume(&mut self, away_ms: u64) -> Result<(), Fault> {
+        // How often a process ends is not bounded by the spec.
+        self.left += 1;
+        self.apply(EventKind::Resumed { away_ms })
+    }
+
+    /// Tells the run what happened, now.
+    ///
+    /// # Errors
+    /// The first invariant that does not hold: a bug of the core.
+    pub(in crate::sim) fn apply(&mut self, kind: EventKind) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| Fault {
+            check: "a run ends within its bound of events",
+            what: "it takes more events".to_owned(),
+        })?;
+        let event = Event { at: Millis(self.now), kind };
+        let before = self.run.clone();
+        let notes = self.run.apply(&event).map_err(|why| Fault {
             check: "what is commanded is accepted",
             what: format!("{}: {why}", event.kind.name()),
         })?;
-        found = checker.step(&Transition { before: &before, event: &event, notes: &notes, after: &run });
+        let transition = Transition { before: &before, event: &event, notes: &notes, after: &self.run };
+        sound(&self.checker.step(&transition))
     }
-    Err(Fault { check: "a run ends within its bound of events", what: format!("more than {most} events") })
-}
 
-impl One<'_> {
-    /// What happens next: an announcement at once, else what is due first, else the run's deadline.
-    fn next(&mut self, run: &Run) -> Event {
-        let commands = run.commands();
+    /// What happens next: an announcement at once, else what is due first, else the run's deadline. What is commanded is
+    /// begun.
+    pub(in crate::sim) fn next(&mut self, provider: &mut dyn Provider) -> Next {
+        let commands = self.run.commands();
         self.due.retain(|key, _| commands.iter().any(|command| of(command) == Some(*key)));
         for command in &commands {
             let key = of(command);
-            if let Some(kind) = self.announcement(run, command) {
-                return Event { at: Millis(self.now), kind };
+            if let Some(kind) = self.announcement(command) {
+                return Next::Now(kind);
             }
             if let Some(key) = key.filter(|key| !self.due.contains_key(key)) {
-                let due = self.outcome(run, command);
+                let due = self.outcome(command, provider);
                 self.due.insert(key, due);
             }
         }
-        let first = self.due.iter().min_by_key(|(_, (at, _))| *at).map(|(key, (at, _))| (*key, *at));
-        let deadline = run.deadline().map(|deadline| deadline.0.max(self.now));
-        let kind = match (first, deadline) {
-            (Some((key, at)), deadline) if deadline.is_none_or(|deadline| at < deadline) => {
-                self.now = at.max(self.now);
-                self.due.remove(&key).map_or(EventKind::DeadlineReached, |(_, kind)| kind)
-            }
-            (_, Some(deadline)) => {
-                self.now = deadline;
-                EventKind::DeadlineReached
-            }
-            (_, None) => EventKind::DeadlineReached,
-        };
-        Event { at: Millis(self.now), kind }
+        let first = self.due.values().map(|(at, _)| *at).min();
+        let deadline = self.run.deadline().map(|deadline| deadline.0);
+        Next::At(Millis(first.into_iter().chain(deadline).min().unwrap_or_default().max(self.now)))
+    }
+
+    /// What is due now: what ends first, unless the run's deadline is before it.
+    pub(in crate::sim) fn due(&mut self) -> EventKind {
+        let is_over = self.run.deadline().is_some_and(|deadline| deadline.0 <= self.now);
+        let first = self.due.iter().filter(|(_, (at, _))| *at <= self.now).min_by_key(|(_, (at, _))| *at);
+        match first.map(|(key, _)| *key).filter(|_| !is_over) {
+            Some(key) => self.due.remove(&key).map_or(EventKind::DeadlineReached, |(_, kind)| kind),
+            None => EventKind::DeadlineReached,
+        }
     }
 
     /// The announcement of a call or of a write, which takes no time.
-    fn announcement(&mut self, run: &Run, command: &Command) -> Option<EventKind> {
+    fn announcement(&mut self, command: &Command) -> Option<EventKind> {
         match command {
             Command::CallModel(CallModel { key, attempt, granted: None, .. }) => {
-                let prompt = self.size(run, *key);
+                let prompt = self.size(*key);
                 self.prompt = (prompt.bytes, prompt.shared_bytes);
                 let (key, attempt, prompt_bytes, shared_bytes) =
                     (*key, *attempt, prompt.bytes, prompt.shared_bytes);
-                Some(match run.quote(&key, prompt) {
+                Some(match self.run.quote(&key, prompt) {
                     Ok(quote) => EventKind::CallStarted {
                         key,
                         attempt,
                         tier: quote.tier,
                         prompt_bytes,
                         shared_bytes,
-                        prompt_hash: run.started().prompts,
+                        prompt_hash: self.run.started().prompts,
                         max_output_tokens: quote.max_output_tokens,
                         reserve: quote.reserve,
                     },
@@ -134,7 +227,8 @@ impl One<'_> {
     }
 
     /// The size of the prompt that the domain's templates render.
-    fn size(&mut self, run: &Run, key: CommandKey) -> PromptSize {
+    fn size(&mut self, key: CommandKey) -> PromptSize {
+        let run = &self.run;
         if !run.spec().protocol.properties().native_calls {
             let prompt = self.dialogue.prompt(self.prompts, run, key);
             return prompt.map_or_else(PromptSize::default, |prompt| prompt.size);
@@ -150,27 +244,14 @@ impl One<'_> {
     }
 
     /// How something in flight ends, and when.
-    fn outcome(&mut self, run: &Run, command: &Command) -> (u64, EventKind) {
+    fn outcome(&mut self, command: &Command, provider: &mut dyn Provider) -> (u64, EventKind) {
+        let run = &self.run;
         match command {
-            Command::CallModel(call) => {
-                let (key, attempt) = (call.key, call.attempt);
-                let took = self.draw.about(Of::ModelMs);
-                if took > call.timeout_ms {
-                    let at = self.now + call.timeout_ms;
-                    let failure = failed(FailureKind::Timeout, None).into();
-                    return (at, EventKind::ModelFailed { key, attempt, failure });
-                }
-                let at = self.now + took;
-                let kind = match self.draw.settle(run, call, self.prompt, at) {
-                    Ok(reply) => EventKind::ModelReplied { key, attempt, reply: reply.into() },
-                    Err(failure) => EventKind::ModelFailed { key, attempt, failure },
-                };
-                (at, kind)
-            }
+            Command::CallModel(call) => self.call(call, provider),
             Command::RunTool(tool) => {
                 let took = self.draw.about(Of::ToolMs);
                 let at = self.now + took.min(tool.timeout_ms);
-                let observation = self.observation(run, tool, took > tool.timeout_ms).into();
+                let observation = self.observation(tool, took > tool.timeout_ms).into();
                 (at, EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation })
             }
             Command::AskPerson { key, action, .. } => {
@@ -203,7 +284,34 @@ impl One<'_> {
         }
     }
 
-    fn observation(&mut self, run: &Run, tool: &RunTool, is_late: bool) -> Observation {
+    /// How a call to a model ends, and when.
+    fn call(&mut self, call: &CallModel, provider: &mut dyn Provider) -> (u64, EventKind) {
+        let (key, attempt) = (call.key, call.attempt);
+        let took = self.draw.about(Of::ModelMs);
+        let a_token = u64::from(self.draw.assumed.get(Of::BytesAToken).max(1));
+        let tokens = self.prompt.0 / a_token + u64::from(self.draw.assumed.get(Of::OutputTokens));
+        let failed_at = |at, kind, retry_at| {
+            (at, EventKind::ModelFailed { key, attempt, failure: failed(kind, retry_at).into() })
+        };
+        let took = match provider.send(Millis(self.now), tokens, call.timeout_ms) {
+            Sent::After { wait_ms, times } => wait_ms.saturating_add(took.saturating_mul(times)),
+            Sent::Refused { wait_ms } => {
+                let retry_at = Millis(self.now.saturating_add(wait_ms));
+                return failed_at(self.now + 1, FailureKind::RateLimited, Some(retry_at));
+            }
+        };
+        if took > call.timeout_ms {
+            return failed_at(self.now + call.timeout_ms, FailureKind::Timeout, None);
+        }
+        let at = self.now + took;
+        let kind = match self.draw.settle(&self.run, call, self.prompt, at) {
+            Ok(reply) => EventKind::ModelReplied { key, attempt, reply: reply.into() },
+            Err(failure) => EventKind::ModelFailed { key, attempt, failure },
+        };
+        (at, kind)
+    }
+
+    fn observation(&mut self, tool: &RunTool, is_late: bool) -> Observation {
         let mut observation = if is_late {
             Observation::failed(Status::Timeout, &tool.tool, "it did not end in time")
         } else if self.draw.happens(Of::ToolFails) {
@@ -211,7 +319,7 @@ impl One<'_> {
         } else if self.draw.happens(Of::ToolEmpty) {
             Observation::failed(Status::Empty, &tool.tool, "No data found")
         } else {
-            let most = u64::from(run.spec().limits.markdown_chars);
+            let most = u64::from(self.run.spec().limits.markdown_chars);
             let text = format!(
                 "{} {} {}",
                 tool.key,
@@ -228,6 +336,14 @@ impl One<'_> {
                 Some(SubCallUse::new(true, Some(Usage { input, output, ..Usage::default() })));
         }
         observation
+    }
+}
+
+/// The first violation as a fault.
+fn sound(found: &[Violation]) -> Result<(), Fault> {
+    match found.first() {
+        Some(violation) => Err(Fault { check: violation.name, what: violation.to_string() }),
+        None => Ok(()),
     }
 }
 

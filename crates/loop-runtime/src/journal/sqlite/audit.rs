@@ -1,11 +1,10 @@
 //! The audit log: who did what from outside. Each entry is sealed together with the seal of the entry before it, so a
 //! changed, removed or added one is noticed; what a removal of the newest entries leaves is whole again.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use super::sql::{self, Connection, NONE, Optional as _, Row, params};
 
 use super::SqliteJournal;
 use super::fault::Fault;
-use super::pruned::has_table;
 use super::seal::Key;
 use crate::journal::{AuditEntry, AuditFilter, AuditLine, Durability, JournalError};
 
@@ -43,13 +42,13 @@ impl SqliteJournal {
             files.place.holds(&files.path)?;
             let key = files.key.as_ref().ok_or_else(|| Fault::Stated(files.no_key()))?;
             open.commit(files, durability, |connection| {
-                if !has_table(connection, TAG)? {
-                    connection.execute_batch(TABLE)?;
+                if !connection.has_table(TAG)? {
+                    connection.lay(TABLE)?;
                 }
                 let last = "SELECT seq, seal FROM audit ORDER BY seq DESC LIMIT 1";
                 let last: Option<(i64, String)> = connection
                     .prepare_cached(last)?
-                    .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+                    .query_row(NONE, |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()?;
                 let (last, previous) = last.unwrap_or_default();
                 let seq = last.saturating_add(1);
@@ -69,16 +68,16 @@ impl SqliteJournal {
     pub async fn audit_lines(&self, filter: &AuditFilter) -> Result<Vec<AuditLine>, JournalError> {
         let AuditFilter { before, run, limit } = filter.clone();
         let read = self.reading(move |files, connection| {
-            if !has_table(connection, TAG)? {
+            if !connection.has_table(TAG)? {
                 return Ok(Vec::new());
             }
             let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
             let run = run.map(|run| run.as_str().to_owned());
-            let of_run = if run.is_some() { "audit.run = ?2" } else { "?2 IS NULL" };
+            let of_run = if run.is_some() { "audit.run = ?2" } else { "CAST(?2 AS TEXT) IS NULL" };
             let list = format!("{LINES} WHERE audit.seq < ?1 AND {of_run} ORDER BY audit.seq DESC LIMIT ?3");
             let mut list = connection.prepare_cached(&list)?;
             let lines = list.query_map(params![before, run, limit], |row| line(row, files.key.as_ref()))?;
-            Ok(lines.collect::<rusqlite::Result<_>>()?)
+            Ok(lines.collect::<sql::Result<_>>()?)
         });
         read.await
     }
@@ -89,7 +88,7 @@ impl SqliteJournal {
     /// If the journal cannot be read.
     pub async fn broken_audit(&self) -> Result<Option<u64>, JournalError> {
         let read = self.reading(|files, connection| {
-            if !has_table(connection, TAG)? {
+            if !connection.has_table(TAG)? {
                 return Ok(None);
             }
             first_broken(connection, files.key.as_ref())
@@ -99,10 +98,11 @@ impl SqliteJournal {
 }
 
 fn first_broken(connection: &Connection, key: Option<&Key>) -> Result<Option<u64>, Fault> {
-    let mut list = connection.prepare(&format!("{LINES} ORDER BY audit.seq"))?;
-    let mut lines = list.query_map([], |row| line(row, key))?;
+    let mut list = connection.prepare_cached(&format!("{LINES} ORDER BY audit.seq"))?;
+    let mut lines = list.query(NONE)?;
     // One that is missing breaks the seal of the next.
-    while let Some(AuditLine { seq, sealed, entry }) = lines.next().transpose()? {
+    while let Some(row) = lines.next()? {
+        let AuditLine { seq, sealed, entry } = line(&row, key)?;
         if !sealed || entry.is_none() {
             return Ok(Some(seq));
         }
@@ -110,7 +110,7 @@ fn first_broken(connection: &Connection, key: Option<&Key>) -> Result<Option<u64
     Ok(None)
 }
 
-fn line(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<AuditLine> {
+fn line(row: &Row<'_>, key: Option<&Key>) -> sql::Result<AuditLine> {
     let (seq, body, seal, previous): (i64, String, String, String) =
         (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
     let fields = [&*previous, &seq.to_string(), &*body];

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
+use super::sql::{Connection, Optional as _, params};
 use async_trait::async_trait;
 use loop_core::{PicoUsd, RunId};
-use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::fault::Fault;
-use super::lock::{NotTaken, RunLock};
+use super::locks::{NotTaken, RunLock};
 use super::{Files, SqliteJournal};
 use crate::journal::{Durability, JournalError};
 use crate::shared::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
@@ -49,7 +49,7 @@ impl SqliteJournal {
         match files.locks.take(&RunId::new(format!("batch-{id}"))) {
             Ok(lock) => Ok(BatchLock { _lock: lock }),
             Err(NotTaken::Held(pid)) => Err(JournalError::BatchBusy { pid: pid.unwrap_or_default() }),
-            Err(NotTaken::Failed(error)) => Err(Fault::from(error).at(&files.path)),
+            Err(NotTaken::Failed(fault)) => Err(fault.at(&files.path)),
         }
     }
 
@@ -61,7 +61,7 @@ impl SqliteJournal {
         let done = self.store.writer.alone(move |files, open| {
             files.place.holds(&files.path)?;
             open.commit(files, durability, |connection| {
-                connection.execute_batch(TABLES)?;
+                connection.lay(TABLES)?;
                 work(files, connection)
             })
         });
@@ -107,7 +107,7 @@ impl SharedLedger for SqliteJournal {
         self.change(move |_, connection| {
             let sql = "SELECT budget FROM shared_reservations WHERE run = ?1 AND call = ?2";
             let mut statement = connection.prepare_cached(sql)?;
-            let budgets = statement.query_map(params![run.as_str(), call], |row| row.get::<_, String>(0))?;
+            let budgets = statement.query_map(params![run.as_str(), call], |row| row.get::<String>(0))?;
             for budget in budgets.collect::<Result<Vec<_>, _>>()? {
                 spend(connection, &budget, cost.0)?;
             }
@@ -130,13 +130,12 @@ impl SharedLedger for SqliteJournal {
     async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
         let budget: Arc<str> = budget.into();
         self.reading(move |_, connection| {
-            let sql = "SELECT count(*) FROM sqlite_schema WHERE name = 'shared_reservations'";
-            let tables: u32 = connection.query_row(sql, [], |row| row.get(0))?;
-            if tables == 0 {
+            if !connection.has_table("shared_reservations")? {
                 return Ok(Taken::default());
             }
             let transaction = connection.transaction()?;
-            let sql = "SELECT coalesce(sum(amount), 0) FROM shared_reservations WHERE budget = ?1";
+            let sql =
+                "SELECT CAST(coalesce(sum(amount), 0) AS BIGINT) FROM shared_reservations WHERE budget = ?1";
             let reserved = transaction.query_row(sql, params![&*budget], |row| row.get(0))?;
             Ok(Taken { spent: PicoUsd(spent(&transaction, &budget)?), reserved: PicoUsd(amount(reserved)?) })
         })
@@ -145,8 +144,8 @@ impl SharedLedger for SqliteJournal {
 }
 
 fn positions(connection: &Connection, budgets: &[BudgetLimit], run: &RunId) -> Result<Vec<Position>, Fault> {
-    let sql = "SELECT run = ?1, call = '', coalesce(sum(amount), 0) FROM shared_reservations WHERE budget = ?2 \
-               GROUP BY run = ?1, call = ''";
+    let sql = "SELECT run = ?1, call = '', CAST(coalesce(sum(amount), 0) AS BIGINT) FROM shared_reservations \
+               WHERE budget = ?2 GROUP BY run = ?1, call = ''";
     let mut statement = connection.prepare_cached(sql)?;
     let mut positions = Vec::with_capacity(budgets.len());
     for BudgetLimit { id, limit } in budgets {
@@ -187,15 +186,16 @@ fn stored(amount: u64) -> i64 {
 }
 
 fn insert(connection: &Connection, run: &RunId, call: &str, budget: &str, amount: u64) -> Result<(), Fault> {
-    let sql =
-        "INSERT OR REPLACE INTO shared_reservations (run, call, budget, amount) VALUES (?1, ?2, ?3, ?4)";
+    let sql = "INSERT INTO shared_reservations (run, call, budget, amount) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (run, call, budget) DO UPDATE SET amount = excluded.amount";
     connection.prepare_cached(sql)?.execute(params![run.as_str(), call, budget, stored(amount)])?;
     Ok(())
 }
 
 fn spend(connection: &Connection, budget: &str, cost: u64) -> Result<(), Fault> {
     let total = spent(connection, budget)?.saturating_add(cost);
-    let sql = "INSERT OR REPLACE INTO shared_budgets (budget, spent) VALUES (?1, ?2)";
+    let sql = "INSERT INTO shared_budgets (budget, spent) VALUES (?1, ?2)
+               ON CONFLICT (budget) DO UPDATE SET spent = excluded.spent";
     connection.prepare_cached(sql)?.execute(params![budget, stored(total)])?;
     Ok(())
 }
@@ -204,12 +204,12 @@ fn spend(connection: &Connection, budget: &str, cost: u64) -> Result<(), Fault> 
 fn settle_whole(connection: &Connection, run: &str, keeps_hold: bool) -> Result<(), Fault> {
     let sql = "SELECT budget, amount FROM shared_reservations WHERE run = ?1 AND call <> ''";
     let mut statement = connection.prepare_cached(sql)?;
-    let calls = statement.query_map(params![run], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+    let calls = statement.query_map(params![run], |row| Ok((row.get::<String>(0)?, row.get(1)?)))?;
     for (budget, reserved) in calls.collect::<Result<Vec<_>, _>>()? {
         spend(connection, &budget, amount(reserved)?)?;
     }
-    let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND (call <> '' OR NOT ?2)";
-    connection.prepare_cached(sql)?.execute(params![run, keeps_hold])?;
+    let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND (call <> '' OR ?2 = 0)";
+    connection.prepare_cached(sql)?.execute(params![run, i64::from(keeps_hold)])?;
     Ok(())
 }
 
@@ -217,8 +217,7 @@ fn settle_whole(connection: &Connection, run: &str, keeps_hold: bool) -> Result<
 fn settle_leases(files: &Files, connection: &Connection, asking: Option<&RunId>) -> Result<bool, Fault> {
     let sql = "SELECT DISTINCT run FROM shared_reservations WHERE run <> ?1";
     let mut statement = connection.prepare_cached(sql)?;
-    let runs =
-        statement.query_map(params![asking.map_or("", RunId::as_str)], |row| row.get::<_, String>(0))?;
+    let runs = statement.query_map(params![asking.map_or("", RunId::as_str)], |row| row.get::<String>(0))?;
     let mut is_any = false;
     for run in runs.collect::<Result<Vec<_>, _>>()? {
         if !files.locks.is_held(&RunId::new(run.as_str())) {

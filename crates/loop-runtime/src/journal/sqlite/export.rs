@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
+use super::sql::{Connection, Transaction};
 use loop_core::{Digest, RunId};
-use rusqlite::{Connection, Transaction};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -191,9 +191,9 @@ fn one(
     let mut rows = list.query([row.run.as_str()])?;
     let (mut prev, mut seq): (Digest, u64) = (read::beginning(row), 0);
     while let Some(found) = rows.next()? {
-        let epoch: i64 = cell(found, 0, &row.run, seq)?;
+        let epoch: i64 = cell(&found, 0, &row.run, seq)?;
         let (event, notes): (String, String) =
-            (cell(found, 1, &row.run, seq)?, cell(found, 2, &row.run, seq)?);
+            (cell(&found, 1, &row.run, seq)?, cell(&found, 2, &row.run, seq)?);
         prev = link(&prev, epoch, &event, &notes);
         let (event, notes) = (RawValue::from_string(event)?, RawValue::from_string(notes)?);
         to.write(&Line::Entry(EntryLine { seq, epoch, hash: prev.to_string(), event, notes }))?;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use super::sql;
 use crate::files;
 use crate::journal::JournalError;
 
@@ -19,7 +20,7 @@ const TOO_LARGE: &str = "the journal may not grow: this process's limit for the 
 /// A failure that does not know its place yet.
 #[derive(Debug)]
 pub(super) enum Fault {
-    Sql(rusqlite::Error),
+    Sql(sql::Error),
     Io(io::Error),
     /// A message that needs nothing but the place.
     Stated(String),
@@ -30,16 +31,27 @@ impl Fault {
     /// The error that says where and how to fix it.
     pub(super) fn at(self, path: &Path) -> JournalError {
         match self {
-            Self::Sql(error) => storage(path, advice(&error, path)),
+            Self::Sql(sql::Error::Sqlite(error)) => storage(path, advice(&error, path)),
+            #[cfg(feature = "postgres")]
+            Self::Sql(sql::Error::Postgres(error)) => storage(path, error.advice()),
             Self::Io(error) => storage(path, of_the_system(&error)),
             Self::Stated(message) => storage(path, message),
             Self::Journal(error) => error,
         }
     }
 
+    /// Whether the connection to the server broke, so that it is not known what was done last.
+    pub(super) fn is_disconnected(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Sql(sql::Error::Postgres(error)) => error.is_disconnected(),
+            _ => false,
+        }
+    }
+
     /// Whether the file could not be opened as one that is written, which says nothing of what is in it.
     pub(super) fn is_about_rights(&self) -> bool {
-        let Self::Sql(error) = self else { return false };
+        let Self::Sql(sql::Error::Sqlite(error)) = self else { return false };
         matches!(
             error.sqlite_error_code(),
             Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly)
@@ -49,6 +61,12 @@ impl Fault {
 
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error.into())
+    }
+}
+
+impl From<sql::Error> for Fault {
+    fn from(error: sql::Error) -> Self {
         Self::Sql(error)
     }
 }
@@ -162,10 +180,8 @@ mod tests {
     use super::*;
 
     fn of_sqlite(code: i32) -> Fault {
-        Fault::Sql(rusqlite::Error::SqliteFailure(
-            ffi::Error::new(code),
-            Some("no such thing\nat all".to_owned()),
-        ))
+        let says = Some("no such thing\nat all".to_owned());
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), says).into()
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{BufRead, Read as _};
 use std::sync::Arc;
 
+use super::sql::params;
 use loop_core::{Digest, Event, Note, RunId, RunSpec, SPEC_VERSION};
-use rusqlite::params;
 
 use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};
 use super::fault::{self, Fault};
@@ -115,7 +115,7 @@ impl SqliteJournal {
 
     async fn take_in(&self, ready: Ready) -> Result<Taken, JournalError> {
         let taken = self.store.writer.alone(move |files, open| {
-            if open.connection().is_readonly(rusqlite::MAIN_DB)? {
+            if open.connection().is_read_only()? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
             files.place.holds(&files.path)?;

@@ -1,4 +1,4 @@
-//! Locks of the operating system: a process that ends, however it ends, gives up what it held.
+//! FileLocks of the operating system: a process that ends, however it ends, gives up what it held.
 //!
 //! They lie in a folder beside the journal and not in the journal itself, because closing any handle of a SQLite file
 //! would release the locks that SQLite has on it.
@@ -13,13 +13,13 @@ use crate::files;
 
 /// The folder of lock files of one journal.
 #[derive(Debug)]
-pub(super) struct Locks {
+pub(super) struct FileLocks {
     folder: PathBuf,
 }
 
 /// A run's lock. Dropping it lets another process write the run.
 #[derive(Debug)]
-pub(super) struct RunLock {
+pub(super) struct FileLock {
     file: File,
     path: PathBuf,
 }
@@ -33,7 +33,7 @@ pub(super) enum NotTaken {
     Failed(io::Error),
 }
 
-impl Locks {
+impl FileLocks {
     /// The locks of the journal at `path`, which has no links in it.
     pub(super) fn beside(path: &Path) -> Self {
         let mut folder = path.as_os_str().to_owned();
@@ -43,7 +43,7 @@ impl Locks {
     }
 
     /// Takes a run's lock, or says at once who holds it.
-    pub(super) fn take(&self, run: &RunId) -> Result<RunLock, NotTaken> {
+    pub(super) fn take(&self, run: &RunId) -> Result<FileLock, NotTaken> {
         let path = self.path(run);
         loop {
             let file = self.file(&path).map_err(NotTaken::Failed)?;
@@ -57,7 +57,7 @@ impl Locks {
                 }
                 Err(TryLockError::Error(error)) => return Err(NotTaken::Failed(error)),
             }
-            let lock = RunLock { file, path: path.clone() };
+            let lock = FileLock { file, path: path.clone() };
             // Its last owner may have removed the file after it was opened here: then the lock is nobody's.
             if lock.is_in_place() {
                 lock.sign().map_err(NotTaken::Failed)?;
@@ -96,7 +96,7 @@ impl Locks {
     }
 }
 
-impl RunLock {
+impl FileLock {
     /// Writes down who holds it.
     fn sign(&self) -> io::Result<()> {
         self.file.set_len(0)?;
@@ -120,7 +120,7 @@ impl RunLock {
     }
 }
 
-impl Drop for RunLock {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // Removed while it is locked: who opens it after this makes another file, who opened it before looks again.
         if cfg!(unix) && self.is_in_place() {
@@ -151,7 +151,7 @@ mod tests {
     fn a_lock_has_one_owner_though_its_file_comes_and_goes() {
         // I-29, H8
         let folder = tempfile::tempdir().unwrap();
-        let (locks, run) = (Locks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
+        let (locks, run) = (FileLocks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
         let (is_owned, taken) = (AtomicBool::new(false), AtomicU32::new(0));
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -181,7 +181,7 @@ mod tests {
     fn a_lock_that_cannot_be_asked_about_counts_as_held() {
         // I-29, L22: the run of another user may be live, and what it has reserved is not settled from outside.
         let folder = tempfile::tempdir().unwrap();
-        let (locks, run) = (Locks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
+        let (locks, run) = (FileLocks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
         assert!(!locks.is_held(&run), "there is no folder yet");
         fs::create_dir(&locks.folder).unwrap();
         assert!(!locks.is_held(&run), "there is no file yet");
@@ -194,7 +194,7 @@ mod tests {
     fn asking_who_holds_a_lock_never_takes_it_from_anyone() {
         // I-29
         let folder = tempfile::tempdir().unwrap();
-        let (locks, run) = (Locks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
+        let (locks, run) = (FileLocks::beside(&folder.path().join("journal.db")), RunId::new("r1"));
         assert!(!locks.is_held(&run), "there is no file yet");
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {

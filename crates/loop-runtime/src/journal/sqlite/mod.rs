@@ -1,8 +1,9 @@
-//! A journal in one SQLite file: every entry is committed before anything follows from it, and synced to the disk where the
-//! [`SyncPolicy`] says so.
+//! A journal in a database: every entry is committed before anything follows from it. In one SQLite file it is synced to the
+//! disk where the [`SyncPolicy`] says so. A PostgreSQL database has the same tables, and the same statements run there: the
+//! module `sql` is the door to both.
 //!
-//! A run has one writer. It holds a lock file that the system releases when its process ends, however it ends; and
-//! because a lock can fail where folders are shared over a network, every take-over raises the run's epoch, and an
+//! A run has one writer. It holds a lock that the system, or the server, releases when its process ends, however it ends;
+//! and because a lock can fail where folders are shared over a network, every take-over raises the run's epoch, and an
 //! append under an older epoch is refused.
 //!
 //! Entries are chained by their hashes, from what the run was opened with on, and the run's row names the last one under
@@ -12,15 +13,20 @@
 
 mod audit;
 mod budgets;
+mod changes;
 mod clock;
 mod export;
 mod fault;
 mod heads;
 mod import;
 mod lock;
+mod locks;
+mod opened;
 mod outbox;
 mod page;
 mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod pruned;
 mod queue;
 mod read;
@@ -28,6 +34,7 @@ mod rows;
 mod salvage;
 mod schema;
 mod seal;
+mod sql;
 mod stats;
 mod summary;
 mod writer;
@@ -42,29 +49,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use loop_core::RunId;
-use rusqlite::Connection;
+use sql::Connection;
+use tokio::sync::Semaphore;
 
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 pub use budgets::BatchLock;
+pub use changes::{JournalChange, JournalChanges};
 pub use export::{EXPORT_VERSION, Exported};
 use fault::Fault;
 use heads::{Head, Heads, Position};
 pub use import::{ImportedRuns, NotImported};
-use lock::{Locks, NotTaken, RunLock};
-pub use page::RunQuery;
+use lock::FileLocks;
+use locks::Locks;
+use opened::{Database, Files, behind};
+pub use page::{ListChanges, ListPosition, RunQuery};
 use place::Place;
 pub use pruned::Keeps;
 pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};
-use read::Stored;
 use rows::{Claim, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};
-use seal::{Broken, Key};
+use seal::Key;
 pub use stats::JournalStats;
 pub use summary::RunSummary;
 use writer::{Change, Follows, Held, WriterThread};
 
-/// All runs in one SQLite file. Clones share its connections, and the thread that writes for all runs.
+/// All runs in one SQLite file, or in a PostgreSQL database. Clones share its connections, and the thread that writes for all runs.
 #[derive(Clone, Debug)]
 pub struct SqliteJournal {
     store: Arc<Store>,
@@ -79,22 +89,13 @@ struct Store {
     writer: WriterThread,
     /// Reads. It writes only when the journal is opened, so that no reader keeps an entry waiting.
     reader: Mutex<Connection>,
+    /// Threads that read or wait for their turn. Without it each read that waits would have a thread, with a stack and a heap
+    /// of its own.
+    reads: Arc<Semaphore>,
 }
 
-/// The files of a journal, and what is known of them.
-#[derive(Debug)]
-struct Files {
-    path: PathBuf,
-    locks: Locks,
-    heads: Heads,
-    /// `None` where it cannot be read: then nothing is written, and nothing vouched for.
-    key: Option<Key>,
-    place: Place,
-    entries: AtomicU64,
-    commits: AtomicU64,
-    synced_commits: AtomicU64,
-    synced_heads: AtomicU64,
-}
+/// How many threads there are for reads: one that reads, and the next one that has its turn at once.
+const READING_THREADS: usize = 2;
 
 /// Which entries are synced to the disk before the run does what they allow. Every entry is committed first in any case,
 /// so that none is lost when the process is killed; the policy decides what a power failure may take.
@@ -123,6 +124,18 @@ impl SyncPolicy {
     }
 }
 
+/// What a journal is made of.
+struct Parts {
+    path: PathBuf,
+    base: PathBuf,
+    database: Database,
+    locks: Locks,
+    heads: Heads,
+    key: Option<Key>,
+    place: Place,
+    reader: Connection,
+}
+
 #[derive(Debug)]
 struct Writer {
     journal: SqliteJournal,
@@ -135,13 +148,16 @@ struct Writer {
 
 impl SqliteJournal {
     /// The journal at `path`, for writing. Folders and file are made where they are missing; only their owner may read
-    /// them.
+    /// them. With the feature `postgres`, a path that is a URL (`postgres://USER@HOST/DATABASE`) names a database; its
+    /// tables are made where they are missing. This waits for the server.
     ///
     /// # Errors
     /// When the file is of a newer format, is something else than a journal, or cannot be written.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
         let path = path.into();
-        schema::create(&path)?;
+        if server_url(&path).is_none() {
+            schema::create(&path)?;
+        }
         let journal = Self::open_at(path, /*makes_key*/ true)?;
         journal.store.writable()?;
         Ok(journal)
@@ -187,11 +203,14 @@ impl SqliteJournal {
     }
 
     fn open_at(given: PathBuf, makes_key: bool) -> Result<Self, JournalError> {
+        if let Some(url) = server_url(&given) {
+            return Self::open_server(url, makes_key);
+        }
         schema::expect_file(&given)?;
         // The same file has the same locks by whatever link it is reached, and no file is taken for `:memory:`.
         let path = fs::canonicalize(&given).map_err(|error| Fault::from(error).at(&given))?;
-        let locks = Locks::beside(&path);
-        let connection = schema::connect(&path, &locks)?;
+        let locks = FileLocks::beside(&path);
+        let connection = Connection::Sqlite(schema::connect(&path, &locks)?);
         let place = Place::of(&path).map_err(|error| Fault::from(error).at(&path))?;
         let key = if makes_key {
             locks.alone().and_then(|_alone| Key::make(&path).map(Some))
@@ -204,8 +223,24 @@ impl SqliteJournal {
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
         let heads = Heads::beside(&path);
+        Ok(Self::of_parts(Parts {
+            base: path.clone(),
+            path,
+            database: Database::File,
+            locks: Locks::Files(locks),
+            heads,
+            key,
+            place,
+            reader: connection,
+        }))
+    }
+
+    fn of_parts(parts: Parts) -> Self {
+        let Parts { path, base, database, locks, heads, key, place, reader } = parts;
         let files = Arc::new(Files {
             path,
+            base,
+            database,
             locks,
             heads,
             key,
@@ -216,8 +251,21 @@ impl SqliteJournal {
             synced_heads: AtomicU64::new(0),
         });
         let writer = WriterThread::new(Arc::clone(&files));
-        let store = Store { files, writer, reader: Mutex::new(connection) };
-        Ok(Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT })
+        let reads = Arc::new(Semaphore::new(READING_THREADS));
+        let store = Store { files, writer, reader: Mutex::new(reader), reads };
+        Self { store: Arc::new(store), sync: SyncPolicy::default(), limit: ENTRY_LIMIT }
+    }
+
+    #[cfg(feature = "postgres")]
+    fn open_server(url: &str, lays: bool) -> Result<Self, JournalError> {
+        postgres::open(url, lays, &state_folder()).map(Self::of_parts)
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn open_server(_: &str, _: bool) -> Result<Self, JournalError> {
+        let message =
+            "this program was built without PostgreSQL; name a file, or build it with the feature `postgres`";
+        Err(JournalError::Storage { place: "postgres".to_owned(), message: message.to_owned() })
     }
 
     /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
@@ -226,7 +274,7 @@ impl SqliteJournal {
         path_below(env::var_os("XDG_STATE_HOME"), env::home_dir())
     }
 
-    /// The journal's file, by its absolute path.
+    /// The journal's file, by its absolute path; the URL of its database, without the options.
     pub fn path(&self) -> &Path {
         &self.store.files.path
     }
@@ -238,10 +286,16 @@ impl SqliteJournal {
         W: FnOnce(&Files, &mut Connection) -> Result<T, Fault> + Send + 'static,
     {
         let store = Arc::clone(&self.store);
+        // It is never closed.
+        let turn = Arc::clone(&store.reads).acquire_owned().await;
         let task = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
             // A transaction that a panic cut short was rolled back when it was dropped.
             let mut connection = store.reader.lock().unwrap_or_else(PoisonError::into_inner);
-            work(&store.files, &mut connection).map_err(|fault| fault.at(&store.files.path))
+            let ready = store.files.revive(&mut connection);
+            ready
+                .and_then(|()| work(&store.files, &mut connection))
+                .map_err(|fault| fault.at(&store.files.path))
         });
         match task.await {
             Ok(result) => result,
@@ -255,122 +309,11 @@ impl SqliteJournal {
 impl Store {
     fn writable(&self) -> Result<(), JournalError> {
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        match connection.is_readonly(rusqlite::MAIN_DB) {
+        match connection.is_read_only() {
             Ok(false) => Ok(()),
             Ok(true) => Err(fault::storage(&self.files.path, fault::NOT_WRITABLE)),
             Err(error) => Err(Fault::from(error).at(&self.files.path)),
         }
-    }
-}
-
-impl Files {
-    /// The key, which every writer needs.
-    fn key(&self, run: &RunId) -> Result<&Key, Fault> {
-        let missing = || JournalError::Unverified { run: run.clone(), message: self.no_key() };
-        Ok(self.key.as_ref().ok_or_else(missing)?)
-    }
-
-    fn no_key(&self) -> String {
-        format!(
-            "the journal's key is missing, so nothing vouches for it; put {} back",
-            Key::path(&self.path).display()
-        )
-    }
-
-    /// Says of a run that was read why it may not be resumed, and how long ago its last entry was written.
-    fn verify(&self, run: &RunId, stored: Stored, head: Option<Head>) -> Result<Recorded, Fault> {
-        let Stored { mut recorded, hashes, beginning, broken } = stored;
-        if self.key.is_none() {
-            recorded.unverified = Some(self.no_key().into());
-            return Ok(recorded);
-        }
-        if broken == Some(Broken::OtherKey) {
-            recorded.unverified = Some(rows::OTHER_KEY.into());
-            return Ok(recorded);
-        }
-        let Some(head) = head else {
-            let place = self.heads.path(run);
-            let message = format!(
-                "the record of how far it had come is missing or changed; put {} back",
-                place.display()
-            );
-            recorded.unverified = Some(message.into());
-            return Ok(recorded);
-        };
-        let now = clock::now();
-        let hash_at = |entries: u64| match usize::try_from(entries) {
-            Ok(0) => Some(&beginning),
-            entries => entries.ok().and_then(|entries| hashes.get(entries - 1)),
-        };
-        let required = head.required(now.as_ref());
-        for known in [required, head.committed] {
-            match hash_at(known.entries) {
-                Some(hash) if *hash != known.hash => {
-                    return Err(rows::corrupt(run, known.entries.saturating_sub(1), rows::CHANGED));
-                }
-                None if known == required => {
-                    recorded.unverified = Some(behind(hashes.len() as u64, head.committed.entries).into());
-                    return Ok(recorded);
-                }
-                Some(_) | None => {}
-            }
-        }
-        if broken == Some(Broken::Imported) {
-            recorded.unverified = Some(rows::IMPORTED.into());
-        } else if head.committed.entries == hashes.len() as u64 {
-            recorded.since_last_ms = head.written.zip(now).and_then(|(then, now)| then.until(&now));
-        }
-        Ok(recorded)
-    }
-
-    fn count_commit(&self, is_synced: bool) {
-        self.commits.fetch_add(1, Ordering::Relaxed);
-        self.synced_commits.fetch_add(is_synced.into(), Ordering::Relaxed);
-    }
-
-    /// A run's head, where there is one that can be read.
-    fn head(&self, run: &RunId) -> Result<Option<Head>, Fault> {
-        match &self.key {
-            Some(key) => Ok(self.heads.read(run, key)?),
-            None => Ok(None),
-        }
-    }
-
-    /// Why a run is not there: it was pruned, or never was.
-    fn gone(&self, connection: &Connection, run: &RunId) -> Result<JournalError, Fault> {
-        let key = self.key.as_ref();
-        let pruned = key.map(|key| pruned::find(connection, run, key)).transpose()?.flatten();
-        Ok(pruned.map_or_else(
-            || self.unknown(run),
-            |pruned| JournalError::Pruned { run: run.clone(), unix_ms: pruned.unix_ms },
-        ))
-    }
-
-    fn unknown(&self, run: &RunId) -> JournalError {
-        JournalError::Unknown { run: run.clone(), place: self.path.display().to_string() }
-    }
-
-    /// Fails where a run has this request key.
-    fn check_key(&self, connection: &Connection, key: Option<&Arc<str>>) -> Result<(), Fault> {
-        let Some(key) = key else { return Ok(()) };
-        match rows::run_of_key(connection, key)? {
-            Some(run) => Err(JournalError::KeyTaken { key: Arc::clone(key), run }.into()),
-            None => Ok(()),
-        }
-    }
-
-    fn exists(&self, run: &RunId) -> JournalError {
-        JournalError::Exists { run: run.clone(), place: self.path.display().to_string() }
-    }
-
-    /// The lock of a run; `last_writer` is named where the lock file does not say who holds it.
-    fn lock(&self, run: &RunId, last_writer: Option<u32>) -> Result<RunLock, Fault> {
-        self.locks.take(run).map_err(|not_taken| match not_taken {
-            NotTaken::Held(pid) => {
-                JournalError::Busy { run: run.clone(), pid: pid.or(last_writer).unwrap_or_default() }.into()
-            }
-            NotTaken::Failed(error) => error.into(),
-        })
     }
 }
 
@@ -423,29 +366,39 @@ impl Journal for SqliteJournal {
             let Some(pid) = rows::last_writer(open.connection(), &run)? else {
                 return Err(files.gone(open.connection(), &run)?.into());
             };
-            if open.connection().is_readonly(rusqlite::MAIN_DB)? {
+            if open.connection().is_read_only()? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
             files.place.holds(&files.path)?;
             let lock = files.lock(&run, Some(pid))?;
-            let (recorded, claim, head, has) = open.commit(files, Durability::Committed, |connection| {
-                let head = files.head(&run)?;
-                let stored = read::recorded(connection, &run, files.key.as_ref())?;
-                let stored = stored.ok_or_else(|| files.unknown(&run))?;
-                let has = Position {
-                    entries: stored.hashes.len() as u64,
-                    hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
-                };
-                let recorded = files.verify(&run, stored, head.clone())?;
-                if let Some(message) = &recorded.unverified {
-                    let message = message.to_string();
-                    return Err(JournalError::Unverified { run: run.clone(), message }.into());
+            let (recorded, claim, head, has, beginning) =
+                open.commit(files, Durability::Committed, |connection| {
+                    let head = files.head(&run)?;
+                    let stored = read::recorded(connection, &run, files.key.as_ref())?;
+                    let stored = stored.ok_or_else(|| files.unknown(&run))?;
+                    let beginning = stored.beginning;
+                    let has = Position {
+                        entries: stored.hashes.len() as u64,
+                        hash: stored.hashes.last().copied().unwrap_or(stored.beginning),
+                    };
+                    let recorded = files.verify(&run, stored, head.clone())?;
+                    if let Some(message) = &recorded.unverified {
+                        let message = message.to_string();
+                        return Err(JournalError::Unverified { run: run.clone(), message }.into());
+                    }
+                    let claim = rows::take_over(connection, &run, files.key(&run)?)?;
+                    Ok((recorded, claim.ok_or_else(|| files.unknown(&run))?, head, has, beginning))
+                })?;
+            let key = files.key(&run)?;
+            let head = match &head {
+                Some(head) => files.heads.open(&run, key, head, has)?,
+                // Another machine wrote it until now.
+                None => {
+                    let head = files.heads.create(&run, key, beginning, true)?;
+                    head.write(key, has, Durability::Synced)?;
+                    head
                 }
-                let head = head.ok_or_else(|| files.unknown(&run))?;
-                let claim = rows::take_over(connection, &run, files.key(&run)?)?;
-                Ok((recorded, claim.ok_or_else(|| files.unknown(&run))?, head, has))
-            })?;
-            let head = files.heads.open(&run, files.key(&run)?, &head, has)?;
+            };
             Ok((recorded, Held { claim, head, _lock: lock }))
         });
         let (recorded, held) = taken.await?;
@@ -575,16 +528,21 @@ impl RunWriter for Writer {
     }
 }
 
-/// That the journal holds less of a run than it did.
-fn behind(entries: u64, known: u64) -> String {
-    format!(
-        "the journal has {entries} of its entries, and there were {known}: it was rolled back, or the file with its newest \
-         entries is missing; put the journal's `-wal` file back, or look what the run had done and begin it anew"
-    )
-}
-
 /// How many bytes of JSON an entry may take where nothing else is said.
 const ENTRY_LIMIT: u64 = 32 << 20;
+
+/// The folder in which this machine keeps what belongs to journals on servers.
+#[cfg(feature = "postgres")]
+fn state_folder() -> PathBuf {
+    let mut folder = SqliteJournal::default_path();
+    folder.set_file_name("postgres");
+    folder
+}
+
+/// The URL of a server, where a journal is named by one and not by a file.
+fn server_url(given: &Path) -> Option<&str> {
+    given.to_str().filter(|text| text.starts_with("postgres://") || text.starts_with("postgresql://"))
+}
 
 fn path_below(state_home: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
     // A relative folder is to be ignored, says the XDG specification.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use super::sql::{self, Connection, NONE, Optional as _, Row, params};
 use loop_core::RunId;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteJournal;
 use super::fault::Fault;
-use super::lock::NotTaken;
-use super::pruned::has_table;
+use super::locks::NotTaken;
 use super::seal::Key;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 use crate::journal::{Durability, JournalError};
@@ -35,8 +34,8 @@ pub(super) fn put(connection: &Connection, messages: &[HookMessage], key: &Key) 
     if messages.is_empty() {
         return Ok(());
     }
-    if !has_table(connection, "outbox")? {
-        connection.execute_batch(TABLE)?;
+    if !connection.has_table("outbox")? {
+        connection.lay(TABLE)?;
     }
     let put = format!("INSERT INTO outbox ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?6, NULL, ?7)");
     let mut put = connection.prepare_cached(&put)?;
@@ -51,7 +50,7 @@ pub(super) fn put(connection: &Connection, messages: &[HookMessage], key: &Key) 
 
 /// How many messages of a run are left.
 pub(super) fn count(connection: &Connection, run: &RunId) -> Result<u64, Fault> {
-    if !has_table(connection, "outbox")? {
+    if !connection.has_table("outbox")? {
         return Ok(0);
     }
     let mut count = connection.prepare_cached("SELECT count(*) FROM outbox WHERE run = ?1")?;
@@ -60,7 +59,7 @@ pub(super) fn count(connection: &Connection, run: &RunId) -> Result<u64, Fault> 
 }
 
 /// A message. `None`: it is not one, so no program with the key has made it.
-fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<Option<QueuedMessage>> {
+fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<Option<QueuedMessage>> {
     let [id, run, hook, event, body]: [String; 5] =
         [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let (at, failures, next): (i64, i64, Option<i64>) = (row.get(5)?, row.get(6)?, row.get(7)?);
@@ -88,7 +87,7 @@ fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<Option<QueuedMessa
 }
 
 fn find(connection: &Connection, id: &str, key: Option<&Key>) -> Result<Option<QueuedMessage>, Fault> {
-    if !has_table(connection, "outbox")? {
+    if !connection.has_table("outbox")? {
         return Ok(None);
     }
     let find = format!("SELECT {COLUMNS} FROM outbox WHERE id = ?1");
@@ -99,13 +98,13 @@ fn find(connection: &Connection, id: &str, key: Option<&Key>) -> Result<Option<Q
 impl SqliteJournal {
     pub(super) async fn queued(&self) -> Result<Vec<QueuedMessage>, JournalError> {
         let read = self.reading(|files, connection| {
-            if !has_table(connection, "outbox")? {
+            if !connection.has_table("outbox")? {
                 return Ok(Vec::new());
             }
             let list = format!("SELECT {COLUMNS} FROM outbox ORDER BY unix_ms, id");
-            let mut list = connection.prepare(&list)?;
-            let found = list.query_map([], |row| read(row, files.key.as_ref()))?;
-            let found: rusqlite::Result<Vec<_>> = found.collect();
+            let mut list = connection.prepare_cached(&list)?;
+            let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
+            let found: sql::Result<Vec<_>> = found.collect();
             Ok(found?.into_iter().flatten().collect())
         });
         read.await
@@ -118,7 +117,7 @@ impl SqliteJournal {
             let lock = match files.locks.take(&RunId::new(format!("message {id}"))) {
                 Ok(lock) => lock,
                 Err(NotTaken::Held(_)) => return Ok(None),
-                Err(NotTaken::Failed(error)) => return Err(error.into()),
+                Err(NotTaken::Failed(fault)) => return Err(fault),
             };
             // Another process may have delivered it before it was locked.
             let queued = find(connection, &id, files.key.as_ref())?;
@@ -157,7 +156,7 @@ impl SqliteJournal {
         let dropped = self.store.writer.alone(move |files, open| {
             files.place.holds(&files.path)?;
             open.commit(files, Durability::Committed, |connection| {
-                if !has_table(connection, "outbox")? {
+                if !connection.has_table("outbox")? {
                     return Ok(false);
                 }
                 Ok(connection.prepare_cached("DELETE FROM outbox WHERE id = ?1")?.execute([&id])? > 0)

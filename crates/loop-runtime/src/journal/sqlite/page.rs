@@ -1,4 +1,5 @@
-//! A page of the list of runs, in the order of their ids: no run but those of the page is read.
+//! The list of runs in parts: a page in the order of the ids, some runs, and what changed since the last look. No run but
+//! those that are asked for is read.
 //!
 //! An id begins with the time at which it was given out, so the order of the ids is the order of time.
 
@@ -6,11 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::RunId;
-use rusqlite::OptionalExtension as _;
-use rusqlite::types::Value;
 
 use super::SqliteJournal;
 use super::rows::{self, parse};
+use super::sql::{Cell, Connection, Optional as _, params};
 use crate::journal::{Entry, JournalError, RunLine};
 
 /// Which runs a page has. A run has to fit all of it.
@@ -34,14 +34,110 @@ pub struct RunQuery {
     pub before: Option<RunId>,
 }
 
+/// How much of the list of runs a reader knows. It is of one journal and one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPosition {
+    /// Changes with every commit of another connection.
+    version: i64,
+    runs: i64,
+    /// The row that was added last, and its run.
+    last: i64,
+    newest: String,
+}
+
+/// What changed in the list of runs.
+#[derive(Clone, Debug)]
+pub struct ListChanges {
+    /// How much of the list is known with it.
+    pub position: ListPosition,
+    /// The lines of new runs, and of the runs that were asked for.
+    pub lines: Vec<RunLine>,
+    /// Whether the lines are the whole list: the reader knew nothing of it, or runs were taken out.
+    pub is_whole: bool,
+}
+
 impl SqliteJournal {
+    /// What changed in the list since this position: the runs that were added, and these, which had not ended then. `None`:
+    /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn list_changes(
+        &self,
+        since: Option<ListPosition>,
+        open: Vec<RunId>,
+        limit: usize,
+    ) -> Result<Option<ListChanges>, JournalError> {
+        self.reading(move |files, connection| {
+            // What is committed after this question is found by the next one.
+            let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;
+            if since.as_ref().is_some_and(|since| since.version == version) {
+                return Ok(None);
+            }
+            let transaction = connection.transaction()?;
+            let runs: i64 = transaction.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+            let run_at = |at: i64| {
+                let mut find = transaction.prepare_cached("SELECT run FROM runs WHERE rowid = ?1")?;
+                find.query_row([at], |row| row.get::<_, String>(0)).optional()
+            };
+            let last: i64 =
+                transaction.query_row("SELECT coalesce(max(rowid), 0) FROM runs", [], |row| row.get(0))?;
+            let position = |newest: Option<String>| ListPosition {
+                version,
+                runs,
+                last,
+                newest: newest.unwrap_or_default(),
+            };
+            let lines = |wanted: &str, values: Vec<Value>| {
+                rows::lines_where(&transaction, wanted, values, files.key.as_ref())
+            };
+            if let Some(since) = since
+                && run_at(since.last)?.unwrap_or_default() == since.newest
+            {
+                let mut added = lines("WHERE rowid > ?1", vec![since.last.into()])?;
+                // A row that is gone, or that took the place of one, cannot be told from the others.
+                if i64::try_from(added.len()) == Ok(runs - since.runs) {
+                    let open = serde_json::to_string(&open)?;
+                    let wanted = "WHERE run IN (SELECT value FROM json_each(?1))";
+                    added.extend(lines(wanted, vec![open.into()])?);
+                    let position = position(run_at(last)?);
+                    return Ok(Some(ListChanges { position, lines: added, is_whole: false }));
+                }
+            }
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let whole = lines("ORDER BY rowid DESC LIMIT ?1", vec![limit.into()])?;
+            let position = position(run_at(last)?);
+            Ok(Some(ListChanges { position, lines: whole, is_whole: true }))
+        })
+        .await
+    }
+
+    /// The lines of these runs, in no order. What there is not has none.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn lines(&self, runs: &[RunId]) -> Result<Vec<RunLine>, JournalError> {
+        let wanted = serde_json::to_string(runs).unwrap_or_default();
+        self.reading(move |files, connection| {
+            let conditions = "WHERE run IN (SELECT value FROM json_each(?1))";
+            let mut lines =
+                rows::lines_where(connection, conditions, vec![wanted.into()], files.key.as_ref())?;
+            for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
+                line.is_written = files.locks.is_held(&line.run);
+            }
+            Ok(lines)
+        })
+        .await
+    }
+
     /// Runs that fit, newest first by their ids, at most `limit`.
     ///
     /// # Errors
     /// If the journal cannot be read.
     pub async fn page(&self, query: &RunQuery, limit: usize) -> Result<Vec<RunLine>, JournalError> {
-        let (wanted, values) = query.conditions();
+        let query = query.clone();
         self.reading(move |files, connection| {
+            let (wanted, values) = query.conditions(connection);
             let sql = format!("WHERE {wanted} ORDER BY run DESC LIMIT {limit}");
             let mut lines = rows::lines_where(connection, &sql, values, files.key.as_ref())?;
             for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
@@ -59,7 +155,7 @@ impl SqliteJournal {
     pub async fn line(&self, run: &RunId) -> Result<Option<RunLine>, JournalError> {
         let run = run.clone();
         self.reading(move |files, connection| {
-            let values = vec![Value::from(run.to_string())];
+            let values = vec![Cell::Text(run.to_string())];
             let mut lines = rows::lines_where(connection, "WHERE run = ?1", values, files.key.as_ref())?;
             let mut line = lines.pop();
             if let Some(line) = line.as_mut().filter(|line| line.stop.is_none()) {
@@ -109,7 +205,7 @@ impl SqliteJournal {
             let mut list = connection.prepare_cached(list)?;
             let first = i64::try_from(seq).unwrap_or(i64::MAX);
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut rows = list.query(rusqlite::params![run.as_str(), first, limit])?;
+            let mut rows = list.query(params![run.as_str(), first, limit])?;
             let mut entries = Vec::new();
             while let Some(row) = rows.next()? {
                 let (seq, event, notes): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
@@ -124,22 +220,27 @@ impl SqliteJournal {
 }
 
 impl RunQuery {
-    fn conditions(&self) -> (String, Vec<Value>) {
-        let (mut wanted, mut values) = (vec!["1".to_owned()], Vec::new());
-        let mut add = |condition: &str, value: Value| {
+    fn conditions(&self, connection: &Connection) -> (String, Vec<Cell>) {
+        let (mut wanted, mut values) = (vec!["1 = 1".to_owned()], Vec::new());
+        let (is_file, text) = (connection.is_file(), |text: &str| Cell::Text(text.to_owned()));
+        let mut add = |condition: &str, value: Cell| {
             values.push(value);
             wanted.push(condition.replace('?', &format!("?{}", values.len())));
         };
-        let time = |unix_ms: u64| Value::from(i64::try_from(unix_ms).unwrap_or(i64::MAX));
+        let time = |unix_ms: u64| Cell::Integer(i64::try_from(unix_ms).unwrap_or(i64::MAX));
         if let Some(domains) = &self.domains {
             let names = serde_json::to_string(domains).unwrap_or_default();
-            add("domain IN (SELECT value FROM json_each(?))", names.into());
+            let one_of = match is_file {
+                true => "domain IN (SELECT value FROM json_each(?))",
+                false => "domain IN (SELECT jsonb_array_elements_text(CAST(CAST(? AS TEXT) AS JSONB)))",
+            };
+            add(one_of, Cell::Text(names));
         }
         if let Some(ended) = self.ended {
-            add("(stop IS NOT NULL) = ?", i64::from(ended).into());
+            add("(CASE WHEN stop IS NULL THEN 0 ELSE 1 END) = ?", Cell::Integer(ended.into()));
         }
         if let Some(reason) = &self.reason {
-            add("stop = ?", reason.to_string().into());
+            add("stop = ?", text(reason));
         }
         if let Some(since) = self.since_unix_ms {
             add("unix_ms >= ?", time(since));
@@ -148,16 +249,23 @@ impl RunQuery {
             add("unix_ms < ?", time(until));
         }
         if let Some(tag) = &self.tag {
-            let condition =
-                "json_valid(origin) AND EXISTS (SELECT 1 FROM json_each(origin, '$.tags') WHERE value = ?)";
-            add(condition, tag.to_string().into());
+            let condition = match is_file {
+                true => {
+                    "json_valid(origin) AND EXISTS (SELECT 1 FROM json_each(origin, '$.tags') WHERE value = ?)"
+                }
+                false => "has_tag(origin, ?)",
+            };
+            add(condition, text(tag));
         }
-        if let Some(text) = &self.text {
-            let text = text.to_ascii_lowercase();
-            add("(instr(lower(item), ?) > 0 OR instr(lower(title), ?) > 0)", text.into());
+        if let Some(part) = &self.text {
+            let condition = match is_file {
+                true => "(instr(lower(item), ?) > 0 OR instr(lower(title), ?) > 0)",
+                false => "(strpos(lower(item), ?) > 0 OR strpos(lower(title), ?) > 0)",
+            };
+            add(condition, Cell::Text(part.to_ascii_lowercase()));
         }
         if let Some(before) = &self.before {
-            add("run < ?", before.to_string().into());
+            add("run < ?", Cell::Text(before.to_string()));
         }
         (wanted.join(" AND "), values)
     }

@@ -10,7 +10,8 @@ use super::fault::Fault;
 /// The files of a journal, as they were when it was opened.
 #[derive(Debug)]
 pub(super) struct Place {
-    journal: File,
+    /// `None`: the journal is not a file.
+    journal: Option<File>,
     /// The log beside it, once it was written.
     log: OnceLock<File>,
 }
@@ -20,13 +21,20 @@ type File = (u64, u64);
 
 impl Place {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { journal: file(path)?, log: OnceLock::new() })
+        Ok(Self { journal: Some(file(path)?), log: OnceLock::new() })
+    }
+
+    /// Of a journal on a server.
+    #[cfg(feature = "postgres")]
+    pub(super) fn of_server() -> Self {
+        Self { journal: None, log: OnceLock::new() }
     }
 
     /// Fails where another file lies at the path by now, or none.
     pub(super) fn holds(&self, path: &Path) -> Result<(), Fault> {
+        let Some(journal) = self.journal else { return Ok(()) };
         let log = log(path);
-        let is_own = file(path).is_ok_and(|found| found == self.journal);
+        let is_own = file(path).is_ok_and(|found| found == journal);
         let is_whole = match (file(&log), self.log.get()) {
             (Ok(found), None) => {
                 // Another thread that was first has seen the same file.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::sql::{self, Connection, NONE, Optional as _, params};
 use loop_core::RunId;
-use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::SqliteJournal;
 use super::fault::{self, Fault};
@@ -66,16 +66,9 @@ const TABLE: &str = "
         seal        TEXT NOT NULL
     ) STRICT;";
 
-/// Whether a journal has a table that only some have.
-pub(super) fn has_table(connection: &Connection, table: &str) -> Result<bool, Fault> {
-    let mut find =
-        connection.prepare_cached("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1")?;
-    Ok(find.exists([table])?)
-}
-
 /// The pruned run that had this request key.
 pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<RunId>, Fault> {
-    if !has_table(connection, "pruned")? {
+    if !connection.has_table("pruned")? {
         return Ok(None);
     }
     let mut find = connection.prepare_cached("SELECT run FROM pruned WHERE request_key = ?1")?;
@@ -85,7 +78,7 @@ pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<Ru
 
 type Record = (String, i64, i64, String, Option<String>, String);
 
-fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
+fn record(row: &sql::Row<'_>) -> sql::Result<Record> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
 }
 
@@ -108,7 +101,7 @@ fn fields(run: &str, numbers: [i64; 2], head: &str, request_key: Option<&str>) -
 
 /// The record of a pruned run. One without the key's seal counts for nothing.
 pub(super) fn find(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<Pruned>, Fault> {
-    if !has_table(connection, "pruned")? {
+    if !connection.has_table("pruned")? {
         return Ok(None);
     }
     let find = "SELECT run, unix_ms, entries, head, request_key, seal FROM pruned WHERE run = ?1";
@@ -118,17 +111,18 @@ pub(super) fn find(connection: &Connection, run: &RunId, key: &Key) -> Result<Op
 
 /// The runs that were pruned.
 pub(super) fn runs(connection: &Connection, key: &Key) -> Result<Vec<RunId>, Fault> {
-    if !has_table(connection, "pruned")? {
+    if !connection.has_table("pruned")? {
         return Ok(Vec::new());
     }
-    let mut list = connection.prepare("SELECT run, unix_ms, entries, head, request_key, seal FROM pruned")?;
-    let found: rusqlite::Result<Vec<Record>> = list.query_map([], record)?.collect();
+    let mut list =
+        connection.prepare_cached("SELECT run, unix_ms, entries, head, request_key, seal FROM pruned")?;
+    let found: sql::Result<Vec<Record>> = list.query_map(NONE, record)?.collect();
     Ok(found?.into_iter().filter_map(|found| sealed(found, key)).map(|(run, _)| run).collect())
 }
 
 /// Takes back that a run was pruned, because it is imported again.
 pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> {
-    if has_table(connection, "pruned")? {
+    if connection.has_table("pruned")? {
         connection.prepare_cached("DELETE FROM pruned WHERE run = ?1")?.execute([run.as_str()])?;
     }
     Ok(())
@@ -144,7 +138,7 @@ impl SqliteJournal {
     pub async fn prune(&self, run: &RunId) -> Result<(), JournalError> {
         let run = run.clone();
         let pruned = self.store.writer.alone(move |files, open| {
-            if open.connection().is_readonly(rusqlite::MAIN_DB)? {
+            if open.connection().is_read_only()? {
                 return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
             }
             files.place.holds(&files.path)?;
@@ -165,7 +159,8 @@ impl SqliteJournal {
                     }
                 }
                 // What was rolled back may have gone on.
-                let is_behind = head.as_ref().is_none_or(|head| head.committed.entries > row.count());
+                let is_behind =
+                    head.as_ref().map_or(!files.is_shared(), |head| head.committed.entries > row.count());
                 let is_imported = row.check(key) == Some(Broken::Imported);
                 let why =
                     match (row.stop.is_none() && !is_imported, is_behind, outbox::count(connection, &run)?) {
@@ -183,7 +178,7 @@ impl SqliteJournal {
                 }
                 bury(connection, &row, key)?;
                 for table in ["summaries", "entries", "runs"] {
-                    if table != "summaries" || has_table(connection, table)? {
+                    if table != "summaries" || connection.has_table(table)? {
                         let delete = format!("DELETE FROM {table} WHERE run = ?1");
                         connection.prepare_cached(&delete)?.execute([run.as_str()])?;
                     }
@@ -207,13 +202,15 @@ impl SqliteJournal {
             open.commit(files, Durability::Synced, |connection| {
                 let unused = "DELETE FROM blobs
                               WHERE hash NOT IN (SELECT spec FROM runs UNION SELECT manifest FROM runs)";
-                Ok(connection.execute(unused, [])?)
+                Ok(connection.prepare_cached(unused)?.execute(NONE)?)
             })?;
             if compacts {
                 open.connection().execute_batch("VACUUM")?;
             }
-            // Where another process reads, a part stays in the log until the next commits.
-            open.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            if open.connection().is_file() {
+                // Where another process reads, a part stays in the log until the next commits.
+                open.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", NONE, |_| Ok(()))?;
+            }
             Ok(())
         });
         tidied.await
@@ -221,12 +218,14 @@ impl SqliteJournal {
 }
 
 fn bury(connection: &Connection, row: &RunRow, key: &Key) -> Result<(), Fault> {
-    connection.execute_batch(TABLE)?;
+    connection.lay(TABLE)?;
     let at = i64::try_from(unix_ms(std::time::SystemTime::now())).unwrap_or(i64::MAX);
     let fields = fields(row.run.as_str(), [at, row.entries], &row.head, row.request_key.as_deref());
     let seal = key.seal(TAG, &fields.each_ref().map(String::as_str));
-    let bury = "INSERT OR REPLACE INTO pruned (run, unix_ms, entries, head, request_key, seal)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let bury = "INSERT INTO pruned (run, unix_ms, entries, head, request_key, seal)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                ON CONFLICT (run) DO UPDATE SET unix_ms = excluded.unix_ms, entries = excluded.entries,
+                    head = excluded.head, request_key = excluded.request_key, seal = excluded.seal";
     connection.prepare_cached(bury)?.execute(params![
         row.run.as_str(),
         at,

@@ -3,15 +3,15 @@
 //! A row is there before its run is, under the id that the run will have. Once the run has begun, what it begins with is
 //! taken out of the row, and the rest stays: who asked, under which idempotency key, for what.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 use loop_core::{Digest, RunId, StopMode};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use super::SqliteJournal;
 use super::fault::Fault;
-use super::lock::{NotTaken, RunLock};
-use super::pruned::has_table;
+use super::locks::{NotTaken, RunLock};
 use super::seal::Key;
 use crate::journal::{Durability, JournalError};
 
@@ -104,10 +104,11 @@ pub enum Accepted {
     },
 }
 
-/// The queue of a journal, held by one server. Dropping it lets another one serve.
+/// The queue of a journal, held by one server. Dropping it lets another one serve. Of a journal that
+/// [several servers share](SqliteJournal::shares_queue), each has one.
 #[derive(Debug)]
 pub struct QueueLock {
-    _lock: RunLock,
+    _lock: Option<RunLock>,
 }
 
 const COLUMNS: &str =
@@ -120,11 +121,69 @@ impl SqliteJournal {
     /// If another process has it, or the lock file cannot be made.
     pub fn lock_queue(&self) -> Result<QueueLock, JournalError> {
         let files = &self.store.files;
-        match files.locks.take(&RunId::new("queue of a server")) {
-            Ok(lock) => Ok(QueueLock { _lock: lock }),
-            Err(NotTaken::Held(pid)) => Err(JournalError::QueueBusy { pid: pid.unwrap_or_default() }),
-            Err(NotTaken::Failed(error)) => Err(Fault::from(error).at(&files.path)),
+        if files.is_shared() {
+            return Ok(QueueLock { _lock: None });
         }
+        match files.locks.take(&RunId::new("queue of a server")) {
+            Ok(lock) => Ok(QueueLock { _lock: Some(lock) }),
+            Err(NotTaken::Held(pid)) => Err(JournalError::QueueBusy { pid: pid.unwrap_or_default() }),
+            Err(NotTaken::Failed(fault)) => Err(fault.at(&files.path)),
+        }
+    }
+
+    /// Whether several servers serve the queue of this journal, each what it [claims](Self::claim_submissions).
+    pub fn shares_queue(&self) -> bool {
+        self.store.files.is_shared()
+    }
+
+    /// Claims submissions of a domain for this process, at most so many: those that have not begun in the order of their
+    /// priority, or those that have begun and whose process is gone. A claim holds as long as the process has its lease. A
+    /// journal that [one server has](Self::shares_queue) gives none.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn claim_submissions(
+        &self,
+        domain: &str,
+        state: SubmissionState,
+        limit: usize,
+    ) -> Result<Vec<QueuedSubmission>, JournalError> {
+        let domain = domain.to_owned();
+        let claimed = self.store.writer.alone(move |files, open| {
+            let Some(own) = files.process()? else { return Ok(Vec::new()) };
+            open.commit_for(Purpose::Claims, files, Durability::Committed, |connection| {
+                let claim = format!(
+                    "UPDATE submissions SET claimed_by = ?1 WHERE nth IN (
+                         SELECT nth FROM submissions
+                         WHERE state = ?2 AND domain = ?3
+                             AND (claimed_by IS NULL OR claimed_by <> ?1 AND NOT is_alive(claimed_by))
+                         ORDER BY priority DESC, nth LIMIT ?4 FOR UPDATE SKIP LOCKED
+                     ) RETURNING {COLUMNS}"
+                );
+                let params = params![own, state as i64, domain, limit];
+                let mut claim = connection.prepare_cached(&claim)?;
+                let found = claim.query_map(params, |row| read(row, files.key.as_ref()))?;
+                Ok(found.collect::<sql::Result<Vec<_>>>()?)
+            })
+        });
+        claimed.await
+    }
+
+    /// Whether this process has the claim on a run, or the run was not submitted to a server. Of a journal that one server
+    /// has, it has all of them.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn has_claim(&self, run: &RunId) -> Result<bool, JournalError> {
+        let run = run.clone();
+        self.reading(move |files, connection| {
+            let Some(own) = files.process()? else { return Ok(true) };
+            let find = "SELECT coalesce(claimed_by, '') FROM submissions WHERE run = ?1";
+            let found: Option<String> =
+                connection.query_row(find, [run.as_str()], |row| row.get(0)).optional()?;
+            Ok(found.is_none_or(|claimed| claimed == own))
+        })
+        .await
     }
 
     /// Accepts a submission, or says of an earlier one with the same key which it is: the first of the two is `None` then.
@@ -141,8 +200,8 @@ impl SqliteJournal {
         let submitted = self.store.writer.alone(move |files, open| {
             files.place.holds(&files.path)?;
             let key = files.key(&submission.run)?;
-            open.commit(files, durability, |connection| {
-                connection.execute_batch(TABLE)?;
+            open.commit_for(Purpose::Submits, files, durability, |connection| {
+                connection.lay(TABLE)?;
                 let Submission { caller, request_key, domain, .. } = &submission;
                 if let Some(earlier) = request_key.as_deref() {
                     let earlier = find(
@@ -155,7 +214,8 @@ impl SqliteJournal {
                         return Ok(Err(earlier));
                     }
                 }
-                let count = "SELECT count(*), coalesce(sum(domain = ?1), 0) FROM submissions WHERE state = 0";
+                let count = "SELECT count(*), count(CASE WHEN domain = ?1 THEN 1 END) FROM submissions
+                             WHERE state = 0";
                 let (all, own): (i64, i64) = connection
                     .prepare_cached(count)?
                     .query_row([&**domain], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -166,8 +226,7 @@ impl SqliteJournal {
                 if is_full(all, bounds.all) {
                     return Ok(Ok(Accepted::Full { of_domain: false, bound: bounds.all }));
                 }
-                insert(connection, &submission, key)?;
-                Ok(Ok(Accepted::New(connection.last_insert_rowid())))
+                Ok(Ok(Accepted::New(insert(connection, &submission, key)?)))
             })
         });
         submitted.await
@@ -184,7 +243,7 @@ impl SqliteJournal {
     ) -> Result<Option<QueuedSubmission>, JournalError> {
         let (caller, request_key) = (caller.to_owned(), key.to_owned());
         self.reading(move |files, connection| {
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(None);
             }
             let wanted = [caller.as_str(), request_key.as_str()];
@@ -200,7 +259,7 @@ impl SqliteJournal {
     pub async fn submission(&self, run: &RunId) -> Result<Option<QueuedSubmission>, JournalError> {
         let run = run.clone();
         self.reading(move |files, connection| {
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(None);
             }
             find(connection, "run = ?1", [run.as_str()], files.key.as_ref())
@@ -214,13 +273,13 @@ impl SqliteJournal {
     /// If the journal cannot be read.
     pub async fn open_submissions(&self) -> Result<Vec<QueuedSubmission>, JournalError> {
         self.reading(move |files, connection| {
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(Vec::new());
             }
             let list = format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 ORDER BY nth");
-            let mut list = connection.prepare(&list)?;
-            let found = list.query_map([], |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<rusqlite::Result<Vec<_>>>()?)
+            let mut list = connection.prepare_cached(&list)?;
+            let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
+            Ok(found.collect::<sql::Result<Vec<_>>>()?)
         })
         .await
     }
@@ -237,7 +296,8 @@ impl SqliteJournal {
             // What the run began with is in its first entry now.
             let submission = Submission { body: "".into(), ..submission };
             let advance =
-                "UPDATE submissions SET state = max(state, ?2), body = '', seal = ?3 WHERE run = ?1";
+                "UPDATE submissions SET state = CASE WHEN state < ?2 THEN ?2 ELSE state END, body = '', seal = ?3
+                 WHERE run = ?1";
             let seal = seal(&submission, key);
             connection.prepare_cached(advance)?.execute(params![run.as_str(), state as i64, seal])?;
             Ok(())
@@ -258,6 +318,29 @@ impl SqliteJournal {
         .await
     }
 
+    /// The submissions of these runs. A run that was not submitted to a server has none.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn submissions_of(
+        &self,
+        runs: Vec<RunId>,
+    ) -> Result<BTreeMap<RunId, QueuedSubmission>, JournalError> {
+        self.reading(move |files, connection| {
+            let mut found = BTreeMap::new();
+            if !has_table(connection, "submissions")? {
+                return Ok(found);
+            }
+            for run in runs {
+                if let Some(queued) = find(connection, "run = ?1", [run.as_str()], files.key.as_ref())? {
+                    found.insert(run, queued);
+                }
+            }
+            Ok(found)
+        })
+        .await
+    }
+
     async fn change_submission<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, &Key) -> Result<T, Fault> + Send + 'static,
@@ -266,7 +349,7 @@ impl SqliteJournal {
             files.place.holds(&files.path)?;
             let key = files.key(&RunId::new("queue"))?;
             open.commit(files, Durability::Committed, |connection| {
-                connection.execute_batch(TABLE)?;
+                connection.lay(TABLE)?;
                 work(connection, key)
             })
         });
@@ -274,12 +357,12 @@ impl SqliteJournal {
     }
 }
 
-fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result<(), Fault> {
+fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result<i64, Fault> {
     let Submission { run, domain, caller, request_key, digest, priority, unix_ms, body } = submission;
     let insert = "INSERT INTO submissions
                   (run, domain, caller, request_key, digest, priority, unix_ms, body, seal, state, stop)
-                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0)";
-    connection.prepare_cached(insert)?.execute(params![
+                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0) RETURNING nth";
+    let params = params![
         run.as_str(),
         domain,
         caller,
@@ -289,8 +372,8 @@ fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result
         i64::try_from(*unix_ms).unwrap_or(i64::MAX),
         body,
         seal(submission, key)
-    ])?;
-    Ok(())
+    ];
+    Ok(connection.prepare_cached(insert)?.query_row(params, |row| row.get(0))?)
 }
 
 fn find<const N: usize>(
@@ -301,10 +384,10 @@ fn find<const N: usize>(
 ) -> Result<Option<QueuedSubmission>, Fault> {
     let find = format!("SELECT {COLUMNS} FROM submissions WHERE {wanted}");
     let mut find = connection.prepare_cached(&find)?;
-    Ok(find.query_row(rusqlite::params_from_iter(values), |row| read(row, key)).optional()?)
+    Ok(find.query_row(values, |row| read(row, key)).optional()?)
 }
 
-fn read(row: &Row<'_>, key: Option<&Key>) -> rusqlite::Result<QueuedSubmission> {
+fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<QueuedSubmission> {
     let (digest, unix_ms, found): (String, i64, String) = (row.get(4)?, row.get(6)?, row.get(8)?);
     let run: String = row.get(0)?;
     let parsed = digest.parse();

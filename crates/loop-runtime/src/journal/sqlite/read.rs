@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::sql::{Connection, Row};
 use loop_core::{Digest, EventKind, RunId, RunSpec, SPEC_VERSION, Started, StopReason};
-use rusqlite::{Connection, Row};
 
 use super::fault::Fault;
 use super::rows::{CHANGED, RunRow, cell, corrupt, link, parse, root, stop_of};
@@ -96,7 +96,7 @@ fn blob(connection: &Connection, row: &RunRow, hash: &str, what: &str) -> Result
     let mut find = connection.prepare_cached("SELECT body FROM blobs WHERE hash = ?1")?;
     let mut rows = find.query([hash])?;
     match rows.next()? {
-        Some(found) => cell(found, 0, &row.run, 0),
+        Some(found) => cell(&found, 0, &row.run, 0),
         None => Err(corrupt(&row.run, 0, format!("the {what} is missing"))),
     }
 }
@@ -142,7 +142,7 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
     loop {
         let read = rows.next().map_err(|error| Broke::Entry(error.into())).and_then(|row| {
             let seq = chain.entries.len() as u64;
-            row.map(|row| next_entry(row, run, seq, prev, epoch_before)).transpose()
+            row.map(|row| next_entry(&row, run, seq, prev, epoch_before)).transpose()
         });
         match read {
             Ok(Some((entry, epoch, hash))) => {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
+use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
 use loop_core::{Digest, EventKind, Note, RunId, StopReason, canonical};
-use rusqlite::types::{FromSql, Value};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -50,7 +49,7 @@ const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin
 
 impl RunRow {
     fn read(row: &Row<'_>) -> Result<Self, Fault> {
-        let run = RunId::new(String::from_utf8_lossy(row.get_ref(0)?.as_bytes().unwrap_or_default()));
+        let run = RunId::new(row.lossy(0));
         let run = &run;
         Ok(Self {
             unix_ms: cell(row, 1, run, 0)?,
@@ -75,7 +74,7 @@ impl RunRow {
     pub(super) fn find(connection: &Connection, run: &RunId) -> Result<Option<Self>, Fault> {
         let mut find = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?;
         let mut rows = find.query([run.as_str()])?;
-        rows.next()?.map(Self::read).transpose()
+        rows.next()?.map(|row| Self::read(&row)).transpose()
     }
 
     /// What its seal is over.
@@ -324,6 +323,21 @@ pub(super) fn append(
     advance(connection, row, entries, key)
 }
 
+/// The run's row, if these entries of this writer are the last that the journal has of it.
+pub(super) fn committed(
+    connection: &Connection,
+    claim: &Claim,
+    entries: &[Text],
+) -> Result<Option<RunRow>, Fault> {
+    let Some(last) = entries.last() else { return Ok(None) };
+    let row = RunRow::find(connection, &claim.run)?;
+    // No other writer has the token, and this one appends nothing until it is told of these.
+    let is_own = |row: &RunRow| {
+        (row.epoch, &row.writer_token) == (claim.epoch, &claim.token) && row.count() == last.seq + 1
+    };
+    Ok(row.filter(is_own))
+}
+
 /// Writes the next entries and the updated row. Returns `None` if the stored row is not `row`.
 fn advance(
     connection: &Connection,
@@ -357,11 +371,17 @@ fn advance(
 fn insert(connection: &Connection, row: &RunRow, entries: &[Text], links: &[String]) -> Result<(), Fault> {
     let insert =
         "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-    let mut insert = connection.prepare_cached(insert)?;
-    for (Text { seq, event, notes, .. }, prev) in entries.iter().zip(links) {
-        let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
-        insert.execute(params![row.run.as_str(), seq, row.epoch, prev, event, notes])?;
-    }
+    let all = entries.iter().zip(links).map(|(Text { seq, event, notes, .. }, prev)| {
+        [
+            Value::Text(row.run.as_str()),
+            Value::Integer(i64::try_from(*seq).unwrap_or(i64::MAX)),
+            Value::Integer(row.epoch),
+            Value::Text(prev),
+            Value::Text(event),
+            Value::Text(notes),
+        ]
+    });
+    connection.prepare_cached(insert)?.execute_all(all)?;
     Ok(())
 }
 
@@ -396,15 +416,15 @@ pub(super) fn lines(connection: &Connection, key: Option<&Key>) -> Result<Vec<Ru
 pub(super) fn lines_where(
     connection: &Connection,
     conditions: &str,
-    values: Vec<Value>,
+    values: Vec<Cell>,
     key: Option<&Key>,
 ) -> Result<Vec<RunLine>, Fault> {
     let list = format!("SELECT {COLUMNS} FROM runs {conditions}");
     let mut list = connection.prepare_cached(&list)?;
-    let mut rows = list.query(rusqlite::params_from_iter(values))?;
+    let mut rows = list.query(values)?;
     let mut lines = Vec::new();
     while let Some(row) = rows.next()? {
-        let read = RunRow::read(row).and_then(|found| {
+        let read = RunRow::read(&row).and_then(|found| {
             let stop = match &found.stop {
                 Some(name) => Some(parse::<StopReason>(
                     &serde_json::to_string(name)?,
@@ -417,25 +437,28 @@ pub(super) fn lines_where(
             Ok((stop, found))
         });
         lines.push(match read {
-            Ok((stop, found)) => RunLine {
-                unix_ms: u64::try_from(found.unix_ms).unwrap_or_default(),
-                entries: found.count(),
-                stop,
-                // The database does not know: it is asked of the lock.
-                is_written: false,
-                is_imported: key.and_then(|key| found.check(key)) == Some(Broken::Imported),
-                trouble: match key.and_then(|key| found.check(key)) {
-                    None | Some(Broken::Imported) => None,
-                    Some(Broken::Changed) => Some(CHANGED.into()),
-                    Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
-                },
-                origin: found.origin,
-                domain: found.domain.into(),
-                item: found.item.into(),
-                title: found.title.into(),
-                run: found.run,
-            },
-            Err(fault) => unreadable(row, fault)?,
+            Ok((stop, found)) => {
+                let broken = key.and_then(|key| found.check(key));
+                RunLine {
+                    unix_ms: u64::try_from(found.unix_ms).unwrap_or_default(),
+                    entries: found.count(),
+                    stop,
+                    // The database does not know: it is asked of the lock.
+                    is_written: false,
+                    is_imported: broken == Some(Broken::Imported),
+                    trouble: match broken {
+                        None | Some(Broken::Imported) => None,
+                        Some(Broken::Changed) => Some(CHANGED.into()),
+                        Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
+                    },
+                    origin: found.origin,
+                    domain: found.domain.into(),
+                    item: found.item.into(),
+                    title: found.title.into(),
+                    run: found.run,
+                }
+            }
+            Err(fault) => unreadable(&row, fault)?,
         });
     }
     Ok(lines)
@@ -444,17 +467,14 @@ pub(super) fn lines_where(
 /// The line of a run whose row cannot be read. What the storage itself cannot give is no row.
 fn unreadable(row: &Row<'_>, fault: Fault) -> Result<RunLine, Fault> {
     let Fault::Journal(JournalError::Corrupt { run, message, .. }) = fault else { return Err(fault) };
-    let text = |column| {
-        let bytes = row.get_ref(column).ok().and_then(|value| value.as_bytes().ok().map(<[u8]>::to_vec));
-        String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned().into()
-    };
+    let text = |column| row.lossy(column).into();
     Ok(RunLine {
         run,
-        unix_ms: row.get::<_, i64>(1).ok().and_then(|at| u64::try_from(at).ok()).unwrap_or_default(),
+        unix_ms: row.get::<i64>(1).ok().and_then(|at| u64::try_from(at).ok()).unwrap_or_default(),
         domain: text(2),
         item: text(3),
         title: text(4),
-        entries: row.get::<_, i64>(13).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
+        entries: row.get::<i64>(13).ok().and_then(|count| u64::try_from(count).ok()).unwrap_or_default(),
         stop: None,
         is_written: false,
         is_imported: false,
@@ -499,8 +519,8 @@ pub(super) fn link(prev: &Digest, epoch: i64, event: &str, notes: &str) -> Diges
     Digest::of_parts("journal-entry", &[&prev.0, &epoch, &length, event.as_bytes(), notes.as_bytes()])
 }
 
-pub(super) fn cell<T: FromSql>(row: &Row<'_>, column: usize, run: &RunId, seq: u64) -> Result<T, Fault> {
-    row.get(column).map_err(|error| corrupt(run, seq, error.to_string()))
+pub(super) fn cell<T: FromCell>(row: &Row<'_>, column: usize, run: &RunId, seq: u64) -> Result<T, Fault> {
+    row.get(column).map_err(|error: sql::Error| corrupt(run, seq, error.to_string()))
 }
 
 pub(super) fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, seq: u64) -> Result<T, Fault> {

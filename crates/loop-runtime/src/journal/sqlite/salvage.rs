@@ -11,6 +11,7 @@ use super::pruned;
 use super::read::{self, Chain};
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::Broken;
+use super::sql::NONE;
 use super::{Files, SqliteJournal};
 use crate::journal::sqlite::fault::Fault;
 use crate::journal::{JournalError, Recorded};
@@ -106,8 +107,8 @@ impl SqliteJournal {
             let Some(key) = &files.key else { return Ok(Vec::new()) };
             // The records first: a run that begins meanwhile has its record before its row.
             let names = files.heads.names()?;
-            let mut runs = connection.prepare("SELECT run FROM runs")?;
-            let runs = runs.query_map([], |row| row.get::<_, String>(0))?;
+            let mut runs = connection.prepare_cached("SELECT run FROM runs")?;
+            let runs = runs.query_map(NONE, |row| row.get::<String>(0))?;
             let mut there: BTreeSet<String> = runs.flatten().map(|run| file_name(&RunId::new(run))).collect();
             there.extend(pruned::runs(connection, key)?.iter().map(file_name));
             let is_missing = |name: &String| {

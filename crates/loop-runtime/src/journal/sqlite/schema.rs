@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::fault::{Fault, storage};
-use super::lock::Locks;
+use super::lock::FileLocks;
 use crate::files::{create_folder, private};
 use crate::journal::JournalError;
 
@@ -88,7 +88,7 @@ pub(super) fn expect_file(path: &Path) -> Result<(), JournalError> {
 }
 
 /// Opens the file, and lays its tables if it is empty.
-pub(super) fn connect(path: &Path, locks: &Locks) -> Result<Connection, JournalError> {
+pub(super) fn connect(path: &Path, locks: &FileLocks) -> Result<Connection, JournalError> {
     let opened = open(path, Mode::Write).and_then(|mut connection| {
         let format = format_of(&mut connection, path)?;
         Ok((connection, format))
@@ -172,7 +172,7 @@ fn read_only(path: &Path, why: Fault) -> Result<(Connection, u32), JournalError>
     }
 }
 
-fn lay(connection: &mut Connection, path: &Path, locks: &Locks) -> Result<(), Fault> {
+fn lay(connection: &mut Connection, path: &Path, locks: &FileLocks) -> Result<(), Fault> {
     let _alone = locks.alone()?;
     if format_of(connection, path)? == 0 {
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;

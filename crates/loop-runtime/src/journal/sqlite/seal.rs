@@ -26,6 +26,12 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
+    /// Names the key without telling it.
+    #[cfg(feature = "postgres")]
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Where the key of the journal at `path` lies.
     pub(super) fn path(path: &Path) -> PathBuf {
         let mut key = path.as_os_str().to_owned();

@@ -4,6 +4,7 @@ use std::fs;
 
 use super::SqliteJournal;
 use super::pruned;
+use super::sql::NONE;
 use crate::journal::JournalError;
 
 /// The size of a journal.
@@ -32,22 +33,27 @@ impl SqliteJournal {
         let missing = self.missing_runs().await?.len() as u64;
         let read = self.reading(move |files, connection| {
             let transaction = connection.transaction()?;
-            let count = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0));
+            let count = |sql: &str| transaction.query_row(sql, NONE, |row| row.get::<i64>(0));
             let size = |number: i64| u64::try_from(number).unwrap_or_default();
-            let page: i64 = transaction.pragma_query_value(None, "page_size", |row| row.get(0))?;
-            let free: i64 = transaction.pragma_query_value(None, "freelist_count", |row| row.get(0))?;
-            let mut log = files.path.as_os_str().to_owned();
-            log.push("-wal");
-            let bytes = |path: &std::path::Path| fs::metadata(path).map_or(0, |file| file.len());
+            let (bytes, free_bytes) = if transaction.is_file() {
+                let free =
+                    count("SELECT page_size * freelist_count FROM pragma_page_size, pragma_freelist_count")?;
+                let mut log = files.path.as_os_str().to_owned();
+                log.push("-wal");
+                let bytes = |path: &std::path::Path| fs::metadata(path).map_or(0, |file| file.len());
+                (bytes(&files.path) + bytes(log.as_ref()), size(free))
+            } else {
+                (size(count("SELECT CAST(journal_bytes() AS BIGINT)")?), 0)
+            };
             let pruned = match &files.key {
                 Some(key) => pruned::runs(&transaction, key)?.len() as u64,
                 None => 0,
             };
             Ok(JournalStats {
                 runs: size(count("SELECT count(*) FROM runs")?),
-                entries: size(count("SELECT coalesce(sum(entries), 0) FROM runs")?),
-                bytes: bytes(&files.path) + bytes(log.as_ref()),
-                free_bytes: size(page.saturating_mul(free)),
+                entries: size(count("SELECT CAST(coalesce(sum(entries), 0) AS BIGINT) FROM runs")?),
+                bytes,
+                free_bytes,
                 pruned,
                 missing,
             })

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use super::sql::{Connection, Optional as _, params};
 use loop_core::{Cost, Note, PicoUsd, RunId, StopClass};
-use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::SqliteJournal;
 use super::fault::Fault;
-use super::pruned::has_table;
 use super::seal::Key;
 use crate::journal::{Durability, JournalError};
 
@@ -49,7 +48,7 @@ impl SqliteJournal {
         let read = self.reading(move |files, connection| {
             let transaction = connection.transaction()?;
             let key = files.key.as_ref();
-            let kept = key.filter(|_| has_table(&transaction, "summaries").unwrap_or_default());
+            let kept = key.filter(|_| transaction.has_table("summaries").unwrap_or_default());
             let (mut summaries, mut fresh) = (BTreeMap::new(), Vec::new());
             for run in runs {
                 let mut find = transaction.prepare_cached("SELECT head, stop FROM runs WHERE run = ?1")?;
@@ -79,14 +78,16 @@ impl SqliteJournal {
     async fn keep(&self, fresh: Vec<Fresh>) -> Result<(), JournalError> {
         let kept = self.store.writer.alone(move |files, open| {
             let Some(key) = &files.key else { return Ok(()) };
-            if open.connection().is_readonly(rusqlite::MAIN_DB)? {
+            if open.connection().is_read_only()? {
                 return Ok(());
             }
             files.place.holds(&files.path)?;
             open.commit(files, Durability::Committed, |connection| {
-                connection.execute_batch(TABLE)?;
-                let keep = "INSERT OR REPLACE INTO summaries (run, head, class, cost, unpriced, seal)
-                            SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (SELECT 1 FROM runs WHERE run = ?1)";
+                connection.lay(TABLE)?;
+                let keep = "INSERT INTO summaries (run, head, class, cost, unpriced, seal)
+                            SELECT run, ?2, ?3, ?4, ?5, ?6 FROM runs WHERE run = ?1
+                            ON CONFLICT (run) DO UPDATE SET head = excluded.head, class = excluded.class,
+                                cost = excluded.cost, unpriced = excluded.unpriced, seal = excluded.seal";
                 let mut keep = connection.prepare_cached(keep)?;
                 for Fresh { run, head, summary } in &fresh {
                     let [class, cost, unpriced] = columns(summary);
@@ -134,7 +135,7 @@ fn read_notes(connection: &Connection, run: &RunId) -> Result<Option<RunSummary>
     let mut rows = list.query([run.as_str()])?;
     let mut summary = RunSummary::default();
     while let Some(row) = rows.next()? {
-        let Ok(text) = row.get_ref(0)?.as_str() else { return Ok(None) };
+        let Some(text) = row.text(0) else { return Ok(None) };
         // Most entries have neither, and are not parsed.
         if !text.contains("call_charged") && !text.contains("\"stopped\"") {
             continue;

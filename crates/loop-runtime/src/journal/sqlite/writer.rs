@@ -19,12 +19,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use rusqlite::Connection;
+use super::sql::{Connection, Purpose};
+use loop_core::RunId;
 use tokio::sync::oneshot;
 
 use super::fault::{self, Fault};
 use super::heads::HeadFile;
-use super::lock::RunLock;
+use super::locks::RunLock;
 use super::rows::{self, Claim, Opening, RunRow, Text};
 use super::{Files, outbox, schema};
 use crate::hooks::HookMessage;
@@ -190,7 +191,7 @@ impl Open {
         // The files are looked at before and after, so that no other journal is opened in place of this one.
         let is_in_place = || files.place.holds(&files.path).map_err(|fault| fault.at(&files.path));
         is_in_place()?;
-        let connection = schema::connect(&files.path, &files.locks)?;
+        let connection = files.connect()?;
         is_in_place()?;
         Ok(Self { connection, is_syncing: false })
     }
@@ -199,9 +200,20 @@ impl Open {
         &self.connection
     }
 
-    /// Commits what `work` does, or none of it.
+    /// Commits what `work` does, or none of it, while no other transaction writes.
     pub(super) fn commit<T>(
         &mut self,
+        files: &Files,
+        durability: Durability,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.commit_for(Purpose::Alone, files, durability, work)
+    }
+
+    /// Commits what `work` does, or none of it.
+    pub(super) fn commit_for<T>(
+        &mut self,
+        purpose: Purpose<'_>,
         files: &Files,
         durability: Durability,
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
@@ -209,14 +221,16 @@ impl Open {
         // A panic may have left one.
         self.roll_back()?;
         let is_synced = durability == Durability::Synced;
-        if self.is_syncing != is_synced {
-            schema::sync_commits(&self.connection, is_synced)?;
+        if let Connection::Sqlite(connection) = &self.connection
+            && self.is_syncing != is_synced
+        {
+            schema::sync_commits(connection, is_synced)?;
             self.is_syncing = is_synced;
         }
-        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.connection.begin(purpose)?;
         let done = work(&self.connection);
         let done = done.and_then(|done| {
-            self.connection.prepare_cached("COMMIT")?.execute([])?;
+            self.connection.commit(purpose)?;
             Ok(done)
         });
         match done {
@@ -233,10 +247,7 @@ impl Open {
     }
 
     fn roll_back(&self) -> Result<(), Fault> {
-        if !self.connection.is_autocommit() {
-            self.connection.execute_batch("ROLLBACK")?;
-        }
-        Ok(())
+        Ok(self.connection.roll_back()?)
     }
 }
 
@@ -283,12 +294,21 @@ impl Committer<'_> {
 
     fn open(&mut self) -> Result<&mut Open, JournalError> {
         match &mut self.open {
-            Some(open) => Ok(open),
+            Some(open) => {
+                let revived = self.files.revive(&mut open.connection);
+                revived.map(|()| open).map_err(|fault| fault.at(&self.files.path))
+            }
             none => Ok(none.insert(Open::at(self.files)?)),
         }
     }
 
     fn commit_all(&mut self, waiting: Vec<Waiting>) {
+        self.commit_within(waiting, MAX_TRIES);
+    }
+
+    /// Commits all of it, or each by itself. If the connection breaks meanwhile, it is read back what was committed, and the
+    /// rest is tried again.
+    fn commit_within(&mut self, waiting: Vec<Waiting>, tries: u32) {
         match self.commit(&waiting) {
             Ok((rows, durability)) => {
                 for (waiting, row) in waiting.into_iter().zip(rows) {
@@ -297,14 +317,43 @@ impl Committer<'_> {
                     waiting.tell(committed.map_err(|fault| fault.at(&self.files.path)));
                 }
             }
+            Err(Failed::Change(fault) | Failed::Journal(fault)) if fault.is_disconnected() && tries > 1 => {
+                let rest = self.read_back(waiting);
+                if !rest.is_empty() {
+                    self.commit_within(rest, tries - 1);
+                }
+            }
             Err(Failed::Change(_)) if waiting.len() > 1 => {
-                waiting.into_iter().for_each(|waiting| self.commit_all(vec![waiting]));
+                waiting.into_iter().for_each(|waiting| self.commit_within(vec![waiting], tries));
             }
             Err(Failed::Change(fault) | Failed::Journal(fault)) => {
                 let error = fault.at(&self.files.path);
                 waiting.into_iter().for_each(|waiting| waiting.tell(Err(error.clone())));
             }
         }
+    }
+
+    /// Answers those whose entries were committed before the connection broke, and returns the others. No transaction of the
+    /// broken connection goes on by then.
+    fn read_back(&mut self, waiting: Vec<Waiting>) -> Vec<Waiting> {
+        let mut rest = Vec::new();
+        for waiting in waiting {
+            let (files, change) = (self.files, &waiting.change);
+            let found = self.open().and_then(|open| {
+                let found = rows::committed(&open.connection, &change.held.claim, &change.entries);
+                found.map_err(|fault| fault.at(&files.path))
+            });
+            match found {
+                Ok(Some(row)) => {
+                    let recorded = self.record_head(change, &row, Durability::Synced);
+                    let committed = recorded.map(|()| Box::new(row));
+                    waiting.tell(committed.map_err(|fault| fault.at(&self.files.path)));
+                }
+                Ok(None) => rest.push(waiting),
+                Err(error) => waiting.tell(Err(error)),
+            }
+        }
+        rest
     }
 
     /// Commits all of it or nothing. Returns the row behind each change, and how safe all of them are.
@@ -314,8 +363,9 @@ impl Committer<'_> {
         files.place.holds(&files.path).map_err(Failed::Journal)?;
         let asked = group.iter().map(|waiting| waiting.change.durability);
         let durability = asked.max().unwrap_or(Durability::Committed);
+        let runs: Vec<&RunId> = group.iter().map(|waiting| &waiting.change.held.claim.run).collect();
         let mut is_refused = false;
-        let rows = open.commit(files, durability, |connection| {
+        let rows = open.commit_for(Purpose::Appends(&runs), files, durability, |connection| {
             let rows: Result<Vec<_>, Fault> =
                 group.iter().map(|waiting| write(files, connection, &waiting.change)).collect();
             is_refused = rows.is_err();
@@ -331,6 +381,8 @@ impl Committer<'_> {
 
     fn record_head(&self, change: &Change, row: &RunRow, durability: Durability) -> Result<(), Fault> {
         let Held { claim, head, .. } = &*change.held;
+        // A server syncs each commit.
+        let durability = if self.files.is_shared() { Durability::Synced } else { durability };
         Ok(head.write(self.files.key(&claim.run)?, row.position()?, durability)?)
     }
 }
@@ -355,6 +407,9 @@ fn write(files: &Files, connection: &Connection, change: &Change) -> Result<RunR
     outbox::put(connection, &change.messages, key)?;
     Ok(row)
 }
+
+/// How often entries are tried to be committed whose connection breaks each time.
+const MAX_TRIES: u32 = 4;
 
 /// How many jobs are done together at most, so that the first of them does not wait long for the last.
 const MAX_GROUP: usize = 1_024;

@@ -2,13 +2,15 @@
 
 mod origin;
 
-use loop_core::{Approver, Millis, PersonRequest, Run, Scope, policy};
+use std::collections::BTreeSet;
+
+use loop_core::{Approver, Grounding, Millis, PersonRequest, Run, Scope, policy};
 use maud::{Markup, html};
 
 use super::run::anchor;
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{counted, grouped, t, time};
+use super::text::{counted, cut, grouped, t, time};
 use origin::ValueOrigin;
 
 /// The requests of a run that wait for a person, as their page shows them.
@@ -19,6 +21,8 @@ pub struct ApprovePage {
     domain: String,
     scope: Vec<(&'static str, String)>,
     requests: Vec<Request>,
+    /// Values of the document so far that are in no evidence, in its order.
+    ungrounded: Vec<String>,
     /// What else is asked for in the form.
     form: ApproveForm,
 }
@@ -31,6 +35,8 @@ pub struct ApproveForm {
     pub csrf: String,
     /// The account as which the answer counts, as it was checked, for example `uid 1001`. Empty: not known.
     pub account: String,
+    /// Whether nothing is decided on these pages, whoever looks: the command decides.
+    pub is_for_reading: bool,
     /// What came of the decision before. `None`: there was none.
     pub notice: Option<Notice>,
     /// Other runs that wait: id, item and title.
@@ -75,7 +81,13 @@ impl ApprovePage {
             is_over: requested.deadline <= now,
             requested,
         };
+        let claims = run.claims();
+        let ungrounded = claims.iter().filter(|claim| claim.state == Grounding::Ungrounded);
+        let mut ungrounded: Vec<String> = ungrounded.map(|claim| claim.value.to_string()).collect();
+        let mut known = BTreeSet::new();
+        ungrounded.retain(|value| known.insert(value.clone()));
         Self {
+            ungrounded,
             run: run.id().to_string(),
             title: format!("{} {}: {}", started.item.kind, started.item.id, started.item.title),
             domain: run.spec().domain.to_string(),
@@ -85,6 +97,29 @@ impl ApprovePage {
         }
     }
 }
+
+impl ApprovePage {
+    /// What the document states and nothing has: the model that wrote it asks for the action.
+    fn doubts(&self) -> Markup {
+        let count = self.ungrounded.len();
+        html! {
+            @if count > 0 {
+                p.notice.caution {
+                    (counted(count as u64, "value of the document so far is", "values of the document so far are")) " in no evidence: "
+                    @for (n, value) in self.ungrounded.iter().take(MAX_DOUBTS).enumerate() {
+                        @if n > 0 { ", " } strong { (t(&cut(value, MAX_VALUE).text)) }
+                    }
+                    @if count > MAX_DOUBTS { " and " (count - MAX_DOUBTS) " more" }
+                    ". " a href={ "/runs/" (encoded(&self.run)) "#document" } { "Read the document" }
+                }
+            }
+        }
+    }
+}
+
+/// How many values without evidence are named, and bytes of each.
+const MAX_DOUBTS: usize = 8;
+const MAX_VALUE: usize = 80;
 
 /// The page of what waits in a run.
 pub fn approve(page: &ApprovePage) -> String {
@@ -103,7 +138,7 @@ pub fn approve(page: &ApprovePage) -> String {
                 }
             }
         }
-        @if page.requests.is_empty() { p { "Nothing waits in this run." } }
+        @if page.requests.is_empty() { p { "Nothing waits in this run." } } @else { (page.doubts()) }
         @if page.requests.len() > 1 {
             p { (counted(page.requests.len() as u64, "action waits", "actions wait")) " in this run:" }
             ol { @for it in &page.requests {
@@ -155,23 +190,33 @@ impl Request {
                 } @else {
                     p { "Until " strong { (time(self.until_unix_ms)) " UTC" } ", then it counts as a denial." }
                     @if page.form.csrf.is_empty() {
-                        p.notice { "You may read this request and not decide it." }
+                        p.notice {
+                            @if page.form.is_for_reading {
+                                "These pages are for reading. Decide it with " code { "loopgate " (if *is_question { "answer" } else { "approve" }) " " (t(&page.run)) " " (t(&key.to_string())) }
+                                " or " code { "loopgate deny " (t(&page.run)) " " (t(&key.to_string())) } "."
+                            } @else {
+                                "You may read this request and not decide it. The role " code { "approve" } " decides."
+                            }
+                        }
                     } @else {
                         form.decide method="post" action={ "/runs/" (encoded(&page.run)) "/approve" } {
                             input type="hidden" name="csrf" value=(t(&page.form.csrf));
                             input type="hidden" name="action" value=(t(&key.to_string()));
                             input type="hidden" name="binding" value=(binding.to_string());
                             @let field = format!("{}-text", anchor(*key));
-                            div {
-                                label for=(field) { @if *is_question { "Answer, or why not" } @else { "Why not (for a denial; the model reads it)" } }
-                                input id=(field) type="text" name="text" size="40" autocomplete="off";
+                            label for=(field) { @if *is_question { "Answer, or why not" } @else { "Why not" } }
+                            input id=(field) type="text" name="text" autocomplete="off" aria-describedby={ (field) "-hint" };
+                            p.quiet id={ (field) "-hint" } {
+                                @if *is_question { "The model reads it." } @else { "For a denial; the model reads it. It may be empty." }
                             }
-                            @if *is_question {
-                                button.primary type="submit" name="decision" value="answer" { "Answer" }
-                            } @else {
-                                button.primary type="submit" name="decision" value="approve" { "Approve " (t(tool)) }
+                            div.buttons {
+                                @if *is_question {
+                                    button.primary type="submit" name="decision" value="answer" { "Answer" }
+                                } @else {
+                                    button.primary type="submit" name="decision" value="approve" { "Approve " (t(tool)) }
+                                }
+                                button type="submit" name="decision" value="deny" { "Deny" }
                             }
-                            button type="submit" name="decision" value="deny" { "Deny" }
                         }
                         p.quiet {
                             @if !page.form.account.is_empty() { "It counts as given by " (t(&page.form.account)) ". " }

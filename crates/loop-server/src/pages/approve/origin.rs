@@ -13,9 +13,17 @@ const MAX_VALUES: usize = 256;
 const MAX_PLACES: usize = 6;
 const MAX_VALUE: usize = 120;
 
+/// A row of the table of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ValueOrigin {
+    Traced(TracedValue),
+    /// So many further values are not traced.
+    LeftOut(usize),
+}
+
 /// A value of a call, and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ValueOrigin {
+pub(super) struct TracedValue {
     /// Its JSON pointer within the parameters.
     pointer: String,
     value: String,
@@ -40,6 +48,7 @@ pub(super) fn of(run: &Run, requested: &PersonRequest) -> Vec<ValueOrigin> {
     let Ok(parameters) = requested.parameters.value() else { return Vec::new() };
     let mut leaves = Vec::new();
     collect(parameters, String::new(), &mut leaves);
+    let left_out = leaves.len().saturating_sub(MAX_VALUES);
     leaves.truncate(MAX_VALUES);
     let values: Vec<&Value> = leaves.iter().map(|(_, value)| *value).collect();
     let started = run.started();
@@ -59,20 +68,17 @@ pub(super) fn of(run: &Run, requested: &PersonRequest) -> Vec<ValueOrigin> {
             of.all(|step| own.next().is_some_and(|own| step == "*" || step == own))
         })
     };
-    leaves
-        .iter()
-        .zip(given)
-        .map(|((pointer, value), is_given)| {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            ValueOrigin {
-                is_given,
-                is_authority: is_authority(pointer),
-                places: places(run, text.trim()),
-                value: text,
-                pointer: pointer.clone(),
-            }
+    let traced = leaves.iter().zip(given).map(|((pointer, value), is_given)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        ValueOrigin::Traced(TracedValue {
+            is_given,
+            is_authority: is_authority(pointer),
+            places: places(run, text.trim()),
+            value: text,
+            pointer: pointer.clone(),
         })
-        .collect()
+    });
+    traced.chain((left_out > 0).then_some(ValueOrigin::LeftOut(left_out))).collect()
 }
 
 fn collect<'v>(value: &'v Value, pointer: String, leaves: &mut Vec<(String, &'v Value)>) {
@@ -142,15 +148,20 @@ pub(super) fn table(origins: &[ValueOrigin], run: &str) -> Markup {
         @if !origins.is_empty() {
             h3 { "Where each value came from" }
             div.wide tabindex="0" role="region" aria-label="Where each value came from" {
-                table {
-                    thead { tr { th scope="col" { "value" } th scope="col" { "is" } th scope="col" { "given by an authorised source" } th scope="col" { "found in" } } }
+                table.stack {
+                    thead { tr { th scope="col" { "parameter" } th scope="col" { "value" } th scope="col" { "given by an authorised source" } th scope="col" { "found in" } } }
                     tbody {
-                        @for it in origins {
-                            tr {
-                                th scope="row" { code { (t(&it.pointer)) } @if it.is_authority { " " span.pill.warn { "says whom it reaches" } } }
-                                td { (t(&cut(&it.value, MAX_VALUE).text)) @if it.value.len() > MAX_VALUE { "…" } }
-                                td { @if it.is_given { span.good { "yes" } } @else { strong.warn { "no" } } }
-                                td { (found(&it.places, run)) }
+                        @for row in origins {
+                            @match row {
+                                ValueOrigin::Traced(it) => { tr {
+                                    th scope="row" { code { (t(&it.pointer)) } @if it.is_authority { " " span.pill.warn { "says whom it reaches" } } }
+                                    td data-label="value" { (t(&cut(&it.value, MAX_VALUE).text)) @if it.value.len() > MAX_VALUE { "…" } }
+                                    td data-label="given by an authorised source" { @if it.is_given { span.good { "yes" } } @else { strong.warn { "no" } } }
+                                    td data-label="found in" { (found(&it.places, run)) }
+                                } }
+                                ValueOrigin::LeftOut(values) => { tr { td colspan="4" { strong.warn {
+                                    (values) " more values are not traced: read them in the parameters above"
+                                } } } }
                             }
                         }
                     }
@@ -182,6 +193,13 @@ fn found(places: &[Found], run: &str) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_that_are_not_traced_are_counted() {
+        // K8
+        let html = table(&[ValueOrigin::LeftOut(44)], "r1").into_string();
+        assert!(html.contains("44 more values are not traced"), "{html}");
+    }
 
     #[test]
     fn a_value_is_found_as_a_word_of_its_own() {

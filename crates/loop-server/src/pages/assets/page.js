@@ -94,8 +94,10 @@
   const open = (id) => {
     const element = id && document.getElementById(id);
     if (!element) return;
-    if (element.dataset.from !== undefined && !isShown(element, at)) go(Number(element.dataset.from));
-    for (let it = element; it; it = it.parentElement) if (it.tagName === "DETAILS") it.open = true;
+    for (let it = element; it && it !== run; it = it.parentElement) {
+      if (it.dataset.from !== undefined && !isShown(it, at)) go(Number(it.dataset.from));
+      if (it.tagName === "DETAILS") it.open = true;
+    }
   };
   window.addEventListener("hashchange", () => open(location.hash.slice(1)));
   run.addEventListener("submit", (event) => {

@@ -7,10 +7,10 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::{Run, RunId};
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult, Recorded, replay};
-use loop_runtime::report::ListedState;
 use serde::Deserialize;
 
-use super::{Pages, failed, shown};
+use super::known::waiting;
+use super::{Pages, failed, made, shown};
 use crate::caller::{Caller, Role};
 use crate::doors::{Audit, Identity, field, short};
 use crate::engine::{Engine, EngineError, PersonDecision};
@@ -41,7 +41,7 @@ pub(super) async fn page(
         _ => "",
     };
     let notice = (!notice.is_empty()).then(|| Notice { text: notice.to_owned(), is_good: true });
-    pages.asking(&caller, identity.as_ref(), (&id, &recorded), StatusCode::OK, notice).await
+    pages.asking(&caller, identity.as_ref(), (id, recorded), StatusCode::OK, notice).await
 }
 
 /// `POST /runs/{run}/approve`, from the form of that page. The door has checked the token against forged requests.
@@ -91,12 +91,12 @@ pub(super) async fn decided(
         Ok(()) => {
             let text = "Your decision is recorded in the run. The audit log could not be written: tell the operator.";
             let notice = Some(Notice { text: text.to_owned(), is_good: false });
-            pages.asking(&caller, Some(identity), (&id, &recorded), StatusCode::OK, notice).await
+            pages.asking(&caller, Some(identity), (id, recorded), StatusCode::OK, notice).await
         }
         Err(error) => {
             let notice = Some(Notice { text: format!("It does not count: {error}"), is_good: false });
             let (id, recorded) = pages.asked(&caller, id.as_str()).await?;
-            pages.asking(&caller, Some(identity), (&id, &recorded), StatusCode::CONFLICT, notice).await
+            pages.asking(&caller, Some(identity), (id, recorded), StatusCode::CONFLICT, notice).await
         }
     }
 }
@@ -162,25 +162,29 @@ impl Pages {
         &self,
         caller: &Caller,
         identity: Option<&Identity>,
-        (id, recorded): (&RunId, &Recorded),
+        (id, recorded): (RunId, Recorded),
         status: StatusCode,
         notice: Option<Notice>,
     ) -> Result<Response, HttpProblem> {
-        let state: Run = replay(id, recorded).map_err(|_| failed())?;
         let may = self.source.engine.is_some() && caller.may(Role::Approve, &recorded.spec.domain);
         let csrf = identity.filter(|_| may).and_then(|identity| identity.csrf.clone());
-        let waiting = self.listed(caller).await?;
-        let waiting =
-            waiting.into_iter().filter(|run| run.state == ListedState::Waiting && run.run != id.as_str());
-        let others = waiting.take(MAX_OTHERS).map(|run| (run.run, format!("{}: {}", run.item, run.title)));
+        let kept = self.kept().await?;
+        let others = waiting(&kept).filter(|run| caller.may(Role::Read, &run.domain));
+        let others = others.filter(|run| run.run != id.as_str()).take(MAX_OTHERS);
+        let others = others.map(|run| (run.run.clone(), format!("{}: {}", run.item, run.title)));
         let form = ApproveForm {
             csrf: csrf.as_deref().unwrap_or_default().to_owned(),
+            is_for_reading: self.source.engine.is_none(),
             account: identity.map_or_else(String::new, |identity| identity.account.to_string()),
             notice,
             others: others.collect(),
         };
-        let now = recorded.now().max(state.now());
-        Ok(shown(status, approve(&ApprovePage::of(&state, now, form))))
+        let html = made(move || {
+            let state: Run = replay(&id, &recorded).map_err(|_| failed())?;
+            let now = recorded.now().max(state.now());
+            Ok(approve(&ApprovePage::of(&state, now, form)))
+        });
+        Ok(shown(status, html.await??))
     }
 }
 

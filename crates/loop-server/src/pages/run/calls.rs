@@ -261,6 +261,7 @@ fn slot(slot: Slot) -> &'static str {
         Slot::Select => "selection",
         Slot::Main => "main call",
         Slot::Repair => "repair",
+        Slot::Opinion => "second opinion",
         Slot::Final => "final pass",
         Slot::Action(_) => "sub-call",
         Slot::Validate => "validation",

@@ -1,5 +1,7 @@
 //! The timeline: a row for each try of a call, on one axis of time, by pass.
 
+use std::collections::BTreeMap;
+
 use loop_core::Slot;
 use maud::{Markup, html};
 
@@ -67,9 +69,12 @@ fn number(place: f64) -> String {
 impl Calls {
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         let axis = Axis::of(self);
-        let mut passes: Vec<(u32, Vec<&CallLine>)> = Vec::new();
+        // In the order in which they began, which is not that of their numbers where a call came late.
+        let (mut passes, mut places): (Vec<(u32, Vec<&CallLine>)>, BTreeMap<u32, usize>) = Default::default();
         for line in &self.lines {
-            match passes.iter_mut().find(|(pass, _)| *pass == line.key.pass) {
+            let fresh = passes.len();
+            let at = *places.entry(line.key.pass).or_insert(fresh);
+            match passes.get_mut(at) {
                 Some((_, lines)) => lines.push(line),
                 None => passes.push((line.key.pass, vec![line])),
             }

@@ -1,13 +1,15 @@
 //! The document of a run: its sections as they were at an event, and how each of them changed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{AttemptState, EvidenceId, Millis, Note, Run};
-use loop_eval::page::markdown_html;
+use loop_eval::page::{Cites, markdown_html};
 use loop_runtime::report::line_diff;
 use maud::{Markup, PreEscaped, html};
 
 use super::Seen;
+use super::claims::ClaimPart;
 use super::evidence::EvidencePart;
 use super::shown::{Shown, nothing};
 use crate::pages::span::Changing;
@@ -29,6 +31,9 @@ pub(super) struct DocumentPart {
     /// The outputs of attempts, each with its state.
     outputs: Vec<Changing<OutputState>>,
     missing: Changing<Vec<Arc<str>>>,
+    /// How many passes and pieces of evidence there were when it was looked for.
+    basis: Option<(usize, usize)>,
+    claims: ClaimPart,
     room: TextBudget,
     title: &'static str,
 }
@@ -40,6 +45,8 @@ impl Default for DocumentPart {
             answer: None,
             outputs: Vec::new(),
             missing: Changing::default(),
+            basis: None,
+            claims: ClaimPart::default(),
             room: TextBudget::new(ROOM),
             title: "Document",
         }
@@ -65,6 +72,8 @@ struct SectionHistory {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
+    /// Its number among all versions of all sections.
+    number: usize,
     pass: u32,
     at: Millis,
     body: CutText,
@@ -77,6 +86,9 @@ struct Version {
 
 impl DocumentPart {
     pub(super) fn see(&mut self, seen: &Seen<'_>) {
+        if seen.at == 0 {
+            self.claims.begin(seen.run);
+        }
         let is_merged = seen.entry.notes.iter().any(|note| matches!(note, Note::Merged { .. }));
         if is_merged || seen.at == 0 {
             self.merged(seen);
@@ -89,7 +101,13 @@ impl DocumentPart {
                 (false, false) => "Answer",
             };
         }
-        self.missing.set(seen.at, if seen.run.passes().is_empty() { Vec::new() } else { seen.run.missing() });
+        // What is missing follows from the document, the evidence and the passes, and may take as long as reading them.
+        let basis = (seen.run.passes().len(), seen.run.evidence().len());
+        if is_merged || self.basis != Some(basis) {
+            self.basis = Some(basis);
+            let missing = if seen.run.passes().is_empty() { Vec::new() } else { seen.run.missing() };
+            self.missing.set(seen.at, missing);
+        }
         for (n, attempt) in seen.run.attempts().iter().enumerate() {
             let Some(value) = &attempt.output else { continue };
             let (state, why) = match &attempt.state {
@@ -143,6 +161,7 @@ impl DocumentPart {
             };
             history.body = Arc::clone(&section.body);
             let version = Version {
+                number: self.claims.add(section),
                 pass: section.pass,
                 at: section.at,
                 body: self.room.take(&section.body, MAX_BYTES),
@@ -159,9 +178,18 @@ impl DocumentPart {
         }
     }
 
-    pub(super) fn end(&mut self, run: &Run) {
+    /// `since` says from which event on a piece of evidence is known.
+    pub(super) fn end(&mut self, run: &Run, since: &BTreeMap<EvidenceId, u64>) {
+        for (span, version) in self.sections.iter().flat_map(|history| history.versions.iter()) {
+            self.claims.set_span(version.number, *span);
+        }
+        self.claims.end(run, since);
         let place = |id: &str| run.document().sections.iter().position(|section| &*section.id == id);
         self.sections.sort_by_key(|history| place(&history.id).unwrap_or(usize::MAX));
+    }
+
+    pub(super) fn claims(&self) -> &ClaimPart {
+        &self.claims
     }
 
     pub(super) fn title(&self) -> &'static str {
@@ -203,7 +231,8 @@ impl DocumentPart {
                     }
                 }
             }
-            @for section in &self.sections { (section.html(shown, &cites)) }
+            (self.claims.html(shown, evidence))
+            @for section in &self.sections { (section.html(shown, &cites, (&self.claims, evidence))) }
         }
     }
 }
@@ -223,12 +252,17 @@ fn rests_on_untrusted(run: &Run, cited: &[EvidenceId]) -> bool {
 }
 
 impl SectionHistory {
-    fn html(&self, shown: &Shown, cites: &dyn Fn(u32) -> Option<String>) -> Markup {
+    fn html(
+        &self,
+        shown: &Shown,
+        cites: Cites<'_>,
+        (claims, evidence): (&ClaimPart, &EvidencePart),
+    ) -> Markup {
         html! {
             @for (span, version) in self.versions.iter() {
                 article.document data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
                     @if &*self.id != loop_core::PREAMBLE { h3 { (t(&self.heading)) } }
-                    (PreEscaped(markdown_html(&version.body.text, cites)))
+                    (claims.marked(version.number, &version.body.text, cites, (shown, evidence)))
                     (rest(&version.body, &shown.rest))
                     p.quiet {
                         "from pass " (version.pass) ", " (version.at.in_seconds()) " s"

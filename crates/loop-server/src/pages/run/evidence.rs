@@ -1,6 +1,7 @@
 //! What tools returned, by number: what the document's citations lead to.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use loop_core::{Evidence, EvidenceId, Note, Run, Status};
@@ -8,6 +9,7 @@ use loop_runtime::tools::markdown_of;
 use maud::{Markup, html};
 
 use super::Seen;
+use super::claims::ClaimPart;
 use super::shown::{Shown, anchor, nothing};
 use crate::pages::text::{CutText, TextBudget, rest, t};
 
@@ -21,6 +23,16 @@ pub(super) struct EvidencePart {
     lines: Vec<Line>,
     since: BTreeMap<EvidenceId, u64>,
     shortened: BTreeMap<EvidenceId, u64>,
+    /// Places in the work item and in each result to which values of the document lead.
+    places: BTreeMap<EvidenceId, Places>,
+}
+
+/// Places in a text, which has them in its order.
+#[derive(Debug, Default)]
+struct Places {
+    ranges: Vec<Range<usize>>,
+    /// Where each value is, by its number.
+    of_values: BTreeMap<usize, usize>,
 }
 
 #[derive(Debug)]
@@ -38,6 +50,8 @@ struct Line {
     is_untrusted: bool,
     is_private: bool,
     warnings: Vec<Arc<str>>,
+    /// What it repeats. `None`: nothing.
+    note: Option<String>,
 }
 
 impl EvidencePart {
@@ -74,14 +88,67 @@ impl EvidencePart {
                 is_untrusted: policy.is_some_and(|policy| policy.returns_untrusted),
                 is_private: policy.is_some_and(|policy| policy.reads_private),
                 warnings: observation.warnings.clone(),
+                note: run.repeat_note(*id).map(|note| note.summary()),
             }
         };
         self.lines = run.evidence().iter().map(line).collect();
     }
 
+    /// From which event on each result counts.
+    pub(super) fn since(&self) -> &BTreeMap<EvidenceId, u64> {
+        &self.since
+    }
+
+    /// Finds the places in the shown texts to which values of the document lead.
+    pub(super) fn mark(&mut self, claims: &ClaimPart, item: &CutText) {
+        for (id, numbers) in claims.led_to() {
+            let at = self.lines.partition_point(|line| line.id < id);
+            let line = self.lines.get(at).filter(|line| line.id == id).map(|line| &line.text);
+            let text = if id == EvidenceId::ITEM { Some(item) } else { line };
+            let Some(text) = text else { continue };
+            let mut found: Vec<(usize, Range<usize>)> = claims.places(&text.text).into_iter().collect();
+            found.retain(|(number, _)| numbers.contains(number));
+            found.sort_by_key(|(_, range)| range.start);
+            let mut places = Places::default();
+            for (number, range) in found {
+                let last = places.ranges.last();
+                if last.is_none_or(|last| last.end <= range.start) {
+                    places.ranges.push(range.clone());
+                } else if last.is_none_or(|last| last.start != range.start) {
+                    continue;
+                }
+                places.of_values.insert(number, range.start);
+            }
+            self.places.insert(id, places);
+        }
+    }
+
+    /// Where a value of the document is led to: its place in a result, or else the whole result.
+    pub(super) fn place(&self, id: EvidenceId, number: usize) -> Option<String> {
+        let whole = self.target(id.0)?;
+        let at = self.places.get(&id).and_then(|places| places.of_values.get(&number));
+        Some(at.map_or_else(|| whole.clone(), |at| place_name(id, *at)))
+    }
+
+    /// A text with the places to which values lead.
+    fn text(&self, id: EvidenceId, text: &CutText) -> Markup {
+        let ranges = self.places.get(&id).map_or(&[][..], |places| &places.ranges);
+        let whole = &text.text;
+        let part = |range: Range<usize>| whole.get(range).unwrap_or_default();
+        let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
+        let rest = ranges.last().map_or(0, |range| range.end);
+        html! {
+            @for (from, range) in starts.zip(ranges) {
+                (t(part(from..range.start)))
+                mark id=(place_name(id, range.start)) { (t(part(range.clone()))) }
+            }
+            (t(part(rest..whole.len())))
+        }
+    }
+
     /// Where the citation of a number leads.
     pub(super) fn target(&self, number: u32) -> Option<String> {
-        let is_known = number == 0 || self.lines.iter().any(|line| line.id.0 == number);
+        let is_known = number == 0 || self.since.contains_key(&EvidenceId(number));
         is_known.then(|| format!("E{number}"))
     }
 
@@ -89,7 +156,7 @@ impl EvidencePart {
         html! {
             details.evidence #E0 {
                 summary { b { "E0" } " the work item" }
-                pre tabindex="0" { (t(&item.text)) }
+                pre tabindex="0" { (self.text(EvidenceId::ITEM, item)) }
                 (rest(item, &shown.rest))
             }
             @for line in &self.lines {
@@ -105,8 +172,9 @@ impl EvidencePart {
                     pre tabindex="0" { (t(&line.parameters.text)) }
                     (rest(&line.parameters, &shown.rest))
                     p { "What the model reads:" }
-                    pre tabindex="0" { (t(&line.text.text)) }
+                    pre tabindex="0" { (self.text(line.id, &line.text)) }
                     (rest(&line.text, &shown.rest))
+                    @if let Some(note) = &line.note { p { "Note with the result: " (t(note)) "." } }
                     @if let Some(from) = line.shortened {
                         p data-from=(from) hidden[shown.is_before(from)] {
                             "From event " (from) " on prompts show only its summary, because a call did not fit."
@@ -118,4 +186,9 @@ impl EvidencePart {
             (nothing(shown, self.lines.iter().map(|line| line.from).min(), "No tool has returned anything."))
         }
     }
+}
+
+/// The name of a place in a result.
+fn place_name(id: EvidenceId, at: usize) -> String {
+    format!("{id}-{at}")
 }

@@ -26,7 +26,7 @@ struct Line {
     what: String,
     is_stop: bool,
     /// What the pass stated. `None`: the protocol has no confidence, or no pass was made.
-    confidence: Option<(Confidence, String)>,
+    confidence: Option<(Confidence, Option<Confidence>, String)>,
     conditions: Vec<WhyCondition>,
     limits: Vec<LimitUse>,
     missing: Vec<String>,
@@ -48,9 +48,10 @@ impl GatePart {
                             .map(WhyCondition::new)
                             .collect(),
                         Decision::FinalPass { cause } => vec![WhyCondition::new(cause)],
-                        Decision::Act { .. } | Decision::Validate { .. } | Decision::Revise { .. } => {
-                            Vec::new()
-                        }
+                        Decision::Act { .. }
+                        | Decision::Validate { .. }
+                        | Decision::Revise { .. }
+                        | Decision::AskOpinion { .. } => Vec::new(),
                     };
                     let is_stop = matches!(decision, Decision::Stop(_));
                     self.add(seen, *pass, decided(decision), is_stop, conditions);
@@ -108,7 +109,10 @@ impl GatePart {
             pass,
             what,
             is_stop,
-            confidence: record.map(|record| (record.confidence, record.confidence_reason.to_string())),
+            confidence: record.map(|record| {
+                let measured = record.calibrated.map(|it| it.measured);
+                (record.confidence, measured, record.confidence_reason.to_string())
+            }),
             conditions,
             limits: LimitUse::all(run.spec(), &totals),
             missing: if run.passes().is_empty() {
@@ -149,8 +153,8 @@ impl Line {
                     ": " (t(&self.what))
                     " " a.quiet href="#slider" data-at=(self.at) { "event " (self.at) }
                 }
-                @if let Some((confidence, reason)) = &self.confidence {
-                    p { "Stated confidence: " strong { (confidence.name()) } @if !reason.is_empty() { ", “" (t(reason)) "”" } }
+                @if let Some((confidence, measured, reason)) = &self.confidence {
+                    p { "Stated confidence: " strong { (confidence.name()) } @if let Some(measured) = measured { ", measured " (measured.name()) } @if !reason.is_empty() { ", “" (t(reason)) "”" } }
                 }
                 @if !self.missing.is_empty() { p { "Missing: " (t(&self.missing.join(", "))) } }
                 @for other in &self.others { p { (t(other)) } }
@@ -216,6 +220,11 @@ fn other(note: &Note) -> Option<String> {
         )),
         Note::CallRefused { key, refusal } => {
             Some(format!("The model call {key} was refused: {}.", refusal.name().replace('_', " ")))
+        }
+        Note::OpinionGiven(record) => {
+            let opinion = record.opinion.name().replace('_', " ");
+            let why = if record.why.is_empty() { String::new() } else { format!(" ({})", record.why) };
+            Some(format!("The second opinion on {}: {opinion}{why}.", record.sections.join(", ")))
         }
         Note::OutputRejected { attempt, by, message } => {
             Some(format!("The output of attempt {attempt} was rejected by {by}: {message}"))

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::shown::Shown;
+use crate::pages::runs::encoded;
 use crate::pages::span::Changing;
 use crate::pages::text::{CutText, TextBudget, counted, duration, grouped, rest, t, time};
 
@@ -22,6 +23,8 @@ pub(super) struct Head {
     item: WorkItem,
     item_text: CutText,
     unix_ms: u64,
+    /// The run whose work it continues.
+    parent: Option<String>,
     /// Lines about where the run comes from.
     origin: Vec<String>,
     unverified: Option<Arc<str>>,
@@ -78,6 +81,11 @@ pub(in crate::pages) fn cost(cost: &Cost) -> String {
     }
 }
 
+/// What a run is called.
+pub(in crate::pages) fn title_of(item: &WorkItem) -> String {
+    format!("{} {}: {}", item.kind, item.id, item.title)
+}
+
 impl Head {
     pub(super) fn new(recorded: &Recorded, run: &Run) -> Self {
         let started = run.started();
@@ -90,6 +98,9 @@ impl Head {
         }
         for it in &started.provenance.overridden {
             origin.push(format!("Set by the caller: {} = {}", it.setting, it.value));
+        }
+        if let Some(submitter) = started.item.traceparent {
+            origin.push(format!("Part of the trace {}.", submitter.trace));
         }
         if !started.provenance.program.is_empty() {
             origin.push(format!("Begun by {}.", started.provenance.program));
@@ -104,6 +115,7 @@ impl Head {
             item_text: TextBudget::new(MAX_ITEM_BYTES).take(&started.item.full, MAX_ITEM_BYTES),
             item: WorkItem { full: "".into(), compact: "".into(), ..started.item.clone() },
             unix_ms: started.unix_ms,
+            parent: started.parent.as_ref().map(|parent| parent.run.to_string()),
             origin,
             unverified: recorded.unverified.clone(),
             status: Changing::default(),
@@ -142,7 +154,7 @@ impl Head {
     }
 
     pub(super) fn title(&self) -> String {
-        format!("{} {}: {}", self.item.kind, self.item.id, self.item.title)
+        title_of(&self.item)
     }
 
     /// The work item's text.
@@ -155,6 +167,13 @@ impl Head {
             h1 { (t(&self.title())) }
             p.lead {
                 "run " code { (t(&self.id)) } " of " strong { (t(&self.domain)) } ", begun " (time(self.unix_ms)) " UTC"
+                @if shown.place.is_server() {
+                    " · " a href={ "/compare?a=" (encoded(&self.id)) } { "Compare" }
+                    @if let Some(parent) = &self.parent {
+                        " · continues " a href={ "/runs/" (encoded(parent)) } { (t(parent)) }
+                        " · " a href={ "/compare?a=" (encoded(parent)) "&b=" (encoded(&self.id)) } { "Compare with it" }
+                    }
+                }
             }
             @if let Some(why) = &self.unverified {
                 p.notice.bad { "This run can be read and cannot be resumed: " (t(why)) }

@@ -7,6 +7,7 @@
 mod actions;
 mod calls;
 mod calls_html;
+mod claims;
 mod document;
 mod events;
 mod evidence;
@@ -30,6 +31,8 @@ use super::text::t;
 use shown::Shown;
 
 pub(super) use document::diff_html;
+#[cfg(feature = "http")]
+pub(super) use head::title_of;
 pub(super) use head::{cost, look_of};
 pub(super) use shown::anchor;
 
@@ -141,9 +144,10 @@ impl OneRunPage {
     fn end(&mut self, id: &RunId, recorded: &Recorded, run: &Run, view: OneRunView<'_>) {
         self.head.end(run);
         self.calls.end(run);
-        self.document.end(run);
+        self.document.end(run, self.evidence.since());
         self.gate.end(id, recorded, run);
         self.evidence.end(run);
+        self.evidence.mark(self.document.claims(), self.head.item());
         self.prompts.end(recorded, run, view.prompts);
     }
 
@@ -159,6 +163,11 @@ impl OneRunPage {
 
     /// The page.
     pub fn html(&self) -> String {
+        shell::page(self.shown.place, &self.head.title(), &self.content())
+    }
+
+    /// What is between the beginning and the end of the page.
+    pub(super) fn content(&self) -> Markup {
         let shown = &self.shown;
         let parts: [(&str, &str, Markup); 9] = [
             ("timeline", "Timeline", self.calls.html(shown)),
@@ -171,7 +180,7 @@ impl OneRunPage {
             ("prompts", "Prompts and replies", self.prompts.html(shown)),
             ("events", "Events", self.events.html(shown)),
         ];
-        let content = html! {
+        html! {
             div #run data-run=(t(self.head.id())) data-last=(shown.last) data-ended[self.has_ended()]
                 data-events=[Some(&self.stream).filter(|stream| !stream.is_empty())] {
                 (self.head.html(shown))
@@ -189,8 +198,7 @@ impl OneRunPage {
                     }
                 }
             }
-        };
-        shell::page(shown.place, &self.head.title(), &content)
+        }
     }
 }
 

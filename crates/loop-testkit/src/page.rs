@@ -1,10 +1,19 @@
-//! Reads a page as a tree, and insists on what every page has to be: well-formed, of known elements, without anything that
-//! runs or loads something.
+//! Reads a page as a tree, and fails if it is not what every page has to be: well-formed, of known elements, without
+//! anything that runs or loads something.
 
 /// An element of a page, or a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Node {
-    Element { name: String, attributes: Vec<(String, String)>, children: Vec<Node> },
+pub enum Node {
+    /// An element.
+    Element {
+        /// Its name.
+        name: String,
+        /// Its attributes in their order; one without a value has an empty one.
+        attributes: Vec<(String, String)>,
+        /// What is in it.
+        children: Vec<Node>,
+    },
+    /// A text, as it is read.
     Text(String),
 }
 
@@ -12,7 +21,7 @@ pub(super) enum Node {
 type Open = (String, Vec<(String, String)>, Vec<Node>);
 
 const VOID: [&str; 5] = ["!DOCTYPE", "meta", "hr", "input", "link"];
-const KNOWN: [&str; 66] = [
+const KNOWN: [&str; 68] = [
     "html",
     "head",
     "meta",
@@ -79,12 +88,18 @@ const KNOWN: [&str; 66] = [
     "textarea",
     "em",
     "sup",
+    "mark",
+    "circle",
 ];
 
-/// The page as a tree, which is inert.
+/// The page as a tree, which is inert. `own` are the styles and scripts that may be in it.
+///
+/// # Panics
+/// If it is not inert.
 #[track_caller]
-pub(super) fn inert(html: &str) -> Node {
-    assert!(html.starts_with("<!DOCTYPE html><html lang=\"en\">"), "{}", &html[..200.min(html.len())]);
+pub fn inert(html: &str, own: &[&str]) -> Node {
+    let begin: String = html.chars().take(200).filter(|c| *c != '\n').collect();
+    assert!(begin.starts_with("<!DOCTYPE html><html lang=\"en\">"), "{begin}");
     let mut stack: Vec<Open> = vec![("page".to_owned(), Vec::new(), Vec::new())];
     let mut rest = html;
     while let Some((text, after)) = rest.split_once('<') {
@@ -92,24 +107,22 @@ pub(super) fn inert(html: &str) -> Node {
         let (tag, after) = after.split_once('>').expect("a tag ends");
         rest = after;
         if let Some(name) = tag.strip_prefix('/') {
-            let (open, attributes, children) = stack.pop().unwrap();
+            let (open, attributes, children) = stack.pop().expect("an element is open");
             assert_eq!(open, name, "an element is closed that is not the last");
-            stack.last_mut().unwrap().2.push(Node::Element { name: open, attributes, children });
+            push(&mut stack, Node::Element { name: open, attributes, children });
             continue;
         }
         let (name, attributes) = read_tag(tag);
         assert!(KNOWN.contains(&name.as_str()), "<{tag}>");
         checked(&name, &attributes);
-        if VOID.contains(&name.as_str()) {
-            stack.last_mut().unwrap().2.push(Node::Element { name, attributes, children: Vec::new() });
+        if VOID.contains(&name.as_str()) || tag.ends_with('/') {
+            push(&mut stack, Node::Element { name, attributes, children: Vec::new() });
             continue;
         }
         if ["script", "style"].contains(&name.as_str()) {
             // What is in them is not markup.
-            let (own, after) = rest.split_once(&format!("</{name}>")).expect("it ends");
-            let is_ours =
-                own.is_empty() || own == loop_server::pages::SCRIPT || own == loop_server::pages::STYLE;
-            assert!(is_ours, "a page has a {name} that is not its own");
+            let (inner, after) = rest.split_once(&format!("</{name}>")).expect("it ends");
+            assert!(inner.is_empty() || own.contains(&inner), "a page has a {name} that is not its own");
             rest = after;
             continue;
         }
@@ -117,7 +130,16 @@ pub(super) fn inert(html: &str) -> Node {
     }
     push_text(&mut stack, rest);
     assert_eq!(stack.len(), 1, "not closed: {:?}", stack.iter().map(|it| &it.0).collect::<Vec<_>>());
-    Node::Element { name: "page".to_owned(), attributes: Vec::new(), children: stack.pop().unwrap().2 }
+    Node::Element {
+        name: "page".to_owned(),
+        attributes: Vec::new(),
+        children: stack.pop().expect("the page is open").2,
+    }
+}
+
+#[track_caller]
+fn push(stack: &mut [Open], node: Node) {
+    stack.last_mut().expect("an element is open").2.push(node);
 }
 
 fn push_text(stack: &mut [Open], text: &str) {
@@ -125,7 +147,7 @@ fn push_text(stack: &mut [Open], text: &str) {
     let unseen = text.chars().find(|c| *c != '\n' && *c != '\t' && !loop_core::is_clean(*c));
     assert_eq!(unseen, None, "a character that is not seen in {text:?}");
     if !text.is_empty() {
-        stack.last_mut().unwrap().2.push(Node::Text(plain(text)));
+        push(stack, Node::Text(plain(text)));
     }
 }
 
@@ -135,19 +157,20 @@ fn plain(text: &str) -> String {
 }
 
 fn read_tag(tag: &str) -> (String, Vec<(String, String)>) {
-    let (name, mut rest) = tag.split_once(' ').unwrap_or((tag, ""));
+    let tag = tag.trim_end_matches('/');
+    let (name, mut rest) = tag.split_once([' ', '\n']).unwrap_or((tag, ""));
     let mut attributes = Vec::new();
     while !rest.is_empty() {
         let end = rest.find(['=', ' ']).unwrap_or(rest.len());
-        let attribute = rest[..end].to_owned();
-        rest = &rest[end..];
+        let (attribute, after) = rest.split_at(end);
+        rest = after;
         let mut value = String::new();
         if let Some(quoted) = rest.strip_prefix("=\"") {
             let (inner, after) = quoted.split_once('"').expect("an attribute ends");
             value = plain(inner);
             rest = after;
         }
-        attributes.push((attribute, value));
+        attributes.push((attribute.to_owned(), value));
         rest = rest.trim_start();
     }
     (name.to_owned(), attributes)
@@ -171,8 +194,35 @@ fn checked(name: &str, attributes: &[(String, String)]) {
 }
 
 impl Node {
+    /// The value of the first attribute of this name, of an element.
+    pub fn attribute(&self, wanted: &str) -> Option<&str> {
+        match self {
+            Self::Element { attributes, .. } => {
+                attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+            }
+            Self::Text(_) => None,
+        }
+    }
+
+    /// It and everything in it that is seen, in the order of the page.
+    pub fn all_seen(&self) -> Vec<&Self> {
+        let mut found = Vec::new();
+        self.collect(&mut found);
+        found
+    }
+
+    fn collect<'a>(&'a self, found: &mut Vec<&'a Self>) {
+        if self.attribute("hidden").is_some() {
+            return;
+        }
+        found.push(self);
+        if let Self::Element { children, .. } = self {
+            children.iter().for_each(|child| child.collect(found));
+        }
+    }
+
     /// The text that is seen: nothing that is hidden, and no head.
-    pub(super) fn seen(&self) -> String {
+    pub fn seen(&self) -> String {
         let mut text = String::new();
         self.write(&mut text);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -187,7 +237,10 @@ impl Node {
                     return;
                 }
                 children.iter().for_each(|child| child.write(text));
-                text.push(' ');
+                // A place within a text takes no room.
+                if name != "mark" {
+                    text.push(' ');
+                }
             }
         }
     }

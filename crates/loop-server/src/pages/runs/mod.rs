@@ -1,14 +1,20 @@
 //! The runs of a journal: what waits for people first, what they cost by day and domain, why they stopped, and a list.
 
-use std::collections::BTreeMap;
+mod tally;
 
-use loop_core::PicoUsd;
-use loop_runtime::report::{ListedRun, ListedState, ListedTotals};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use loop_core::{Cost, PicoUsd, RunId};
+use loop_runtime::journal::RunLine;
+use loop_runtime::report::{ListedRun, ListedState};
 use maud::{Markup, html};
 
 use super::run::look_of;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, grouped, t, time};
+use super::text::{counted, cut, day, grouped, t, time};
+pub(super) use tally::{KeptRuns, RunOrder, RunTally};
 
 /// How many runs are on a page.
 pub const RUNS_PER_PAGE: usize = 50;
@@ -18,6 +24,8 @@ const MAX_REASONS: usize = 12;
 const MAX_WAITING: usize = 20;
 /// How many domains have a colour of their own.
 const COLOURS: usize = 5;
+/// Characters of an id that are shown: its time to the millisecond, so that two are seldom the same.
+const SHORT_ID: usize = 13;
 /// Bytes of a title that are shown.
 const MAX_TITLE: usize = 120;
 
@@ -37,7 +45,7 @@ pub struct RunsFilter {
 }
 
 impl RunsFilter {
-    fn fits(&self, run: &ListedRun, since: Option<u64>) -> bool {
+    fn fits(&self, run: &ListedRun, since: Option<&str>) -> bool {
         let is = |wanted: &str, value: &str| wanted.is_empty() || wanted == value;
         let text = self.text.to_lowercase();
         let holds = |value: &str| value.to_lowercase().contains(&text);
@@ -47,14 +55,19 @@ impl RunsFilter {
                 || self.outcome == run.state.name()
                 || run.reason.as_deref() == Some(self.outcome.as_str()))
             && (self.tag.is_empty() || run.tags.contains(&self.tag))
-            && since.is_none_or(|since| run.started_unix_ms >= since)
+            && since.is_none_or(|since| *day(run.started_unix_ms) >= *since)
             && (text.is_empty() || holds(&run.run) || holds(&run.item) || holds(&run.title))
     }
 
-    fn since_unix_ms(&self) -> Option<u64> {
+    /// Whether the kind of a run says whether it fits.
+    fn is_of_kinds(&self) -> bool {
+        self.tag.is_empty() && self.text.is_empty()
+    }
+
+    /// The first day. `None`: any, or it is not a day.
+    fn since_day(&self) -> Option<String> {
         let day: jiff::civil::Date = self.since.trim().parse().ok()?;
-        let at = day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond();
-        u64::try_from(at).ok()
+        Some(day.strftime("%Y-%m-%d").to_string())
     }
 
     /// The filter as the query of an address, without its beginning.
@@ -90,7 +103,9 @@ pub struct RunsPage {
     domains: Vec<String>,
     outcomes: Vec<String>,
     rows: Vec<ListedRun>,
-    totals: ListedTotals,
+    runs: u64,
+    by_outcome: BTreeMap<String, u64>,
+    spent: Cost,
     /// Cost and runs by day and domain, newest day first.
     days: Vec<Day>,
     reasons: Vec<(String, String, u64)>,
@@ -99,35 +114,75 @@ pub struct RunsPage {
     /// The cursor of the next page. `None`: it is the last.
     next: Option<String>,
     is_first: bool,
+    /// Whether there are older runs, which are in no total.
+    is_cut: bool,
 }
 
 impl RunsPage {
-    /// What the page shows of these runs, newest first. `before` is the cursor of the page: runs that come after it in the
-    /// list. One that is not a cursor begins at the newest run.
+    /// What the page shows of these runs. `before` is the cursor of the page: runs that come after it in the list. One that
+    /// is not a cursor begins at the newest run.
     pub fn of(all: &[ListedRun], filter: RunsFilter, before: Option<&str>) -> Self {
-        let since = filter.since_unix_ms();
-        let fitting: Vec<&ListedRun> = all.iter().filter(|run| filter.fits(run, since)).collect();
+        let mut runs = KeptRuns::default();
+        let (ended, tally) = (Arc::make_mut(&mut runs.ended), Arc::make_mut(&mut runs.tally));
+        for run in all {
+            if matches!(run.state, ListedState::Ended | ListedState::Damaged) {
+                tally.add(run);
+                ended.insert(RunOrder::of(run), Arc::new(run.clone()));
+            } else {
+                runs.open.push(run.clone());
+            }
+        }
+        runs.open.sort_unstable_by_key(|run| std::cmp::Reverse(RunOrder::of(run)));
+        Self::kept(&runs, &|_| true, filter, before)
+    }
+
+    /// The same of the runs that are kept, as far as the caller `sees` their domains. Without a filter by tag or text no run
+    /// is read but those of the page.
+    pub(super) fn kept(
+        runs: &KeptRuns,
+        sees: &dyn Fn(&str) -> bool,
+        filter: RunsFilter,
+        before: Option<&str>,
+    ) -> Self {
+        let since = filter.since_day();
+        let since = since.as_deref();
+        let fits = |run: &ListedRun| sees(&run.domain) && filter.fits(run, since);
+        let open: Vec<&ListedRun> = runs.open.iter().filter(|run| sees(&run.domain)).collect();
+        let mut seen = RunTally::default();
+        open.iter().for_each(|run| seen.add(run));
+        seen.with(&runs.tally, |kind| sees(&kind.domain));
+        let mut fitting = RunTally::default();
+        if filter.is_of_kinds() {
+            fitting.with(&seen, |kind| kind.fits(&filter, since));
+        } else {
+            let all = open.iter().copied().chain(runs.ended.values().map(|run| &**run));
+            all.filter(|run| fits(run)).for_each(|run| fitting.add(run));
+        }
         let cursor = before.and_then(read_cursor);
-        let is_after = |run: &&&ListedRun| {
-            cursor
-                .as_ref()
-                .is_none_or(|(ms, id)| (run.started_unix_ms, run.run.as_str()) < (*ms, id.as_str()))
+        let is_after = |run: &ListedRun| {
+            cursor.as_ref().is_none_or(|at| (run.started_unix_ms, run.run.as_str()) < (at.unix_ms, &*at.run))
         };
-        let mut rest = fitting.iter().filter(is_after);
-        let rows: Vec<ListedRun> = rest.by_ref().take(RUNS_PER_PAGE).map(|run| (**run).clone()).collect();
+        let older = cursor.as_ref().map_or(Bound::Unbounded, |at| Bound::Excluded(at.clone()));
+        let older = runs.ended.range((Bound::Unbounded, older)).rev().map(|(_, run)| &**run);
+        let newest = open.iter().copied().filter(|run| is_after(run));
+        let mut rest = merged(newest, older).filter(|run| fits(run));
+        let rows: Vec<ListedRun> = rest.by_ref().take(RUNS_PER_PAGE).cloned().collect();
         let next = rest.next().and(rows.last()).map(|last| format!("{}.{}", last.started_unix_ms, last.run));
-        let waiting: Vec<&ListedRun> = all.iter().filter(|run| run.state == ListedState::Waiting).collect();
-        let mut names: Vec<String> = all.iter().map(|run| run.domain.clone()).collect();
-        names.sort_unstable();
-        names.dedup();
-        let mut outcomes: Vec<String> = all.iter().map(|run| run.outcome().to_owned()).collect();
-        outcomes.sort_unstable();
-        outcomes.dedup();
-        let owned: Vec<ListedRun> = fitting.iter().map(|run| (*run).clone()).collect();
+        let waiting: Vec<&ListedRun> =
+            open.iter().copied().filter(|run| run.state == ListedState::Waiting).collect();
+        let mut spent = Cost::default();
+        let mut by_outcome: BTreeMap<String, u64> = BTreeMap::new();
+        for (key, kind) in fitting.kinds() {
+            *by_outcome.entry(key.outcome.clone()).or_default() += kind.runs;
+            spent.known = spent.known.plus(kind.cost.known);
+            spent.unknown_calls = spent.unknown_calls.saturating_add(kind.cost.unknown_calls);
+        }
         Self {
-            domains: names,
-            outcomes,
-            totals: ListedTotals::of(&owned),
+            domains: seen.names(|kind| &kind.domain),
+            outcomes: seen.names(|kind| &kind.outcome),
+            runs: by_outcome.values().sum(),
+            by_outcome,
+            spent,
             days: days(&fitting),
             reasons: reasons(&fitting),
             waiting_in_all: waiting.len(),
@@ -135,7 +190,22 @@ impl RunsPage {
             rows,
             next,
             is_first: cursor.is_none(),
+            is_cut: runs.is_cut,
             filter,
+        }
+    }
+
+    /// The runs of the page.
+    pub(super) fn ids(&self) -> Vec<RunId> {
+        self.rows.iter().map(|run| RunId::new(run.run.as_str())).collect()
+    }
+
+    /// Sets how many entries the runs of the page have: one that has ended may still be saved.
+    pub(super) fn count_entries(&mut self, lines: &[RunLine]) {
+        for row in &mut self.rows {
+            if let Some(line) = lines.iter().find(|line| line.run.as_str() == row.run) {
+                row.entries = line.entries;
+            }
         }
     }
 
@@ -151,30 +221,45 @@ impl RunsPage {
     }
 }
 
-fn read_cursor(text: &str) -> Option<(u64, String)> {
-    let (ms, id) = text.split_once('.')?;
-    Some((ms.parse().ok()?, id.to_owned()))
+fn read_cursor(text: &str) -> Option<RunOrder> {
+    let (ms, run) = text.split_once('.')?;
+    Some(RunOrder { unix_ms: ms.parse().ok()?, run: run.to_owned() })
 }
 
-fn days(runs: &[&ListedRun]) -> Vec<Day> {
+/// Two lists as one, each from the newest run to the oldest.
+fn merged<'a>(
+    one: impl Iterator<Item = &'a ListedRun>,
+    other: impl Iterator<Item = &'a ListedRun>,
+) -> impl Iterator<Item = &'a ListedRun> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    let is_older = |run: &ListedRun, than: &ListedRun| {
+        (run.started_unix_ms, &run.run) < (than.started_unix_ms, &than.run)
+    };
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(first), Some(second)) if is_older(first, second) => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    })
+}
+
+fn days(runs: &RunTally) -> Vec<Day> {
     let mut days: BTreeMap<String, BTreeMap<String, (u64, u64)>> = BTreeMap::new();
-    for run in runs {
-        let day = time(run.started_unix_ms).get(..10).unwrap_or_default().to_owned();
-        let (cost, count) = days.entry(day).or_default().entry(run.domain.clone()).or_default();
-        *cost = cost.saturating_add(run.cost.pico_usd);
-        *count += 1;
+    for (key, kind) in runs.kinds() {
+        let (cost, count) = days.entry(key.day.clone()).or_default().entry(key.domain.clone()).or_default();
+        *cost = cost.saturating_add(kind.cost.known.0);
+        *count += kind.runs;
     }
     days.into_iter().rev().take(MAX_DAYS).collect()
 }
 
 /// Class or state, reason, and how many runs, the most frequent first.
-fn reasons(runs: &[&ListedRun]) -> Vec<(String, String, u64)> {
-    let mut counts: BTreeMap<(String, String), u64> = BTreeMap::new();
-    for run in runs {
-        let reason = run.reason.clone().unwrap_or_else(|| run.state.name().to_owned());
-        *counts.entry((run.outcome().to_owned(), reason)).or_default() += 1;
+fn reasons(runs: &RunTally) -> Vec<(String, String, u64)> {
+    let mut counts: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for (key, kind) in runs.kinds() {
+        *counts.entry((&key.outcome, &key.reason)).or_default() += kind.runs;
     }
-    let mut all: Vec<_> = counts.into_iter().map(|((class, reason), count)| (class, reason, count)).collect();
+    let owned = |((class, reason), count): ((&str, &str), u64)| (class.to_owned(), reason.to_owned(), count);
+    let mut all: Vec<_> = counts.into_iter().map(owned).collect();
     all.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
     all.truncate(MAX_REASONS);
     all
@@ -187,11 +272,15 @@ pub fn runs(page: &RunsPage) -> String {
         (page.waiting_html())
         (page.filters_html())
         p { (page.totals_html()) }
-        div.two {
-            section aria-labelledby="days-title" { h2 #days-title { "Cost by day and domain" } (page.days_html()) }
-            section aria-labelledby="reasons-title" { h2 #reasons-title { "Why they stopped" } (page.reasons_html()) }
+        @if page.runs == 0 {
+            (page.empty_html())
+        } @else {
+            div.two {
+                section aria-labelledby="days-title" { h2 #days-title { "Cost by day and domain" } (page.days_html()) }
+                section aria-labelledby="reasons-title" { h2 #reasons-title { "Why they stopped" } (page.reasons_html()) }
+            }
+            section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
         }
-        section aria-labelledby="list-title" { h2 #list-title { "List" } (page.list_html()) }
     };
     shell::page(PagePlace::Server, "Runs", &content)
 }
@@ -200,18 +289,27 @@ impl RunsPage {
     fn waiting_html(&self) -> Markup {
         html! {
             @if !self.waiting.is_empty() {
-                section.notice aria-labelledby="waiting-title" {
+                section.notice.caution aria-labelledby="waiting-title" {
                     h2 #waiting-title { (counted(self.waiting_in_all as u64, "run waits", "runs wait")) " for a person" }
                     ul {
                         @for run in &self.waiting {
                             li {
-                                a href={ "/runs/" (encoded(&run.run)) "/approve" } { (t(&run.item)) ": " (t(&cut(&run.title, MAX_TITLE).text)) }
+                                a href={ "/runs/" (encoded(&run.run)) "/approve" } { (title(run)) }
                                 " " span.quiet { (t(&run.domain)) ", since " (time(run.started_unix_ms)) " UTC" }
                             }
                         }
                     }
                     @if self.waiting_in_all > self.waiting.len() { p { a href="/?outcome=waiting" { "All that wait" } } }
                 }
+            }
+        }
+    }
+
+    fn empty_html(&self) -> Markup {
+        html! {
+            p.empty {
+                @if self.filter == RunsFilter::default() { "There are no runs yet." }
+                @else { "No run fits these filters. " a href="/" { "Show all runs" } }
             }
         }
     }
@@ -232,12 +330,13 @@ impl RunsPage {
     }
 
     fn totals_html(&self) -> Markup {
-        let outcomes = self.totals.by_outcome.iter();
+        let outcomes = self.by_outcome.iter();
         let outcomes: Vec<String> =
             outcomes.map(|(name, count)| format!("{} {}", grouped(*count), name.replace('_', " "))).collect();
         html! {
-            strong { (counted(self.totals.runs, "run", "runs")) }
-            @if !outcomes.is_empty() { ": " (t(&outcomes.join(", "))) "; cost " (super::run::cost(&self.totals.spent())) }
+            strong { (counted(self.runs, "run", "runs")) }
+            @if !outcomes.is_empty() { ": " (t(&outcomes.join(", "))) "; cost " (super::run::cost(&self.spent)) }
+            @if self.is_cut { ". Older runs are not counted here; `loopgate runs` lists all." }
         }
     }
 
@@ -248,20 +347,18 @@ impl RunsPage {
         let colour =
             |domain: &str| self.domains.iter().position(|it| it == domain).map_or(0, |at| at % COLOURS);
         html! {
-            @if self.days.is_empty() { p { "There is no such run." } } @else {
-                p.legend {
-                    @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
-                }
-                table.bars {
-                    thead { tr { th scope="col" { "day" } th.n scope="col" { "runs" } th.n scope="col" { "cost" } th scope="col" { "by domain" } } }
-                    tbody {
-                        @for (day, domains) in &self.days {
-                            tr {
-                                th.w scope="row" { (day) }
-                                td.n { (grouped(domains.values().map(|(_, runs)| runs).sum())) }
-                                td.n { (PicoUsd(cost(domains)).to_string()) }
-                                td.bar { (stacked(domains, largest, &colour)) }
-                            }
+            p.legend {
+                @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
+            }
+            table.bars {
+                thead { tr { th scope="col" { "day" } th.n scope="col" { "runs" } th.n scope="col" { "cost" } th scope="col" { "by domain" } } }
+                tbody {
+                    @for (day, domains) in &self.days {
+                        tr {
+                            th.w scope="row" { (day) }
+                            td.n { (grouped(domains.values().map(|(_, runs)| runs).sum())) }
+                            td.n { (PicoUsd(cost(domains)).to_string()) }
+                            td.bar { (stacked(domains, largest, &colour)) }
                         }
                     }
                 }
@@ -291,7 +388,7 @@ impl RunsPage {
     fn list_html(&self) -> Markup {
         html! {
             div.wide tabindex="0" role="region" aria-label="Table of runs" {
-                table {
+                table.stack.list {
                     thead { tr {
                         th scope="col" { "begun (UTC)" }
                         th scope="col" { "item" }
@@ -316,23 +413,32 @@ impl RunsPage {
     }
 }
 
+/// Item and title of a run, as far as there is room.
+fn title(run: &ListedRun) -> Markup {
+    let part = |text: &str| {
+        let cut = cut(text, MAX_TITLE);
+        html! { (t(&cut.text)) @if cut.left_out > 0 { "…" } }
+    };
+    html! { (part(&run.item)) ": " (part(&run.title)) }
+}
+
 fn row(run: &ListedRun) -> Markup {
     html! {
         tr {
-            td.w { (time(run.started_unix_ms)) }
+            td.w data-label="begun" { (time(run.started_unix_ms)) }
             th scope="row" {
-                a href={ "/runs/" (encoded(&run.run)) } { (t(&cut(&run.item, MAX_TITLE).text)) ": " (t(&cut(&run.title, MAX_TITLE).text)) }
+                a href={ "/runs/" (encoded(&run.run)) } { (title(run)) }
             }
-            td { (t(&run.domain)) }
+            td data-label="domain" { (t(&run.domain)) }
             td {
                 span.pill.(look_of(run.outcome())) { (t(&run.outcome().replace('_', " "))) }
                 @if let Some(reason) = &run.reason { " " (t(reason)) }
                 @if let Some(trouble) = &run.trouble { " " (t(trouble)) }
             }
-            td.n { (grouped(run.entries)) }
-            td.n { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
-            td { (t(&run.tags.join(", "))) }
-            td.w { code { (t(run.run.get(..8).unwrap_or(&run.run))) } @if run.imported { " imported" } }
+            td.n data-label="events" { (grouped(run.entries)) }
+            td.n data-label="cost" { @match run.cost.usd { Some(_) => { (PicoUsd(run.cost.pico_usd).to_string()) }, None => { "unknown" } } }
+            td data-label="tags" { (t(&run.tags.join(", "))) }
+            td.w data-label="run" { code { (t(run.run.get(..SHORT_ID).unwrap_or(&run.run))) } @if run.imported { " imported" } }
         }
     }
 }

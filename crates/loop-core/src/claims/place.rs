@@ -1,0 +1,77 @@
+//! Where in a text a value stands, so that a reader is led there.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::claims::chunk::{self, folded};
+use crate::claims::decimal::Decimal;
+use crate::claims::formula::Formula;
+use crate::claims::priced::currency_named;
+use crate::claims::scan::{Query, Scan, is_glue_after, is_glue_before};
+use crate::claims::unit::Unit;
+use crate::claims::value::{Found, Reads, values};
+use crate::claims::wanted::TextSearch;
+use crate::types::steps;
+
+/// Longer names of fields are not looked back for.
+const MAX_NAME: usize = 100;
+
+/// The first place of each wanted value that is copied from this text, also from a field of JSON whose name says the unit.
+/// What is counted or summed has no one place.
+pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>> {
+    let mut found = BTreeMap::new();
+    let (readable, of_text) = (chunk::readable(text), chunk::places(text));
+    let place = |at: usize| of_text.get(at).copied().unwrap_or(at);
+    let mut add = |number: usize, range: &Range<usize>| {
+        found.entry(number).or_insert_with(|| place(range.start)..place(range.end));
+    };
+    let mut scan = Scan::new(query);
+    scan.currency = currency_named(&readable);
+    for Found { range, value } in values(&readable, query.locale, query.clock, Reads::Measures) {
+        let name = field_before(&readable, range.start);
+        scan.rate = name.and_then(Unit::of_rate);
+        scan.measure(&value, None);
+        if let Some(name) = name {
+            let written = readable.get(range.clone()).unwrap_or_default();
+            if let Some(amount) = Decimal::of_json(written) {
+                scan.field_amount(written, amount, name, Unit::of_field(name).as_ref());
+                scan.instant(amount, name);
+            }
+        }
+        for (number, formula) in std::mem::take(&mut scan.hits) {
+            if matches!(formula, None | Some(Formula::Rounded)) {
+                add(number, &range);
+            }
+        }
+    }
+    if query.wanted.has_texts() {
+        words(query, &readable, add);
+    }
+    found
+}
+
+/// The texts that stand in a text as words.
+fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
+    let mut search = TextSearch::default();
+    let mut at = 0;
+    while let Some(from) =
+        text.get(at..).and_then(|rest| rest.find(char::is_alphanumeric)).map(|found| at + found)
+    {
+        let rest = text.get(from..).unwrap_or_default();
+        let to = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+        let word = folded(text.get(from..to).unwrap_or_default());
+        let is_glued = (is_glue_before(text, from), is_glue_after(text, to));
+        search.word(&query.wanted, &word, (0, from), is_glued, |number, begin| add(number, &(begin..to)));
+        at = to;
+    }
+}
+
+/// The name of the field that a value is in: `"size_gb": ` before it.
+fn field_before(text: &str, at: usize) -> Option<&str> {
+    steps::count(1);
+    let before = text.get(..at)?.trim_end_matches([' ', '"']).strip_suffix(':')?.trim_end();
+    let before = before.strip_suffix('"')?;
+    let least = before.len().saturating_sub(MAX_NAME);
+    let from = (least..before.len()).rev().find(|at| before.as_bytes().get(*at) == Some(&b'"'))?;
+    before.get(from + 1..)
+}

@@ -1,0 +1,433 @@
+//! Values that are looked for together: those of one document, or of all versions of it that a run had. Each piece of
+//! evidence is read once, however many versions there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::claims::formula::{self, Formula, Operand, Operations};
+use crate::claims::scan::{self, Context, Hits, Query};
+use crate::claims::sentence::{Sentence, sentences};
+use crate::claims::unit::Unit;
+use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
+use crate::claims::wanted::MAX_SAME;
+use crate::claims::{Claim, Grounding, absence, chunk, cited, date, place};
+use crate::reply::Section;
+use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
+
+/// Looks for the values of sections. First all sections are added, then what they are compared with is read, then it says
+/// where the values of each section stand.
+#[derive(Debug)]
+pub struct ClaimSearch {
+    first_day: Option<i64>,
+    query: Query,
+    /// Where each value is. A value that several versions of a section have in the same sentence is one.
+    places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
+    known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
+    sections: Vec<Asked>,
+}
+
+/// A claim, and the number of its value: the same value of the same sentence has one number in all versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundClaim {
+    /// The number of the value.
+    pub number: usize,
+    /// The claim.
+    pub claim: Claim,
+}
+
+/// The unit of a rate, where `per` and a unit follow a number.
+fn rate(text: &str) -> Option<Unit> {
+    let mut words = text.split_whitespace();
+    words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
+    Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
+}
+
+/// In how many bytes of its begin the subject of a sentence begins.
+const SUBJECT: usize = 24;
+
+/// The few words behind a value: a text without white space may be long.
+fn begin_of(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(text.len().min(64))).unwrap_or_default()
+}
+
+/// Whether `of` and another number follow a number, as in `3 of the 12`. `text` is what follows the first.
+fn is_part(text: &str) -> bool {
+    let mut words = text.split_whitespace().take(4).skip_while(|word| *word == "out");
+    let is_of = words.next().is_some_and(|word| matches!(word, "of" | "von" | "sur" | "de" | "des"));
+    is_of && words.take(2).any(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// A value of a sentence, before it is looked for.
+#[derive(Clone, Debug)]
+struct Candidate {
+    number: usize,
+    /// `None`: the sentence says that something does not exist.
+    found: Option<Found>,
+    /// Where it is in its sentence.
+    range: Range<usize>,
+    /// What it rests on. `None`: what its sentence does, which cites nothing itself.
+    cited: Option<Arc<[EvidenceId]>>,
+}
+
+impl Candidate {
+    /// What it rests on in this sentence.
+    fn cited<'a>(&'a self, stated: &'a Stated) -> &'a [EvidenceId] {
+        self.cited.as_ref().unwrap_or(&stated.cited)
+    }
+
+    /// Whether it is a name that may be the subject of its sentence.
+    fn is_subject(&self, sentence: &str) -> bool {
+        let is_name = self.found.as_ref().is_some_and(|it| it.value.kind() == ValueKind::Name);
+        let before = sentence.get(..self.range.start).unwrap_or_default().trim_end();
+        let is_agent = ["by", "par", "por", "von", "durch"]
+            .iter()
+            .any(|word| before.strip_suffix(word).is_some_and(|rest| rest.ends_with(' ')));
+        is_name && self.range.start <= SUBJECT && !is_agent
+    }
+}
+
+/// A section with what it states.
+#[derive(Debug)]
+struct Asked {
+    id: Arc<str>,
+    body: Arc<str>,
+    sentences: Vec<Stated>,
+}
+
+impl Asked {
+    fn part(&self, range: &Range<usize>) -> &str {
+        self.body.get(range.clone()).unwrap_or_default()
+    }
+}
+
+/// A sentence with what it rests on.
+#[derive(Debug)]
+struct Stated {
+    range: Range<usize>,
+    cited: Arc<[EvidenceId]>,
+    named: Operations,
+    candidates: Arc<[Candidate]>,
+}
+
+impl ClaimSearch {
+    /// Without any value. `unix_ms` is the start of the run, `utc_offset` the offset from UTC that it reads days and times by,
+    /// in minutes, `locale` how the sections write numbers and dates.
+    pub fn new(unix_ms: u64, utc_offset: i32, locale: Locale) -> Self {
+        let minutes = i64::try_from(unix_ms / 60_000).ok();
+        let first_day = minutes.map(|it| (it + i64::from(utc_offset)).div_euclid(1_440));
+        let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
+        Self {
+            first_day,
+            query: Query { first_year, clock: utc_offset, locale, ..Query::default() },
+            places: Vec::new(),
+            known: BTreeMap::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    /// Adds a section, or another version of one. They are numbered from 0 on. What was read before is not compared with it.
+    pub fn add(&mut self, section: &Section) {
+        let stated = sentences(&section.body).into_iter().map(|sentence| {
+            let text = section.body.get(sentence.range.clone()).unwrap_or_default();
+            let folded_words = words(text);
+            let named = Operations::of(text, folded_words.iter().map(AsRef::as_ref));
+            let candidates = match self.known.get(text) {
+                Some(known) => Arc::clone(known),
+                None => {
+                    let fresh: Arc<[Candidate]> = self.read(text, &sentence, &folded_words, named).into();
+                    self.known.insert(Arc::from(text), Arc::clone(&fresh));
+                    fresh
+                }
+            };
+            Stated { range: sentence.range, cited: sentence.cited, named, candidates }
+        });
+        let sentences = stated.collect();
+        let (id, body) = (Arc::clone(&section.id), Arc::clone(&section.body));
+        self.sections.push(Asked { id, body, sentences });
+    }
+
+    /// The values of a sentence, which are looked for from now on.
+    fn read(
+        &mut self,
+        text: &str,
+        sentence: &Sentence,
+        folded_words: &[Box<str>],
+        named: Operations,
+    ) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        let mut stems: BTreeSet<Box<str>> =
+            folded_words.iter().map(|word| scan::same(absence::stem(word)).into()).collect();
+        // Words of these scripts have no spaces between them.
+        for (word, stem) in [("失敗", "failed"), ("成功", "success")] {
+            if text.contains(word) {
+                stems.insert(stem.into());
+            }
+        }
+        let stems = Arc::new(stems);
+        let (readable, places) = (chunk::readable(text), chunk::places(text));
+        let place = |at: usize| places.get(at).copied().unwrap_or(at);
+        let groups = cited::groups(text);
+        let cited_at = |end: usize| cited::of(&groups, end).map(Arc::clone);
+        let first = self.first_day.and_then(date::Day::of_unix_days);
+        let is_first =
+            |day: date::Day| first.is_some_and(|first| (first.month, first.day) == (day.month, day.day));
+        let mut was_part = false;
+        for found in values(&readable, self.query.locale, self.query.clock, Reads::All) {
+            // Advice says `today` too.
+            if !sentence.cites && matches!(found.value, Value::RelativeDay(_)) {
+                continue;
+            }
+            let before = readable.get(..found.range.start).unwrap_or_default();
+            // `As of 26 November 2026` says when it is written.
+            if matches!(&found.value, Value::Day(day) if is_first(*day))
+                && ["as of ", "As of ", "Stand ", "Stand: "].iter().any(|words| before.ends_with(words))
+            {
+                continue;
+            }
+            let range = place(found.range.start)..place(found.range.end);
+            let behind = begin_of(readable.get(found.range.end..).unwrap_or_default());
+            let is_part = is_part(behind);
+            let noun = match &found.value {
+                Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
+                _ => None,
+            };
+            let number = self.places.len();
+            if !self.query.wanted.add(number, &found.value, self.first_day) {
+                continue;
+            }
+            self.query.contexts.push(Context {
+                names_sum: named.sum,
+                names_count: named.count || was_part,
+                is_part,
+                rate: rate(behind),
+                stems: Arc::clone(&stems),
+                noun,
+            });
+            was_part = is_part;
+            self.places.push(BTreeMap::new());
+            candidates.push(Candidate { number, found: Some(found), cited: cited_at(range.end), range });
+        }
+        // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
+        for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
+            let range = place(absence.range.start)..place(absence.range.end);
+            let number = self.places.len();
+            let all = [Box::from("")];
+            let nouns = if absence.nouns.is_empty() { &all[..] } else { &absence.nouns };
+            let is_many =
+                |noun| self.query.absent.get(noun).is_some_and(|same: &Vec<usize>| same.len() >= MAX_SAME);
+            if nouns.iter().any(is_many) {
+                continue;
+            }
+            if absence.nouns.is_empty() {
+                self.query.absent.entry("".into()).or_default().push(number);
+            }
+            for noun in absence.nouns {
+                self.query.absent.entry(noun).or_default().push(number);
+            }
+            self.query.contexts.push(Context::default());
+            self.places.push(BTreeMap::new());
+            candidates.push(Candidate { number, found: None, cited: cited_at(range.end), range });
+        }
+        candidates
+    }
+
+    /// Whether no section has a checkable value.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Reads the work item.
+    pub fn look_in_item(&mut self, item: &WorkItem) {
+        let hits = scan::item(&self.query, item);
+        self.note(EvidenceId::ITEM, hits);
+    }
+
+    /// Reads a piece of evidence. One that may not be cited grounds nothing.
+    pub fn look_in(&mut self, evidence: &Evidence) {
+        if evidence.observation.status.is_citable() {
+            let hits = scan::evidence(&self.query, evidence);
+            self.note(evidence.id, hits);
+        }
+    }
+
+    fn note(&mut self, id: EvidenceId, hits: Hits) {
+        for (number, formula) in hits {
+            if let Some(place) = self.places.get_mut(number) {
+                place.insert(id, formula);
+            }
+        }
+    }
+
+    /// The evidence that has a value of a section.
+    pub fn evidence_of(&self, section: usize) -> BTreeSet<EvidenceId> {
+        let sentences = self.sections.get(section).into_iter().flat_map(|asked| &asked.sentences);
+        let numbers = sentences.flat_map(|stated| stated.candidates.iter().map(|it| it.number));
+        numbers
+            .filter_map(|number| self.places.get(number))
+            .flat_map(|places| places.keys().copied())
+            .collect()
+    }
+
+    /// The claims of a section in its order, as they are where only the evidence that `is_known` was read.
+    pub fn claims(&self, section: usize, is_known: impl Fn(EvidenceId) -> bool) -> Vec<FoundClaim> {
+        let Some(asked) = self.sections.get(section) else { return Vec::new() };
+        let mut claims: Vec<Vec<FoundClaim>> = Vec::with_capacity(asked.sentences.len());
+        for stated in &asked.sentences {
+            let of = |candidate: &Candidate| FoundClaim {
+                number: candidate.number,
+                claim: self.claim(asked, stated, candidate, &is_known),
+            };
+            claims.push(stated.candidates.iter().map(of).collect());
+        }
+        compute(asked, &mut claims);
+        repeated(asked, &mut claims);
+        let mut claims: Vec<FoundClaim> = claims.into_iter().flatten().collect();
+        claims.sort_by_key(|found| found.claim.at.start);
+        claims
+    }
+
+    /// Where values stand in a text, by their numbers: the first place of each that is copied from it.
+    pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
+        place::places(&self.query, text)
+    }
+
+    fn claim(
+        &self,
+        asked: &Asked,
+        stated: &Stated,
+        candidate: &Candidate,
+        is_known: &impl Fn(EvidenceId) -> bool,
+    ) -> Claim {
+        let places: BTreeMap<EvidenceId, &Option<Formula>> = self
+            .places
+            .get(candidate.number)
+            .into_iter()
+            .flatten()
+            .filter(|(id, _)| is_known(**id))
+            .map(|(id, formula)| (*id, formula))
+            .collect();
+        let cited = candidate.cited(stated);
+        // Whom the work item is about may be the subject of any sentence.
+        let of_item = Some(EvidenceId::ITEM)
+            .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
+        let cited = cited.iter().copied().chain(of_item);
+        let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
+        cited.sort_unstable();
+        cited.dedup();
+        let state = match (cited.is_empty(), places.is_empty()) {
+            (false, _) => Grounding::Grounded,
+            (true, false) => Grounding::Elsewhere,
+            (true, true) => Grounding::Ungrounded,
+        };
+        let evidence: Vec<EvidenceId> =
+            if cited.is_empty() { places.keys().copied().collect() } else { cited };
+        let is_copied = evidence.iter().any(|id| matches!(places.get(id), Some(None)));
+        let computed = evidence.iter().find_map(|id| places.get(id).and_then(|formula| (*formula).clone()));
+        let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
+        Claim {
+            section: Arc::clone(&asked.id),
+            sentence: asked.part(&stated.range).into(),
+            value: asked.part(&at).into(),
+            at,
+            kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
+            state,
+            evidence,
+            formula: computed.filter(|_| !is_copied),
+        }
+    }
+}
+
+/// Grounds an amount that an earlier sentence of the section has computed.
+fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
+    let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
+    let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
+    for (candidate, FoundClaim { claim, .. }) in candidates.zip(claims.iter_mut().flatten()) {
+        let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value)
+        else {
+            continue;
+        };
+        let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };
+        let key = format!("{:?} {unit:?}", number.amount);
+        match (claim.state, &claim.formula) {
+            (Grounding::Grounded, Some(formula)) if formula.is_operation() => {
+                computed.entry(key).or_insert_with(|| (claim.evidence.clone(), Some(formula.clone())));
+            }
+            (Grounding::Ungrounded, _) => {
+                if let Some((evidence, formula)) = computed.get(&key) {
+                    claim.state = Grounding::Grounded;
+                    (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Grounds what results from other amounts of its sentence; from those of the sentence before where it has none.
+fn compute(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
+    let mut before: Option<usize> = None;
+    for (n, stated) in asked.sentences.iter().enumerate() {
+        if stated.candidates.is_empty() {
+            continue;
+        }
+        let own = compute_in(asked, claims, n..n + 1, n);
+        if own == 0
+            && let Some(before) = before.filter(|before| before + 1 == n)
+        {
+            compute_in(asked, claims, before..n + 1, n);
+        }
+        before = Some(n);
+    }
+}
+
+/// The same of some sentences; only values of this one are grounded. Returns how many were.
+fn compute_in(asked: &Asked, claims: &mut [Vec<FoundClaim>], within: Range<usize>, sentence: usize) -> usize {
+    let Some(stated) = asked.sentences.get(sentence) else { return 0 };
+    let of_sentence = |n: usize| {
+        let stated = asked.sentences.get(n);
+        let candidates = stated.into_iter().flat_map(|stated| {
+            stated.candidates.iter().enumerate().map(move |(at, it)| (at, it, it.cited(stated)))
+        });
+        candidates.filter_map(move |(at, it, cited)| Some(((n, at), it.found.as_ref()?, cited)))
+    };
+    let group: Vec<((usize, usize), &Found, &[EvidenceId])> = within.flat_map(of_sentence).collect();
+    let range =
+        |(n, at): (usize, usize)| claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.at.clone());
+    let of_group: Vec<Operand<'_>> = group
+        .iter()
+        .enumerate()
+        .map(|(n, (at, found, cited))| Operand {
+            value: &found.value,
+            cited,
+            is_grounded: claims
+                .get(at.0)
+                .and_then(|of| of.get(at.1))
+                .is_some_and(|it| it.claim.state == Grounding::Grounded),
+            between: group
+                .get(n + 1)
+                .and_then(|(next, ..)| asked.body.get(range(*at)?.end..range(*next)?.start))
+                .unwrap_or_default(),
+        })
+        .collect();
+    let mut grounded = 0;
+    for (place, (formula, operands)) in formula::computed(&of_group, stated.named) {
+        let Some((at, ..)) = group.get(place) else { continue };
+        if at.0 != sentence {
+            continue;
+        }
+        let of = operands.iter().filter_map(|place| {
+            let (at, ..) = group.get(*place)?;
+            claims.get(at.0)?.get(at.1)
+        });
+        let mut evidence: Vec<EvidenceId> = of.flat_map(|it| it.claim.evidence.clone()).collect();
+        evidence.sort_unstable();
+        evidence.dedup();
+        if let Some(found) = claims.get_mut(at.0).and_then(|of| of.get_mut(at.1)) {
+            let claim = &mut found.claim;
+            (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));
+            grounded += 1;
+        }
+    }
+    grounded
+}

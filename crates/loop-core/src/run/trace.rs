@@ -1,0 +1,37 @@
+//! The place of a run in a trace.
+
+use crate::run::event::Started;
+use crate::types::{RunId, SpanId, TraceId, TraceParent};
+
+/// The place of a run in a trace: that of its submitter, or one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunTrace {
+    /// The trace.
+    pub trace: TraceId,
+    /// The span of the run.
+    pub span: SpanId,
+    /// The span of the submitter. `None`: the run begins the trace.
+    pub submitter: Option<TraceParent>,
+}
+
+impl RunTrace {
+    /// The place of a run with this submitter.
+    pub fn new(run: &RunId, submitter: Option<TraceParent>) -> Self {
+        let trace = submitter.map_or_else(|| TraceId::of_run(run), |submitter| submitter.trace);
+        Self { trace, span: SpanId::of_run(run), submitter }
+    }
+}
+
+impl Started {
+    /// The place of the run in a trace.
+    pub fn trace(&self) -> RunTrace {
+        RunTrace::new(&self.run, self.item.traceparent)
+    }
+
+    /// The place of the run whose work it continues. A run is forked or retried with the item of its parent, so both have
+    /// the submitter. `None`: it began with its work item alone.
+    pub fn parent_trace(&self) -> Option<RunTrace> {
+        let parent = self.parent.as_deref()?;
+        Some(RunTrace::new(&parent.run, self.item.traceparent))
+    }
+}

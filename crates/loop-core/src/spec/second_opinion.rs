@@ -1,0 +1,28 @@
+//! Whether a second model is asked before a confident end.
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::Tier;
+
+/// Asks a second model before a run ends as confident whose document has a section marked `verify`.
+///
+/// The model answers one fixed question from the cited evidence alone. It can take the confident end away and never give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecondOpinion {
+    /// The tier whose model is asked.
+    pub tier: Tier,
+    /// What it is asked about.
+    pub when: OpinionWhen,
+}
+
+/// What a second model is asked about, in the sections marked `verify`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OpinionWhen {
+    /// The sentences with a value that is not in the evidence that they cite. Without any it is not asked.
+    #[default]
+    Ungrounded,
+    /// The whole text, before every confident end.
+    Always,
+}

@@ -1,0 +1,107 @@
+//! The alphabets of a confidence that has to be earned: measured by evals.
+
+use std::sync::Arc;
+
+use loop_core::StopReason::{Confident, EvidenceMissing, ManualStop, MaxPasses, NoNewActions, Refused};
+use loop_core::{
+    Calibration, MeasuredLevel, MeasuredModel, OpinionWhen, RunSpec, SecondOpinion, SectionSpec, Stale, Tier,
+};
+use serde_json::json;
+
+use crate::alphabet::Alphabet;
+use crate::alphabets::{always, base, replies};
+use loop_testkit::{Setup, bare_draft, draft, failure, run, target, text};
+
+/// Every alphabet of earned confidence that is walked whole in a test run.
+pub fn all() -> Vec<Alphabet> {
+    vec![calibrated(false), opinions(false)]
+}
+
+fn small() -> Setup {
+    run().limits(|limits| {
+        limits.passes = 3;
+        limits.tool_calls = 4;
+        limits.model_calls = 6;
+        limits.wall_ms = 60_000;
+    })
+}
+
+/// What evals measured of each level of the base and the escalated model, as passes of twenty runs.
+fn measured(spec: &RunSpec, of_base: [u32; 3], of_escalated: [u32; 3]) -> Calibration {
+    let one = |model: &loop_core::ModelSpec, [low, medium, high]: [u32; 3]| {
+        let level = |passed| MeasuredLevel { passed, runs: 20 };
+        MeasuredModel {
+            provider: Arc::clone(&model.provider),
+            model: Arc::clone(&model.model),
+            low: level(low),
+            medium: level(medium),
+            high: level(high),
+        }
+    };
+    let escalated = spec.models.escalated.as_ref().map(|model| one(model, of_escalated));
+    let models = std::iter::once(one(&spec.models.base, of_base)).chain(escalated).collect();
+    Calibration { allow_raise: false, models }
+}
+
+/// A base model whose `high` is worth `medium` and whose `medium` is worth `low`, and one that keeps its word.
+pub fn calibrated(wide: bool) -> Alphabet {
+    let setup = small().escalating().unrevised().with(|spec| {
+        if let Some(escalated) = &mut spec.models.escalated {
+            escalated.model = "better".into();
+        }
+        spec.gate.calibration = Some(Arc::new(measured(spec, [0, 4, 12], [0, 12, 19])));
+        spec.gate.high_is_final = true;
+        spec.gate.stale = Stale::Equal;
+        // The escalated model needs a pass that is not the last one.
+        spec.limits.passes = if wide { 5 } else { 4 };
+    });
+    let setup = setup.sections(vec![
+        SectionSpec::new("situation", "Situation").required(),
+        SectionSpec::new("findings", "Findings"),
+    ]);
+    let all = [
+        bare_draft("low").asks("fetch_device", target("a")),
+        bare_draft("low").asks("fetch_device", target("b")),
+        draft("medium"),
+        draft("medium").asks("fetch_device", target("a")),
+        draft("high"),
+        draft("high").asks("fetch_device", target("b")),
+        // Without the section that is required.
+        bare_draft("high"),
+    ];
+    Alphabet {
+        replies: always(all),
+        reaches: &[Confident, NoNewActions, EvidenceMissing],
+        ..base("calibrated", setup)
+    }
+}
+
+/// A second model that says yes, no, nothing, or something that is not an answer, with stops, failures and limits around it.
+pub fn opinions(wide: bool) -> Alphabet {
+    let setup = small().with(|spec| {
+        let when = OpinionWhen::Always;
+        spec.gate.second_opinion = Some(SecondOpinion { tier: Tier::Selector, when });
+        (spec.limits.passes, spec.limits.model_calls) = if wide { (3, 6) } else { (2, 4) };
+        spec.limits.tool_calls = 2;
+    });
+    let setup = setup.sections(vec![
+        SectionSpec { verify: true, ..SectionSpec::new("situation", "Situation").required() },
+        SectionSpec::new("findings", "Findings"),
+    ]);
+    let nonce = setup.facts.nonce.to_string();
+    let says = |answer: &str| text(&format!("{nonce}: {answer}"));
+    Alphabet {
+        replies: always([
+            draft("high"),
+            draft("low").asks("fetch_device", target("a")),
+            draft("high").member("refuse", json!("no")),
+        ]),
+        opinions: replies([says("yes"), says("no"), text("yes")]),
+        failures: vec![failure(false)],
+        stops: true,
+        resumes: if wide { vec![500] } else { Vec::new() },
+        deadlines: wide,
+        reaches: &[Confident, EvidenceMissing, MaxPasses, ManualStop, Refused],
+        ..base("opinions", setup)
+    }
+}

@@ -1,0 +1,71 @@
+//! Which settings a domain may let the callers of a server give: those by which a caller loosens nothing.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
+
+use crate::config::{Config, LimitsConfig, ModelsConfig};
+use crate::similar::hint;
+
+/// What a caller may set of a model: how it replies, and neither which one it is nor what it costs.
+const OF_MODEL: [&str; 4] = ["effort", "temperature", "top_p", "seed"];
+
+/// A setting by its own name: `limits.max_passes` is `limits.passes`.
+pub(crate) fn own_name(key: &str) -> String {
+    let steps: Vec<&str> = key.split('.').map(str::trim).collect();
+    match steps.as_slice() {
+        ["limits", "max_passes"] => "limits.passes".to_owned(),
+        steps => steps.join("."),
+    }
+}
+
+/// Fails where a caller could not give this setting, or could loosen with it what the domain guards.
+pub(crate) fn check(key: &str, models: &ModelsConfig) -> Result<(), String> {
+    let name = own_name(key);
+    let steps: Vec<&str> = name.split('.').collect();
+    let unknown = |step: &str, known: &[String]| {
+        let hint = hint(step, known.iter().map(String::as_str), "there are");
+        format!("`{key}` is not a setting; {hint}")
+    };
+    match steps.as_slice() {
+        [] | ["" | "profiles" | "serve" | "version", ..] | [_, .., ""] => Err(format!(
+            "`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"
+        )),
+        ["limits", limit] => {
+            let known = keys_of::<LimitsConfig>();
+            if known.iter().any(|known| known == limit) { Ok(()) } else { Err(unknown(limit, &known)) }
+        }
+        ["models", tier, field] if OF_MODEL.contains(field) => {
+            let is_there = match *tier {
+                "base" => true,
+                "selector" => models.selector.is_some(),
+                "escalated" => models.escalated.is_some(),
+                "fallback" => models.fallback.is_some(),
+                _ => return Err(unknown(tier, &keys_of::<ModelsConfig>())),
+            };
+            if is_there {
+                Ok(())
+            } else {
+                Err(format!("`{key}`: the domain has no model `{tier}`; add one, or take the setting out"))
+            }
+        }
+        [head, ..] => {
+            let known = keys_of::<Config>();
+            if !known.iter().any(|known| known == head) {
+                return Err(unknown(head, &known));
+            }
+            let of_model = OF_MODEL.map(|field| format!("`{field}`")).join(", ");
+            Err(format!(
+                "with `{key}` a caller could loosen what the domain guards; let a caller set single limits such as \
+                 `limits.passes`, and of a model {of_model}"
+            ))
+        }
+    }
+}
+
+/// The keys of a table of the file.
+fn keys_of<T: JsonSchema>() -> Vec<String> {
+    let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<T>().to_value();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    properties.into_iter().flatten().map(|(key, _)| key.clone()).collect()
+}

@@ -1,0 +1,61 @@
+//! Simulations of the driver: a share of what `cargo xtask sim` simulates, in the test profile.
+
+use std::io::Write as _;
+use std::time::Instant;
+
+use crate::driver::bugs::Bug;
+use crate::driver::{Tally, one, shrink};
+
+/// Seeds of a test run. `LOOPGATE_SIM_DRIVER=20000` simulates as many as `cargo xtask sim --full`, and prints their time.
+const SEEDS: u64 = 150;
+/// Seeds in which a bug is searched for.
+const MAX_SEEDS: u64 = 400;
+
+fn simulated(from: u64, to: u64) -> Tally {
+    let mut all = Tally::default();
+    for seed in from..to {
+        let driven = one(seed, None);
+        assert!(driven.fault.is_none(), "cargo xtask sim --driver {seed}..{}: {:?}", seed + 1, driven.fault);
+        all.add(&driven.tally);
+    }
+    all
+}
+
+#[test]
+fn every_invariant_holds_on_the_first_seeds_of_the_driver() {
+    // I-6, I-11 to I-14, I-25, and each invariant of the core on each entry; shared budgets (I-1, I-21), two people (U4, I-26).
+    let named = std::env::var("LOOPGATE_SIM_DRIVER").ok().and_then(|seeds| seeds.parse().ok());
+    let (seeds, began) = (named.unwrap_or(SEEDS), Instant::now());
+    let tally = simulated(0, seeds);
+    if named.is_some() {
+        writeln!(std::io::stderr(), "{tally:?} in {:?}", began.elapsed()).unwrap();
+    }
+    assert_eq!(tally.runs, seeds, "{tally:?}");
+    assert!(tally.entries > 8 * seeds && tally.dispatches > seeds / 2, "{tally:?}");
+    assert!([tally.deaths, tally.shared, tally.prefixes].iter().all(|runs| *runs > seeds / 6), "{tally:?}");
+}
+
+#[test]
+fn a_seed_of_the_driver_gives_the_same_run_again() {
+    // H1: what happens is drawn from the seed alone, so a failing seed is one that can be shown again.
+    for seed in 0..8 {
+        let (first, again) = (one(seed, None), one(seed, None));
+        assert_eq!(first.choices, again.choices, "seed {seed}");
+        assert_eq!(first.tally, again.tally, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_bug_around_the_driver_is_found_and_one_is_shrunk() {
+    for bug in Bug::ALL {
+        let found = (0..MAX_SEEDS).find(|seed| one(*seed, Some(bug)).fault.is_some());
+        assert!(found.is_some(), "not found in {MAX_SEEDS} seeds: {}", bug.what());
+    }
+    let bug = Bug::DispatchedTwice;
+    let seed = (0..MAX_SEEDS).find(|seed| one(*seed, Some(bug)).fault.is_some()).unwrap();
+    let shrunk = shrink(seed, Some(bug), 100).unwrap();
+    let shown = shrunk.to_string();
+    assert!(shrunk.driven.happened.len() <= shrunk.from_events, "{shown}");
+    assert!(shown.contains(shrunk.fault.check) && shown.contains("\"started\""), "{shown}");
+    assert!(shrink(seed, None, 1).is_none(), "the bug did it");
+}

@@ -1,0 +1,170 @@
+//! OpenTelemetry for runs: traces, metrics and logs by the GenAI conventions.
+//!
+//! **What it is.** [`Telemetry`] listens to the runs of a [`Runner`], makes spans, metrics and log records of their journal
+//! entries, and sends them over OTLP (HTTP, protobuf). Its [configuration](TelemetryConfig) is the environment variables
+//! that OpenTelemetry defines. The same metrics are to be had as [text](Telemetry::prometheus) for Prometheus.
+//! **What it does not do.** It decides nothing and holds nothing up: a run does not wait for it, and a receiver that is down
+//! costs dropped spans and one line.
+//!
+//! The ids of spans follow from the run's id, so a run that another process resumes continues its trace.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use std::time::Duration;
+//! # use loop_otel::{Telemetry, TelemetryConfig};
+//! # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Scripted}, spec::SectionSpec, tools::Registry};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("scripted", "s"));
+//! # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Scripted::replies(["## Findings\n\nNone."]))));
+//! # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+//! let config = TelemetryConfig::from_env().unwrap_or_else(TelemetryConfig::metrics_as_text);
+//! let telemetry = Telemetry::start(config, |line| eprintln!("{line}"))?;
+//! let runner = telemetry.listen_to(runner);
+//! runner.run(item).await?;
+//! telemetry.shut_down(Duration::from_secs(2)).await;
+//! assert!(telemetry.prometheus(&|_| true).contains("gen_ai_client_inference_duration_seconds"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod calls;
+mod config;
+mod content;
+mod data;
+mod export;
+mod listener;
+mod meter;
+mod model;
+pub mod names;
+mod proto;
+mod sampler;
+mod shared;
+mod spans;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use loop_runtime::Runner;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+pub use config::TelemetryConfig;
+
+use crate::export::{Exporter, Flush, Report};
+use crate::listener::Listener;
+use crate::model::TimedModel;
+use crate::shared::{Shared, Signal};
+
+/// Makes and sends the telemetry of runs. Clones share everything; the thread that sends ends with the last of them.
+#[derive(Clone)]
+pub struct Telemetry {
+    shared: Arc<Shared>,
+    /// `None`: nothing is sent.
+    orders: Option<UnboundedSender<Flush>>,
+    report: Report,
+}
+
+impl fmt::Debug for Telemetry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Telemetry").field("config", &self.shared.config).finish_non_exhaustive()
+    }
+}
+
+impl Telemetry {
+    /// Starts the thread that sends. `report` gets lines for the operator: each kind of trouble once.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(
+        config: TelemetryConfig,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        let report: Report = Arc::new(report);
+        for line in config.warnings() {
+            report(&format!("telemetry: {line}"));
+        }
+        let shared = Arc::new(Shared::new(config));
+        if !shared.config.sends() {
+            return Ok(Self { shared, orders: None, report });
+        }
+        let (orders, received) = unbounded_channel();
+        let exporter = Exporter::new(Arc::clone(&shared), received, Arc::clone(&report));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("loop-otel".to_owned());
+        thread.spawn(move || runtime.block_on(exporter.run()))?;
+        Ok(Self { shared, orders: Some(orders), report })
+    }
+
+    /// The runner, whose runs are told of.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    pub fn listen_to(&self, runner: Runner) -> Runner {
+        let runner = runner.with_observer(Arc::new(Listener(Arc::clone(&self.shared))));
+        let runner = if self.shared.config.traces() {
+            runner.with_tracing(Arc::new(self.shared.config.sampler.clone()))
+        } else {
+            runner
+        };
+        runner.with_changed_models(|inner| Arc::new(TimedModel { inner, shared: Arc::clone(&self.shared) }))
+    }
+
+    /// Whether spans are sent.
+    pub fn traces(&self) -> bool {
+        self.shared.config.traces()
+    }
+
+    /// The metrics as text for Prometheus, as far as their domain is one of those that a caller `sees`.
+    pub fn prometheus(&self, sees: &dyn Fn(&str) -> bool) -> String {
+        self.shared.meter.text(sees)
+    }
+
+    /// Waits until runs that have ended were told of and all that waits is sent, and at most so long. Whether it was sent.
+    pub async fn flush(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        let settled = tokio::time::timeout_at(until, self.settled()).await.is_ok();
+        let Some(orders) = &self.orders else { return settled };
+        let (done, sent) = oneshot::channel();
+        if orders.send(Flush { until, done }).is_err() {
+            return false;
+        }
+        let sent = tokio::time::timeout_at(until, sent).await.is_ok_and(|sent| sent.is_ok());
+        let waits = self.shared.counts(Signal::Traces).0 + self.shared.counts(Signal::Logs).0;
+        settled && sent && waits == 0
+    }
+
+    /// Flushes before the process ends, and reports how many spans and log records were dropped or are left.
+    pub async fn shut_down(&self, limit: Duration) {
+        self.flush(limit).await;
+        let of = |signal| {
+            let (waiting, dropped) = self.shared.counts(signal);
+            waiting + dropped
+        };
+        let (spans, records) = (of(Signal::Traces), of(Signal::Logs));
+        if spans + records > 0 {
+            (self.report)(&format!("telemetry: {spans} spans and {records} log records were not sent"));
+        }
+    }
+
+    /// Waits until every run whose driver has left it was told of to its end.
+    async fn settled(&self) {
+        loop {
+            let settles = self.shared.has_settled.notified();
+            tokio::pin!(settles);
+            settles.as_mut().enable();
+            if !self.shared.runs().values().any(spans::RunSpans::is_settling) {
+                return;
+            }
+            settles.await;
+        }
+    }
+}
+
+/// Milliseconds since 1970 (UTC).
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,74 @@
+//! What listens to the runs of a runner.
+
+use std::sync::Arc;
+
+use loop_core::{Millis, Run, RunId, RunTool};
+use loop_runtime::journal::Entry;
+use loop_runtime::observe::{Observer, RunEvent};
+
+use crate::shared::Shared;
+use crate::spans::RunSpans;
+
+/// Listens to the runs of a runner.
+#[derive(Debug)]
+pub(crate) struct Listener(pub(crate) Arc<Shared>);
+
+impl Observer for Listener {
+    fn observe(&self, run: &RunId, event: &RunEvent) {
+        if matches!(event, RunEvent::Text { .. } | RunEvent::Part { .. }) {
+            return;
+        }
+        let shared = &*self.0;
+        let mut runs = shared.runs();
+        let Some(spans) = runs.get_mut(run) else { return };
+        match event {
+            RunEvent::Recorded(entry) => spans.hear(entry, shared),
+            RunEvent::Call { key, attempt, news } => spans.news(*key, *attempt, news),
+            RunEvent::Lost { entries, .. } => spans.missed(*entries),
+            RunEvent::Text { .. } | RunEvent::Part { .. } => {}
+        }
+        if spans.is_settled() {
+            let spans = runs.remove(run);
+            drop(runs);
+            self.ended(spans);
+        }
+    }
+
+    fn drives(&self, run: &Run, earlier: &[Entry]) {
+        let spans = RunSpans::new(run, earlier, &self.0.config.sampler, &self.0);
+        let mut runs = self.0.runs();
+        if runs.len() >= MAX_RUNS {
+            runs.pop_first();
+        }
+        runs.insert(run.id().clone(), spans);
+    }
+
+    fn dispatches(&self, run: &RunId, call: &RunTool, key: &Arc<str>, at: Millis) {
+        if let Some(spans) = self.0.runs().get_mut(run) {
+            spans.dispatched(call, key, at);
+        }
+    }
+
+    fn leaves(&self, run: &RunId, next: u64) {
+        let mut runs = self.0.runs();
+        let Some(spans) = runs.get_mut(run) else { return };
+        spans.leaves(next);
+        if spans.is_settled() {
+            let spans = runs.remove(run);
+            drop(runs);
+            self.ended(spans);
+        }
+    }
+}
+
+impl Listener {
+    fn ended(&self, spans: Option<RunSpans>) {
+        if let Some(spans) = spans {
+            spans.end(&self.0);
+        }
+        self.0.has_settled.notify_waiters();
+    }
+}
+
+/// The most runs under way at a time; beyond that the oldest is not told of any more.
+const MAX_RUNS: usize = 10_000;

@@ -1,0 +1,499 @@
+//! One run as spans, metrics and log records, made of its journal entries.
+//!
+//! Spans get the times of the journal, in whole milliseconds, so that a parent always covers its children.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use loop_core::{
+    CommandKey, Cost, Decision, EventKind, Millis, Note, PersonAnswer, PicoUsd, Run, RunId, RunSpec, RunTool,
+    RunTrace, SpanId, Started, StopClass, Tier, Usage,
+};
+use loop_runtime::journal::Entry;
+use loop_runtime::observe::{CallNews, TraceSampler};
+
+use crate::data::{Attributes, Record, Span, SpanEvent, SpanKind};
+use crate::meter::{self, Labels};
+use crate::names::{self, provider};
+use crate::shared::Shared;
+
+/// One run, as far as it was heard.
+#[derive(Debug)]
+pub(crate) struct RunSpans {
+    pub(crate) started: Arc<Started>,
+    pub(crate) spec: Arc<RunSpec>,
+    pub(crate) place: RunTrace,
+    pub(crate) is_sampled: bool,
+    pub(crate) open_calls: BTreeMap<(CommandKey, u32), OpenCall>,
+    pub(crate) tools: BTreeMap<(CommandKey, u32), OpenTool>,
+    /// The model's own ids of calls, by the keys of their actions.
+    pub(crate) call_ids: BTreeMap<CommandKey, Arc<str>>,
+    pass: Option<OpenPass>,
+    events: Vec<SpanEvent>,
+    passes: u32,
+    pub(crate) model_calls: u32,
+    pub(crate) tool_calls: u32,
+    usage: Usage,
+    cost: Cost,
+    pub(crate) is_compacted: bool,
+    stopped: Option<(String, StopClass, String)>,
+    /// The instant of the last entry.
+    last: Millis,
+    /// The instant of the last entry that is not about saving.
+    active: Millis,
+    /// The sequence number of the entry that is heard next.
+    next: u64,
+    /// The driver has left the run behind this entry.
+    left: Option<u64>,
+    missed: u64,
+}
+
+/// A model call that has not ended.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCall {
+    pub(crate) at: Millis,
+    pub(crate) tier: Option<Tier>,
+    pub(crate) max_tokens: u64,
+    pub(crate) events: Vec<SpanEvent>,
+}
+
+/// A tool call that has not ended.
+#[derive(Debug)]
+pub(crate) struct OpenTool {
+    pub(crate) at: Millis,
+    pub(crate) tool: Arc<str>,
+    /// Its idempotency key.
+    pub(crate) key: Arc<str>,
+    pub(crate) parameters: Option<loop_core::Arguments>,
+    pub(crate) is_eager: bool,
+}
+
+#[derive(Debug)]
+struct OpenPass {
+    number: u32,
+    at: Millis,
+    confidence: Option<&'static str>,
+}
+
+impl RunSpans {
+    /// A run in its state before a driver begins, with what earlier drivers journaled.
+    pub(crate) fn new(run: &Run, earlier: &[Entry], sampler: &dyn TraceSampler, shared: &Shared) -> Self {
+        let started = Arc::new(run.started().clone());
+        let place = started.trace();
+        let began = started.parent.as_deref().map_or(Millis(0), loop_core::Parent::began_at);
+        let mut spans = Self {
+            place,
+            is_sampled: sampler.samples(&place),
+            spec: Arc::clone(run.spec()),
+            started,
+            open_calls: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            call_ids: BTreeMap::new(),
+            pass: None,
+            events: Vec::new(),
+            passes: 0,
+            model_calls: 0,
+            tool_calls: 0,
+            usage: Usage::default(),
+            cost: Cost::default(),
+            is_compacted: false,
+            stopped: None,
+            last: began,
+            active: began,
+            next: 0,
+            left: None,
+            missed: 0,
+        };
+        for entry in earlier {
+            spans.apply(entry, Out { shared, sends: false });
+        }
+        spans
+    }
+
+    pub(crate) fn run(&self) -> &RunId {
+        &self.started.run
+    }
+
+    /// A tool is dispatched.
+    pub(crate) fn dispatched(&mut self, call: &RunTool, key: &Arc<str>, at: Millis) {
+        let (tool, key) = (Arc::clone(&call.tool), Arc::clone(key));
+        let open = OpenTool { at, tool, key, parameters: Some(call.parameters.clone()), is_eager: false };
+        let known = self.tools.insert((call.key, call.attempt), open);
+        if known.is_some_and(|known| known.is_eager)
+            && let Some(open) = self.tools.get_mut(&(call.key, call.attempt))
+        {
+            open.is_eager = true;
+        }
+    }
+
+    /// A piece of news of a model call: a try of the client that failed.
+    pub(crate) fn news(&mut self, key: CommandKey, attempt: u32, news: &CallNews) {
+        let unix_ms = crate::unix_ms();
+        if let (Some(open), CallNews::Retrying { wait_ms, kind, status, message, .. }) =
+            (self.open_calls.get_mut(&(key, attempt)), news)
+        {
+            let attributes = Attributes::default()
+                .with(names::ERROR_TYPE, kind.name())
+                .with(names::TRY_WAIT, *wait_ms)
+                .with(names::TRY_MESSAGE, &**message)
+                .with_some(names::TRY_STATUS, status.map(u32::from));
+            open.events.push(SpanEvent { unix_ms, name: names::RETRY_EVENT, attributes });
+        }
+    }
+
+    /// Entries were not heard.
+    pub(crate) fn missed(&mut self, entries: u64) {
+        self.missed += entries;
+        self.next += entries;
+    }
+
+    /// The driver has left the run: nothing comes from this entry on.
+    pub(crate) fn leaves(&mut self, next: u64) {
+        self.left = Some(next);
+    }
+
+    /// Whether nothing comes any more.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.left.is_some_and(|left| self.next >= left)
+    }
+
+    /// Whether something still comes of a driver that has left.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// One entry.
+    pub(crate) fn hear(&mut self, entry: &Entry, shared: &Shared) {
+        self.apply(entry, Out { shared, sends: true });
+    }
+
+    fn apply(&mut self, entry: &Entry, out: Out<'_>) {
+        let at = entry.event.at;
+        self.next = entry.seq + 1;
+        match &entry.event.kind {
+            EventKind::CallStarted { key, attempt, tier, max_output_tokens, .. } => {
+                self.enter(key.pass, at, out);
+                self.model_calls += 1;
+                let (tier, max_tokens) = (Some(*tier), *max_output_tokens);
+                let open = OpenCall { at, tier, max_tokens, events: Vec::new() };
+                self.open_calls.insert((*key, *attempt), open);
+            }
+            EventKind::ModelReplied { key, attempt, reply } => {
+                self.call_ends((*key, *attempt), Ok(reply), entry, out);
+            }
+            EventKind::ModelFailed { key, attempt, failure } => {
+                self.call_ends((*key, *attempt), Err(failure), entry, out);
+            }
+            EventKind::EagerStarted { key, attempt, name, .. } => {
+                let (tool, key_text) = (Arc::clone(name), key.to_string().into());
+                let open = OpenTool { at, tool, key: key_text, parameters: None, is_eager: true };
+                // It may have been dispatched before this is heard.
+                self.tools.entry((*key, *attempt)).or_insert(open).is_eager = true;
+            }
+            EventKind::ToolFinished { key, attempt, observation } => {
+                let began = self.tools.get(&(*key, *attempt)).map_or(at, |open| open.at);
+                self.enter(key.pass, began, out);
+                self.tool_ends((*key, *attempt), observation, entry, out);
+            }
+            EventKind::PersonAnswered { key, answer, .. } => {
+                let answer = match answer {
+                    PersonAnswer::Approved => "approved",
+                    PersonAnswer::Denied { .. } => "denied",
+                    PersonAnswer::Answered { .. } => "answered",
+                };
+                self.person(key, answer, at);
+            }
+            EventKind::ApprovedBy { key, .. } => self.person(key, "approved", at),
+            EventKind::Resumed { away_ms } => {
+                let attributes = Attributes::default().with(names::AWAY_MS, *away_ms);
+                self.event(names::RESUMED_EVENT, attributes, at);
+            }
+            EventKind::Started(_)
+            | EventKind::CallRefused { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::Instruction { .. }
+            | EventKind::StopRequested { .. }
+            | EventKind::StopWithdrawn
+            | EventKind::DeadlineReached
+            | EventKind::Validated { .. }
+            | EventKind::SaveFinished { .. } => {}
+        }
+        for note in &entry.notes {
+            self.note(note, at, out);
+        }
+        self.last = self.last.max(at);
+        if !matches!(entry.event.kind, EventKind::SaveFinished { .. }) {
+            self.active = self.last;
+        }
+    }
+
+    fn note(&mut self, note: &Note, at: Millis, out: Out<'_>) {
+        match note {
+            Note::ActionJudged(judged) => {
+                self.call_ids.insert(judged.key, Arc::clone(&judged.action.id));
+            }
+            Note::CallCharged { usage, cost, tier, .. } => self.charge(usage, *cost, *tier, out),
+            Note::Lost { key, attempt } => self.lost((*key, *attempt), at, out),
+            Note::ReplyRead { pass, confidence, .. } => {
+                self.passes = self.passes.max(*pass);
+                if let Some(open) = self.pass.as_mut().filter(|open| open.number == *pass) {
+                    open.confidence = Some(confidence.name());
+                }
+            }
+            Note::Compacted { .. } => self.is_compacted = true,
+            Note::GateDecided { pass, confidence, decision } => {
+                self.gate(*pass, confidence.name(), decision, at, out);
+            }
+            Note::Stopped { certificate } => {
+                let reason = certificate.reason().name().to_owned();
+                let line = loop_runtime::report::explain(certificate);
+                self.stopped = Some((reason, certificate.class, line));
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds the cost of a call.
+    fn charge(&mut self, usage: &Usage, cost: Option<PicoUsd>, tier: Tier, out: Out<'_>) {
+        self.usage = self.usage.plus(usage);
+        self.cost.add(cost);
+        let labels = self.model_labels(tier);
+        match cost {
+            Some(cost) => out.record(meter::COST, labels.clone(), cost.as_usd()),
+            None => out.record(meter::UNPRICED_CALLS, labels.clone(), 1.0),
+        }
+        for (instrument, tokens) in [
+            (meter::INPUT_TOKENS, usage.total_input()),
+            (meter::OUTPUT_TOKENS, usage.total_output()),
+            (meter::CACHE_READ_TOKENS, usage.cache_read),
+            (meter::CACHE_WRITE_TOKENS, usage.cache_write_short.saturating_add(usage.cache_write_long)),
+            (meter::REASONING_TOKENS, usage.reasoning),
+        ] {
+            if tokens > 0 {
+                out.record(instrument, labels.clone(), tokens as f64);
+            }
+        }
+        out.record(meter::CALL_INPUT, labels.clone(), usage.total_input() as f64);
+        out.record(meter::CALL_OUTPUT, labels, usage.total_output() as f64);
+    }
+
+    /// The pass that something belongs to has begun at the latest now; the one before it has ended.
+    pub(crate) fn enter(&mut self, number: u32, at: Millis, out: Out<'_>) {
+        if self.pass.as_ref().is_some_and(|open| open.number >= number) {
+            return;
+        }
+        self.close_pass(self.active, out);
+        self.pass = Some(OpenPass { number, at, confidence: None });
+    }
+
+    fn close_pass(&mut self, at: Millis, out: Out<'_>) {
+        let Some(OpenPass { number, at: began, confidence }) = self.pass.take() else { return };
+        let attributes = Attributes::default()
+            .with(names::PASS, number)
+            .with(names::RUN_ID, self.run().as_str())
+            .with_some(names::CONFIDENCE, confidence);
+        let (id, parent) = (SpanId::of_pass(self.run(), number), Some(self.place.span));
+        let name = format!("pass {number}");
+        self.send(out, Span { attributes, ..self.span(id, parent, name, (began, at)) });
+    }
+
+    fn gate(&self, pass: u32, confidence: &'static str, decision: &Decision, at: Millis, out: Out<'_>) {
+        let attributes = Attributes::default().with(names::PASS, pass).with(names::CONFIDENCE, confidence);
+        let (name, attributes) = match decision {
+            Decision::Act { runs, asks } => {
+                ("act", attributes.with(names::DECISION_RUNS, *runs).with(names::DECISION_ASKS, *asks))
+            }
+            Decision::Validate { runs } => ("validate", attributes.with(names::DECISION_RUNS, *runs)),
+            Decision::Revise { .. } => ("revise", attributes),
+            Decision::FinalPass { cause } => {
+                ("final_pass", attributes.with(names::STOP_REASON, cause.reason.name()))
+            }
+            Decision::Stop(certificate) => {
+                ("stop", attributes.with(names::STOP_REASON, certificate.reason().name()))
+            }
+        };
+        let attributes = attributes.with(names::DECISION, name);
+        let id = SpanId::of_gate(self.run(), pass);
+        // Before the first pass there is nothing that it belongs to but the run.
+        let is_open = self.pass.as_ref().is_some_and(|open| open.number == pass);
+        let parent = if is_open { SpanId::of_pass(self.run(), pass) } else { self.place.span };
+        self.send(out, Span { attributes, ..self.span(id, Some(parent), "gate".to_owned(), (at, at)) });
+        let mut labels = self.domain_labels();
+        labels.push((names::DECISION, name.to_owned()));
+        out.record(meter::GATE_DECISIONS, labels, 1.0);
+    }
+
+    fn person(&mut self, key: &CommandKey, answer: &'static str, at: Millis) {
+        let attributes =
+            Attributes::default().with(names::KEY, key.to_string()).with("loopgate.person.answer", answer);
+        self.event(names::PERSON_EVENT, attributes, at);
+    }
+
+    fn event(&mut self, name: &'static str, attributes: Attributes, at: Millis) {
+        let unix_ms = self.unix_ms(at);
+        self.events.push(SpanEvent { unix_ms, name, attributes });
+    }
+
+    /// Ends a run of which nothing comes any more: its span, if it is over.
+    pub(crate) fn end(mut self, shared: &Shared) {
+        let out = Out { shared, sends: true };
+        let Some((reason, class, line)) = self.stopped.take() else { return };
+        let open: Vec<_> = self.tools.keys().copied().collect();
+        open.into_iter().for_each(|call| self.lost(call, self.active, out));
+        self.close_pass(self.active, out);
+        let spec = &self.spec;
+        let attributes = Attributes::default()
+            .with(names::OPERATION, names::INVOKE_AGENT)
+            .with(names::AGENT_NAME, &*spec.domain)
+            .with(names::DOMAIN, &*spec.domain)
+            .with(names::PROVIDER, provider(&spec.models.base.provider))
+            .with(names::REQUEST_MODEL, &*spec.models.base.model)
+            .with(names::CONVERSATION_ID, self.run().as_str())
+            .with(names::RUN_ID, self.run().as_str())
+            .with(names::ITEM_ID, &*self.started.item.id)
+            .with(names::STOP_REASON, reason.as_str())
+            .with(names::STOP_CLASS, class.name())
+            .with(names::PASSES, self.passes)
+            .with(names::MODEL_CALLS, self.model_calls)
+            .with(names::TOOL_CALLS, self.tool_calls);
+        let attributes = with_cost(with_usage(attributes, &self.usage), self.cost)
+            .with_some(names::TAKEOVER, self.started.parent.as_ref().map(|parent| parent.how.name()))
+            .with_some(names::ENTRIES_MISSED, (self.missed > 0).then_some(self.missed))
+            .with_some(names::ERROR_TYPE, is_error(class).then_some(reason.as_str()));
+        let submitter = self.place.submitter.map(|submitter| submitter.span);
+        let link = self.started.parent_trace().map(|parent| (parent.trace, parent.span));
+        let began = self.started.parent.as_deref().map_or(Millis(0), loop_core::Parent::began_at);
+        let name = format!("{} {}", names::INVOKE_AGENT, spec.domain);
+        let span = Span {
+            link,
+            events: std::mem::take(&mut self.events),
+            error: is_error(class).then(|| line.clone()),
+            attributes: attributes.clone(),
+            ..self.span(self.place.span, submitter, name, (began, self.last))
+        };
+        let seconds = span.end_ms.saturating_sub(span.start_ms) as f64 / 1_000.0;
+        let unix_ms = span.end_ms;
+        self.send(out, span);
+        out.record(meter::RUN_DURATION, self.domain_labels(), seconds);
+        out.record(meter::RUN_CALLS, self.domain_labels(), self.model_calls.into());
+        out.record(meter::RUN_TOOL_CALLS, self.domain_labels(), self.tool_calls.into());
+        let mut labels = self.domain_labels();
+        labels.extend([(names::STOP_CLASS, class.name().to_owned()), (names::STOP_REASON, reason)]);
+        out.record(meter::RUNS_STOPPED, labels, 1.0);
+        let is_warning = class != StopClass::Answered;
+        let name = names::STOPPED_EVENT;
+        self.tell(
+            out,
+            Record { is_warning, attributes, ..self.record(name, line, self.place.span, unix_ms) },
+        );
+    }
+
+    /// A span of this run between two instants, without attributes.
+    pub(crate) fn span(
+        &self,
+        id: SpanId,
+        parent: Option<SpanId>,
+        name: String,
+        (start, end): (Millis, Millis),
+    ) -> Span {
+        Span {
+            trace: self.place.trace,
+            id,
+            parent,
+            name,
+            kind: SpanKind::Internal,
+            start_ms: self.unix_ms(start),
+            end_ms: self.unix_ms(end),
+            attributes: Attributes::default(),
+            events: Vec::new(),
+            link: None,
+            error: None,
+        }
+    }
+
+    /// A log record of this run, without attributes.
+    pub(crate) fn record(&self, name: &'static str, body: String, span: SpanId, unix_ms: u64) -> Record {
+        Record {
+            unix_ms,
+            is_warning: false,
+            name,
+            body,
+            attributes: Attributes::default(),
+            trace: self.place.trace,
+            span,
+            is_sampled: self.is_sampled,
+        }
+    }
+
+    pub(crate) fn send(&self, out: Out<'_>, span: Span) {
+        if out.sends && self.is_sampled {
+            out.shared.send_span(&span);
+        }
+    }
+
+    pub(crate) fn tell(&self, out: Out<'_>, record: Record) {
+        if out.sends {
+            out.shared.send_record(&record);
+        }
+    }
+
+    pub(crate) fn unix_ms(&self, at: Millis) -> u64 {
+        self.started.unix_ms_at(at)
+    }
+
+    pub(crate) fn domain_labels(&self) -> Labels {
+        vec![(names::AGENT_NAME, self.spec.domain.to_string()), (names::DOMAIN, self.spec.domain.to_string())]
+    }
+
+    /// The labels of a call on a tier.
+    pub(crate) fn model_labels(&self, tier: Tier) -> Labels {
+        let model = self.spec.model(tier);
+        vec![
+            (names::OPERATION, names::CHAT.to_owned()),
+            (names::PROVIDER, provider(&model.provider).to_owned()),
+            (names::REQUEST_MODEL, model.model.to_string()),
+            (names::DOMAIN, self.spec.domain.to_string()),
+        ]
+    }
+}
+
+/// Where spans go, and whether: what other drivers journaled was sent by them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Out<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) sends: bool,
+}
+
+impl Out<'_> {
+    pub(crate) fn record(&self, instrument: &'static meter::Instrument, labels: Labels, value: f64) {
+        if self.sends {
+            self.shared.meter.record(instrument, labels, value);
+        }
+    }
+}
+
+/// Whether a class of stops is a failure of the run: not where a person stopped it, or has to decide, or it is incomplete.
+fn is_error(class: StopClass) -> bool {
+    matches!(class, StopClass::Failed | StopClass::InDoubt)
+}
+
+pub(crate) fn with_usage(attributes: Attributes, usage: &Usage) -> Attributes {
+    let some = |tokens: u64| (tokens > 0).then_some(tokens);
+    attributes
+        .with(names::USAGE_INPUT, usage.total_input())
+        .with(names::USAGE_OUTPUT, usage.total_output())
+        .with_some(names::USAGE_CACHE_READ, some(usage.cache_read))
+        .with_some(
+            names::USAGE_CACHE_WRITE,
+            some(usage.cache_write_short.saturating_add(usage.cache_write_long)),
+        )
+        .with_some(names::USAGE_REASONING, some(usage.reasoning))
+        .with_some(names::ESTIMATED, usage.estimated.then_some(true))
+}
+
+/// An unknown cost is never 0.
+fn with_cost(attributes: Attributes, cost: Cost) -> Attributes {
+    attributes
+        .with_some(names::COST, cost.total().map(PicoUsd::as_usd))
+        .with_some(names::COST_UNKNOWN_CALLS, (cost.unknown_calls > 0).then_some(cost.unknown_calls))
+}

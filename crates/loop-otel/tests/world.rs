@@ -1,0 +1,121 @@
+//! Receivers that are down, slow or full: runs end all the same, and the operator is reported once.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use loop_core::StopClass;
+
+use crate::receiver::Receiver;
+use crate::runs::{CALLS, Noted, item, runner, telemetry};
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(300);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_is_down_costs_one_line() {
+    // L5
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (telemetry, lines) = telemetry(&format!("http://{free}"), &[("OTEL_BSP_SCHEDULE_DELAY", "1")]);
+    for _ in 0..3 {
+        let outcome = telemetry.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+        assert_eq!(outcome.stop.class, StopClass::Answered);
+        assert!(!telemetry.flush(SHORT).await);
+    }
+    telemetry.shut_down(SHORT).await;
+    let lines = lines.lock().unwrap();
+    let with = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(
+        (with("it is tried again; runs are not affected"), with("were not sent")),
+        (1, 1),
+        "{lines:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_never_answers_holds_neither_runs_nor_the_end_up() {
+    // L9
+    let receiver = Receiver::answering(|_| None);
+    let (telemetry, lines) = telemetry(&receiver.url, &[("OTEL_BSP_SCHEDULE_DELAY", "1")]);
+    let outcome = telemetry.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+    assert_eq!(outcome.stop.class, StopClass::Answered);
+    assert!(!telemetry.flush(SHORT).await);
+    telemetry.shut_down(SHORT).await;
+    assert!(lines.lock().unwrap().iter().any(|line| line.contains("were not sent")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_receiver_puts_off_is_sent_again_once() {
+    // L1
+    for status in ["429 Too Many Requests", "503 Service Unavailable"] {
+        let receiver = Receiver::answering(move |nth| {
+            Some(if nth == 1 { format!("{status}\r\nretry-after: 0\r\n") } else { "200 OK\r\n".to_owned() })
+        });
+        let none = [("OTEL_METRICS_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "none")];
+        let (telemetry, lines) = telemetry(&receiver.url, &none);
+        telemetry.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+        assert!(telemetry.flush(LONG).await);
+        let got = receiver.got();
+        assert_eq!(got.len(), 2, "{status}");
+        assert_eq!(got[0].body, got[1].body);
+        assert_eq!(lines.lock().unwrap().len(), 1, "{lines:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_receiver_refuses_is_not_sent_again() {
+    // L4
+    let receiver = Receiver::answering(|_| Some("401 Unauthorized\r\n".to_owned()));
+    let none = [("OTEL_METRICS_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "none")];
+    let (telemetry, lines) = telemetry(&receiver.url, &none);
+    for _ in 0..2 {
+        telemetry.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+        telemetry.flush(LONG).await;
+    }
+    assert_eq!(receiver.got().len(), 2);
+    telemetry.shut_down(LONG).await;
+    let lines = lines.lock().unwrap();
+    let with = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!((with("401"), with("are dropped"), with("were not sent")), (1, 1, 1), "{lines:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_is_bounded_and_reported_once() {
+    // I-23
+    let receiver = Receiver::answering(|_| None);
+    let small = [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "4"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "1"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "50"),
+        ("OTEL_METRICS_EXPORTER", "none"),
+        ("OTEL_LOGS_EXPORTER", "none"),
+    ];
+    let (telemetry, lines) = telemetry(&receiver.url, &small);
+    let runs = (0..20).map(|_| {
+        let runner = telemetry.listen_to(runner(CALLS, &Noted::default()));
+        async move { runner.run(item()).await.unwrap().stop.class }
+    });
+    let classes = futures::future::join_all(runs).await;
+    assert!(classes.iter().all(|class| *class == StopClass::Answered));
+    assert!(!telemetry.flush(SHORT).await);
+    telemetry.shut_down(SHORT).await;
+    let lines = lines.lock().unwrap();
+    assert_eq!(lines.iter().filter(|line| line.contains("are dropped")).count(), 1, "{lines:#?}");
+    // Eight spans of each run; four wait at most.
+    assert!(
+        lines.iter().any(|line| line.starts_with("telemetry: 160 spans and 0 log records")),
+        "{lines:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_stopped_before_its_first_call_has_a_span() {
+    // S2-49
+    let receiver = Receiver::accepting();
+    let (telemetry, _) = telemetry(&receiver.url, &[]);
+    let runner = telemetry.listen_to(runner(CALLS, &Noted::default()));
+    let cancel = loop_runtime::run::CancellationToken::new();
+    cancel.cancel();
+    runner.run(item()).until(&cancel).await.unwrap();
+    assert!(telemetry.flush(LONG).await);
+    assert_eq!(receiver.spans().iter().filter(|span| span.parent.is_empty()).count(), 1);
+}

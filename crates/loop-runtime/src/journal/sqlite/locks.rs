@@ -1,0 +1,63 @@
+//! Which process writes which run: a lock of the operating system where the journal is a file, one of the server where it
+//! is a database.
+
+use loop_core::RunId;
+
+use super::fault::Fault;
+use super::lock::{self, FileLock, FileLocks};
+#[cfg(feature = "postgres")]
+use super::postgres::{AdvisoryLock, AdvisoryLocks};
+
+/// The locks of one journal.
+#[derive(Debug)]
+pub(super) enum Locks {
+    Files(FileLocks),
+    #[cfg(feature = "postgres")]
+    Advisory(AdvisoryLocks),
+}
+
+/// The lock of a run, or of another name. Dropping it lets another process take it.
+#[derive(Debug)]
+pub(super) enum RunLock {
+    File(#[expect(dead_code, reason = "it is held until it is dropped")] FileLock),
+    #[cfg(feature = "postgres")]
+    Advisory(#[expect(dead_code, reason = "it is held until it is dropped")] AdvisoryLock),
+}
+
+/// Why there is no lock.
+#[derive(Debug)]
+pub(super) enum NotTaken {
+    /// A process holds it; its id, where that is known.
+    Held(Option<u32>),
+    /// It cannot be taken.
+    Failed(Fault),
+}
+
+impl From<lock::NotTaken> for NotTaken {
+    fn from(not_taken: lock::NotTaken) -> Self {
+        match not_taken {
+            lock::NotTaken::Held(pid) => Self::Held(pid),
+            lock::NotTaken::Failed(error) => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl Locks {
+    /// Takes the lock of a name, or says at once who holds it.
+    pub(super) fn take(&self, run: &RunId) -> Result<RunLock, NotTaken> {
+        match self {
+            Self::Files(locks) => Ok(RunLock::File(locks.take(run)?)),
+            #[cfg(feature = "postgres")]
+            Self::Advisory(locks) => locks.take(run).map(RunLock::Advisory),
+        }
+    }
+
+    /// Whether a process may hold the lock of a name.
+    pub(super) fn is_held(&self, run: &RunId) -> bool {
+        match self {
+            Self::Files(locks) => locks.is_held(run),
+            #[cfg(feature = "postgres")]
+            Self::Advisory(locks) => locks.is_held(run),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a server says, and what to do about it, in one line. Decided on codes and types.
+
+use std::error::Error as _;
+use std::fmt;
+
+use tokio_postgres::error::SqlState;
+
+/// A failure of a session.
+#[derive(Debug)]
+pub(in super::super) enum SessionError {
+    /// The server or the connection says it.
+    Client(tokio_postgres::Error),
+    /// The server does not answer in time.
+    Silent,
+    /// A column holds something else than it must.
+    Column(usize),
+    /// A message that needs nothing but the place.
+    Stated(String),
+}
+
+impl SessionError {
+    fn code(&self) -> Option<&SqlState> {
+        if let Self::Client(error) = self { error.code() } else { None }
+    }
+
+    /// Whether neither the server nor the connection says it.
+    pub(super) fn is_of_client(&self) -> bool {
+        matches!(self, Self::Client(error) if error.code().is_none()) && !self.is_disconnected()
+    }
+
+    /// Whether the connection broke. What was asked last may have been done.
+    pub(in super::super) fn is_disconnected(&self) -> bool {
+        let Self::Client(error) = self else { return matches!(self, Self::Silent) };
+        match error.code() {
+            Some(code) => {
+                *code == SqlState::ADMIN_SHUTDOWN
+                    || *code == SqlState::CRASH_SHUTDOWN
+                    || *code == SqlState::CANNOT_CONNECT_NOW
+                    || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
+                    || code.code().starts_with("08")
+            }
+            None => error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>()),
+        }
+    }
+
+    /// What to do about it.
+    pub(in super::super) fn advice(&self) -> String {
+        let says = self.to_string();
+        let Some(code) = self.code() else {
+            return match self {
+                _ if self.is_disconnected() => {
+                    format!(
+                        "the server cannot be reached ({says}); start it, or name another journal with --journal"
+                    )
+                }
+                _ => says,
+            };
+        };
+        let advice = match *code {
+            SqlState::DISK_FULL => "the server's disk is full; make room there",
+            SqlState::READ_ONLY_SQL_TRANSACTION => {
+                "the database is read-only; name its primary server, or end the read-only mode"
+            }
+            SqlState::TOO_MANY_CONNECTIONS => "the server has no free connection; raise its max_connections",
+            SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
+                "the server refuses the login; correct the user, or set PGPASSWORD or ~/.pgpass"
+            }
+            SqlState::INVALID_CATALOG_NAME => {
+                "there is no such database; make it with createdb, or correct the URL"
+            }
+            SqlState::INSUFFICIENT_PRIVILEGE => {
+                "the role may not do this; let it own the schema `loopgate`, or create schemas in the database"
+            }
+            SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+                "the journal's tables are not there; restore them, or name another database"
+            }
+            SqlState::LOCK_NOT_AVAILABLE | SqlState::QUERY_CANCELED => {
+                "another process holds the journal for too long; try again"
+            }
+            _ if self.is_disconnected() => "the server ended the connection; start it, or try again",
+            _ => return says,
+        };
+        format!("{advice} ({says})")
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => match (error.as_db_error(), error.source()) {
+                (Some(db), _) => write!(f, "{}", db.message()),
+                (None, Some(source)) => write!(f, "{source}"),
+                (None, None) => write!(f, "{error}"),
+            },
+            Self::Silent => f.write_str("it does not answer"),
+            Self::Column(column) => write!(f, "Invalid column type at index: {column}"),
+            Self::Stated(message) => f.write_str(message),
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for SessionError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Client(error)
+    }
+}

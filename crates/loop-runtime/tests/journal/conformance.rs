@@ -1,0 +1,239 @@
+//! One suite for all journals: the same appends, conflicts and reads. It is compiled here for those in memory and in a file,
+//! and with the tests of the command for PostgreSQL.
+
+use std::sync::Arc;
+
+use loop_core::{Digest, Event, EventKind, Millis, PicoUsd, RunId, SectionSpec, StopReason};
+use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
+use loop_runtime::journal::{
+    Accepted, AuditAction, AuditEntry, AuditFilter, AuditResult, Durability, Entry, Header, Journal,
+    JournalError, QueueBounds, RunQuery, RunWriter, SqliteJournal, Submission, SubmissionState,
+};
+use loop_testkit::{Setup, draft, read, target};
+
+const MANIFEST: &str = r#"[{"name":"fetch_device"}]"#;
+
+/// A run that asks for a tool, reads what it returns, and is confident: its entries in order.
+pub fn history(id: &str) -> (Header, Vec<Entry>) {
+    let mut setup = Setup::document("helpdesk")
+        .goal("Help.")
+        .section(SectionSpec::new("situation", "Situation").required())
+        .tool(read("fetch_device"));
+    setup.facts.tools = Digest::of("manifest", MANIFEST.as_bytes());
+    let world = setup
+        .start_as(id)
+        .wait(10)
+        .replied(&draft("medium").asks("fetch_device", target("srv-1")))
+        .wait(10)
+        .all_finished()
+        .wait(10)
+        .replied(&draft("high"))
+        .ends(StopReason::Confident);
+    let spec = Arc::clone(&world.spec);
+    let entries = (0..).zip(world.journal).map(|(seq, (event, notes, _))| Entry { seq, event, notes });
+    let entries: Vec<_> = entries.collect();
+    let EventKind::Started(started) = &entries[0].event.kind else { panic!("{:?}", entries[0]) };
+    let header = Header {
+        run: started.run.clone(),
+        unix_ms: started.unix_ms,
+        item: Arc::clone(&started.item.id),
+        title: Arc::clone(&started.item.title),
+        spec,
+        manifest_hash: started.tools,
+        manifest: MANIFEST.into(),
+        origin: None,
+        request_key: None,
+    };
+    (header, entries)
+}
+
+/// An entry that says nothing.
+pub fn blank(seq: u64) -> Entry {
+    Entry { seq, event: Event { at: Millis(seq), kind: EventKind::StopWithdrawn }, notes: Vec::new() }
+}
+
+fn shared(entries: &[Entry]) -> Vec<Arc<Entry>> {
+    entries.iter().cloned().map(Arc::new).collect()
+}
+
+/// Begins a run with its first entry.
+pub async fn begun(journal: &dyn Journal, header: &Header, entries: &[Entry]) -> Box<dyn RunWriter> {
+    journal.create(header, &Arc::new(entries[0].clone())).await.unwrap()
+}
+
+/// Writes whole runs and ends their writers.
+pub async fn write_all(journal: &dyn Journal, ids: &[&str]) {
+    for (nth, id) in (0..).zip(ids) {
+        let (mut header, entries) = history(id);
+        header.origin = Some(format!(r#"{{"tags":["t{nth}"]}}"#).into());
+        header.request_key = Some(format!("key-{id}").into());
+        let mut writer = begun(journal, &header, &entries).await;
+        writer.append_all(&shared(&entries[1..]), Durability::Synced).await.unwrap();
+    }
+}
+
+/// What every journal does, on an empty one.
+pub async fn any_journal(journal: &dyn Journal) {
+    // I-13, I-29: what was appended is read, in order.
+    let (mut header, entries) = history("r1");
+    header.request_key = Some("order-17".into());
+    let mut writer = begun(journal, &header, &entries).await;
+    writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap();
+    // A gap and a repetition are refused, and change nothing.
+    for wrong in [blank(9), blank(1)] {
+        assert!(writer.append(&Arc::new(wrong), Durability::Committed).await.is_err());
+    }
+    let rest = shared(&entries[2..]);
+    writer.append_all(&rest[..1], Durability::Committed).await.unwrap();
+    writer.append_all(&rest[1..], Durability::Synced).await.unwrap();
+    let recorded = journal.read(&header.run).await.unwrap();
+    assert_eq!((&recorded.spec, &*recorded.manifest, &recorded.entries), (&header.spec, MANIFEST, &entries));
+    assert_eq!((recorded.unverified, recorded.imported), (None, false));
+    // One run of a name, and one of a request key.
+    let again = journal.create(&header, &Arc::new(entries[0].clone())).await.unwrap_err();
+    assert!(matches!(&again, JournalError::Exists { run, .. } if run.as_str() == "r1"), "{again}");
+    let (mut other, others) = history("r2");
+    other.request_key = Some("order-17".into());
+    let taken = journal.create(&other, &Arc::new(others[0].clone())).await.unwrap_err();
+    assert!(matches!(&taken, JournalError::KeyTaken { run, .. } if run.as_str() == "r1"), "{taken}");
+    assert_eq!(journal.run_of_key("order-17").await.unwrap(), Some(header.run.clone()));
+    assert_eq!(journal.run_of_key("order-18").await.unwrap(), None);
+    let none = journal.read(&RunId::new("r9")).await.unwrap_err();
+    assert!(matches!(&none, JournalError::Unknown { run, .. } if run.as_str() == "r9"), "{none}");
+    // One writer of a run.
+    other.request_key = None;
+    let writing = begun(journal, &other, &others).await;
+    let busy = journal.resume(&other.run).await.unwrap_err();
+    assert!(matches!(&busy, JournalError::Busy { pid, .. } if *pid == std::process::id()), "{busy}");
+    let lines = journal.runs().await.unwrap();
+    let seen: Vec<_> = lines.iter().map(|line| (line.run.as_str(), line.entries, line.is_written)).collect();
+    assert_eq!(seen, [("r2", 1, true), ("r1", entries.len() as u64, false)]);
+    assert_eq!((lines[1].stop, &*lines[1].domain), (Some(StopReason::Confident), "helpdesk"));
+    drop(writing);
+    let (recorded, mut writer) = journal.resume(&other.run).await.unwrap();
+    assert_eq!(recorded.entries, others[..1]);
+    writer.append(&Arc::new(blank(1)), Durability::Committed).await.unwrap();
+    assert_eq!(journal.read(&other.run).await.unwrap().entries.len(), 2);
+}
+
+/// What a journal in a database does besides, on an empty one.
+pub async fn stored_journal(journal: &SqliteJournal) {
+    write_all(journal, &["s1", "s2", "s3"]).await;
+    let runs: Vec<RunId> = ["s1", "s2", "s3"].map(RunId::new).to_vec();
+    pages(journal).await;
+    queue(journal).await;
+    budgets(journal).await;
+    audit(journal).await;
+    // Twice: the second time they are read from what was kept.
+    let summaries = journal.summaries(&runs).await.unwrap();
+    assert_eq!((summaries.len(), &summaries), (3, &journal.summaries(&runs).await.unwrap()));
+    let stats = journal.stats().await.unwrap();
+    assert_eq!((stats.runs, stats.pruned, stats.missing), (3, 0, 0));
+    assert!(stats.bytes > 0);
+    journal.prune(&runs[2]).await.unwrap();
+    journal.tidy_up(true).await.unwrap();
+    let gone = journal.read(&runs[2]).await.unwrap_err();
+    assert!(matches!(gone, JournalError::Pruned { .. }), "{gone}");
+    assert_eq!(journal.run_of_key("key-s3").await.unwrap(), Some(runs[2].clone()), "its key stays taken");
+    assert_eq!(journal.missing_runs().await.unwrap(), Vec::<Arc<str>>::new());
+    assert_eq!(journal.salvage(&runs[0]).await.unwrap().fault, None);
+}
+
+async fn pages(journal: &SqliteJournal) {
+    let found = async |query: RunQuery| -> Vec<String> {
+        journal.page(&query, 2).await.unwrap().iter().map(|line| line.run.to_string()).collect()
+    };
+    let all = RunQuery::default;
+    assert_eq!(found(all()).await, ["s3", "s2"]);
+    assert_eq!(found(RunQuery { before: Some(RunId::new("s2")), ..all() }).await, ["s1"]);
+    assert_eq!(found(RunQuery { tag: Some("t1".into()), ..all() }).await, ["s2"]);
+    assert_eq!(
+        found(RunQuery { domains: Some(vec!["other".into(), "helpdesk".into()]), ..all() }).await.len(),
+        2
+    );
+    assert_eq!(found(RunQuery { domains: Some(vec!["other".into()]), ..all() }).await.len(), 0);
+    assert_eq!(found(RunQuery { ended: Some(false), ..all() }).await.len(), 0);
+    assert_eq!(
+        found(RunQuery { reason: Some("confident".into()), ended: Some(true), ..all() }).await.len(),
+        2
+    );
+    assert_eq!(found(RunQuery { text: Some("DISK".into()), since_unix_ms: Some(1), ..all() }).await.len(), 2);
+    assert_eq!(found(RunQuery { until_unix_ms: Some(1), ..all() }).await.len(), 0);
+    assert_eq!(journal.line(&RunId::new("s1")).await.unwrap().map(|line| line.is_written), Some(false));
+    assert_eq!(journal.free_runs(vec![RunId::new("s1"), RunId::new("none")]).await.unwrap().len(), 1);
+    assert_eq!(journal.entries_from(&RunId::new("s1"), 1, 2).await.unwrap().len(), 2);
+}
+
+async fn queue(journal: &SqliteJournal) {
+    let submission = |id: &str, key: Option<&str>| Submission {
+        run: RunId::new(id),
+        domain: "helpdesk".into(),
+        caller: "ada".into(),
+        request_key: key.map(Into::into),
+        digest: Digest::of("submission", id.as_bytes()),
+        priority: -1,
+        unix_ms: 7,
+        body: "{}".into(),
+    };
+    let bounds = QueueBounds { all: 9, domain: 2 };
+    assert_eq!(journal.open_submissions().await.unwrap(), []);
+    for (id, key) in [("q1", Some("k1")), ("q2", None)] {
+        assert!(matches!(journal.submit(submission(id, key), bounds).await.unwrap(), Ok(Accepted::New(_))));
+    }
+    let full = journal.submit(submission("q3", None), bounds).await.unwrap();
+    assert_eq!(full, Ok(Accepted::Full { of_domain: true, bound: 2 }));
+    let again = journal.submit(submission("q4", Some("k1")), bounds).await.unwrap().unwrap_err();
+    assert_eq!(again, journal.submission_of_key("ada", "k1").await.unwrap().unwrap());
+    assert!(again.is_sealed && again.submission == submission("q1", Some("k1")));
+    let first = RunId::new("q1");
+    journal.advance_submission(&first, SubmissionState::Over).await.unwrap();
+    journal.advance_submission(&first, SubmissionState::Begun).await.unwrap();
+    let over = journal.submission(&first).await.unwrap().unwrap();
+    assert_eq!((over.state, &*over.submission.body, over.is_sealed), (SubmissionState::Over, "", true));
+    let open = journal.open_submissions().await.unwrap();
+    assert_eq!(open.iter().map(|open| open.submission.run.as_str()).collect::<Vec<_>>(), ["q2"]);
+}
+
+async fn budgets(journal: &SqliteJournal) {
+    let (run, limits) = (RunId::new("b1"), [BudgetLimit { id: "day".into(), limit: PicoUsd(100) }]);
+    let ask = |call: &str, amount| Reservation {
+        run: run.clone(),
+        call: call.into(),
+        amount: PicoUsd(amount),
+        hold: Some(PicoUsd(5)),
+    };
+    assert_eq!(journal.reserve(&limits, &ask("call-1", 60)).await.unwrap(), LedgerAnswer::Reserved);
+    assert_ne!(journal.reserve(&limits, &ask("call-2", 60)).await.unwrap(), LedgerAnswer::Reserved);
+    journal.settle(&run, "call-1", PicoUsd(10)).await.unwrap();
+    assert_eq!(journal.taken("day").await.unwrap().spent, PicoUsd(10));
+    assert_eq!(journal.reserve(&limits, &ask("call-3", 60)).await.unwrap(), LedgerAnswer::Reserved);
+    journal.give_up(&run, false).await.unwrap();
+    let taken = journal.taken("day").await.unwrap();
+    assert_eq!((taken.spent, taken.reserved), (PicoUsd(70), PicoUsd(0)));
+}
+
+async fn audit(journal: &SqliteJournal) {
+    let filter = |run: Option<&str>| AuditFilter { before: None, run: run.map(RunId::new), limit: 9 };
+    assert_eq!(journal.audit_lines(&filter(None)).await.unwrap().len(), 0);
+    for run in ["s1", "s2"] {
+        let entry = AuditEntry {
+            unix_ms: 1,
+            who: "ada".into(),
+            account: "token ci".into(),
+            from: "127.0.0.1".into(),
+            action: AuditAction::Submit,
+            run: Some(RunId::new(run)),
+            key: None,
+            binding: None,
+            result: AuditResult::Done,
+            detail: None,
+        };
+        journal.append_audit(&entry).await.unwrap();
+    }
+    assert_eq!(
+        journal.audit_lines(&filter(None)).await.unwrap().iter().map(|line| line.seq).collect::<Vec<_>>(),
+        [2, 1]
+    );
+    assert_eq!(journal.audit_lines(&filter(Some("s1"))).await.unwrap().len(), 1);
+    assert_eq!(journal.broken_audit().await.unwrap(), None);
+}

@@ -1,0 +1,99 @@
+//! Changes that the door refuses because of the page that they come from: they are recorded like those that a route refuses.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method};
+use loop_core::RunId;
+use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+
+use super::audit::short;
+use super::guard::Inside;
+use super::identity::unknown;
+use super::refusal::Refused;
+
+/// A change that was asked for.
+pub(super) struct Attempted {
+    action: AuditAction,
+    run: Option<RunId>,
+    key: Option<Arc<str>>,
+    headers: HeaderMap,
+}
+
+impl Attempted {
+    /// What a request asks to be changed, by its method and path. `None`: nothing that is recorded.
+    pub(super) fn of(request: &Request) -> Option<Self> {
+        let steps: Vec<&str> = request.uri().path().trim_matches('/').split('/').collect();
+        let (action, run, key) = match (request.method(), steps.as_slice()) {
+            (&Method::POST, ["v1", "runs"]) => (AuditAction::Submit, None, None),
+            (&Method::POST, ["v1", "runs", run, what]) => {
+                let action = match *what {
+                    "approve" => AuditAction::Approve,
+                    "deny" => AuditAction::Deny,
+                    "answer" => AuditAction::Answer,
+                    "instructions" => AuditAction::Instruct,
+                    "stop" => AuditAction::Stop,
+                    "resume" => AuditAction::Resume,
+                    _ => return None,
+                };
+                (action, Some(*run), None)
+            }
+            (&Method::POST, ["runs", run, "approve"]) => (AuditAction::Decide, Some(*run), None),
+            (&Method::DELETE, ["v1", "outbox", message]) => (AuditAction::DropMessage, None, Some(*message)),
+            _ => return None,
+        };
+        let run = run.map(|run| RunId::new(&*short(run)));
+        Some(Self { action, run, key: key.map(short), headers: request.headers().clone() })
+    }
+}
+
+impl Inside {
+    /// Records a refused change. Nothing is opened by it, so it is refused also where it cannot be recorded.
+    pub(super) async fn record(&self, attempted: Attempted, refused: &Refused, from: IpAddr) {
+        let Attempted { action, run, key, headers } = attempted;
+        let who = self.recognised(&headers, from);
+        // A known caller has a limit in the log itself.
+        if who.is_none() && self.changes.fail(from).is_err() {
+            return;
+        }
+        let entry = match who {
+            Some(identity) => identity.entry(action, AuditResult::Refused),
+            None => unknown(from, action, AuditResult::Refused),
+        };
+        let detail = Some(short(&refused.problem().detail));
+        _ = self.config.audit.note(AuditEntry { run, key, detail, ..entry }).await;
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    #[test]
+    fn a_change_is_known_by_its_method_and_path() {
+        let of = |method: &str, path: &str| {
+            let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+            Attempted::of(&request).map(|it| {
+                let run = it.run.map_or_else(String::new, |run| run.to_string());
+                format!("{} {run}{}", it.action.name(), it.key.as_deref().unwrap_or_default())
+            })
+        };
+        for (method, path, expected) in [
+            ("POST", "/v1/runs", Some("submit ")),
+            ("POST", "/v1/runs/r1/approve", Some("approve r1")),
+            ("POST", "/v1/runs/r1/instructions", Some("instruct r1")),
+            ("POST", "/v1/runs/r1/resume", Some("resume r1")),
+            ("POST", "/runs/r1/approve", Some("decide r1")),
+            ("DELETE", "/v1/outbox/m1", Some("drop_message m1")),
+            ("GET", "/v1/runs/r1/approve", None),
+            ("POST", "/v1/runs/r1/other", None),
+            ("POST", "/login", None),
+        ] {
+            assert_eq!(of(method, path).as_deref(), expected, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Forged requests: a change with a cookie sends back what the page of its session was given, which no other site knows.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+
+use super::body::limited;
+use super::form;
+use super::refusal::{Refused, cut_body, forbidden, malformed};
+use super::sessions::is_csrf_of;
+
+/// A change with a cookie sends back what the page of the session was given.
+pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refused> {
+    let missing = || forbidden("the form has expired or is not of this session; load its page again");
+    if let Some(given) = request.headers().get("x-csrf-token") {
+        let is_own = given.to_str().is_ok_and(|given| is_csrf_of(session, given));
+        return if is_own { Ok(request) } else { Err(missing()) };
+    }
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    if !kind.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err(missing());
+    }
+    let (parts, body) = request.into_parts();
+    let (body, fate) = limited(body, MAX_FORM, time);
+    let bytes = to_bytes(body, usize::MAX).await.map_err(|_| match fate.cut() {
+        Some(cut) => Refused::from(cut_body(cut)).closing(),
+        None => malformed(StatusCode::BAD_REQUEST, "the body is not whole; send it again"),
+    })?;
+    let given = std::str::from_utf8(&bytes).ok().and_then(|form| form::field(form, "csrf"));
+    if !given.is_some_and(|given| is_csrf_of(session, &given)) {
+        return Err(missing());
+    }
+    Ok(Request::from_parts(parts, Body::from(bytes)))
+}
+
+/// Bytes of a form, which is read before its session is trusted.
+const MAX_FORM: u64 = 256 << 10;
+/// How long it may take.
+pub(super) const FORM_TIME: Duration = Duration::from_secs(10);

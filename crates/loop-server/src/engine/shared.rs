@@ -1,0 +1,118 @@
+//! A queue that several servers share: each claims what it has places for. What a process has claimed that is gone, another
+//! claims and continues.
+
+use std::time::Duration;
+
+use loop_core::{Phase, RunId};
+use loop_runtime::journal::{JournalChange, JournalChanges, SubmissionState};
+use tokio::time::Instant;
+
+use super::{Engine, EngineError, ServedDomain};
+
+impl Engine {
+    /// Claims runs that have begun and that no process has any more, and submissions as far as there are places for them.
+    pub(super) async fn claim(&self) -> Result<(), EngineError> {
+        let journal = &self.inner.journal;
+        for domain in self.inner.domains.values() {
+            let mut claimed =
+                journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?;
+            let free = self.free_places(domain);
+            if free > 0 {
+                claimed
+                    .extend(journal.claim_submissions(domain.name(), SubmissionState::Queued, free).await?);
+            }
+            for queued in claimed {
+                self.take_up(queued).await?;
+            }
+        }
+        self.dispatch();
+        Ok(())
+    }
+
+    /// How many runs of a domain can begin here.
+    fn free_places(&self, domain: &ServedDomain) -> usize {
+        let state = self.inner.state();
+        let waiting = state.line.all();
+        let all = self.inner.limits.max_runs.saturating_sub(state.places.all() + waiting);
+        let taken = state.places.of(domain.name()) + state.line.of(domain.name());
+        all.min(domain.max_runs.saturating_sub(taken))
+    }
+
+    /// Claims until the engine is left: when a place is free, when the queue has more, and now and then, because a process
+    /// that is gone tells nothing.
+    pub(super) async fn look_after_queue(self) {
+        let mut changes = self.inner.journal.changes();
+        loop {
+            tokio::select! {
+                () = self.inner.left.cancelled() => return,
+                () = self.inner.freed.notified() => {}
+                () = queue_changed(changes.as_mut()) => {}
+                () = tokio::time::sleep(self.inner.limits.poll) => {}
+            }
+            if !self.is_draining() {
+                // Where the server of the journal is gone, it is tried again.
+                _ = self.claim().await;
+            }
+        }
+    }
+
+    /// Waits until a run that another process has, or that no process has yet, rests or has ended.
+    pub(super) async fn wait_elsewhere(&self, run: &RunId, limit: Duration) {
+        let until = Instant::now() + limit;
+        let mut changes = self.inner.journal.changes();
+        while !self.rests_elsewhere(run).await {
+            if let Some(mut live) = self.live(run) {
+                _ = tokio::time::timeout_at(until, live.rests()).await;
+                return;
+            }
+            tokio::select! {
+                () = self.draining() => return,
+                () = tokio::time::sleep_until(until) => return,
+                () = run_changed(changes.as_mut(), run) => {}
+                () = tokio::time::sleep(self.inner.limits.poll) => {}
+            }
+        }
+    }
+
+    /// Whether a run waits in a queue that several servers share.
+    #[cfg(feature = "http")]
+    pub(crate) async fn is_queued(&self, run: &RunId) -> bool {
+        let journal = &self.inner.journal;
+        journal.shares_queue()
+            && matches!(journal.submission(run).await, Ok(Some(queued)) if queued.state != SubmissionState::Over)
+    }
+
+    async fn rests_elsewhere(&self, run: &RunId) -> bool {
+        match self.inner.journal.line(run).await {
+            Ok(None) => false,
+            Ok(Some(line)) if line.is_written => false,
+            Ok(Some(line)) if line.stop.is_some() => true,
+            // It may be between two processes.
+            Ok(Some(_)) => {
+                let state = self.open_run(run).await;
+                state.is_ok_and(|(_, state)| matches!(state.phase(), Phase::WaitingForPerson { .. }))
+            }
+            Err(_) => true,
+        }
+    }
+}
+
+async fn queue_changed(changes: Option<&mut JournalChanges>) {
+    let Some(changes) = changes else { return std::future::pending().await };
+    while matches!(changes.next().await, JournalChange::Run(_)) {}
+}
+
+/// Waits until a run may have changed.
+pub(crate) async fn run_changed(changes: Option<&mut JournalChanges>, run: &RunId) {
+    let Some(changes) = changes else { return std::future::pending().await };
+    loop {
+        match changes.next().await {
+            JournalChange::Run(changed) if changed != *run => {}
+            JournalChange::Queue => {}
+            JournalChange::Run(_) | JournalChange::Any => return,
+        }
+    }
+}
+
+/// How many runs that other processes left are claimed at a time.
+const MAX_LEFT: usize = 100;

@@ -1,0 +1,169 @@
+//! The runs of the journal as the pages know them: read once, and after that only what changed. Totals are counted up and
+//! down with the runs, so a list costs what its page costs.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use loop_core::RunId;
+use loop_runtime::journal::{
+    Journal as _, JournalError, ListChanges, ListPosition, RunLine, RunSummary, SqliteJournal, replay,
+};
+use loop_runtime::report::{ListedRun, ListedState};
+use tokio::sync::Mutex;
+
+use crate::engine::{Engine, RunPhase, tags_of};
+use crate::pages::runs::{KeptRuns, RunOrder, RunTally};
+
+/// How many runs are known, the newest ones. The page of runs says so where there are more.
+const MAX_KNOWN: usize = 20_000;
+
+/// The runs of a journal.
+#[derive(Debug, Default)]
+pub(super) struct KnownRuns {
+    state: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    position: Option<ListPosition>,
+    /// Runs that have ended, the oldest first. They are shared with the pages that are being made.
+    ended: Arc<BTreeMap<RunOrder, Arc<ListedRun>>>,
+    tally: Arc<RunTally>,
+    open: BTreeMap<RunId, OpenRun>,
+    is_cut: bool,
+}
+
+/// A run that has not ended, as it was after so many entries.
+#[derive(Clone, Debug)]
+struct OpenRun {
+    line: RunLine,
+    summary: RunSummary,
+    /// What was read of it: whether it waits for a person. `None`: it was not read.
+    waits: Option<bool>,
+}
+
+impl KnownRuns {
+    /// The runs as they are now.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub(super) async fn now(
+        &self,
+        journal: &SqliteJournal,
+        engine: Option<&Engine>,
+    ) -> Result<KeptRuns, JournalError> {
+        let mut known = self.state.lock().await;
+        let open: Vec<RunId> = known.open.keys().cloned().collect();
+        if let Some(changes) = journal.list_changes(known.position.clone(), open, MAX_KNOWN).await? {
+            let summaries = journal.summaries(&known.unread(&changes)).await?;
+            // A list that is read for the first time is long. What is not put back is read anew.
+            let mut state = std::mem::take(&mut *known);
+            let taken = tokio::task::spawn_blocking(move || {
+                state.take(changes, summaries);
+                state
+            });
+            *known = taken.await.unwrap_or_default();
+        }
+        let open = known.opened(journal, engine).await?;
+        Ok(KeptRuns {
+            ended: Arc::clone(&known.ended),
+            tally: Arc::clone(&known.tally),
+            open,
+            is_cut: known.is_cut,
+        })
+    }
+}
+
+impl Known {
+    /// The runs of these lines that have other entries than before.
+    fn unread(&self, changes: &ListChanges) -> Vec<RunId> {
+        let is_other =
+            |line: &RunLine| self.open.get(&line.run).is_none_or(|open| open.line.entries != line.entries);
+        let lines = changes.lines.iter().filter(|line| changes.is_whole || is_other(line));
+        lines.map(|line| line.run.clone()).collect()
+    }
+
+    fn take(&mut self, changes: ListChanges, mut summaries: BTreeMap<RunId, RunSummary>) {
+        let ListChanges { position, lines, is_whole } = changes;
+        if is_whole {
+            *self = Self { is_cut: lines.len() >= MAX_KNOWN, ..Self::default() };
+        }
+        let (ended, tally) = (Arc::make_mut(&mut self.ended), Arc::make_mut(&mut self.tally));
+        for line in lines {
+            let before = self.open.remove(&line.run);
+            let summary = summaries.remove(&line.run);
+            if line.stop.is_some() || line.trouble.is_some() {
+                let summary = summary.or(before.map(|open| open.summary)).unwrap_or_default();
+                let run = Arc::new(listed(&line, summary, false));
+                tally.add(&run);
+                if let Some(before) = ended.insert(RunOrder::of(&run), run) {
+                    tally.remove(&before);
+                }
+            } else {
+                let is_same = |open: &OpenRun| open.line.entries == line.entries;
+                let open = match before.filter(is_same) {
+                    Some(before) => OpenRun { line, ..before },
+                    None => OpenRun { line, summary: summary.unwrap_or_default(), waits: None },
+                };
+                self.open.insert(open.line.run.clone(), open);
+            }
+        }
+        while ended.len() + self.open.len() > MAX_KNOWN
+            && let Some((_, oldest)) = ended.pop_first()
+        {
+            tally.remove(&oldest);
+            self.is_cut = true;
+        }
+        self.position = Some(position);
+    }
+
+    /// The runs that have not ended, newest first. What the engine knows is not read again, and neither is a run that has
+    /// had no entry since.
+    async fn opened(
+        &mut self,
+        journal: &SqliteJournal,
+        engine: Option<&Engine>,
+    ) -> Result<Vec<ListedRun>, JournalError> {
+        if self.open.is_empty() {
+            return Ok(Vec::new());
+        }
+        let free = journal.free_runs(self.open.keys().cloned().collect()).await?;
+        let free: BTreeSet<RunId> = free.into_keys().collect();
+        let mut runs = Vec::with_capacity(self.open.len());
+        for (id, open) in &mut self.open {
+            let live = engine.and_then(|engine| engine.live(id));
+            let is_free = free.contains(id);
+            let waits = match (live, open.waits) {
+                (Some(live), _) => matches!(live.phase(), RunPhase::Waiting { .. }),
+                (None, _) if !is_free => false,
+                (None, Some(waits)) => waits,
+                (None, None) => {
+                    let waits = waits(journal, id).await;
+                    open.waits = Some(waits);
+                    waits
+                }
+            };
+            let line = RunLine { is_written: !is_free && !waits, ..open.line.clone() };
+            runs.push(listed(&line, open.summary, waits));
+        }
+        runs.sort_unstable_by_key(|run| Reverse(RunOrder::of(run)));
+        Ok(runs)
+    }
+}
+
+fn listed(line: &RunLine, summary: RunSummary, waits: bool) -> ListedRun {
+    ListedRun::new(line, summary, waits, tags_of(line.origin.as_deref()))
+}
+
+async fn waits(journal: &SqliteJournal, run: &RunId) -> bool {
+    let Ok(recorded) = journal.read(run).await else { return false };
+    let run = run.clone();
+    let state = tokio::task::spawn_blocking(move || replay(&run, &recorded).ok());
+    state.await.ok().flatten().is_some_and(|state| !state.requested().is_empty())
+}
+
+/// The runs of these that wait for a person, newest first.
+pub(super) fn waiting(runs: &KeptRuns) -> impl Iterator<Item = &ListedRun> {
+    runs.open.iter().filter(|run| run.state == ListedState::Waiting)
+}

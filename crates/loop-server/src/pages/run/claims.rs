@@ -1,0 +1,354 @@
+//! Where the checkable values of the document stand, at each event: in the evidence that their sentence cites, only
+//! elsewhere, or nowhere.
+//!
+//! All versions of all sections are looked through together, so that each piece of evidence is read once. What stands where
+//! changes when a section changes, and when evidence arrives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use loop_core::{ClaimSearch, ClaimTotals, EvidenceId, FoundClaim, Grounding, Run, Section, SectionSpec};
+use loop_eval::page::{Cites, markdown_html, marked_html};
+use maud::{Markup, PreEscaped, html};
+
+use super::evidence::EvidencePart;
+use super::shown::Shown;
+use crate::pages::span::{Changing, EventSpan};
+use crate::pages::text::{counted, t};
+
+/// How many claims are made for a page, over all versions and events.
+const MAX_CLAIMS: usize = 100_000;
+/// How many values are in the list.
+const MAX_LISTED: usize = 300;
+
+#[derive(Debug)]
+pub(super) struct ClaimPart {
+    /// `None`: no run has started.
+    search: Option<ClaimSearch>,
+    /// The sections that have a rule of their own, each with whether their values are looked for.
+    looks_in: BTreeMap<Arc<str>, bool>,
+    /// Whether the values of the others are.
+    looks: bool,
+    /// How many versions are looked through.
+    searched: usize,
+    versions: Vec<VersionClaims>,
+    totals: Changing<ClaimTotals>,
+    left: usize,
+}
+
+impl Default for ClaimPart {
+    fn default() -> Self {
+        Self {
+            search: None,
+            looks_in: BTreeMap::new(),
+            looks: false,
+            searched: 0,
+            versions: Vec::new(),
+            totals: Changing::default(),
+            left: MAX_CLAIMS,
+        }
+    }
+}
+
+/// The claims of a version of a section.
+#[derive(Debug)]
+struct VersionClaims {
+    heading: Arc<str>,
+    /// Its number in the search. `None`: its values are not looked for.
+    searched: Option<usize>,
+    /// The events at which it is the document's. `None`: another version took its place with the same event.
+    span: Option<EventSpan>,
+    claims: Vec<ClaimHistory>,
+    /// The event from which on it is not known where its values stand. `None`: it always is.
+    unknown: Option<u64>,
+}
+
+/// A value, and where it stands at each event.
+#[derive(Debug)]
+struct ClaimHistory {
+    number: usize,
+    /// Where it is in the section's body.
+    at: Range<usize>,
+    value: Arc<str>,
+    looks: Changing<ClaimLook>,
+}
+
+/// Where a value stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ClaimLook {
+    state: Grounding,
+    /// The first evidence that has it.
+    evidence: Option<EvidenceId>,
+    formula: Option<String>,
+}
+
+impl ClaimLook {
+    fn of(found: &FoundClaim) -> Self {
+        let claim = &found.claim;
+        Self {
+            state: claim.state,
+            evidence: claim.evidence.first().copied(),
+            formula: claim.formula.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Whether there is nothing to say but where it is.
+    fn is_plain(&self) -> bool {
+        self.state == Grounding::Grounded && self.formula.is_none()
+    }
+
+    fn words(&self) -> String {
+        let place = match self.evidence {
+            Some(EvidenceId::ITEM) => "the work item".to_owned(),
+            Some(id) => id.to_string(),
+            None => String::new(),
+        };
+        match (self.state, &self.formula) {
+            (Grounding::Grounded, None) => format!("in {place}"),
+            (Grounding::Grounded, Some(formula)) => format!("{formula}, from {place}"),
+            (Grounding::Elsewhere, _) => format!("not in the cited evidence, but in {place}"),
+            (Grounding::Ungrounded, _) => "in no evidence".to_owned(),
+        }
+    }
+}
+
+impl ClaimPart {
+    /// Begins with the start of a run.
+    pub(super) fn begin(&mut self, run: &Run) {
+        let (spec, started) = (run.spec(), run.started());
+        let own = |section: &SectionSpec| Some((Arc::clone(&section.id), section.grounding?.looks()));
+        self.looks_in = spec.sections().iter().filter_map(own).collect();
+        self.looks = spec.gate.grounding.looks();
+        self.search = Some(ClaimSearch::new(started.unix_ms, started.utc_offset, spec.gate.locale));
+    }
+
+    /// Adds a version of a section; gives its number.
+    pub(super) fn add(&mut self, section: &Section) -> usize {
+        let looks = self.looks_in.get(&section.id).copied().unwrap_or(self.looks);
+        let searched = self.search.as_mut().filter(|_| looks).map(|search| {
+            search.add(section);
+            self.searched += 1;
+            self.searched - 1
+        });
+        let heading = Arc::clone(&section.heading);
+        self.versions.push(VersionClaims {
+            heading,
+            searched,
+            span: None,
+            claims: Vec::new(),
+            unknown: None,
+        });
+        self.versions.len() - 1
+    }
+
+    /// Sets the events at which a version is the document's.
+    pub(super) fn set_span(&mut self, version: usize, span: EventSpan) {
+        if let Some(version) = self.versions.get_mut(version) {
+            version.span = Some(span);
+        }
+    }
+
+    /// Looks for all values. `since` says from which event on a piece of evidence is known.
+    pub(super) fn end(&mut self, run: &Run, since: &BTreeMap<EvidenceId, u64>) {
+        let Some(search) = self.search.as_mut().filter(|search| !search.is_empty()) else { return };
+        search.look_in_item(&run.started().item);
+        run.evidence().iter().for_each(|evidence| search.look_in(evidence));
+        let since = |id: EvidenceId| if id == EvidenceId::ITEM { Some(0) } else { since.get(&id).copied() };
+        for version in &mut self.versions {
+            let (Some(span), Some(number)) = (version.span, version.searched) else { continue };
+            let arrivals = search.evidence_of(number).into_iter().filter_map(since);
+            let within = arrivals.filter(|at| *at > span.from && span.shows(*at));
+            let events: BTreeSet<u64> = std::iter::once(span.from).chain(within).collect();
+            for at in events {
+                if self.left == 0 {
+                    version.claims.iter_mut().for_each(|claim| claim.looks.end(at));
+                    version.unknown = Some(at);
+                    break;
+                }
+                let found = search.claims(number, |id| since(id).is_some_and(|since| since <= at));
+                self.left = self.left.saturating_sub(found.len());
+                version.take(&found, at);
+            }
+        }
+        self.count();
+    }
+
+    /// How many values stand where, at each event.
+    fn count(&mut self) {
+        let mut steps: BTreeMap<u64, Vec<(Grounding, bool)>> = BTreeMap::new();
+        for version in &self.versions {
+            for (span, look) in version.claims.iter().flat_map(|claim| claim.looks.iter()) {
+                let span = version.within(*span);
+                steps.entry(span.from).or_default().push((look.state, true));
+                if let Some(until) = span.until {
+                    steps.entry(until).or_default().push((look.state, false));
+                }
+            }
+        }
+        let mut totals = ClaimTotals::default();
+        for (at, changes) in steps {
+            for (state, comes) in changes {
+                let total = match state {
+                    Grounding::Grounded => &mut totals.grounded,
+                    Grounding::Elsewhere => &mut totals.elsewhere,
+                    Grounding::Ungrounded => &mut totals.ungrounded,
+                };
+                *total = if comes { total.saturating_add(1) } else { total.saturating_sub(1) };
+            }
+            self.totals.set(at, totals);
+        }
+    }
+
+    /// The values that are led to, by their numbers, of each piece of evidence.
+    pub(super) fn led_to(&self) -> BTreeMap<EvidenceId, BTreeSet<usize>> {
+        let mut led: BTreeMap<EvidenceId, BTreeSet<usize>> = BTreeMap::new();
+        for claim in self.versions.iter().flat_map(|version| &version.claims) {
+            for id in claim.looks.iter().filter_map(|(_, look)| look.evidence) {
+                led.entry(id).or_default().insert(claim.number);
+            }
+        }
+        led
+    }
+
+    /// The first places of values in a text.
+    pub(super) fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
+        self.search.as_ref().map_or_else(BTreeMap::new, |search| search.places(text))
+    }
+
+    /// A version's body with its values marked.
+    pub(super) fn marked(
+        &self,
+        version: usize,
+        body: &str,
+        cites: Cites<'_>,
+        (shown, evidence): (&Shown, &EvidencePart),
+    ) -> Markup {
+        let Some(version) = self.versions.get(version).filter(|version| !version.claims.is_empty()) else {
+            return PreEscaped(markdown_html(body, cites));
+        };
+        let ranges: Vec<Range<usize>> = version.claims.iter().map(|claim| claim.at.clone()).collect();
+        let html = |n: usize, piece: &str, is_last: bool| match version.claims.get(n) {
+            Some(claim) => version.mark(claim, piece, is_last, (shown, evidence)).into_string(),
+            None => piece.to_owned(),
+        };
+        PreEscaped(marked_html(body, cites, &ranges, &html))
+    }
+
+    /// How many values stand where, and those that are not copied from the cited evidence.
+    pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
+        let rows: Vec<(&VersionClaims, &ClaimHistory, EventSpan, &ClaimLook)> = self
+            .versions
+            .iter()
+            .flat_map(|version| version.claims.iter().map(move |claim| (version, claim)))
+            .flat_map(|(version, claim)| {
+                claim.looks.iter().map(move |(span, look)| (version, claim, span, look))
+            })
+            .filter(|(.., look)| !look.is_plain())
+            .map(|(version, claim, span, look)| (version, claim, version.within(*span), look))
+            .collect();
+        let first = rows.iter().map(|(_, _, span, _)| span.from).min();
+        html! {
+            @for (span, totals) in self.totals.iter() {
+                @if *totals != ClaimTotals::default() {
+                    p.claims data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                        "Values: " span.v.v-grounded { (totals.grounded) } " in the cited evidence, "
+                        span.v.v-elsewhere { (totals.elsewhere) } " elsewhere, "
+                        span.v.v-ungrounded { (totals.ungrounded) } " in no evidence"
+                    }
+                }
+            }
+            @if let Some(from) = first {
+                details.more data-from=(from) hidden[shown.is_before(from)] {
+                    summary { "Values that are not copied from the cited evidence" }
+                    div.wide tabindex="0" role="region" aria-label="Values" {
+                        table.stack {
+                            thead { tr { th scope="col" { "value" } th scope="col" { "section" } th scope="col" { "where it stands" } } }
+                            tbody {
+                                @for (version, claim, span, look) in rows.iter().take(MAX_LISTED) {
+                                    tr data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                                        th scope="row" { (t(&claim.value)) @if look.state == Grounding::Ungrounded { " [?]" } }
+                                        td data-label="section" { (t(&version.heading)) }
+                                        td {
+                                            @match look.evidence.and_then(|id| evidence.place(id, claim.number)) {
+                                                Some(place) => { a href={ "#" (place) } { (t(&look.words())) } }
+                                                None => { (t(&look.words())) }
+                                            }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    @if rows.len() > MAX_LISTED {
+                        p.rest { "… " (counted((rows.len() - MAX_LISTED) as u64, "more line is", "more lines are")) " left out here. The text has all marks." }
+                    }
+                }
+            }
+            @if let Some(from) = self.versions.iter().filter_map(|version| version.unknown).min() {
+                p.rest data-from=(from) hidden[shown.is_before(from)] {
+                    "There are too many values: from event " (from) " on it is not shown where some of them stand."
+                }
+            }
+        }
+    }
+}
+
+impl VersionClaims {
+    fn take(&mut self, found: &[FoundClaim], at: u64) {
+        if self.claims.is_empty() {
+            let history = |found: &FoundClaim| ClaimHistory {
+                number: found.number,
+                at: found.claim.at.clone(),
+                value: Arc::clone(&found.claim.value),
+                looks: Changing::default(),
+            };
+            self.claims = found.iter().map(history).collect();
+        }
+        for (claim, found) in self.claims.iter_mut().zip(found) {
+            claim.looks.set(at, ClaimLook::of(found));
+        }
+    }
+
+    /// A span as far as the version is the document's.
+    fn within(&self, span: EventSpan) -> EventSpan {
+        EventSpan { until: span.until.or(self.span.and_then(|own| own.until)), ..span }
+    }
+
+    /// A piece of a value, as it is marked at each event.
+    fn mark(
+        &self,
+        claim: &ClaimHistory,
+        piece: &str,
+        is_last: bool,
+        (shown, evidence): (&Shown, &EvidencePart),
+    ) -> Markup {
+        // What is so at all events of its version needs no events of its own.
+        let is_one = claim.looks.len() == 1 && self.unknown.is_none();
+        html! {
+            @for (span, look) in claim.looks.iter() {
+                @let from = (!is_one).then_some(span.from);
+                @let until = if is_one { None } else { span.until };
+                @let is_hidden = !is_one && shown.hides(*span);
+                @let class = format!("v v-{}", look.state.name());
+                @let place = look.evidence.and_then(|id| evidence.place(id, claim.number));
+                @let inner = html! {
+                    (PreEscaped(piece))
+                    @if is_last && look.state == Grounding::Ungrounded { span.flag aria-hidden="true" { "[?]" } }
+                    @if is_last && !look.is_plain() { span.sr { " (" (t(&look.words())) ")" } }
+                };
+                @match place {
+                    Some(place) => {
+                        a.(class) href={ "#" (place) } title=(t(&look.words())) data-from=[from] data-until=[until] hidden[is_hidden] { (inner) }
+                    }
+                    None => {
+                        span.(class) title=(t(&look.words())) data-from=[from] data-until=[until] hidden[is_hidden] { (inner) }
+                    }
+                }
+            }
+            @if let Some(from) = self.unknown {
+                span data-from=(from) hidden[shown.is_before(from)] { (PreEscaped(piece)) }
+            }
+        }
+    }
+}

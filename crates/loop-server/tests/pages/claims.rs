@@ -1,0 +1,139 @@
+//! Where the values of a document stand, on the page of its run (issue 19, part 3).
+
+use loop_core::{ClaimTotals, Run};
+use loop_runtime::journal::{Recorded, replay};
+use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, approve, run};
+use loop_testkit::{Numbers, World, draft, found, random_run, random_setup, target};
+
+use super::{Node, inert, runs};
+
+fn page(world: &World, at: Option<u64>) -> Node {
+    let (id, recorded) = runs::recorded(world);
+    inert(&run(&OneRunPage::of(&id, &recorded, OneRunView { at, ..OneRunView::default() }).unwrap()))
+}
+
+/// The values of the document with this look, each with where it leads to and what is said of it.
+fn marked(page: &Node, look: &str) -> Vec<(String, String, String)> {
+    let class = format!("v v-{look}");
+    let is_mark = |node: &&Node| node.attribute("class") == Some(&class) && node.attribute("title").is_some();
+    let own = |name: &str, node: &Node| node.attribute(name).unwrap_or_default().to_owned();
+    let seen = page.all_seen();
+    let marks = seen.iter().copied().filter(is_mark);
+    marks.map(|node| (node.seen(), own("href", node), own("title", node))).collect()
+}
+
+/// The text of the place that a link leads to.
+fn place(page: &Node, link: &str) -> String {
+    let id = link.strip_prefix('#').unwrap();
+    page.all_seen().into_iter().find(|node| node.attribute("id") == Some(id)).unwrap().seen()
+}
+
+#[test]
+fn each_value_is_marked_and_leads_to_its_place_in_the_evidence() {
+    let page = page(&runs::stating(), None);
+    let grounded = marked(&page, "grounded");
+    for (value, evidence) in [
+        ("42.5 GB", "42.5"),
+        ("web-1.example", "web-1.example"),
+        // The unit is in the name of the field.
+        ("1.5 hours", "5400"),
+        ("25 November 2026", "2026-11-25"),
+        ("ann@x.example", "ann@x.example"),
+    ] {
+        let found = grounded.iter().find(|(text, ..)| text == value);
+        let (_, link, title) = found.unwrap_or_else(|| panic!("{value} is missing in {grounded:?}"));
+        assert_eq!(place(&page, link), evidence, "{value}");
+        assert!(title == "in E1" || title == "in E2", "{title}");
+    }
+    // A value that was computed says how, also to those who do not see: it has no one place.
+    let (text, link, title) = grounded.iter().find(|(text, ..)| text.starts_with("2 jobs")).unwrap();
+    assert_eq!((link.as_str(), title.as_str()), ("#E1", "count of jobs, from E1"));
+    assert_eq!(text, "2 jobs (count of jobs, from E1)");
+    let nowhere = marked(&page, "ungrounded");
+    assert_eq!(nowhere, [("$13[?] (in no evidence)".to_owned(), String::new(), "in no evidence".to_owned())]);
+    let elsewhere = marked(&page, "elsewhere");
+    assert!(
+        elsewhere.iter().any(|(text, link, _)| text.starts_with("42.5 GB (") && link.starts_with("#E1-"))
+    );
+    let item = elsewhere.iter().find(|(_, _, title)| title.contains("the work item"));
+    assert!(item.is_some_and(|(text, ..)| text.starts_with("T-1 (")), "{elsewhere:?}");
+}
+
+#[test]
+fn a_value_stands_where_it_stood_at_the_event() {
+    let world = runs::stating();
+    let (_, recorded) = runs::recorded(&world);
+    let at = |name: &str| {
+        recorded.entries.iter().position(|entry| entry.event.kind.name() == name).unwrap() as u64
+    };
+    let is = |at: u64, look: &str| {
+        marked(&page(&world, Some(at)), look).iter().any(|(text, ..)| text.starts_with("42.5 GB"))
+    };
+    let (replied, returned) = (at("model_replied"), at("tool_finished"));
+    assert!(is(replied, "ungrounded") && !is(replied, "elsewhere"));
+    assert!(!is(returned, "ungrounded") && is(returned, "elsewhere"));
+}
+
+/// What the page says of its totals. `None`: there are no values.
+fn totals(page: &Node) -> Option<ClaimTotals> {
+    let seen = page.all_seen();
+    let line = seen.into_iter().find(|node| node.attribute("class") == Some("claims"))?.seen();
+    let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [grounded, elsewhere, ungrounded] = numbers[..] else { panic!("{line}") };
+    Some(ClaimTotals { grounded, elsewhere, ungrounded })
+}
+
+#[track_caller]
+fn counts_as_the_core(name: &str, world: &World) {
+    let (id, recorded) = runs::recorded(world);
+    for at in 0..recorded.entries.len() {
+        let then = Recorded { entries: recorded.entries[..=at].to_vec(), ..recorded.clone() };
+        let run: Run = replay(&id, &then).unwrap();
+        let of_core = Some(ClaimTotals::of(&run.claims())).filter(|totals| *totals != ClaimTotals::default());
+        assert_eq!(totals(&page(world, Some(at as u64))), of_core, "{name} at event {at}");
+    }
+}
+
+// The page looks for the values of all versions together. At each event it has to come to what the core says of the run
+// that ended there, which is what the gate judges and the command prints.
+#[test]
+fn at_each_event_the_page_counts_as_the_core_does() {
+    for (name, world) in runs::all() {
+        counts_as_the_core(name, &world);
+    }
+    for seed in 100..130 {
+        let mut numbers = Numbers(seed);
+        let setup = random_setup(&mut numbers);
+        counts_as_the_core(&format!("seed {seed}"), &random_run(setup, &mut numbers));
+    }
+}
+
+// K14: a value, its sentence and its evidence are text from outside.
+#[test]
+fn hostile_values_are_text() {
+    let value = "\"><img src=x onerror=alert(1)> <script>42 GB</script>\u{202e}\"";
+    let body = format!(
+        "It says \"{value}\" [E1].\n\nIt has </mark> 7 GB <mark id=\"E1-1\"> and **<b> 9 GB </b>** [E1]."
+    );
+    let first = draft("low").section("Findings", &body).asks("fetch_device", target("L-1"));
+    let world = loop_testkit::run().start_as("run-8").started().answered(&first);
+    let world = world.finished("1/action-0", found(&format!("{value} 7 GB </mark></pre><script> 9 GB")));
+    let page = page(&world.autopilot(&draft("high")), None);
+    let grounded = marked(&page, "grounded");
+    for value in ["7 GB", "9 GB"] {
+        let found = grounded.iter().find(|(text, ..)| text == value);
+        let (_, link, _) = found.unwrap_or_else(|| panic!("{value} is missing in {grounded:?}"));
+        assert_eq!(place(&page, link), value);
+    }
+    assert!(page.seen().contains("<script>42 GB</script>"), "{}", page.seen());
+}
+
+#[test]
+fn the_page_that_decides_says_what_the_document_states_without_evidence() {
+    let asks =
+        draft("low").section("Findings", "It has 42.5 GB and costs $13 <b>.").asks("restart", target("L-1"));
+    let world = loop_testkit::run().people().start_as("run-9").started().answered(&asks);
+    let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
+    let text = inert(&html).seen();
+    assert!(text.contains("2 values of the document so far are in no evidence: 42.5 GB , $13"), "{text}");
+}

@@ -1,0 +1,16 @@
+//! A build without the feature `otel`: nothing is recorded and nothing is sent.
+
+use loop_runtime::Runner;
+
+pub(crate) fn listen_to(runner: Runner) -> Runner {
+    runner
+}
+
+pub(crate) fn traces() -> bool {
+    false
+}
+
+#[cfg(feature = "server")]
+pub(crate) fn serve_metrics() {}
+
+pub(crate) async fn end() {}

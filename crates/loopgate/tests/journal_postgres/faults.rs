@@ -1,0 +1,196 @@
+//! What breaks under a journal on a server: sessions, the server itself, the connection at a commit, and processes.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use loop_core::RunId;
+use loop_runtime::journal::{Durability, Entry, Journal as _, JournalError, RunWriter, SqliteJournal};
+
+use super::World;
+use super::conformance::{begun, blank, history};
+
+async fn append(writer: &mut dyn RunWriter, seq: u64) -> Result<(), JournalError> {
+    writer.append(&Arc::new(blank(seq)), Durability::Synced).await
+}
+
+/// The run has these entries, once each, in an unbroken chain.
+async fn has(journal: &SqliteJournal, run: &RunId, first: &Entry, count: u64) {
+    let recorded = journal.read(run).await.unwrap();
+    let expected: Vec<Entry> = std::iter::once(first.clone()).chain((1..count).map(blank)).collect();
+    assert_eq!(recorded.entries, expected);
+    assert_eq!(recorded.unverified, None);
+}
+
+impl World {
+    /// Ends all sessions of journals.
+    fn end_sessions(&self) {
+        let end = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity \
+                   WHERE application_name LIKE 'loopgate %'";
+        self.server.sql("postgres", end);
+    }
+
+    /// As if no process of a journal had been seen for an hour.
+    fn end_leases(&self) {
+        self.server.sql("loops", "UPDATE loopgate.sessions SET seen = seen - interval '1 hour'");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+async fn entries_survive_the_end_of_sessions_and_of_the_server() {
+    // H1, I-13: neither lost nor twice.
+    let mut world = World::new();
+    let journal = world.journal("");
+    let (header, entries) = history("r1");
+    let mut writer = begun(&journal, &header, &entries).await;
+    let mut seq = 1;
+    for _ in 0..5 {
+        world.end_sessions();
+        append(&mut *writer, seq).await.unwrap();
+        seq += 1;
+    }
+    has(&journal, &header.run, &entries[0], seq).await;
+    // The lock is held again, so no other process takes the run.
+    let other = world.journal("");
+    let busy = other.resume(&header.run).await.unwrap_err();
+    assert!(matches!(busy, JournalError::Busy { .. }), "{busy}");
+    // A server that is killed recovers, and a server that was stopped starts again; what is appended meanwhile waits.
+    let worker = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'loopgate %' LIMIT 1";
+    let worker = world.server.sql("postgres", worker);
+    assert!(Command::new("kill").args(["-KILL", &worker]).status().unwrap().success());
+    append(&mut *writer, seq).await.unwrap();
+    seq += 1;
+    has(&journal, &header.run, &entries[0], seq).await;
+    world.server.stop();
+    let appending = tokio::spawn(async move {
+        append(&mut *writer, seq).await.unwrap();
+        writer
+    });
+    world.server.run();
+    let mut writer = appending.await.unwrap();
+    append(&mut *writer, seq + 1).await.unwrap();
+    seq += 2;
+    has(&journal, &header.run, &entries[0], seq).await;
+    drop(writer);
+    let (_, mut writer) = other.resume(&header.run).await.unwrap();
+    append(&mut *writer, seq).await.unwrap();
+    has(&journal, &header.run, &entries[0], seq + 1).await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+async fn a_writer_whose_lease_is_over_is_refused() {
+    // I-29, H8: two processes never write one run.
+    let world = World::new();
+    let zombie = world.journal("");
+    let (header, entries) = history("r1");
+    let mut writer = begun(&zombie, &header, &entries).await;
+    append(&mut *writer, 1).await.unwrap();
+    let busy = world.journal("").resume(&header.run).await.unwrap_err();
+    assert!(matches!(&busy, JournalError::Busy { pid, .. } if *pid == std::process::id()), "{busy}");
+    world.end_leases();
+    let other = world.journal("");
+    let (recorded, mut taken) = other.resume(&header.run).await.unwrap();
+    assert_eq!(recorded.entries.len(), 2);
+    append(&mut *taken, 2).await.unwrap();
+    // It is as far as it knows the next entry, and it is another program's run by now.
+    let refused = append(&mut *writer, 2).await.unwrap_err();
+    assert!(matches!(refused, JournalError::Busy { .. }), "{refused}");
+    let refused = append(&mut *writer, 3).await.unwrap_err();
+    assert!(matches!(refused, JournalError::Busy { .. }), "{refused}");
+    append(&mut *taken, 3).await.unwrap();
+    has(&other, &header.run, &entries[0], 4).await;
+    // The end of the zombie gives no lock up that it no longer has.
+    drop(writer);
+    drop(zombie);
+    let busy = world.journal("").resume(&header.run).await.unwrap_err();
+    assert!(matches!(busy, JournalError::Busy { .. }), "{busy}");
+    // A process that ended gives its runs up at once.
+    drop((taken, other));
+    world.journal("").resume(&header.run).await.unwrap();
+}
+
+/// Where a connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// The server does not receive the commit.
+    Before,
+    /// The client does not receive that it was done.
+    After,
+}
+
+/// Forwards to the server, and cuts each connection at its commit, as often as `cuts` says.
+fn proxy(port: u16, cut: Cut, cuts: Arc<AtomicUsize>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, cuts) = (client.unwrap(), Arc::clone(&cuts));
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (mut from_server, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            thread::spawn(move || {
+                _ = std::io::copy(&mut from_server, &mut to_client);
+                _ = to_client.shutdown(Shutdown::Both);
+            });
+            thread::spawn(move || forward(client, server, cut, &cuts));
+        }
+    });
+    own
+}
+
+fn forward(mut client: TcpStream, mut server: TcpStream, cut: Cut, cuts: &AtomicUsize) {
+    let mut bytes = [0; 64 << 10];
+    while let Ok(read) = client.read(&mut bytes) {
+        if read == 0 {
+            break;
+        }
+        let is_commit = bytes[..read].windows(7).any(|window| window == b"COMMIT\0");
+        let is_cut = is_commit
+            && cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if is_cut {
+            // The answer is lost: nothing more reaches the client.
+            client.shutdown(Shutdown::Both).unwrap();
+        }
+        if (!is_cut || cut == Cut::After) && server.write_all(&bytes[..read]).is_err() {
+            break;
+        }
+        if is_cut {
+            break;
+        }
+    }
+    _ = server.shutdown(Shutdown::Write);
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+async fn a_commit_whose_answer_is_lost_is_read_back() {
+    // I-13, H5: the entry is there once, whether the server received the commit or not.
+    let world = World::new();
+    drop(world.journal(""));
+    for (name, cut) in [("before", Cut::Before), ("after", Cut::After)] {
+        let cuts = Arc::new(AtomicUsize::new(0));
+        let port = proxy(world.server.port(), cut, Arc::clone(&cuts));
+        let state = world.state.path().display();
+        let url = format!("postgres://looper@127.0.0.1:{port}/loops?state={state}");
+        let journal = SqliteJournal::open(url).unwrap();
+        let (mut header, entries) = history(name);
+        header.request_key = Some(format!("key-{name}").into());
+        cuts.store(1, Ordering::SeqCst);
+        let mut writer = begun(&journal, &header, &entries).await;
+        assert_eq!(cuts.load(Ordering::SeqCst), 0);
+        for seq in 1..6 {
+            // Also twice in a row, where the first one did not reach the server.
+            let again = usize::from(seq == 3 && cut == Cut::Before);
+            cuts.store(usize::from(seq % 2 == 1) + again, Ordering::SeqCst);
+            append(&mut *writer, seq).await.unwrap();
+            assert_eq!(cuts.load(Ordering::SeqCst), 0, "{cut:?}");
+        }
+        has(&journal, &header.run, &entries[0], 6).await;
+        let rows = format!("SELECT count(*), max(epoch) FROM loopgate.entries WHERE run = '{name}'");
+        assert_eq!(world.server.sql("loops", &rows), "6|1");
+    }
+}
