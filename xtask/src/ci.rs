@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use xshell::{Shell, cmd};
 
+use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
 use crate::{bench, browser, explore, layers, requirements, servers, test, tidy};
 
@@ -18,10 +19,11 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        let features =
-            ["--features", "loopgate/mcp-server,loopgate/otel,loopgate/server,loop-eval/planted-bugs"];
-        let clippy =
-            cmd!(shell, "cargo clippy --workspace {features...} --all-targets --locked -- -D warnings");
+        let features = format!("{FEATURES},loop-eval/planted-bugs");
+        let clippy = cmd!(
+            shell,
+            "cargo clippy --workspace --features {features} --all-targets --locked -- -D warnings"
+        );
         Ok(clippy.run()?)
     }));
     done.push(step("doc", || {
@@ -39,7 +41,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     // Counted instructions do not depend on what else the machine does.
     let counting = std::thread::spawn(counted);
     done.push(step("browser", || browser::run(/*write*/ false, tested.then_some(AS_TESTED))));
-    done.push(step("servers", || servers::run(None)));
+    done.push(step("servers", || servers::run(None, tested)));
     done.push(step("explore", || explore::run(false, false)));
     done.push(step("bench check", || joined(counting)));
     done.push(step("layers", layers::run));

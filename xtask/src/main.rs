@@ -59,7 +59,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
-        XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref()),
+        XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref(), /*built*/ false),
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),

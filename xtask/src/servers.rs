@@ -3,11 +3,14 @@
 //! Such a test is `#[ignore]`d, so that `cargo test` needs nothing but a compiler, and finds its programs by the
 //! environment that its suite sets.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::teed::teed;
+use crate::teed::{teed, teed_in};
+use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
 
 /// Below it stand the programs that are fetched.
@@ -142,7 +145,10 @@ fn python_packages(
 }
 
 /// All suites, or the one.
-pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
+///
+/// After a test run of the workspace the programs that it has `built` are run: with the features of one package alone, cargo
+/// would build most crates again.
+pub(crate) fn run(suite: Option<&str>, built: bool) -> Result<(), Failure> {
     let chosen: Vec<&Suite> =
         SUITES.iter().filter(|known| suite.is_none_or(|name| name == known.name)).collect();
     if let (Some(name), true) = (suite, chosen.is_empty()) {
@@ -151,6 +157,7 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
     }
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
+    let programs = if built { Some(test_programs(&shell)?) } else { None };
     let mut failed = Vec::new();
     for suite in chosen {
         let folder = workspace::root().join(FOLDER).join(suite.name);
@@ -159,7 +166,7 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
         let environment: Vec<(&str, &str)> =
             environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
         for ((package, features), module) in suite.tests {
-            let arguments = [
+            let command = [
                 "test",
                 "--locked",
                 "--no-fail-fast",
@@ -173,7 +180,14 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
                 "--",
                 "--ignored",
             ];
-            let (lines, passed) = teed("cargo", &arguments, &environment)?;
+            let (lines, passed) = match programs.as_ref().map(|all| all.get(*package)) {
+                Some(Some(program)) => {
+                    let folder = workspace::root().join("crates").join(package);
+                    teed_in(&folder, program, &[module, "--ignored"], &environment)?
+                }
+                Some(None) => return Err(Failure::Check(format!("servers: {package} has no built tests"))),
+                None => teed("cargo", &command, &environment)?,
+            };
             let ran = lines.iter().any(|line| line.starts_with("test ") && line.ends_with(" ok"));
             if !passed || !ran {
                 failed.push(format!("{} in {package}", suite.name));
@@ -185,6 +199,23 @@ pub(crate) fn run(suite: Option<&str>) -> Result<(), Failure> {
     } else {
         Err(Failure::Check(format!("servers: tests failed, or none ran: {}", failed.join(", "))))
     }
+}
+
+/// The test program `it` of each package, as a test run of the workspace builds it.
+fn test_programs(shell: &Shell) -> Result<BTreeMap<String, String>, Failure> {
+    let build = cmd!(
+        shell,
+        "cargo test --locked --workspace --features {FEATURES} --test it --no-run --message-format=json"
+    );
+    let messages = build.read()?;
+    let programs = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_it = message.pointer("/target/name").is_some_and(|name| name == "it");
+        let folder = Path::new(message.get("manifest_path")?.as_str()?).parent()?.file_name()?;
+        let program = message.get("executable")?.as_str().filter(|_| is_it)?;
+        Some((folder.to_str()?.to_owned(), program.to_owned()))
+    });
+    Ok(programs.collect())
 }
 
 /// The server of Debian, in whichever version the system has. Its tests start clusters of their own.

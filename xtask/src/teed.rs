@@ -1,6 +1,7 @@
 //! Runs a program, and keeps what it prints while it is shown.
 
 use std::io::{self, BufRead, BufReader};
+use std::path::Path;
 use std::process::Command;
 
 use crate::workspace::{self, Failure};
@@ -11,11 +12,21 @@ pub(crate) fn teed(
     arguments: &[&str],
     environment: &[(&str, &str)],
 ) -> Result<(Vec<String>, bool), Failure> {
+    teed_in(workspace::root(), program, arguments, environment)
+}
+
+/// The same in this folder.
+pub(crate) fn teed_in(
+    folder: &Path,
+    program: &str,
+    arguments: &[&str],
+    environment: &[(&str, &str)],
+) -> Result<(Vec<String>, bool), Failure> {
     let failed = |error: io::Error| Failure::Check(format!("{program}: {error}"));
     println!("$ {program} {}", arguments.join(" "));
     let (output, input) = io::pipe().map_err(failed)?;
     let mut command = Command::new(program);
-    command.args(arguments).envs(environment.iter().copied()).current_dir(workspace::root());
+    command.args(arguments).envs(environment.iter().copied()).current_dir(folder);
     command.stdout(input.try_clone().map_err(failed)?).stderr(input);
     let mut child = command.spawn().map_err(failed)?;
     // It holds the ends that are written to; without this the reading would never end.

@@ -13,6 +13,9 @@ const BLOCK: &str = "times";
 /// Where the tests of properties take the seed of their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
+/// What is not built by default, and is tested all the same.
+pub(crate) const FEATURES: &str = "loopgate/mcp-server,loopgate/otel,loopgate/server";
+
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
@@ -31,11 +34,7 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         // What is not built by default is tested all the same.
-        None => arguments.extend([
-            "--workspace",
-            "--features",
-            "loopgate/mcp-server,loopgate/otel,loopgate/server",
-        ]),
+        None => arguments.extend(["--workspace", "--features", FEATURES]),
         // Kinds of tools are features there.
         Some(package @ ("loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);

@@ -125,10 +125,9 @@ fn a_run_says_what_it_was_begun_with_and_which_instructions_it_takes() {
         [Takeover::Fork, Takeover::Retry, Takeover::Salvage].map(Takeover::name),
         ["fork", "retry", "salvage"]
     );
-    let world = run().start().started();
+    let mut world = run().start().started();
     assert_eq!(world.run.takes_instruction("Hurry."), Ok(()));
     assert_eq!(world.run.takes_instruction(" "), Err(Rejected::EmptyInstruction));
-    let mut world = world.clone();
     world.apply(EventKind::Instruction { text: "Hurry.".into() });
     let texts: Vec<&str> = world.run.instructions().iter().map(|it| &*it.text).collect();
     assert_eq!(texts, ["Hurry."]);

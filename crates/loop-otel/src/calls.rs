@@ -296,6 +296,7 @@ fn purpose(slot: Slot) -> &'static str {
     match slot {
         Slot::Select => "select",
         Slot::Repair => "repair",
+        Slot::Opinion => "opinion",
         Slot::Final => "final",
         Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => "main",
     }

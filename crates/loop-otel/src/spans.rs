@@ -305,6 +305,7 @@ impl RunSpans {
             }
             Decision::Validate { runs } => ("validate", attributes.with(names::DECISION_RUNS, *runs)),
             Decision::Revise { .. } => ("revise", attributes),
+            Decision::AskOpinion { .. } => ("ask_opinion", attributes),
             Decision::FinalPass { cause } => {
                 ("final_pass", attributes.with(names::STOP_REASON, cause.reason.name()))
             }

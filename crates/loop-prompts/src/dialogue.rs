@@ -311,7 +311,7 @@ fn opinion(prompts: &Prompts, run: &Run) -> Prompt {
         blocks.push(parts::item(&run.started().item.full, nonce));
     }
     if !evidence.is_empty() {
-        blocks.push(parts::evidence(&evidence, nonce, run.spec()));
+        blocks.push(parts::evidence(&evidence, nonce, run));
     }
     if blocks.is_empty() {
         blocks.push("No evidence is cited.".to_owned());

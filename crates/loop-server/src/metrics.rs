@@ -107,6 +107,9 @@ impl Metrics {
         }
         head(&mut text, "loopgate_draining", "gauge", "1 while the server begins no more work.");
         _ = writeln!(text, "loopgate_draining {}", u8::from(load.is_draining));
+        if let Some(more) = MORE.get() {
+            text.push_str(&more(&|domain| caller.sees(domain)));
+        }
         // From here on it is of all domains together.
         if caller.domains.is_some() {
             return text;
@@ -135,9 +138,6 @@ impl Metrics {
             _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {}", times.count);
             _ = writeln!(text, "{name}_sum{{{labels}}} {}", times.seconds);
             _ = writeln!(text, "{name}_count{{{labels}}} {}", times.count);
-        }
-        if let Some(more) = MORE.get() {
-            text.push_str(&more(&sees));
         }
         text
     }

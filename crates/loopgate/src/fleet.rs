@@ -90,8 +90,7 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<ExitCode, Failure> {
     };
     let prepared = saving::to_loop(&domain, /*saves*/ true);
     let own = prepared.spec();
-    let mut specs: Vec<(String, Vec<(String, String)>, Arc<RunSpec>)> =
-        vec![(OWN_POLICY.to_owned(), Vec::new(), Arc::clone(own))];
+    let mut specs = vec![(OWN_POLICY.to_owned(), Vec::new(), Arc::clone(own))];
     for path in &args.policies {
         let file = PolicyFile::read(path, &[])?;
         specs.push((file.name().to_owned(), file.settings(), Arc::new(file.applied(own)?)));

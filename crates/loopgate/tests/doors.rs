@@ -58,9 +58,9 @@ fn tokens_are_added_listed_and_removed() {
     gone.fails_with(&["there is no token ci", "tokens list"]);
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let read = shell.run(&["tokens", "list", "--file", path(&file)]);
-    read.fails_with(&["other users can read it (mode 644)", "chmod 600"]);
+    read.fails_with(&["other users can read or change it (mode 644)", "chmod 600"]);
     let serve = shell.run(&["serve", "examples/crm", "--listen", "127.0.0.1:0", "--tokens", path(&file)]);
-    serve.fails_with(&["--tokens", "other users can read it"]);
+    serve.fails_with(&["--tokens", "other users can read or change it"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_core::{Digest, RunId};
+use loop_core::{Digest, RunId, TraceParent};
 use loop_runtime::journal::{AuditAction, AuditResult};
 use serde_json::Value;
 
@@ -28,10 +28,12 @@ pub(super) async fn submit(
     body: Body,
 ) -> Result<Response, HttpProblem> {
     let key = headers.get("idempotency-key").cloned();
+    // One that is not a traceparent is ignored, as the W3C demands.
+    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()?.parse().ok());
     let shared = api.clone();
     // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
     let task = tokio::spawn(async move {
-        let submitted = accept(&shared, &known, &checked, key, body).await;
+        let submitted = accept(&shared, &known, &checked, (key, traceparent), body).await;
         let run = submitted.as_ref().ok().map(|submitted| submitted.run.as_str().to_owned());
         let of = Of { action: AuditAction::Submit, run, key: None, binding: None };
         match &submitted {
@@ -63,7 +65,7 @@ async fn accept(
     api: &Api,
     known: &Known,
     checked: &Checked,
-    key: Option<HeaderValue>,
+    (key, traceparent): (Option<HeaderValue>, Option<TraceParent>),
     body: Body,
 ) -> Result<Submitted, HttpProblem> {
     known.expect(Role::Submit)?;
@@ -100,8 +102,6 @@ async fn accept(
         }
         None => None,
     };
-    // One that is not a traceparent is ignored, as the W3C demands.
-    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()?.parse().ok());
     let new = NewRun {
         domain,
         traceparent,

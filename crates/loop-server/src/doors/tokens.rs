@@ -75,7 +75,7 @@ pub enum TokenError {
         error: io::Error,
     },
     /// Other users of the machine can read it.
-    #[error("{}: other users can read it (mode {mode:o}); `chmod 600` it", path.display())]
+    #[error("{}: other users can read or change it (mode {mode:o}); `chmod 600` it", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -123,7 +123,7 @@ impl TokenFile {
     /// Its tokens.
     ///
     /// # Errors
-    /// If it cannot be read, if other users can read it, or if it is not a list of tokens.
+    /// If it cannot be read, if other users can read or change it, or if it is not a list of tokens.
     pub fn read(&self) -> Result<Vec<Token>, TokenError> {
         let mut file = File::open(&self.path).map_err(|error| self.failed(error))?;
         let found = file.metadata().map_err(|error| self.failed(error))?;
@@ -133,7 +133,8 @@ impl TokenFile {
         #[cfg(unix)]
         {
             let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o7777;
-            if mode & 0o077 != 0 {
+            // A group may read it: it has hashes alone, and clusters give a secret to the group of its process.
+            if mode & 0o027 != 0 {
                 return Err(TokenError::Open { path: self.path.clone(), mode });
             }
         }

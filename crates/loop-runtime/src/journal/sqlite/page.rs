@@ -10,7 +10,7 @@ use loop_core::RunId;
 
 use super::SqliteJournal;
 use super::rows::{self, parse};
-use super::sql::{Cell, Connection, Optional as _, params};
+use super::sql::{Cell, Connection, NONE, Optional as _, params};
 use crate::journal::{Entry, JournalError, RunLine};
 
 /// Which runs a page has. A run has to fit all of it.
@@ -35,7 +35,7 @@ pub struct RunQuery {
 }
 
 /// How much of the list of runs a reader knows. It is of one journal and one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPosition {
     /// Changes with every commit of another connection.
     version: i64,
@@ -58,7 +58,8 @@ pub struct ListChanges {
 
 impl SqliteJournal {
     /// What changed in the list since this position: the runs that were added, and these, which had not ended then. `None`:
-    /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line.
+    /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line. Of a
+    /// journal in a database on a server the list is always whole.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -69,43 +70,48 @@ impl SqliteJournal {
         limit: usize,
     ) -> Result<Option<ListChanges>, JournalError> {
         self.reading(move |files, connection| {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            if !connection.is_file() {
+                let newest = "ORDER BY unix_ms DESC, run DESC LIMIT ?1";
+                let lines =
+                    rows::lines_where(connection, newest, vec![Cell::Integer(limit)], files.key.as_ref())?;
+                return Ok(Some(ListChanges { position: ListPosition::default(), lines, is_whole: true }));
+            }
             // What is committed after this question is found by the next one.
-            let version: i64 = connection.query_row("PRAGMA data_version", [], |row| row.get(0))?;
+            let version: i64 = connection.query_row("PRAGMA data_version", NONE, |row| row.get(0))?;
             if since.as_ref().is_some_and(|since| since.version == version) {
                 return Ok(None);
             }
             let transaction = connection.transaction()?;
-            let runs: i64 = transaction.query_row("SELECT count(*) FROM runs", [], |row| row.get(0))?;
+            let runs: i64 = transaction.query_row("SELECT count(*) FROM runs", NONE, |row| row.get(0))?;
             let run_at = |at: i64| {
                 let mut find = transaction.prepare_cached("SELECT run FROM runs WHERE rowid = ?1")?;
-                find.query_row([at], |row| row.get::<_, String>(0)).optional()
+                find.query_row([at], |row| row.get::<String>(0)).optional()
             };
             let last: i64 =
-                transaction.query_row("SELECT coalesce(max(rowid), 0) FROM runs", [], |row| row.get(0))?;
+                transaction.query_row("SELECT coalesce(max(rowid), 0) FROM runs", NONE, |row| row.get(0))?;
             let position = |newest: Option<String>| ListPosition {
                 version,
                 runs,
                 last,
                 newest: newest.unwrap_or_default(),
             };
-            let lines = |wanted: &str, values: Vec<Value>| {
+            let lines = |wanted: &str, values: Vec<Cell>| {
                 rows::lines_where(&transaction, wanted, values, files.key.as_ref())
             };
             if let Some(since) = since
                 && run_at(since.last)?.unwrap_or_default() == since.newest
             {
-                let mut added = lines("WHERE rowid > ?1", vec![since.last.into()])?;
+                let mut added = lines("WHERE rowid > ?1", vec![Cell::Integer(since.last)])?;
                 // A row that is gone, or that took the place of one, cannot be told from the others.
                 if i64::try_from(added.len()) == Ok(runs - since.runs) {
                     let open = serde_json::to_string(&open)?;
-                    let wanted = "WHERE run IN (SELECT value FROM json_each(?1))";
-                    added.extend(lines(wanted, vec![open.into()])?);
+                    added.extend(lines(named(&transaction), vec![Cell::Text(open)])?);
                     let position = position(run_at(last)?);
                     return Ok(Some(ListChanges { position, lines: added, is_whole: false }));
                 }
             }
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let whole = lines("ORDER BY rowid DESC LIMIT ?1", vec![limit.into()])?;
+            let whole = lines("ORDER BY rowid DESC LIMIT ?1", vec![Cell::Integer(limit)])?;
             let position = position(run_at(last)?);
             Ok(Some(ListChanges { position, lines: whole, is_whole: true }))
         })
@@ -119,9 +125,8 @@ impl SqliteJournal {
     pub async fn lines(&self, runs: &[RunId]) -> Result<Vec<RunLine>, JournalError> {
         let wanted = serde_json::to_string(runs).unwrap_or_default();
         self.reading(move |files, connection| {
-            let conditions = "WHERE run IN (SELECT value FROM json_each(?1))";
-            let mut lines =
-                rows::lines_where(connection, conditions, vec![wanted.into()], files.key.as_ref())?;
+            let values = vec![Cell::Text(wanted)];
+            let mut lines = rows::lines_where(connection, named(connection), values, files.key.as_ref())?;
             for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
                 line.is_written = files.locks.is_held(&line.run);
             }
@@ -216,6 +221,14 @@ impl SqliteJournal {
             Ok(entries)
         })
         .await
+    }
+}
+
+/// The rows of the runs that one text lists as JSON.
+fn named(connection: &Connection) -> &'static str {
+    match connection.is_file() {
+        true => "WHERE run IN (SELECT value FROM json_each(?1))",
+        false => "WHERE run IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB)))",
     }
 }
 

@@ -328,7 +328,7 @@ impl SqliteJournal {
     ) -> Result<BTreeMap<RunId, QueuedSubmission>, JournalError> {
         self.reading(move |files, connection| {
             let mut found = BTreeMap::new();
-            if !has_table(connection, "submissions")? {
+            if !connection.has_table("submissions")? {
                 return Ok(found);
             }
             for run in runs {

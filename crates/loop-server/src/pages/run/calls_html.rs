@@ -70,7 +70,8 @@ impl Calls {
     pub(super) fn html(&self, shown: &Shown) -> Markup {
         let axis = Axis::of(self);
         // In the order in which they began, which is not that of their numbers where a call came late.
-        let (mut passes, mut places): (Vec<(u32, Vec<&CallLine>)>, BTreeMap<u32, usize>) = Default::default();
+        let mut passes: Vec<(u32, Vec<&CallLine>)> = Vec::new();
+        let mut places: BTreeMap<u32, usize> = BTreeMap::new();
         for line in &self.lines {
             let fresh = passes.len();
             let at = *places.entry(line.key.pass).or_insert(fresh);
