@@ -3,16 +3,18 @@
 //!
 //! `gate` is a document's, `progress` and `three_tier` are a conversation's with these rules of repeats and a tool that
 //! searches. Without arguments a table of nanoseconds is printed. `count NAME TIMES` does one of them so many times and prints
-//! nothing, for a program that counts instructions.
+//! nothing, for a program that counts instructions. `claims` prints how long looking for the values of documents takes.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, missing_docs, unreachable_pub)]
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use loop_core::{Command, Event, EventKind, Repeats, Run, RunId};
+use loop_core::{
+    ClaimSources, Command, Event, EventKind, Evidence, Locale, Repeats, Run, RunId, Status, WorkItem, claims,
+};
 use loop_testkit::{
-    DraftReply, PROMPT, Setup, announced, bare_draft, calls, conversation, digest, draft, facts, found, run,
-    target,
+    DraftReply, PROMPT, Setup, announced, bare_draft, calls, conversation, digest, draft, evidence, facts,
+    findings, found, run, target,
 };
 use serde_json::Value;
 
@@ -38,7 +40,59 @@ fn main() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         ["count", name, times] => count(name, times.parse().unwrap()),
+        ["claims"] => claims_table(),
         _ => table(),
+    }
+}
+
+/// How long it takes to look for the values of documents of 5 to 80 kB in 25 to 400 pieces of evidence.
+fn claims_table() {
+    println!("| document | evidence | values | median | 99th percentile |\n|---|---|---|---|---|");
+    for (lines, pieces) in [(75, 25), (150, 50), (300, 100), (600, 200), (1_200, 400)] {
+        let body: String = (0..lines)
+            .map(|n| {
+                format!(
+                    "- SRV-{} holds {}.{} GB, since {} November 2026 [E{}].\n",
+                    1_000 + n,
+                    n + 10,
+                    n % 10,
+                    n % 28 + 1,
+                    n % pieces + 1
+                )
+            })
+            .collect();
+        let one = |id: u32| {
+            let row = |n: u32| {
+                serde_json::json!({"id": format!("SRV-{}", 1_000 + n), "size_gb": f64::from(n + 10) + f64::from(n % 10) / 10.0,
+                "at": format!("2026-11-{:02}T03:10:00Z", n % 28 + 1), "note": "The job ran as planned and left no message."})
+            };
+            evidence(
+                id,
+                "fetch_servers",
+                Status::Ok,
+                &serde_json::json!({"servers": (0..20).map(|n| row(id - 1 + n * pieces)).collect::<Vec<_>>()}),
+            )
+        };
+        let evidence: Vec<Evidence> = (1..=pieces).map(one).collect();
+        let item = WorkItem::new("T-1", "ticket", "Servers", "Which servers are full?");
+        let document = findings(&body);
+        let sources = ClaimSources {
+            evidence: &evidence,
+            item: &item,
+            unix_ms: 1_795_662_600_000,
+            utc_offset: 0,
+            locale: Locale::En,
+        };
+        let mut times: Vec<u128> = Vec::new();
+        let mut values = 0;
+        for _ in 0..101 {
+            let begun = std::time::Instant::now();
+            values = black_box(claims(black_box(&document), sources)).len();
+            times.push(begun.elapsed().as_micros());
+        }
+        times.sort_unstable();
+        let (kb, median, most) = (body.len() / 1_000, times[50], times[99]);
+        println!("| {kb} kB | {pieces} | {values} | {median} µs | {most} µs |");
     }
 }
 

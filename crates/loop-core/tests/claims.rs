@@ -1,40 +1,14 @@
 //! Whether the values of a document stand in the evidence that it cites.
 
-use std::sync::Arc;
-
 use loop_core::{
-    Arguments, Claim, ClaimSources, CommandKey, Document, Evidence, EvidenceId, Grounding, Locale, Millis,
-    Observation, Scope, Section, Slot, Status, WorkItem, claims,
+    Claim, ClaimSources, Evidence, EvidenceId, Formula, Grounding, Locale, Scope, Status, WorkItem, claims,
 };
+use loop_testkit::findings;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A piece of evidence whose data is this value, without a text.
 fn evidence(id: u32, status: Status, data: &Value) -> Evidence {
-    Evidence {
-        id: EvidenceId(id),
-        key: CommandKey::new(1, Slot::Action(id)),
-        pass: 1,
-        tool: "fetch_jobs".into(),
-        parameters: Arguments::from("{}"),
-        observation: Arc::new(Observation::new(status, "", "", data.clone())),
-        shortened: false,
-    }
-}
-
-fn document(body: &str) -> Document {
-    let section = Section {
-        id: "findings".into(),
-        heading: "Findings".into(),
-        heading_text: "Findings".into(),
-        emoji: "".into(),
-        body: body.into(),
-        pass: 1,
-        at: Millis(0),
-        evidence: Vec::new(),
-        replaced: None,
-        known: true,
-    };
-    Document { sections: vec![section] }
+    loop_testkit::evidence(id, "fetch_jobs", status, data)
 }
 
 fn item(full: &str) -> WorkItem {
@@ -45,8 +19,13 @@ fn item(full: &str) -> WorkItem {
 const START: u64 = 1_795_662_600_000;
 
 fn read(body: &str, evidence: &[Evidence], full: &str, locale: Locale) -> Vec<Claim> {
+    read_at(0, body, evidence, full, locale)
+}
+
+/// The claims of a run with this offset from UTC, in minutes.
+fn read_at(utc_offset: i32, body: &str, evidence: &[Evidence], full: &str, locale: Locale) -> Vec<Claim> {
     let item = item(full);
-    claims(&document(body), ClaimSources { evidence, item: &item, unix_ms: START, locale })
+    claims(&findings(body), ClaimSources { evidence, item: &item, unix_ms: START, utc_offset, locale })
 }
 
 /// The jobs that most of these tests are about.
@@ -168,6 +147,9 @@ fn what_is_not_in_the_cited_evidence_is_elsewhere_or_nowhere() {
     check("99 GB are missing [E1].", &["99 GB: elsewhere"]);
     check("The customer says that 99 GB are missing [E0].", &["99 GB: grounded"]);
     check("It counts 77 files.", &["77 files: elsewhere"]);
+    // Each part of a sentence rests on the citations behind it.
+    check("It holds 42.5 GB [E1], not 99 GB [E0].", &["42.5 GB: grounded", "99 GB: grounded"]);
+    check("It holds 99 GB [E1], not 99 GB [E0].", &["99 GB: elsewhere", "99 GB: grounded"]);
 }
 
 #[test]
@@ -274,4 +256,94 @@ fn the_order_of_the_evidence_does_not_matter_and_its_numbers_are_named() {
     assert_eq!(one, read(body, &[other, first], "", Locale::En));
     assert_eq!(one.first().map(|claim| claim.evidence.clone()), Some(vec![EvidenceId(1), EvidenceId(4)]));
     assert_eq!(one.last().map(|claim| claim.state), Some(Grounding::Ungrounded));
+}
+
+#[test]
+fn days_and_times_are_read_by_the_clock_of_the_run() {
+    // 2026-11-26 03:10 UTC is the evening before in New York, and 12:10 in Tokyo.
+    let at = |offset: i32, body: &str, data: Value| -> Vec<Grounding> {
+        let all = [evidence(1, Status::Ok, &data)];
+        read_at(offset, body, &all, "", Locale::En).into_iter().map(|claim| claim.state).collect()
+    };
+    let (yes, no) = (Grounding::Grounded, Grounding::Ungrounded);
+    let on = |day: &str| json!({"last_seen_on": day});
+    for (offset, yesterday) in [(0, "2026-11-25"), (-300, "2026-11-24"), (540, "2026-11-25")] {
+        assert_eq!(at(offset, "It failed yesterday [E1].", on(yesterday)), [yes], "{offset}");
+    }
+    assert_eq!(at(-300, "It failed yesterday [E1].", on("2026-11-25")), [no]);
+    // An instant that names its offset is read by the clock of the run too, and one that names none only as written.
+    let instant = json!({"at": "2026-11-25T23:30:00Z"});
+    assert_eq!(at(60, "It failed on 26 November at 00:30 [E1].", instant.clone()), [yes, yes]);
+    assert_eq!(at(60, "It failed on 25 November at 23:30 [E1].", instant.clone()), [yes, yes]);
+    assert_eq!(at(0, "It failed on 26 November at 00:30 [E1].", instant), [no, no]);
+    assert_eq!(at(60, "It failed at 00:30 [E1].", json!({"at": "2026-11-25T23:30:00"})), [no]);
+    assert_eq!(
+        at(60, "It failed on 26 November at 00:30 [E1].", json!({"created_at": 1_795_649_400})),
+        [yes, yes]
+    );
+}
+
+#[test]
+fn a_time_with_its_offset_is_compared_as_an_instant() {
+    let at = |body: &str, time: &str| -> Vec<Grounding> {
+        let all = [evidence(1, Status::Ok, &json!({"at": time}))];
+        read(body, &all, "", Locale::En).into_iter().map(|claim| claim.state).collect()
+    };
+    let (yes, no) = (Grounding::Grounded, Grounding::Ungrounded);
+    for (body, state) in [
+        ("It failed at 14:05 UTC [E1].", yes),
+        ("It failed at 14:05Z [E1].", yes),
+        ("It failed at 16:05+02:00 [E1].", yes),
+        ("It failed at 16:05 (UTC+2) [E1].", yes),
+        ("It failed at 09:05 -05:00 [E1].", yes),
+        // As written, and not what it says.
+        ("It failed at 15:05 UTC [E1].", no),
+        ("It failed at 14:05+02:00 [E1].", no),
+    ] {
+        assert_eq!(at(body, "2026-11-22T15:05:00+01:00"), [state], "{body}");
+    }
+}
+
+proptest! {
+    /// Issue 19: a value that neither occurs in the evidence nor results from a named formula is never grounded, and a copied
+    /// one always is.
+    #[test]
+    fn a_value_is_grounded_exactly_if_the_evidence_has_it(
+        numbers in proptest::collection::vec(1_000_u32..1_000_000, 1..8),
+        stated in 1_000_u32..1_000_000,
+        names_sum in any::<bool>(),
+    ) {
+        let data = json!({"rows": numbers.iter().map(|number| json!({"reading": number})).collect::<Vec<_>>()});
+        let words = if names_sum { "The total is" } else { "It shows" };
+        let all = [evidence(1, Status::Ok, &data)];
+        let sum: u32 = numbers.iter().sum();
+        let states = |number: u32| read(&format!("{words} {number} [E1]."), &all, "", Locale::En);
+        for copied in &numbers {
+            prop_assert!(states(*copied).iter().all(|claim| claim.state == Grounding::Grounded));
+        }
+        let rounds = |number: &u32| number.abs_diff(stated) <= 5_000;
+        prop_assume!(!numbers.iter().any(rounds) && sum.abs_diff(stated) > 5_000);
+        let found = states(stated);
+        prop_assert!(found.iter().all(|claim| claim.state == Grounding::Ungrounded), "{found:?}");
+        let of_sum = states(sum);
+        let is_computed = names_sum && numbers.len() > 1;
+        prop_assume!(!numbers.iter().any(|number| number.abs_diff(sum) <= 5_000));
+        for claim in of_sum {
+            prop_assert_eq!(claim.state == Grounding::Grounded, is_computed);
+            prop_assert_eq!(matches!(claim.formula, Some(Formula::Sum { .. })), is_computed);
+        }
+    }
+
+    #[test]
+    fn the_order_of_evidence_changes_no_claim(
+        order in Just((1_u32..7).collect::<Vec<_>>()).prop_shuffle(), stated in 10_u32..17, cited in 1_u32..7,
+    ) {
+        let body = format!("It has {stated} GB since 2{cited} November [E{cited}], in total 63 [E1, E2]; no alerts [E3].");
+        let one = |id: u32| {
+            evidence(id, Status::Ok, &json!({"size_gb": id + 9, "day": format!("2026-11-2{id}"), "alerts": id % 3}))
+        };
+        let sorted: Vec<Evidence> = (1..7).map(one).collect();
+        let shuffled: Vec<Evidence> = order.into_iter().map(one).collect();
+        prop_assert_eq!(read(&body, &sorted, "16 GB", Locale::En), read(&body, &shuffled, "16 GB", Locale::En));
+    }
 }

@@ -4,8 +4,8 @@ use crate::common::usd;
 use loop_testkit::*;
 
 use loop_core::{
-    Confidence, Decision, FinishReason, GroundingRule, Measure, Note, Observation, SectionSpec, Status,
-    StopClass, StopReason,
+    Cite, Confidence, Decision, FinishReason, GroundingRule, Measure, Note, Observation, ProtocolSpec,
+    SectionSpec, Status, StopClass, StopReason,
 };
 use serde_json::{Value, json};
 
@@ -213,6 +213,72 @@ fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
     assert_eq!(world.outcome().claims(&world.spec, world.run.started()), world.run.claims());
     let world = begun(GroundingRule::Off).replied(&lie).ends(StopReason::Confident);
     assert!(world.run.claims().is_empty());
+}
+
+#[test]
+fn a_value_that_is_cited_from_the_wrong_evidence_is_demanded() {
+    let begun = || {
+        let world = run().with(|spec| spec.gate.grounding = GroundingRule::Demand).unrevised().start();
+        let world = world.replied(&device("a").asks("fetch_device", target("b")));
+        let has = |data: &str| Observation::new(Status::Ok, "", "", data);
+        world
+            .finished("1/action-0", has(r#"{"size_gb": 42}"#))
+            .finished("1/action-1", has(r#"{"size_gb": 31}"#))
+    };
+    let says = |body: &str| bare_draft("high").section("Situation", body);
+    let world = begun().replied(&says("It has 31 GB [E1] and 42 GB [E1].")).ends(StopReason::EvidenceMissing);
+    let missing = "the right citation, [E2] for \"31 GB\", in section `situation`";
+    assert_eq!(world.outcome().missing, [missing.into()]);
+    begun().replied(&says("It has 31 GB [E2] and 42 GB [E1].")).ends(StopReason::Confident);
+}
+
+#[test]
+fn a_section_may_have_its_own_rule_for_values() {
+    // The gate's rule, the section's, and whether a lie ends the run as confident.
+    use GroundingRule::{Demand, Off, Report};
+    for (gate, own, is_confident, claims) in [
+        (Report, Some(Demand), false, 1),
+        (Off, Some(Demand), false, 1),
+        (Demand, Some(Report), true, 1),
+        (Demand, Some(Off), true, 0),
+        (Demand, None, false, 1),
+        (Report, None, true, 1),
+    ] {
+        let world = run().unrevised().with(|spec| {
+            spec.gate.grounding = gate;
+            let ProtocolSpec::Document(document) = &mut spec.protocol else { return };
+            document.sections.iter_mut().for_each(|section| section.grounding = own);
+        });
+        let world = world.start().replied(&device("a"));
+        let world = world.finished("1/action-0", Observation::new(Status::Ok, "", "", r#"{"size_gb": 42}"#));
+        let world = world.replied(&bare_draft("high").section("Situation", "It has 24 GB [E1]."));
+        let reason = if is_confident { StopReason::Confident } else { StopReason::EvidenceMissing };
+        let world = world.ends(reason);
+        assert_eq!(world.run.claims().len(), claims, "{gate:?}, {own:?}");
+    }
+}
+
+#[test]
+fn a_section_that_must_cite_needs_words_of_its_own() {
+    for (body, is_enough) in [
+        ("Full. [E1]", false),
+        ("[E1] a [E1] b [E1, E2]", false),
+        ("It is full [E1].", true),
+        ("満杯です [E1]", true),
+    ] {
+        let world = run().unrevised().with(|spec| {
+            spec.gate.min_words = 3;
+            let ProtocolSpec::Document(document) = &mut spec.protocol else { return };
+            document.sections.iter_mut().for_each(|section| section.cite = Cite::Evidence);
+        });
+        let world = world.start().replied(&device("a").asks("fetch_device", target("b"))).all_finished();
+        let world = world.replied(&bare_draft("high").section("Situation", body));
+        let reason = if is_enough { StopReason::Confident } else { StopReason::EvidenceMissing };
+        let world = world.ends(reason);
+        let missing = "3 words besides citations in section `situation`";
+        let named = world.outcome().missing.iter().any(|it| &**it == missing);
+        assert_eq!(named, !is_enough, "{body}");
+    }
 }
 
 #[test]

@@ -279,7 +279,8 @@ impl Domain {
         let prepared = self.unsaved_loop();
         match &self.save {
             Some(target) => {
-                let prepared = prepared.with_saver(Arc::new(target.clone()));
+                let prepared =
+                    prepared.with_saver(Arc::new(target.clone().with_spec(Arc::clone(&self.spec))));
                 match self.file.config.save.as_ref().and_then(|save| save.limit_ms) {
                     Some(ms) => prepared.with_save_limit(Duration::from_millis(ms)),
                     None => prepared,

@@ -14,7 +14,7 @@ use crate::parts::one_line;
 use crate::tree::{Fault, Node};
 
 /// Keys that only documents have a use for.
-const OF_DOCUMENTS: [&[&str]; 15] = [
+const OF_DOCUMENTS: [&[&str]; 17] = [
     &["section"],
     &["selection"],
     &["contract"],
@@ -27,6 +27,8 @@ const OF_DOCUMENTS: [&[&str]; 15] = [
     &["gate", "escalate_after"],
     &["gate", "grounding"],
     &["gate", "locale"],
+    &["gate", "min_words"],
+    &["gate", "utc_offset"],
     &["gate", "calibration"],
     &["gate", "allow_raise"],
     &["gate", "second_opinion"],

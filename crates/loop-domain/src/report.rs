@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use loop_core::policy;
 use loop_core::{
-    Cite, Execution, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, TaintRule, ThreeTier, Tier, ToolSpec,
+    Cite, Execution, GroundingRule, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, TaintRule, ThreeTier,
+    Tier, ToolSpec,
 };
 
 use crate::protocol;
@@ -48,9 +49,15 @@ pub(crate) fn lines(
             Cite::Any => Some("cites evidence"),
             Cite::Evidence => Some("cites evidence other than E0"),
         };
+        let values = match section.grounding {
+            Some(GroundingRule::Demand) => Some("its values must be in the evidence"),
+            Some(GroundingRule::Report) => Some("values that are in no evidence are reported"),
+            Some(GroundingRule::Off) => Some("its values are not looked for"),
+            None => None,
+        };
         let verify = section.verify.then_some("verify");
-        let marks = section.required.then_some("required").into_iter().chain(cites).chain(verify);
-        let marks: Vec<&str> = marks.collect();
+        let required = section.required.then_some("required");
+        let marks: Vec<&str> = required.into_iter().chain(cites).chain(values).chain(verify).collect();
         let marks = if marks.is_empty() { String::new() } else { format!(" ({})", marks.join(", ")) };
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }

@@ -70,8 +70,10 @@ fn check_opinion(file: &File) -> Result<(), DomainError> {
         let message = "no section is marked, so it is never asked for; write `verify = true` in a [[section]], or take it out";
         return Err(file.error(&["gate", "second_opinion"], message));
     }
+    let of_gate = file.config.gate.grounding;
+    let mut verified = file.config.section.iter().filter(|section| section.verify);
     if opinion.when.unwrap_or_default() == OpinionWhen::Ungrounded
-        && file.config.gate.grounding == Some(GroundingRule::Off)
+        && verified.all(|section| section.grounding.or(of_gate) == Some(GroundingRule::Off))
     {
         let message = "values are not looked for with `grounding = \"off\"`, so it is never asked for; write when = \"always\"";
         return Err(file.error(&["gate", "second_opinion", "when"], message));
@@ -180,6 +182,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
             CiteConfig::Flag(true) => Cite::Any,
             CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
         },
+        grounding: section.grounding,
         verify: section.verify,
     });
     Ok(specs.collect())
@@ -213,6 +216,8 @@ fn selection(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Sel
 
 fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<GateSettings, DomainError> {
     let config = &file.config.gate;
+    let is_document = file.config.protocol.kind == ProtocolKind::Document;
+    let defaults = GateSettings { min_words: if is_document { MIN_WORDS } else { 0 }, ..defaults };
     let tools = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
         let named = names.iter().enumerate();
         named.map(|(at, name)| tool_named(file, registry, &["gate", key, &at.to_string()], name)).collect()
@@ -255,6 +260,29 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     gate_over(config, lists, defaults, |path, message| file.error(path, message))
 }
 
+/// How many words of its own a section needs that must cite.
+const MIN_WORDS: u32 = 3;
+
+/// The minutes of an offset from UTC: `Z`, `+01:00`.
+fn utc_offset(text: &str) -> Option<i32> {
+    if text == "Z" {
+        return Some(0);
+    }
+    let (sign, rest) = match text.split_at_checked(1)? {
+        ("+", rest) => (1, rest),
+        ("-", rest) => (-1, rest),
+        _ => return None,
+    };
+    let (hours, minutes) = rest.split_once(':')?;
+    let number = |part: &str| -> Option<i32> {
+        (part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| part.parse().ok())
+            .flatten()
+    };
+    let (hours, minutes) = (number(hours)?, number(minutes)?);
+    (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
+}
+
 /// The lists of the gate, with every tool by its own name.
 #[derive(Debug)]
 pub(crate) struct GateLists {
@@ -273,6 +301,13 @@ pub(crate) fn gate_over(
     defaults: GateSettings,
     error: impl Fn(&[&str], String) -> DomainError,
 ) -> Result<GateSettings, DomainError> {
+    let clock = match &config.utc_offset {
+        Some(text) => utc_offset(text).ok_or_else(|| {
+            let message = format!("`{text}` is not an offset from UTC; write it as \"+01:00\" or \"Z\"");
+            error(&["gate", "utc_offset"], message)
+        })?,
+        None => defaults.utc_offset,
+    };
     Ok(GateSettings {
         required_tools: lists.required_tools,
         cheaper_tier: config.cheaper_tier.unwrap_or(defaults.cheaper_tier),
@@ -308,6 +343,8 @@ pub(crate) fn gate_over(
         eager: config.eager.or(defaults.eager),
         grounding: config.grounding.unwrap_or(defaults.grounding),
         locale: config.locale.unwrap_or(defaults.locale),
+        min_words: config.min_words.unwrap_or(defaults.min_words),
+        utc_offset: clock,
         // The caller knows where its file is.
         calibration: defaults.calibration,
         second_opinion: config

@@ -5,12 +5,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use std::sync::Arc;
-
-use loop_core::{
-    Arguments, Claim, ClaimSources, CommandKey, Document, Evidence, EvidenceId, Grounding, Locale, Millis,
-    Observation, Section, Slot, Status, WorkItem, claims,
-};
+use loop_core::{Claim, ClaimSources, Evidence, Grounding, Locale, Status, WorkItem, claims};
+use loop_testkit::findings;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -61,37 +57,17 @@ struct Lie {
 
 impl Source {
     fn evidence(&self) -> Evidence {
-        Evidence {
-            id: EvidenceId(self.id),
-            key: CommandKey::new(1, Slot::Action(self.id)),
-            pass: 1,
-            tool: self.tool.as_str().into(),
-            parameters: Arguments::from("{}"),
-            observation: Arc::new(Observation::new(self.status, "", "", self.data.clone())),
-            shortened: false,
-        }
+        loop_testkit::evidence(self.id, &self.tool, self.status, &self.data)
     }
 }
 
 impl Case {
     fn claims(&self, body: &str) -> Vec<Claim> {
         let evidence: Vec<Evidence> = self.evidence.iter().map(Source::evidence).collect();
-        let section = Section {
-            id: "findings".into(),
-            heading: "Findings".into(),
-            heading_text: "Findings".into(),
-            emoji: "".into(),
-            body: body.into(),
-            pass: 1,
-            at: Millis(0),
-            evidence: Vec::new(),
-            replaced: None,
-            known: true,
-        };
         let item = WorkItem::new("T-1", "ticket", "", self.item.as_str());
         let (unix_ms, locale) = (unix_ms(&self.start), self.locale);
-        let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, locale };
-        claims(&Document { sections: vec![section] }, sources)
+        let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, utc_offset: 0, locale };
+        claims(&findings(body), sources)
     }
 
     /// Whether a lie is found: with it there is a value that is not grounded, and without it there is not.
@@ -128,7 +104,16 @@ fn by_hand() -> Vec<Case> {
         include_str!("samples/claims/es.jsonl"),
         include_str!("samples/claims/ja.jsonl"),
     ];
-    files.iter().flat_map(|file| file.lines()).map(|line| serde_json::from_str(line).unwrap()).collect()
+    files.iter().flat_map(|file| cases(file)).collect()
+}
+
+/// Documents that were written, and measured once, before the code was changed with them in view.
+fn held_out() -> Vec<Case> {
+    cases(include_str!("samples/claims/held_out.jsonl"))
+}
+
+fn cases(file: &str) -> Vec<Case> {
+    file.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// Numbers from a seed.
@@ -428,24 +413,26 @@ fn share(part: u32, whole: u32) -> f64 {
 }
 
 /// The table of `docs/explanation/grounding.md`.
-fn table(hand: &Figures, script: &Figures) -> String {
-    let mut text = String::from("| lie | found, by hand | found, by script |\n|---|---|---|\n");
-    let of = |figures: &Figures, kind| {
-        let (found, planted) = figures.lies.get(kind).copied().unwrap_or_default();
-        format!("{found} of {planted}")
+fn table(figures: &[&Figures; 3]) -> String {
+    let mut text =
+        String::from("| lie | by hand | by hand, once held out | by script |\n|---|---|---|---|\n");
+    let mut row = |name: &str, cell: &dyn Fn(&Figures) -> String| {
+        let cells: Vec<String> = figures.iter().map(|figures| cell(figures)).collect();
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
     };
     for kind in KINDS {
-        let _ = writeln!(text, "| {kind} | {} | {} |", of(hand, kind), of(script, kind));
+        row(kind, &|figures| {
+            let (found, planted) = figures.lies.get(kind).copied().unwrap_or_default();
+            format!("{found} of {planted}")
+        });
     }
-    let all = |figures: &Figures| {
+    row("**all that are found**", &|figures| {
         let (found, planted) = figures.totals();
         format!("{found} of {planted} ({:.1} %)", share(found, planted))
-    };
-    let _ = writeln!(text, "| **all** | {} | {} |", all(hand), all(script));
-    let flagged = |figures: &Figures| {
+    });
+    row("true values that are flagged", &|figures| {
         format!("{} of {} ({:.1} %)", figures.flagged, figures.values, share(figures.flagged, figures.values))
-    };
-    let _ = writeln!(text, "| true values that are flagged | {} | {} |", flagged(hand), flagged(script));
+    });
     text
 }
 
@@ -454,12 +441,22 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     let shows = std::env::var_os("LOOPGATE_CLAIMS").is_some();
     let hand = Figures::of(&by_hand(), shows);
     let script = Figures::of(&(0..240).map(by_script).collect::<Vec<_>>(), shows);
-    let table = table(&hand, &script);
+    let late = Figures::of(&held_out(), shows);
+    let table = table(&[&hand, &late, &script]);
     println!("{table}");
     compare(&table);
-    let (found, planted) = (hand.totals().0 + script.totals().0, hand.totals().1 + script.totals().1);
-    let (flagged, values) = (hand.flagged + script.flagged, hand.values + script.values);
-    assert!(planted >= 600 && values >= 2_000, "{planted} lies, {values} values");
+    // Issue 19: at least 97 % of the lies, and at most 1 % of the true values, of each corpus that the code was made with.
+    for figures in [&hand, &script] {
+        let (found, planted) = figures.totals();
+        assert!(share(found, planted) >= 97.0, "{found} of {planted} lies are found\n{table}");
+        assert!(share(figures.flagged, figures.values) <= 1.0, "too many true values are flagged\n{table}");
+    }
+    let (found, planted) = late.totals();
     assert!(share(found, planted) >= 97.0, "{found} of {planted} lies are found\n{table}");
-    assert!(share(flagged, values) <= 1.0, "{flagged} of {values} true values are flagged\n{table}");
+    let all = |of: fn(&Figures) -> u32| [&hand, &late, &script].into_iter().map(of).sum::<u32>();
+    assert!(all(|it| it.totals().1) >= 600 && all(|it| it.values) >= 2_000);
+    assert!(
+        share(all(|it| it.flagged), all(|it| it.values)) <= 1.0,
+        "too many true values are flagged\n{table}"
+    );
 }

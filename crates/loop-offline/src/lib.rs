@@ -83,6 +83,15 @@ pub fn described(request: &ModelRequest) -> (Vec<(String, Option<String>)>, Vec<
     (tools, read.sections.iter().map(|section| section.heading.to_owned()).collect())
 }
 
+/// The work item of a prompt, and the evidence that may be cited: the number of each, for example `1` of
+/// `E1`, and its text.
+pub fn sources(request: &ModelRequest) -> (String, Vec<(String, String)>) {
+    let read = Read::of(request);
+    let evidence = read.evidence.iter().filter(|evidence| evidence.is_ok());
+    let evidence = evidence.map(|it| (it.id.to_owned(), it.body.to_owned())).collect();
+    (format!("{}\n{}", read.title, read.item), evidence)
+}
+
 /// Whether it is a turn of a conversation: with native tools, or without anything that makes it a document's.
 fn is_conversation(request: &ModelRequest) -> bool {
     let is_document = || RequestPurpose::of(request) != RequestPurpose::Main || nonce_of(request).is_some();

@@ -671,9 +671,16 @@ impl Report {
     /// The report with what the run's spec says: the domain's name, and where the values of the document stand.
     #[must_use]
     pub fn with_spec(self, spec: &RunSpec, started: &Started, outcome: &Outcome) -> Self {
-        let claims = spec.gate.grounding.looks().then(|| outcome.claims(spec, started));
+        Self { domain: Some(spec.domain.to_string()), ..self }.with_claims(spec, started, outcome)
+    }
+
+    /// The report with where the values of the document are found, unless the spec looks for none.
+    #[must_use]
+    pub fn with_claims(self, spec: &RunSpec, started: &Started, outcome: &Outcome) -> Self {
+        let of_section = spec.sections().iter().filter_map(|section| section.grounding);
+        let looks = of_section.chain([spec.gate.grounding]).any(|rule| rule.looks());
+        let claims = looks.then(|| outcome.claims(spec, started));
         Self {
-            domain: Some(spec.domain.to_string()),
             claim_totals: claims.as_deref().map(ClaimTotalsReport::of),
             claims: claims.map(|claims| claims.iter().map(ClaimReport::new).collect()),
             ..self

@@ -217,8 +217,17 @@ async fn a_report_holds_as_much_of_its_evidence_as_is_wanted() {
     let saved = std::fs::read_to_string(folder.path().join("T-1.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&saved).unwrap()["evidence"], Value::Array(full));
     let target = SaveTarget::File(folder.path().join("short.json"));
-    let target = DetailedTarget { target, evidence: EvidenceDetail::Omitted };
+    let target = DetailedTarget { target, evidence: EvidenceDetail::Omitted, spec: None };
     target.save(&started, &outcome).await.unwrap();
     let saved = std::fs::read_to_string(folder.path().join("short.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&saved).unwrap()["evidence"], Value::Array(vec![]));
+    // With the spec it holds where the values of the document are found, as `--json` does.
+    let target = target.with_spec(Arc::clone(runner.spec()));
+    target.save(&started, &outcome).await.unwrap();
+    let saved = std::fs::read_to_string(folder.path().join("short.json")).unwrap();
+    let saved = serde_json::from_str::<Value>(&saved).unwrap();
+    let expected = Report::new(&started, &outcome).with_spec(runner.spec(), &started, &outcome);
+    let expected = serde_json::to_value(&expected).unwrap();
+    assert!(saved["claims"].is_array());
+    assert_eq!((&saved["claims"], &saved["claim_totals"]), (&expected["claims"], &expected["claim_totals"]));
 }

@@ -34,6 +34,7 @@
 //! | declare a tool or a model | [`read`], [`tool`], [`model`] |
 //! | write a reply | [`draft`], [`bare_draft`], [`text`], [`calls`], [`call`] |
 //! | write what a tool returned | [`found`], [`observed`], [`STATUSES`] |
+//! | write a document and evidence for its values | [`findings`], [`evidence`] |
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
 //! | drive many runs of every kind | [`random_setup`], [`random_run`] |
 //! | check an HTML page | [`page::inert`] |
@@ -49,6 +50,7 @@
 //!
 //! Unit tests inside `loop-core` cannot use it: they are compiled into another copy of the core, with other types.
 
+mod claims;
 mod facts;
 mod helpdesk;
 #[cfg(feature = "llm")]
@@ -63,6 +65,7 @@ mod sound;
 mod spec;
 mod world;
 
+pub use claims::{evidence, findings};
 pub use facts::{
     NONCE, PROMPT, STATUSES, announced, broken, digest, facts, failure, found, history, item, key, observed,
     refused, rejected, reread, saved_at, used,

@@ -88,7 +88,8 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
 /// What a prompt of a document describes in words.
 fn described(request: &ModelRequest) -> Described {
     let (tools, headings) = loop_offline::described(request);
-    Described { tools, headings }
+    let (item, evidence) = loop_offline::sources(request);
+    Described { tools, headings, item, evidence }
 }
 
 /// The command that runs the domain with this model at `url`.

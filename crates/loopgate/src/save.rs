@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use loop_core::Saved;
 use loop_runtime::save::Saver as _;
@@ -47,13 +48,14 @@ pub(crate) async fn save(args: SaveArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let domain = found.domain(args.domain.as_deref())?;
-    let Some(target) = &domain.save else {
+    let Some(target) = domain.save.clone() else {
         let folder = domain.folder().display();
         return Err(Failure::new(format!(
             "the domain {folder} does not say where to save; give it a [save] table with `path` or `url`"
         )));
     };
     domain.ready(/*saves*/ true)?;
+    let target = target.with_spec(Arc::clone(found.run.spec()));
     let mut signals = Signals::new()?;
     match signals.unless_received(target.save(found.run.started(), outcome)).await {
         Ok(location) => {

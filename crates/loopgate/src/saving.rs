@@ -17,9 +17,9 @@ use crate::{hooks, stream, telemetry};
 /// A loop that runs this domain, and saves where it says if it `saves`.
 pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
     let runner = match &domain.save {
-        Some(target) if saves => {
-            domain.to_loop().with_saver(Arc::new(ReportingSaver { target: target.clone() }))
-        }
+        Some(target) if saves => domain.to_loop().with_saver(Arc::new(ReportingSaver {
+            target: target.clone().with_spec(Arc::clone(&domain.spec)),
+        })),
         _ => domain.unsaved_loop(),
     };
     telemetry::listen_to(runner.with_hooks(hooks::reporting(domain.hooks())))

@@ -134,3 +134,36 @@ fn behaviours_are_listed_without_a_domain_and_a_wrong_name_is_refused() {
     // Without a domain there is nothing to serve.
     assert_eq!(shell.run(&["mock"]).code, 2);
 }
+
+/// Issue 19: a model that lies about values is stopped from ending `confident` in every kind that is
+/// checkable here. `lies-unit` is not: the records have the number without a unit, which equals each amount.
+#[test]
+fn a_model_that_lies_about_values_does_not_end_confident_where_they_are_demanded() {
+    let demand = ["--set", "gate.grounding=demand"];
+    for lie in [
+        "lies",
+        "lies-digit",
+        "lies-record",
+        "lies-date",
+        "lies-sum",
+        "lies-name",
+        "lies-absence",
+        "lies-rounded",
+        "lies-currency",
+        "lies-item",
+    ] {
+        let shell = Shell::new();
+        let ran = run(&shell, lie, "openai-chat", &demand);
+        let place = format!("{lie}: {}\n{}", ran.out, ran.err);
+        assert_eq!(ran.code, 3, "{place}");
+        assert!(ran.err.contains("stopped: evidence_missing (partial)"), "{place}");
+        assert!(
+            ran.err.contains("evidence for the ungrounded \"") || ran.err.contains("the right citation, ["),
+            "{place}"
+        );
+    }
+    // The same documents end the run where values are only reported: nothing else stops them.
+    let shell = Shell::new();
+    let ran = run(&shell, "lies", "openai-chat", &[]);
+    assert!(ran.code == 0 && ran.err.contains("stopped: confident"), "{}", ran.err);
+}

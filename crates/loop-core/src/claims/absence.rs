@@ -1,8 +1,10 @@
 //! Statements that something does not exist.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::claims::chunk::{Chunk, chunks, folded};
+use crate::types::is_unspaced;
 
 /// A statement of absence: where it is, and the words for what is absent, shortened to their stems.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +24,15 @@ pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
     let mut at = 0;
     while let Some(chunk) = chunks.get(at) {
         let word = folded(chunk.text);
-        if NO.contains(&&*word) {
+        if chunk.text.starts_with(is_unspaced) {
+            found.extend(japanese(chunk));
+        } else if says_before(&chunks, at, &word) {
+            let before = clause(&chunks, at);
+            let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
+            if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
+                found.push(Absence { range: first.at..chunk.end(), nouns });
+            }
+        } else if NO.contains(&&*word) {
             let nouns = nouns_after(&chunks, at);
             if let Some((last, nouns)) = nouns {
                 found.push(Absence { range: chunk.at..last, nouns });
@@ -33,7 +43,7 @@ pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
         } else if matches!(&*word, "not" | "doesn't" | "don't" | "couldn't" | "wasn't")
             && says_found(&chunks, at)
         {
-            let before = chunks.get(at.saturating_sub(5)..at).unwrap_or_default();
+            let before = clause(&chunks, at);
             let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
             if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
                 found.push(Absence { range: first.at..chunk.end(), nouns });
@@ -80,10 +90,90 @@ fn says_found(chunks: &[Chunk<'_>], at: usize) -> bool {
     false
 }
 
+/// The few chunks before this one, without those of another clause.
+fn clause<'a, 'b>(chunks: &'a [Chunk<'b>], at: usize) -> &'a [Chunk<'b>] {
+    let near = chunks.get(at.saturating_sub(5)..at).unwrap_or_default();
+    let own = near.iter().rposition(|chunk| !chunk.after.is_empty()).map_or(0, |last| last + 1);
+    near.get(own..).unwrap_or_default()
+}
+
+/// Whether a German `nicht` or `keine` is about what is before it: `Ein Auftrag existiert nicht`, `Zutritte gibt es keine`.
+fn says_before(chunks: &[Chunk<'_>], at: usize, word: &str) -> bool {
+    let before = |n: usize| at.checked_sub(n).and_then(|at| chunks.get(at)).map(|it| folded(it.text));
+    let is_word = matches!(word, "nicht" | "kein" | "keine" | "keinen" | "keiner");
+    if !is_word {
+        return false;
+    }
+    match (before(1).as_deref(), before(2).as_deref()) {
+        (Some("es"), Some("gibt")) => {
+            chunks.get(at + 1).is_none_or(|next| !next.before.is_empty()) || word == "nicht"
+        }
+        (Some("existiert" | "existieren"), _) => true,
+        _ => word == "nicht" && says_found(chunks, at) && before(1).is_some(),
+    }
+}
+
+/// `失敗はありません`: what is before the particle.
+fn japanese(chunk: &Chunk<'_>) -> Option<Absence> {
+    const MARKS: [&str; 8] = [
+        "はありません",
+        "はなかった",
+        "はない",
+        "は見つかりません",
+        "がありません",
+        "は存在しません",
+        "はゼロ",
+        "はなし",
+    ];
+    let end = MARKS.iter().find_map(|mark| chunk.text.find(mark))?;
+    // `ではない` says that it is something else.
+    let before = chunk.text.get(..end).filter(|before| !before.ends_with('で'))?;
+    // What is behind the last particle.
+    let begin = before.rfind(['は', 'が', 'の', 'た', 'る', 'な']).map_or(0, |at| at + 'は'.len_utf8());
+    let word = before.get(begin..).filter(|word| !word.is_empty())?;
+    let known = JAPANESE.iter().find(|(name, _)| word.ends_with(name));
+    let nouns = vec![known.map_or(ANYTHING, |(_, stem)| *stem).into()];
+    let length =
+        MARKS.iter().find(|mark| chunk.text.get(end..).is_some_and(|rest| rest.starts_with(**mark)))?.len();
+    Some(Absence { range: chunk.at + begin..chunk.at + end + length, nouns })
+}
+
+/// What stands for a noun that is not known: any list or number that is empty.
+pub(crate) const ANYTHING: &str = "*";
+
+/// Nouns, and the stems of the fields that they are called in.
+const JAPANESE: &[(&str, &str)] = &[
+    ("失敗", "failed"),
+    ("失敗したジョブ", "failed"),
+    ("エラー", "error"),
+    ("スナップショット", "snapshot"),
+    ("警告", "alert"),
+    ("アラート", "alert"),
+    ("返金", "refund"),
+];
+
+/// A word without the accents of its letters.
+pub(crate) fn unaccented(word: &str) -> Cow<'_, str> {
+    if word.is_ascii() {
+        return Cow::Borrowed(word);
+    }
+    let plain = |c: char| match c {
+        'à' | 'á' | 'â' | 'ä' => 'a',
+        'è' | 'é' | 'ê' | 'ë' => 'e',
+        'ì' | 'í' | 'î' | 'ï' => 'i',
+        'ò' | 'ó' | 'ô' | 'ö' => 'o',
+        'ù' | 'ú' | 'û' | 'ü' => 'u',
+        'ñ' => 'n',
+        'ç' => 'c',
+        c => c,
+    };
+    Cow::Owned(word.chars().map(plain).collect())
+}
+
 fn noun(text: &str) -> Option<Box<str>> {
     let word = folded(text);
     let is_word = word.chars().count() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '-');
-    (is_word && !SMALL.contains(&&*word) && !FOUND.contains(&&*word)).then(|| stem(&word).into())
+    (is_word && !SMALL.contains(&&*word) && !FOUND.contains(&&*word)).then(|| stem(&unaccented(&word)).into())
 }
 
 /// A word without its ending: `jobs` and `job` are one.
@@ -105,9 +195,46 @@ const NO: &[&str] = &[
 
 /// Words behind `no` that make another statement.
 const OTHER: &[&str] = &[
-    "longer", "more", "less", "later", "sooner", "need", "one", "doubt", "matter", "further", "action",
-    "way", "idea", "problem", "risk", "reason", "better", "change", "changes", "impact", "mehr", "está",
-    "harm", "role", "rolle", "los", "las", "veo", "es", "hace", "sign",
+    "longer",
+    "more",
+    "less",
+    "later",
+    "sooner",
+    "need",
+    "one",
+    "doubt",
+    "matter",
+    "further",
+    "action",
+    "way",
+    "idea",
+    "problem",
+    "risk",
+    "reason",
+    "better",
+    "change",
+    "changes",
+    "impact",
+    "mehr",
+    "está",
+    "harm",
+    "role",
+    "rolle",
+    "los",
+    "las",
+    "veo",
+    "es",
+    "hace",
+    "sign",
+    "of",
+    "consta",
+    "constan",
+    "figura",
+    "figuran",
+    "combination",
+    "se",
+    "ha",
+    "fue",
 ];
 
 const FOUND: &[&str] = &[
@@ -125,6 +252,8 @@ const FOUND: &[&str] = &[
     "gefunden",
     "vorhanden",
     "existiert",
+    "eingegangen",
+    "angekommen",
     "trouvé",
     "trouvée",
     "existe",
@@ -137,7 +266,8 @@ const FOUND: &[&str] = &[
 
 const SMALL: &[&str] = &[
     "the", "was", "were", "are", "has", "had", "have", "for", "and", "that", "this", "with", "could", "did",
-    "does", "been", "any", "der", "die", "das", "wurde", "wurden", "konnte", "les",
+    "does", "been", "any", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein",
+    "eine", "einen", "haben", "wir",
 ];
 
 #[cfg(test)]
@@ -153,8 +283,19 @@ mod tests {
         assert_eq!(nouns("There are no open tickets."), [["open", "ticket"]]);
         assert_eq!(nouns("The backup was not found."), [["backup"]]);
         assert_eq!(nouns("Kein Backup vorhanden."), [["backup"]]);
+        assert_eq!(nouns("Ein Wareneingang existiert nicht [E2]."), [["wareneingang"]]);
+        assert_eq!(nouns("Abgewiesene Zutritte gibt es keine [E1]."), [["abgewiesen", "zutritt"]]);
+        assert_eq!(nouns("aucun échec"), [["echec"]]);
+        assert_eq!(nouns("失敗はありません"), [["failed"]]);
+        assert_eq!(nouns("反則金はありません"), [["*"]]);
         assert_eq!(nouns("Nothing was found."), [Vec::<String>::new()]);
-        for text in ["It is no longer full.", "It did not start.", "No, it failed.", "No action is needed."] {
+        for text in [
+            "91分ではない",
+            "It is no longer full.",
+            "It did not start.",
+            "No, it failed.",
+            "No action is needed.",
+        ] {
             assert!(absences(text).is_empty(), "{text}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::types::{is_invisible, is_joiner, steps};
+use crate::types::{is_invisible, is_joiner, is_unspaced, steps};
 
 /// A run of characters without white space. Where Japanese or Chinese characters meet others, another chunk begins.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,6 @@ impl Chunk<'_> {
     pub(crate) fn end(&self) -> usize {
         self.at + self.text.len()
     }
-}
-
-/// Whether a character is of a script that sets no spaces between words.
-pub(crate) fn is_unspaced(c: char) -> bool {
-    matches!(c, '\u{3005}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
 }
 
 /// The chunks of a text, in order.
@@ -62,6 +57,11 @@ pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
             Some((from, is_cjk, is_joined)) if is_cjk != is_unspaced(c) && is_wordy(c) => {
                 push(from, at, is_joined);
                 begin = Some((at, is_unspaced(c), true));
+            }
+            // What separates clauses separates chunks, and is after the first.
+            Some((from, _, is_joined)) if matches!(c, '、' | '。' | '；' | '，') => {
+                push(from, at + c.len_utf8(), is_joined);
+                begin = None;
             }
             None if !is_space => begin = Some((at, is_unspaced(c), ended_at == at)),
             Some(_) | None => {}

@@ -15,6 +15,8 @@ pub(crate) struct Day {
 pub(crate) struct Time {
     pub(crate) minutes: u32,
     pub(crate) seconds: Option<u32>,
+    /// Whether it is the time in UTC of a text that names its offset. Else it is the time as written.
+    pub(crate) is_utc: bool,
 }
 
 impl Day {
@@ -29,6 +31,16 @@ impl Day {
         };
         let is_year = year.is_none_or(|year| (1900..=2200).contains(&year));
         (is_year && (1..=last).contains(&day)).then_some(Self { year, month, day })
+    }
+
+    /// The days since 1970. `None`: it has no year.
+    pub(crate) fn unix_days(self) -> Option<i64> {
+        // The same algorithm the other way round.
+        let shifted_year = i64::from(self.year?) - i64::from(self.month <= 2);
+        let (era, of_era) = (shifted_year.div_euclid(400), shifted_year.rem_euclid(400));
+        let month = i64::from(if self.month > 2 { self.month - 3 } else { self.month + 9 });
+        let of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
+        Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
     }
 
     /// The day of an instant, by UTC.
@@ -51,7 +63,18 @@ impl Day {
 impl Time {
     pub(crate) fn new(hour: u32, minute: u32, seconds: Option<u32>) -> Option<Self> {
         let is_time = hour < 24 && minute < 60 && seconds.is_none_or(|seconds| seconds < 61);
-        is_time.then_some(Self { minutes: hour * 60 + minute, seconds })
+        is_time.then_some(Self { minutes: hour * 60 + minute, seconds, is_utc: false })
+    }
+
+    /// The time in UTC, of a time that is written with this offset.
+    pub(crate) fn in_utc(self, offset: i32) -> Self {
+        Self { is_utc: true, ..self.later(-offset) }
+    }
+
+    /// The time so many minutes later.
+    pub(crate) fn later(self, minutes: i32) -> Self {
+        let of_day = (i64::from(self.minutes) + i64::from(minutes)).rem_euclid(1_440);
+        Self { minutes: u32::try_from(of_day).unwrap_or(self.minutes), ..self }
     }
 
     /// The time of day of an instant, by UTC.
@@ -116,13 +139,62 @@ pub(crate) fn time_of(text: &str) -> Option<Time> {
     Time::new(hour.parse().ok()?, minute.parse().ok()?, seconds)
 }
 
-/// The day and the time of an instant such as `2026-11-26T03:10:00.123+01:00`, as written.
-pub(crate) fn instant_of(text: &str, locale: Locale) -> Option<(Day, Time)> {
+/// An instant as a text writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instant {
+    pub(crate) day: Day,
+    pub(crate) time: Time,
+    /// The offset from UTC in minutes. `None`: the text names none.
+    pub(crate) offset: Option<i32>,
+}
+
+impl Instant {
+    /// The day and the time by a clock with this offset. `None`: the text names no offset, or no year.
+    pub(crate) fn by(self, clock: i32) -> Option<(Day, Time)> {
+        let shift = i64::from(clock) - i64::from(self.offset?);
+        let minutes = self.day.unix_days()?.checked_mul(1_440)? + i64::from(self.time.minutes) + shift;
+        let day = Day::of_unix_days(minutes.div_euclid(1_440))?;
+        Some((day, self.time.later(i32::try_from(shift).ok()?)))
+    }
+}
+
+/// The instant that a chunk names, such as `2026-11-26T03:10:00.123+01:00`.
+pub(crate) fn instant_of(text: &str, locale: Locale) -> Option<Instant> {
     let (day, time) = text.split_once('T')?;
-    let time = time.split(['+', 'Z', 'z']).next()?;
-    // A zone behind the time, such as `-05:00`.
-    let time = time.split('-').next()?;
-    Some((day_of(day, locale)?, time_of(time)?))
+    let (time, offset) = split_offset(time);
+    Some(Instant { day: day_of(day, locale)?, time: time_of(time)?, offset })
+}
+
+/// A time, and the offset behind it.
+pub(crate) fn split_offset(text: &str) -> (&str, Option<i32>) {
+    let at = text.find(['+', '-', 'Z', 'z']).filter(|at| *at > 0);
+    match at.and_then(|at| text.split_at_checked(at)) {
+        Some((time, offset)) => match offset_of(offset) {
+            Some(offset) => (time, Some(offset)),
+            None => (text, None),
+        },
+        None => (text, None),
+    }
+}
+
+/// The offset from UTC that a text names, in minutes: `Z`, `UTC`, `+01:00`, `UTC+2`.
+pub(crate) fn offset_of(text: &str) -> Option<i32> {
+    let rest = ["UTC", "GMT"].iter().find_map(|name| text.strip_prefix(name));
+    let rest = match rest {
+        Some("") => return Some(0),
+        Some(rest) => rest,
+        None if matches!(text, "Z" | "z") => return Some(0),
+        None => text,
+    };
+    let (sign, digits) = match rest.strip_prefix('+') {
+        Some(digits) => (1, digits),
+        None => (-1, rest.strip_prefix(['-', '\u{2212}'])?),
+    };
+    let plain: String = digits.chars().filter(|c| *c != ':').collect();
+    let is_short = (1..=4).contains(&plain.len()) && plain.bytes().all(|byte| byte.is_ascii_digit());
+    let number: i32 = is_short.then(|| plain.parse().ok()).flatten()?;
+    let (hours, minutes) = if plain.len() > 2 { (number / 100, number % 100) } else { (number, 0) };
+    (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
 }
 
 /// The month that a word names, in full or by its first letters.
@@ -152,6 +224,8 @@ const MONTHS: [&[&str]; 12] = [
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]
@@ -177,8 +251,21 @@ mod tests {
     #[test]
     fn an_instant_is_a_day_and_a_time() {
         let expected = Day::new(Some(2026), 11, 26).zip(Time::new(3, 10, Some(0)));
-        for text in ["2026-11-26T03:10:00Z", "2026-11-26T03:10:00.123+01:00", "2026-11-26T03:10:00-05:00"] {
-            assert_eq!(instant_of(text, Locale::En), expected, "{text}");
+        for (text, offset) in [
+            ("2026-11-26T03:10:00Z", Some(0)),
+            ("2026-11-26T03:10:00.123+01:00", Some(60)),
+            ("2026-11-26T03:10:00-0530", Some(-330)),
+            ("2026-11-26T03:10:00", None),
+        ] {
+            let read = instant_of(text, Locale::En).unwrap();
+            assert_eq!((Some((read.day, read.time)), read.offset), (expected, offset), "{text}");
+        }
+        let read = instant_of("2026-11-26T23:30:00-05:00", Locale::En).unwrap();
+        let by = |clock, day, hour| {
+            (read.by(clock), Day::new(Some(2026), 11, day).zip(Time::new(hour, 30, Some(0))))
+        };
+        for (found, expected) in [by(0, 27, 4), by(60, 27, 5), by(-300, 26, 23)] {
+            assert_eq!(found, expected);
         }
         assert_eq!(time_of("25:00"), None);
         assert_eq!(time_of("14h30"), Time::new(14, 30, None));
@@ -186,6 +273,12 @@ mod tests {
 
     #[test]
     fn days_since_1970_are_days_of_the_calendar() {
+        for days in [-800_000, -1, 0, 59, 60, 11_016, 20_783, 84_000] {
+            assert_eq!(
+                Day::of_unix_days(days).and_then(Day::unix_days),
+                Some(days).filter(|days| *days > -30_000)
+            );
+        }
         assert_eq!(Day::of_unix_days(0), Day::new(Some(1970), 1, 1));
         assert_eq!(Day::of_unix_days(20_783), Day::new(Some(2026), 11, 26));
         assert_eq!(Day::of_unix_days(11_016), Day::new(Some(2000), 2, 29));

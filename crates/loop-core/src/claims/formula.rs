@@ -1,6 +1,6 @@
 //! How a value was computed from evidence.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::claims::decimal::Decimal;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
+use crate::types::EvidenceId;
 
 /// How a value was computed from evidence: one operation, which the sentence names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,6 +35,13 @@ pub enum Formula {
     Percentage,
     /// It is how many percent the difference of two amounts is of one of them.
     PercentageOfDifference,
+}
+
+impl Formula {
+    /// Whether it computes a value, and does not only round one.
+    pub(crate) fn is_operation(&self) -> bool {
+        *self != Self::Rounded
+    }
 }
 
 impl fmt::Display for Formula {
@@ -64,7 +72,7 @@ impl Operations {
         let mut named = Self::default();
         // These scripts set no spaces.
         named.sum = text.contains("合計") || text.contains("計で");
-        named.difference = ["短縮", "増加", "減少", "差"].iter().any(|word| text.contains(word));
+        named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
         named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
         for word in words {
             named.sum |= SUM.contains(&word);
@@ -104,7 +112,7 @@ const SUM: &[&str] = &[
 
 const COUNT: &[&str] = &[
     "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
-    "von", "anzahl", "gibt", "hay", "nombre", "número", "件",
+    "von", "anzahl", "gibt", "gab", "hay", "nombre", "número", "件",
 ];
 
 const DIFFERENCE: &[&str] = &[
@@ -136,6 +144,30 @@ const DIFFERENCE: &[&str] = &[
     "moins",
     "más",
     "menos",
+    "later",
+    "delay",
+    "verspätung",
+    "später",
+    "retard",
+    "retraso",
+    "réduction",
+    "baisse",
+    "hausse",
+    "trop",
+    "reducción",
+    "aumento",
+    "bajó",
+    "subió",
+    "rückgang",
+    "anstieg",
+    "steigt",
+    "stieg",
+    "sinkt",
+    "sank",
+    "gesunken",
+    "gestiegen",
+    "prozentpunkte",
+    "points",
     "differenz",
     "unterschied",
     "différence",
@@ -144,7 +176,16 @@ const DIFFERENCE: &[&str] = &[
 
 /// The dimension and the size of an amount, for computing.
 fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
-    let Value::Amount { number, measured, .. } = value else { return None };
+    let (number, measured) = match value {
+        Value::Amount { number, measured, .. } => (number, measured),
+        // Between two times of day is a duration.
+        Value::Time(time) => {
+            let seconds = u64::from(time.minutes) * 60 + u64::from(time.seconds.unwrap_or(0));
+            let (dimension, base) = Unit::SECONDS.in_base(Decimal::whole(seconds)).next()?;
+            return Some((Some(dimension), base));
+        }
+        Value::Day(_) | Value::RelativeDay(_) | Value::Text { .. } => return None,
+    };
     match measured {
         Measured::Nothing | Measured::Noun(_) => Some((None, number.amount)),
         Measured::Unit(unit) => {
@@ -160,6 +201,8 @@ const MAX_VALUES: usize = 64;
 pub(crate) struct Operand<'a> {
     pub(crate) value: &'a Value,
     pub(crate) is_grounded: bool,
+    /// What its part of the sentence cites. Parts that cite something else are about something else.
+    pub(crate) cited: &'a [EvidenceId],
     /// The text between it and the next value of the sentence.
     pub(crate) between: &'a str,
 }
@@ -192,16 +235,30 @@ pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize
                 .collect()
         };
         let result = match open.is_percent() {
-            true => from_amounts(all, named, amount, &of_kind(&dimension))
+            true => from_amounts((all, at), named, amount, &of_kind(&dimension))
                 .or_else(|| percentage(all, at, named, of_kind(&None)))
                 .or_else(|| {
-                    let money = all
-                        .iter()
-                        .filter(|it| it.is_grounded && !it.is_percent())
-                        .find_map(|it| it.base()?.0);
-                    money.and_then(|kind| percentage(all, at, named, of_kind(&Some(kind))))
+                    let others = all.iter().filter(|it| it.is_grounded && !it.is_percent());
+                    let kinds: BTreeSet<Dimension> = others.filter_map(|it| it.base()?.0).collect();
+                    kinds.into_iter().find_map(|kind| percentage(all, at, named, of_kind(&Some(kind))))
                 }),
-            false => from_amounts(all, named, amount, &of_kind(&dimension)),
+            false if named.difference && dimension == Some(Dimension::Time) => {
+                let times: Vec<(usize, Decimal)> = all
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, it)| it.is_grounded && matches!(it.value, Value::Time(_)))
+                    .filter_map(|(at, it)| Some((at, it.base()?.1)))
+                    .collect();
+                from_amounts((all, at), named, amount, &times)
+                    .or_else(|| from_amounts((all, at), named, amount, &of_kind(&dimension)))
+            }
+            false => from_amounts((all, at), named, amount, &of_kind(&dimension)).or_else(|| {
+                // `865 kWh, the difference of 41,780 and 40,915`.
+                let Value::Amount { number, .. } = open.value else { return None };
+                let bare = of_kind(&None);
+                let is_bare = dimension.is_some() && of_kind(&dimension).is_empty();
+                is_bare.then(|| from_amounts((all, at), named, number.amount, &bare)).flatten()
+            }),
         };
         if let Some(result) = result {
             found.insert(at, result);
@@ -211,7 +268,7 @@ pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize
 }
 
 fn from_amounts(
-    all: &[Operand<'_>],
+    (all, open): (&[Operand<'_>], usize),
     named: Operations,
     amount: Decimal,
     others: &[(usize, Decimal)],
@@ -221,6 +278,13 @@ fn from_amounts(
         let sum = others.iter().try_fold(Decimal::whole(0), |sum, (_, other)| sum.plus(*other));
         if sum == Some(amount) {
             return Some((Formula::SumOfAmounts, places()));
+        }
+        let own = all.get(open).map(|it| it.cited);
+        let near: Vec<(usize, Decimal)> =
+            others.iter().filter(|(at, _)| all.get(*at).map(|it| it.cited) == own).copied().collect();
+        let sum = near.iter().try_fold(Decimal::whole(0), |sum, (_, other)| sum.plus(*other));
+        if near.len() > 1 && sum == Some(amount) {
+            return Some((Formula::SumOfAmounts, near.iter().map(|(at, _)| *at).collect()));
         }
     }
     if let [(first, one), (second, two)] = others {
@@ -233,8 +297,9 @@ fn from_amounts(
         }
     }
     // `20 % of $1,188.00 is $237.60`.
-    let percent =
+    let mut percent =
         all.iter().enumerate().filter(|(_, it)| it.is_grounded && it.is_percent()).collect::<Vec<_>>();
+    percent.dedup_by(|(_, one), (_, two)| one.base() == two.base());
     if let ([(of, percent)], [(whole, base)]) = (percent.as_slice(), others)
         && let Some((_, share)) = percent.base()
         && base.percent(share) == Some(amount)

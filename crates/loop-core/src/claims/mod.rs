@@ -9,12 +9,18 @@
 //! evidence may still be used for something that the evidence does not say. It asks no model and sends no text anywhere.
 
 mod absence;
+mod amounts;
 mod chunk;
+mod cited;
 mod date;
+mod days;
 mod decimal;
 mod formula;
 mod name;
 mod place;
+mod priced;
+mod reader;
+mod records;
 mod scan;
 mod search;
 mod sentence;
@@ -116,14 +122,16 @@ pub struct ClaimSources<'a> {
     pub item: &'a WorkItem,
     /// The start of the run, in milliseconds since 1970 (UTC): `yesterday` is the day before.
     pub unix_ms: u64,
+    /// The offset from UTC that days and times are read by, in minutes.
+    pub utc_offset: i32,
     /// How the document writes numbers and dates.
     pub locale: Locale,
 }
 
 /// The checkable values of a document, in its order, each with where it stands. The order of the evidence does not matter.
 pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
-    let ClaimSources { evidence, item, unix_ms, locale } = sources;
-    let mut search = ClaimSearch::new(unix_ms, locale);
+    let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
+    let mut search = ClaimSearch::new(unix_ms, utc_offset, locale);
     for section in &document.sections {
         search.add(section);
     }

@@ -157,6 +157,7 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
 }
 
 fn is_capital(text: &str) -> bool {
+    let text = text.strip_prefix("d'").or_else(|| text.strip_prefix("d\u{2019}")).unwrap_or(text);
     let mut chars = text.chars();
     let is_word = text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '\u{2019}' | '&'));
     is_word && chars.next().is_some_and(char::is_uppercase) && (chars.next().is_some() || text.len() > 1)

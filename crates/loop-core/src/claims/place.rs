@@ -6,7 +6,8 @@ use std::ops::Range;
 use crate::claims::chunk::{self, folded};
 use crate::claims::decimal::Decimal;
 use crate::claims::formula::Formula;
-use crate::claims::scan::{Query, Scan, currency_named, is_glue_after, is_glue_before};
+use crate::claims::priced::currency_named;
+use crate::claims::scan::{Query, Scan, is_glue_after, is_glue_before};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Reads, values};
 use crate::claims::wanted::TextSearch;
@@ -26,9 +27,11 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
     };
     let mut scan = Scan::new(query);
     scan.currency = currency_named(&readable);
-    for Found { range, value } in values(&readable, query.locale, Reads::Measures) {
+    for Found { range, value } in values(&readable, query.locale, query.clock, Reads::Measures) {
+        let name = field_before(&readable, range.start);
+        scan.rate = name.and_then(Unit::of_rate);
         scan.measure(&value, None);
-        if let Some(name) = field_before(&readable, range.start) {
+        if let Some(name) = name {
             let written = readable.get(range.clone()).unwrap_or_default();
             if let Some(amount) = Decimal::of_json(written) {
                 scan.field_amount(written, amount, name, Unit::of_field(name).as_ref());

@@ -3,26 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use crate::claims::absence::stem;
+use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
-use crate::claims::decimal::Decimal;
+use crate::claims::decimal::{Decimal, Number};
 use crate::claims::formula::Formula;
-use crate::claims::unit::{Unit, currency_of, currency_of_code, minor_of_field};
+use crate::claims::priced::{currency_in, currency_named, is_price};
+use crate::claims::unit::{Unit, minor_of_field};
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
 use crate::types::{Evidence, Locale, Status, WorkItem, steps};
 
-/// Longer texts are no value by which records are counted.
-const MAX_COUNTED: usize = 40;
-
 /// Longer keys name nothing.
 const MAX_NAME: usize = 100;
-
-/// How many of the names above a list say what its records are.
-const MAX_PATH: usize = 3;
 
 /// What the sentence of a value says that matters for finding it.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +28,10 @@ pub(crate) struct Context {
     pub(crate) names_count: bool,
     /// Its words, shortened to their stems.
     pub(crate) stems: Arc<BTreeSet<Box<str>>>,
+    /// Whether it is the first number of `3 of 12`.
+    pub(crate) is_part: bool,
+    /// The unit of a rate: `kWh` of `24 pence per kWh`.
+    pub(crate) rate: Option<Unit>,
     /// The stem of the noun behind the number.
     pub(crate) noun: Option<Box<str>>,
 }
@@ -46,6 +45,8 @@ pub(crate) struct Query {
     /// Stems of what a sentence says is absent, with the number of the statement. Without a noun: the empty stem.
     pub(crate) absent: BTreeMap<Box<str>, Vec<usize>>,
     pub(crate) first_year: Option<i32>,
+    /// The run's offset from UTC, in minutes.
+    pub(crate) clock: i32,
     pub(crate) locale: Locale,
 }
 
@@ -64,6 +65,7 @@ pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
     match observation.data.as_text() {
         Some(text) => {
             scan.text(text, None);
+            scan.lines(text);
             if *text != observation.markdown {
                 scan.text(&observation.markdown, None);
             }
@@ -94,20 +96,22 @@ pub(crate) fn item(query: &Query, item: &WorkItem) -> Hits {
 }
 
 pub(super) struct Scan<'a> {
-    query: &'a Query,
-    search: TextSearch,
+    pub(super) query: &'a Query,
+    pub(super) search: TextSearch,
     /// The same in the names of fields, which are no part of the texts beneath them.
-    name_search: TextSearch,
+    pub(super) name_search: TextSearch,
     /// The number of the text that is looked through.
-    field: usize,
+    pub(super) field: usize,
     /// How many of the next words a negation is about.
-    negated: usize,
+    pub(super) negated: usize,
     /// The one currency that the observation names. `None`: none, or several.
     pub(super) currency: Option<Unit>,
     /// Whether the record itself names it.
-    is_own_currency: bool,
+    pub(super) is_own_currency: bool,
+    /// The unit of the rate that the field has: of `pence_per_kwh`.
+    pub(super) rate: Option<Unit>,
     /// The names of the fields above the value, the outermost first.
-    path: Vec<String>,
+    pub(super) path: Vec<String>,
     pub(super) hits: Hits,
 }
 
@@ -121,12 +125,13 @@ impl<'a> Scan<'a> {
             negated: 0,
             currency: None,
             is_own_currency: false,
+            rate: None,
             path: Vec::new(),
             hits: Hits::new(),
         }
     }
 
-    fn hit(hits: &mut Hits, number: usize, formula: Option<Formula>) {
+    pub(super) fn hit(hits: &mut Hits, number: usize, formula: Option<Formula>) {
         match hits.entry(number) {
             std::collections::btree_map::Entry::Vacant(free) => _ = free.insert(formula),
             // A copy is worth more than a computation.
@@ -154,7 +159,9 @@ impl<'a> Scan<'a> {
         if self.query.absent.is_empty() {
             return;
         }
-        for word in folded(name).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2) {
+        for word in
+            unaccented(&folded(name)).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2)
+        {
             self.absent(stem(word));
         }
     }
@@ -169,14 +176,17 @@ impl<'a> Scan<'a> {
     /// The name of a field.
     fn name(&mut self, name: &str) {
         let name = readable(name);
+        let spaced = name.replace('_', " ");
         std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&name);
+        self.words(&spaced);
         std::mem::swap(&mut self.search, &mut self.name_search);
-        self.measures(&name, None);
+        if name.bytes().any(|byte| byte.is_ascii_digit()) {
+            self.measures(&spread(&name), None);
+        }
     }
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
-        for found in values(text, self.query.locale, Reads::Measures) {
+        for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
             self.measure(&found.value, unit);
         }
     }
@@ -233,11 +243,17 @@ impl<'a> Scan<'a> {
                         | "keine"
                         | "nicht"
                         | "aucun"
+                        | "aucune"
+                        | "ohne"
+                        | "sin"
+                        | "sans"
+                        | "ningún"
+                        | "ninguna"
                 ) {
                     self.negated = 5;
                 } else if self.negated > 0 {
                     self.negated -= 1;
-                    self.absent(stem(&word));
+                    self.absent(stem(&unaccented(&word)));
                 }
             }
             at = to;
@@ -246,8 +262,12 @@ impl<'a> Scan<'a> {
     }
 
     fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
-        let hits = &mut self.hits;
+        let (hits, contexts, rate) = (&mut self.hits, &self.query.contexts, &self.rate);
         self.query.wanted.amount(amount, unit, |number, exactness| {
+            let stated = contexts.get(number).and_then(|context| context.rate.as_ref());
+            if rate.as_ref().zip(stated).is_some_and(|(rate, stated)| rate != stated) {
+                return;
+            }
             let formula = (exactness == Exactness::Rounded).then_some(Formula::Rounded);
             Self::hit(hits, number, formula);
         });
@@ -275,6 +295,7 @@ impl<'a> Scan<'a> {
                 self.field_amount(&number, amount, name, unit);
                 self.instant(amount, name);
                 if amount == Decimal::whole(0) {
+                    self.absent(ANYTHING);
                     self.absent_field(name);
                 }
                 self.field += 1;
@@ -287,7 +308,12 @@ impl<'a> Scan<'a> {
                 ) {
                     self.absent_field(name);
                 }
-                match Decimal::of_json(text).filter(|_| !text.is_empty()) {
+                // A number as a person writes it: `1.480,00`.
+                let written = || {
+                    let read = Number::read(text, self.query.locale)?;
+                    text.contains([',', '.']).then_some(read.amount)
+                };
+                match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
                     Some(amount) => {
                         self.field_amount(text, amount, name, unit);
                         self.field += 1;
@@ -298,6 +324,7 @@ impl<'a> Scan<'a> {
             }
             Json::Array(elements) => {
                 if elements.is_empty() {
+                    self.absent(ANYTHING);
                     self.absent_field(name);
                 }
                 self.records(elements, name);
@@ -318,7 +345,9 @@ impl<'a> Scan<'a> {
                     // A longer key is a text. Its list may have many elements, each of which looks at the name.
                     let field = if key.len() > MAX_NAME { "" } else { key };
                     let named = Unit::of_field(field);
+                    let outer = std::mem::replace(&mut self.rate, Unit::of_rate(field));
                     self.json(value, field, named.as_ref().or(unit));
+                    self.rate = outer;
                 }
                 self.path.pop();
                 self.is_own_currency = was_own;
@@ -331,7 +360,7 @@ impl<'a> Scan<'a> {
 
     /// A number of a field, in each unit that it can have.
     pub(super) fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
-        let has_point = written.contains('.');
+        let has_point = written.contains(['.', ',']);
         let is_money = is_price(name) || self.is_own_currency && has_point;
         let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
         if let Some((power, code)) = minor_of_field(name) {
@@ -375,107 +404,17 @@ impl<'a> Scan<'a> {
         };
         let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
         let Ok(seconds) = i64::try_from(seconds) else { return };
-        if let Some(day) = Day::of_unix_days(seconds.div_euclid(86_400)) {
-            self.day(day);
-        }
-        if let Some(time) = Time::of_unix_seconds(seconds) {
-            self.time(time);
-        }
-    }
-
-    /// Counts and sums of records.
-    fn records(&mut self, elements: &[Json], name: &str) {
-        let all = self
-            .path
-            .iter()
-            .rev()
-            .take(MAX_PATH)
-            .map(String::as_str)
-            .chain([name])
-            .collect::<Vec<_>>()
-            .join(" ");
-        let names: BTreeSet<Box<str>> = folded(&all)
-            .split(|c: char| !c.is_alphabetic())
-            .filter(|word| word.len() > 2)
-            .map(|word| stem(word).into())
-            .collect();
-        self.counted(elements.len(), name, |context| {
-            context.names_count || context.noun.as_ref().is_some_and(|noun| names.contains(noun))
-        });
-        let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
-        let mut kinds: BTreeMap<(&str, Box<str>), usize> = BTreeMap::new();
-        let mut currency = self.currency.clone();
-        for element in elements {
-            steps::count(1);
-            match element {
-                Json::Number(number) => add(&mut sums, "", Decimal::of_json(&number.to_string())),
-                Json::Object(members) => {
-                    currency = currency.or_else(|| currency_in(members));
-                    for (key, value) in members {
-                        match value {
-                            Json::Number(number) => {
-                                add(&mut sums, key, Decimal::of_json(&number.to_string()))
-                            }
-                            Json::String(text) if text.len() <= MAX_COUNTED => {
-                                if let Some(amount) = Decimal::of_json(text).filter(|_| !text.is_empty()) {
-                                    add(&mut sums, key, Some(amount));
-                                }
-                                *kinds.entry((key, folded(text).into())).or_default() += 1;
-                            }
-                            Json::Bool(true) => *kinds.entry((key, folded(key).into())).or_default() += 1,
-                            Json::String(_)
-                            | Json::Bool(false)
-                            | Json::Null
-                            | Json::Array(_)
-                            | Json::Object(_) => {}
-                        }
-                    }
-                }
-                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) => {}
+        for clock in [0, self.query.clock] {
+            let by_clock = seconds.saturating_add(i64::from(clock) * 60);
+            if let Some(day) = Day::of_unix_days(by_clock.div_euclid(86_400)) {
+                self.day(day);
+            }
+            if let Some(time) = Time::of_unix_seconds(by_clock) {
+                self.time(time);
+                self.time(time.in_utc(clock));
             }
         }
-        for (key, (sum, numbers)) in sums {
-            let Some(sum) = sum.filter(|_| numbers > 1) else { continue };
-            let shown = if key.is_empty() { name } else { key };
-            let own = Unit::of_field(shown);
-            let unit = own.as_ref().or(currency.as_ref().filter(|_| is_price(key)));
-            let (hits, contexts) = (&mut self.hits, &self.query.contexts);
-            self.query.wanted.amount(sum, unit, |number, exactness| {
-                let may_be = contexts.get(number).is_some_and(|context| context.names_sum);
-                if may_be && exactness == Exactness::Exact {
-                    Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
-                }
-            });
-        }
-        for ((key, kind), count) in kinds {
-            let shown = format!("{key} = {kind}");
-            let words: Vec<Box<str>> = kind
-                .split(|c: char| !c.is_alphanumeric())
-                .filter(|word| word.len() > 1)
-                .map(|word| same(stem(word)).into())
-                .collect();
-            let is_named = |context: &Context| {
-                !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
-            };
-            self.counted(count, &shown, is_named);
-        }
     }
-
-    fn counted(&mut self, count: usize, of: &str, may_be: impl Fn(&Context) -> bool) {
-        let Ok(count) = u64::try_from(count) else { return };
-        let (hits, contexts) = (&mut self.hits, &self.query.contexts);
-        self.query.wanted.amount(Decimal::whole(count), Some(&Unit::COUNT), |number, exactness| {
-            if exactness == Exactness::Exact && contexts.get(number).is_some_and(&may_be) {
-                Self::hit(hits, number, Some(Formula::Count { of: of.into() }));
-            }
-        });
-    }
-}
-
-fn add<'a>(sums: &mut BTreeMap<&'a str, (Option<Decimal>, usize)>, key: &'a str, amount: Option<Decimal>) {
-    let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
-    *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
-    *numbers += 1;
 }
 
 /// Words in the name of a field that holds bytes, where it names no unit.
@@ -498,39 +437,21 @@ pub(crate) fn same(stem: &str) -> &str {
     }
 }
 
-/// The only currency that a text names, by code or symbol. `None`: none, or several.
-pub(super) fn currency_named(text: &str) -> Option<Unit> {
-    let of_symbol = |c: char| currency_of(c);
-    let of_word = |word: &str| match word.len() {
-        3 => currency_of_code(&word.to_ascii_uppercase())
-            .filter(|_| word.bytes().all(|byte| byte.is_ascii_alphabetic())),
-        _ => None,
-    };
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter_map(of_word);
-    let mut named = text.chars().filter_map(of_symbol).chain(words);
-    let first = named.next()?;
-    named.all(|code| code == first).then(|| Unit::money(first))
+/// The name of a field with spaces between its words: `last_90_days`, `failedLogons24h`.
+fn spread(name: &str) -> String {
+    let mut spread = String::with_capacity(name.len() + 8);
+    let mut was_letter = false;
+    for c in name.chars() {
+        if c == '_' || c.is_ascii_digit() && was_letter {
+            spread.push(' ');
+        }
+        if c != '_' {
+            spread.push(c);
+        }
+        was_letter = c.is_alphabetic();
+    }
+    spread
 }
-
-/// The currency that a record names for its amounts.
-fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
-    let names = ["currency", "currency_code", "currencyCode", "waehrung", "währung", "devise", "moneda"];
-    let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
-    currency_of_code(&code.to_uppercase()).map(Unit::money)
-}
-
-/// Whether the name of a field is of an amount of money, where its record names a currency.
-fn is_price(name: &str) -> bool {
-    let name = folded(name);
-    PRICES.iter().any(|word| name.contains(word))
-}
-
-/// Words in the name of a field that holds money.
-const PRICES: &[&str] = &[
-    "amount", "price", "total", "cost", "fee", "balance", "refund", "paid", "sum", "tax", "value", "net",
-    "gross", "due", "fare", "charge", "rate", "shipping", "preis", "betrag", "summe", "prix", "montant",
-    "precio", "importe",
-];
 
 pub(super) fn is_glue_before(text: &str, at: usize) -> bool {
     let mut before = text.get(..at).unwrap_or_default().chars().rev();

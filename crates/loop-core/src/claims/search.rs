@@ -8,9 +8,10 @@ use std::sync::Arc;
 use crate::claims::formula::{self, Formula, Operand, Operations};
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
+use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
 use crate::claims::wanted::MAX_SAME;
-use crate::claims::{Claim, Grounding, absence, chunk, date, place};
+use crate::claims::{Claim, Grounding, absence, chunk, cited, date, place};
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
@@ -22,7 +23,7 @@ pub struct ClaimSearch {
     query: Query,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
-    known: BTreeMap<(Arc<str>, bool, bool), Arc<[Candidate]>>,
+    known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
     sections: Vec<Asked>,
 }
 
@@ -35,6 +36,28 @@ pub struct FoundClaim {
     pub claim: Claim,
 }
 
+/// The unit of a rate, where `per` and a unit follow a number.
+fn rate(text: &str) -> Option<Unit> {
+    let mut words = text.split_whitespace();
+    words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
+    Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
+}
+
+/// In how many bytes of its begin the subject of a sentence begins.
+const SUBJECT: usize = 24;
+
+/// The few words behind a value: a text without white space may be long.
+fn begin_of(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(text.len().min(64))).unwrap_or_default()
+}
+
+/// Whether `of` and another number follow a number, as in `3 of the 12`. `text` is what follows the first.
+fn is_part(text: &str) -> bool {
+    let mut words = text.split_whitespace().take(4).skip_while(|word| *word == "out");
+    let is_of = words.next().is_some_and(|word| matches!(word, "of" | "von" | "sur" | "de" | "des"));
+    is_of && words.take(2).any(|word| word.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 /// A value of a sentence, before it is looked for.
 #[derive(Clone, Debug)]
 struct Candidate {
@@ -43,6 +66,25 @@ struct Candidate {
     found: Option<Found>,
     /// Where it is in its sentence.
     range: Range<usize>,
+    /// What it rests on. `None`: what its sentence does, which cites nothing itself.
+    cited: Option<Arc<[EvidenceId]>>,
+}
+
+impl Candidate {
+    /// What it rests on in this sentence.
+    fn cited<'a>(&'a self, stated: &'a Stated) -> &'a [EvidenceId] {
+        self.cited.as_ref().unwrap_or(&stated.cited)
+    }
+
+    /// Whether it is a name that may be the subject of its sentence.
+    fn is_subject(&self, sentence: &str) -> bool {
+        let is_name = self.found.as_ref().is_some_and(|it| it.value.kind() == ValueKind::Name);
+        let before = sentence.get(..self.range.start).unwrap_or_default().trim_end();
+        let is_agent = ["by", "par", "por", "von", "durch"]
+            .iter()
+            .any(|word| before.strip_suffix(word).is_some_and(|rest| rest.ends_with(' ')));
+        is_name && self.range.start <= SUBJECT && !is_agent
+    }
 }
 
 /// A section with what it states.
@@ -53,23 +95,31 @@ struct Asked {
     sentences: Vec<Stated>,
 }
 
+impl Asked {
+    fn part(&self, range: &Range<usize>) -> &str {
+        self.body.get(range.clone()).unwrap_or_default()
+    }
+}
+
 /// A sentence with what it rests on.
 #[derive(Debug)]
 struct Stated {
     range: Range<usize>,
-    cited: Vec<EvidenceId>,
+    cited: Arc<[EvidenceId]>,
     named: Operations,
     candidates: Arc<[Candidate]>,
 }
 
 impl ClaimSearch {
-    /// Without any value. `unix_ms` is the start of the run, `locale` how the sections write numbers and dates.
-    pub fn new(unix_ms: u64, locale: Locale) -> Self {
-        let first_day = i64::try_from(unix_ms / 86_400_000).ok();
+    /// Without any value. `unix_ms` is the start of the run, `utc_offset` the offset from UTC that it reads days and times by,
+    /// in minutes, `locale` how the sections write numbers and dates.
+    pub fn new(unix_ms: u64, utc_offset: i32, locale: Locale) -> Self {
+        let minutes = i64::try_from(unix_ms / 60_000).ok();
+        let first_day = minutes.map(|it| (it + i64::from(utc_offset)).div_euclid(1_440));
         let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
         Self {
             first_day,
-            query: Query { first_year, locale, ..Query::default() },
+            query: Query { first_year, clock: utc_offset, locale, ..Query::default() },
             places: Vec::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
@@ -82,12 +132,11 @@ impl ClaimSearch {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
             let folded_words = words(text);
             let named = Operations::of(text, folded_words.iter().map(AsRef::as_ref));
-            let key = (Arc::from(text), sentence.is_cited, sentence.cites);
-            let candidates = match self.known.get(&key) {
+            let candidates = match self.known.get(text) {
                 Some(known) => Arc::clone(known),
                 None => {
                     let fresh: Arc<[Candidate]> = self.read(text, &sentence, &folded_words, named).into();
-                    self.known.insert(key, Arc::clone(&fresh));
+                    self.known.insert(Arc::from(text), Arc::clone(&fresh));
                     fresh
                 }
             };
@@ -118,12 +167,27 @@ impl ClaimSearch {
         let stems = Arc::new(stems);
         let (readable, places) = (chunk::readable(text), chunk::places(text));
         let place = |at: usize| places.get(at).copied().unwrap_or(at);
-        for found in values(&readable, self.query.locale, Reads::All) {
+        let groups = cited::groups(text);
+        let cited_at = |end: usize| cited::of(&groups, end).map(Arc::clone);
+        let first = self.first_day.and_then(date::Day::of_unix_days);
+        let is_first =
+            |day: date::Day| first.is_some_and(|first| (first.month, first.day) == (day.month, day.day));
+        let mut was_part = false;
+        for found in values(&readable, self.query.locale, self.query.clock, Reads::All) {
             // Advice says `today` too.
-            if !sentence.is_cited && matches!(found.value, Value::RelativeDay(_)) {
+            if !sentence.cites && matches!(found.value, Value::RelativeDay(_)) {
+                continue;
+            }
+            let before = readable.get(..found.range.start).unwrap_or_default();
+            // `As of 26 November 2026` says when it is written.
+            if matches!(&found.value, Value::Day(day) if is_first(*day))
+                && ["as of ", "As of ", "Stand ", "Stand: "].iter().any(|words| before.ends_with(words))
+            {
                 continue;
             }
             let range = place(found.range.start)..place(found.range.end);
+            let behind = begin_of(readable.get(found.range.end..).unwrap_or_default());
+            let is_part = is_part(behind);
             let noun = match &found.value {
                 Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
                 _ => None,
@@ -134,12 +198,15 @@ impl ClaimSearch {
             }
             self.query.contexts.push(Context {
                 names_sum: named.sum,
-                names_count: named.count,
+                names_count: named.count || was_part,
+                is_part,
+                rate: rate(behind),
                 stems: Arc::clone(&stems),
                 noun,
             });
+            was_part = is_part;
             self.places.push(BTreeMap::new());
-            candidates.push(Candidate { number, found: Some(found), range });
+            candidates.push(Candidate { number, found: Some(found), cited: cited_at(range.end), range });
         }
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
         for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
@@ -160,7 +227,7 @@ impl ClaimSearch {
             }
             self.query.contexts.push(Context::default());
             self.places.push(BTreeMap::new());
-            candidates.push(Candidate { number, found: None, range });
+            candidates.push(Candidate { number, found: None, cited: cited_at(range.end), range });
         }
         candidates
     }
@@ -214,6 +281,7 @@ impl ClaimSearch {
             claims.push(stated.candidates.iter().map(of).collect());
         }
         compute(asked, &mut claims);
+        repeated(asked, &mut claims);
         let mut claims: Vec<FoundClaim> = claims.into_iter().flatten().collect();
         claims.sort_by_key(|found| found.claim.at.start);
         claims
@@ -239,8 +307,14 @@ impl ClaimSearch {
             .filter(|(id, _)| is_known(**id))
             .map(|(id, formula)| (*id, formula))
             .collect();
-        let cited: Vec<EvidenceId> =
-            stated.cited.iter().copied().filter(|id| places.contains_key(id)).collect();
+        let cited = candidate.cited(stated);
+        // Whom the work item is about may be the subject of any sentence.
+        let of_item = Some(EvidenceId::ITEM)
+            .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
+        let cited = cited.iter().copied().chain(of_item);
+        let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
+        cited.sort_unstable();
+        cited.dedup();
         let state = match (cited.is_empty(), places.is_empty()) {
             (false, _) => Grounding::Grounded,
             (true, false) => Grounding::Elsewhere,
@@ -251,16 +325,41 @@ impl ClaimSearch {
         let is_copied = evidence.iter().any(|id| matches!(places.get(id), Some(None)));
         let computed = evidence.iter().find_map(|id| places.get(id).and_then(|formula| (*formula).clone()));
         let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
-        let part = |range: Range<usize>| Arc::from(asked.body.get(range).unwrap_or_default());
         Claim {
             section: Arc::clone(&asked.id),
-            sentence: part(stated.range.clone()),
-            value: part(at.clone()),
+            sentence: asked.part(&stated.range).into(),
+            value: asked.part(&at).into(),
             at,
             kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
             state,
             evidence,
             formula: computed.filter(|_| !is_copied),
+        }
+    }
+}
+
+/// Grounds an amount that an earlier sentence of the section has computed.
+fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
+    let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
+    let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
+    for (candidate, FoundClaim { claim, .. }) in candidates.zip(claims.iter_mut().flatten()) {
+        let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value)
+        else {
+            continue;
+        };
+        let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };
+        let key = format!("{:?} {unit:?}", number.amount);
+        match (claim.state, &claim.formula) {
+            (Grounding::Grounded, Some(formula)) if formula.is_operation() => {
+                computed.entry(key).or_insert_with(|| (claim.evidence.clone(), Some(formula.clone())));
+            }
+            (Grounding::Ungrounded, _) => {
+                if let Some((evidence, formula)) = computed.get(&key) {
+                    claim.state = Grounding::Grounded;
+                    (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -286,35 +385,39 @@ fn compute(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
 fn compute_in(asked: &Asked, claims: &mut [Vec<FoundClaim>], within: Range<usize>, sentence: usize) -> usize {
     let Some(stated) = asked.sentences.get(sentence) else { return 0 };
     let of_sentence = |n: usize| {
-        let candidates = asked.sentences.get(n).map_or(&[][..], |stated| &stated.candidates);
-        candidates.iter().enumerate().filter_map(move |(at, it)| Some(((n, at), it.found.as_ref()?)))
+        let stated = asked.sentences.get(n);
+        let candidates = stated.into_iter().flat_map(|stated| {
+            stated.candidates.iter().enumerate().map(move |(at, it)| (at, it, it.cited(stated)))
+        });
+        candidates.filter_map(move |(at, it, cited)| Some(((n, at), it.found.as_ref()?, cited)))
     };
-    let group: Vec<((usize, usize), &Found)> = within.flat_map(of_sentence).collect();
+    let group: Vec<((usize, usize), &Found, &[EvidenceId])> = within.flat_map(of_sentence).collect();
     let range =
         |(n, at): (usize, usize)| claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.at.clone());
     let of_group: Vec<Operand<'_>> = group
         .iter()
         .enumerate()
-        .map(|(n, (at, found))| Operand {
+        .map(|(n, (at, found, cited))| Operand {
             value: &found.value,
+            cited,
             is_grounded: claims
                 .get(at.0)
                 .and_then(|of| of.get(at.1))
                 .is_some_and(|it| it.claim.state == Grounding::Grounded),
             between: group
                 .get(n + 1)
-                .and_then(|(next, _)| asked.body.get(range(*at)?.end..range(*next)?.start))
+                .and_then(|(next, ..)| asked.body.get(range(*at)?.end..range(*next)?.start))
                 .unwrap_or_default(),
         })
         .collect();
     let mut grounded = 0;
     for (place, (formula, operands)) in formula::computed(&of_group, stated.named) {
-        let Some((at, _)) = group.get(place) else { continue };
+        let Some((at, ..)) = group.get(place) else { continue };
         if at.0 != sentence {
             continue;
         }
         let of = operands.iter().filter_map(|place| {
-            let (at, _) = group.get(*place)?;
+            let (at, ..) = group.get(*place)?;
             claims.get(at.0)?.get(at.1)
         });
         let mut evidence: Vec<EvidenceId> = of.flat_map(|it| it.claim.evidence.clone()).collect();

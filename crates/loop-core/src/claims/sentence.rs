@@ -1,6 +1,7 @@
 //! The sentences of a body, with the evidence that each cites.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::claims::date::month_of;
 use crate::reply::{citations, fenced};
@@ -11,32 +12,24 @@ use crate::types::{EvidenceId, steps};
 pub(crate) struct Sentence {
     /// Where it is in the body.
     pub(crate) range: Range<usize>,
-    /// What it rests on: its own citations, else those of its paragraph, else those of the section.
-    pub(crate) cited: Vec<EvidenceId>,
-    /// Whether it or its paragraph has citations.
-    pub(crate) is_cited: bool,
+    /// What it rests on: its own citations, else those of the section.
+    pub(crate) cited: Arc<[EvidenceId]>,
     /// Whether it has citations itself.
     pub(crate) cites: bool,
 }
 
 /// The sentences of a body, in order, without headings and fenced blocks.
 pub(crate) fn sentences(body: &str) -> Vec<Sentence> {
-    let of_section = citations(body);
+    let of_section: Arc<[EvidenceId]> = citations(body).into();
     let mut found = Vec::new();
     for paragraph in paragraphs(body) {
         let text = body.get(paragraph.clone()).unwrap_or_default();
-        let of_paragraph = citations(text);
         for within in split(text) {
             let own = citations(text.get(within.clone()).unwrap_or_default());
-            let is_cited = !of_paragraph.is_empty();
             let cites = !own.is_empty();
-            let cited = match (own.is_empty(), is_cited) {
-                (false, _) => own,
-                (true, true) => of_paragraph.clone(),
-                (true, false) => of_section.clone(),
-            };
+            let cited = if cites { own.into() } else { Arc::clone(&of_section) };
             let range = paragraph.start + within.start..paragraph.start + within.end;
-            found.push(Sentence { range, cited, is_cited, cites });
+            found.push(Sentence { range, cited, cites });
         }
     }
     found
@@ -156,8 +149,13 @@ fn ends(text: &str, at: usize, after: usize, mark: char) -> bool {
     if ABBREVIATIONS.contains(&&*word.to_lowercase()) {
         return false;
     }
+    // `Nov. 27`.
+    if next.starts_with(|c: char| c.is_ascii_digit()) && word.len() < 6 && month_of(word).is_some() {
+        return false;
+    }
     let next_word = next.split_whitespace().next().unwrap_or_default();
-    let is_day = word.bytes().all(|byte| byte.is_ascii_digit()) && month_of(next_word).is_some();
+    let is_day = word.bytes().all(|byte| byte.is_ascii_digit())
+        && month_of(next_word.trim_end_matches([',', ';', ':', '.'])).is_some();
     !is_day && !next.starts_with(char::is_lowercase)
 }
 
@@ -192,7 +190,7 @@ mod tests {
     fn check(body: &str, expected: &[(&str, &[u32])]) {
         let found: Vec<(&str, Vec<u32>)> = sentences(body)
             .into_iter()
-            .map(|it| (body.get(it.range).unwrap_or_default(), it.cited.into_iter().map(|id| id.0).collect()))
+            .map(|it| (body.get(it.range).unwrap_or_default(), it.cited.iter().map(|id| id.0).collect()))
             .collect();
         let expected: Vec<(&str, Vec<u32>)> =
             expected.iter().map(|(text, cited)| (*text, cited.to_vec())).collect();
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_rests_on_its_own_citations_else_on_those_of_its_paragraph_else_of_the_section() {
+    fn a_sentence_rests_on_its_own_citations_else_on_those_of_the_section() {
         check(
             "The job failed at 3.5 GB. [E1] It ran twice, e.g. on Monday [E2].\n\nCheck the disk. Call Dr. Meier.",
             &[

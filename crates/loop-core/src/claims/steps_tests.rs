@@ -35,7 +35,8 @@ fn read(body: &str, data: Data) -> Vec<Claim> {
         shortened: false,
     }];
     let item = WorkItem::new("T-1", "ticket", "", "");
-    let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms: 0, locale: Locale::En };
+    let sources =
+        ClaimSources { evidence: &evidence, item: &item, unix_ms: 0, utc_offset: 0, locale: Locale::En };
     claims(&Document { sections: vec![section] }, sources)
 }
 
@@ -77,6 +78,21 @@ fn reading_values_takes_steps_in_proportion_to_the_texts() {
     check(|_| "total 3 of ".to_owned());
     check(|_| "[E1] ".to_owned());
     check(|_| "年".to_owned());
+    // Hostile texts: long strings of digits, nested quotation marks, many days, citations and ranges.
+    check(|_| "12345678901234567890".to_owned());
+    check(|_| "1 234 567 ".to_owned());
+    check(|_| "\u{201c}\u{201e}«".to_owned());
+    check(|_| "\u{201c}\"a b\"\u{201d} ".to_owned());
+    check(|n| format!("{:02}:{:02}+02:00 ", n % 24, n % 60));
+    check(|n| format!("2026-11-{:02}T03:10:00+01:00 ", n % 28 + 1));
+    check(|_| "1-2-3-".to_owned());
+    check(|_| "[E1], ".to_owned());
+    check(|_| "7 GB [E1] ".to_owned());
+    check(|_| "+1, -1, ".to_owned());
+    check(|_| "1 h and 1 min and ".to_owned());
+    check(|_| "佐藤 美咲さん、昨日は".to_owned());
+    check(|_| "PT1H1M1S".to_owned());
+    check(|_| "3 of 3 of ".to_owned());
 }
 
 #[test]

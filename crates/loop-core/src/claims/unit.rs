@@ -119,6 +119,15 @@ impl Unit {
     }
 }
 
+impl Unit {
+    /// The unit behind `per` in the name of a field.
+    pub(crate) fn of_rate(name: &str) -> Option<Self> {
+        let mut words = words_of(name).into_iter().skip_while(|word| word != "per");
+        words.next()?;
+        Self::named(&words.next()?)
+    }
+}
+
 /// The power of ten by which the name of a field says that an amount of money is larger than the unit, as in `amount_cents`.
 /// The currency too, where the name says it.
 pub(crate) fn minor_of_field(name: &str) -> Option<(u32, Option<&'static str>)> {
@@ -178,9 +187,22 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-const PERCENT: &[&str] = &["%", "％", "percent", "prozent", "pct", "pourcent", "percentage", "パーセント"];
+const PERCENT: &[&str] = &[
+    "%",
+    "％",
+    "percent",
+    "prozent",
+    "pct",
+    "pourcent",
+    "percentage",
+    "パーセント",
+    "prozentpunkte",
+    "prozentpunkten",
+    "puntos",
+    "pp",
+];
 
-const CURRENCIES: [(&[&str], &str); 15] = [
+const CURRENCIES: [(&[&str], &str); 27] = [
     (&["dollar", "dollars", "us$", "ドル"], "USD"),
     (&["euro", "euros", "ユーロ"], "EUR"),
     (&["pound", "pounds", "ポンド"], "GBP"),
@@ -196,6 +218,18 @@ const CURRENCIES: [(&[&str], &str); 15] = [
     (&[], "PLN"),
     (&[], "BRL"),
     (&[], "MXN"),
+    (&[], "NZD"),
+    (&[], "AED"),
+    (&[], "SAR"),
+    (&[], "SGD"),
+    (&[], "HKD"),
+    (&[], "ZAR"),
+    (&[], "CZK"),
+    (&[], "HUF"),
+    (&[], "ILS"),
+    (&[], "KRW"),
+    (&[], "THB"),
+    (&[], "CLP"),
 ];
 
 const BINARY: [(u64, u64); 6] = [
@@ -207,14 +241,14 @@ const BINARY: [(u64, u64); 6] = [
     (1_000_000_000_000_000, 1 << 50),
 ];
 
-const UNITS: [(&[&str], Dimension, u64); 38] = [
+const UNITS: [(&[&str], Dimension, u64); 40] = [
     (&["byte", "bytes", "octet", "octets"], Dimension::Bytes, 1),
     (&["kb", "kib", "kbyte", "kilobyte", "kilobytes"], Dimension::Bytes, 1_000),
     (&["mb", "mib", "mbyte", "megabyte", "megabytes"], Dimension::Bytes, 1_000_000),
     (&["gb", "gib", "gbyte", "gigabyte", "gigabytes"], Dimension::Bytes, 1_000_000_000),
     (&["tb", "tib", "tbyte", "terabyte", "terabytes"], Dimension::Bytes, 1_000_000_000_000),
     (&["pb", "pib", "petabyte", "petabytes"], Dimension::Bytes, 1_000_000_000_000_000),
-    (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes"], Dimension::Time, 1),
+    (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"], Dimension::Time, 1),
     (
         &[
             "s", "sec", "secs", "second", "seconds", "sek", "sekunde", "sekunden", "seconde", "secondes",
@@ -275,7 +309,9 @@ const UNITS: [(&[&str], Dimension, u64); 38] = [
     (&["hz"], Dimension::Other("hertz"), 1),
     (&["mhz"], Dimension::Other("hertz"), 1_000_000),
     (&["ghz"], Dimension::Other("hertz"), 1_000_000_000),
-    (&["mbit", "mbps", "mbit/s"], Dimension::Other("megabit"), 1),
+    (&["kbit", "kbps"], Dimension::Other("kilobit"), 1),
+    (&["mbit", "mbps", "mbit/s"], Dimension::Other("kilobit"), 1_000),
+    (&["gbit", "gbps"], Dimension::Other("kilobit"), 1_000_000),
 ];
 
 #[cfg(test)]

@@ -86,7 +86,9 @@ impl Wanted {
         match value {
             Value::Amount { number: read, measured, other: _, is_about } => {
                 let least = if *is_about { SIGNIFICANT_ABOUT } else { SIGNIFICANT };
-                let rounds = read.significant >= least;
+                // `2.3` is as exact as it was written.
+                let rounds =
+                    read.significant >= least || read.places > 0 && read.significant >= SIGNIFICANT_ABOUT;
                 let mut sides = vec![(Side::Any, 1)];
                 match measured {
                     Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),
@@ -107,6 +109,10 @@ impl Wanted {
             }
             Value::Day(day) => self.days.entry(*day).or_default().push(number),
             Value::RelativeDay(days) => {
+                if *days == 0 {
+                    // A field may be `completed_today`.
+                    self.add_words(number, &["today".into()], false);
+                }
                 if let Some(day) = first_day.and_then(|first| Day::of_unix_days(first.checked_add(*days)?)) {
                     self.days.entry(day).or_default().push(number);
                 }

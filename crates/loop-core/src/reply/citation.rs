@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::reply::markdown::Layout;
-use crate::types::{EvidenceId, steps};
+use crate::types::{EvidenceId, is_unspaced, steps};
 
 /// The evidence that a body cites, each once, in order of number.
 pub fn citations(body: &str) -> Vec<EvidenceId> {
@@ -29,6 +29,28 @@ pub(crate) fn has_words(body: &str) -> bool {
         rest = citation(after).map_or(after, |(_, after)| after);
     }
     rest.contains(char::is_alphanumeric)
+}
+
+/// How many words of its own a body has outside of citations: runs of letters and digits, and each character of a script
+/// without spaces.
+pub(crate) fn own_words(body: &str) -> usize {
+    let mut words = 0;
+    let mut count = |text: &str| {
+        let mut is_inside = false;
+        for c in text.chars() {
+            steps::count(1);
+            let is_word = c.is_alphanumeric();
+            words += usize::from(is_word && (!is_inside || is_unspaced(c)));
+            is_inside = is_word;
+        }
+    };
+    let mut rest = body;
+    while let Some((before, after)) = rest.split_once('[') {
+        count(before);
+        rest = citation(after).map_or(after, |(_, after)| after);
+    }
+    count(rest);
+    words
 }
 
 /// The evidence cited by the citation that begins here, and the text after it. `text` follows the opening bracket.

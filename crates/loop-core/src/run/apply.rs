@@ -182,6 +182,7 @@ impl Run {
         let started = Started {
             run: id,
             unix_ms: facts.unix_ms,
+            utc_offset: spec.gate.utc_offset,
             nonce: facts.nonce,
             item,
             spec: names.spec,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Written;
-use crate::reply::{Document, Ending};
+use crate::reply::{Document, Ending, own_words};
 use crate::run::event::Started;
 use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
 use crate::run::opinion::OpinionRecord;
 use crate::run::outcome::{Output, PassSummary, Rejection};
-use crate::spec::{Calibrated, Cite, GroundingRule, RunSpec, SectionSpec};
+use crate::spec::{Calibrated, Cite, RunSpec, SectionSpec};
 use crate::types::{Confidence, Millis, Tier};
 
 /// The content of the replies: the document, an answer, attempts at an output.
@@ -83,11 +83,15 @@ impl Draft {
                 }
                 None | Some(_) => {}
             }
+            let least = usize::try_from(spec.gate.min_words).unwrap_or(usize::MAX);
+            if let Some(section) = self.document.get(id).filter(|_| *cite != Cite::No)
+                && own_words(&section.body) < least
+            {
+                missing.push(format!("{least} words besides citations in section `{id}`").into());
+            }
         }
         missing.extend(knowledge.unobserved(spec).map(|tool| Arc::from(format!("a result of `{tool}`"))));
-        if spec.gate.grounding == GroundingRule::Demand {
-            missing.extend(grounding::ungrounded(&self.document, spec, &knowledge.evidence, started));
-        }
+        missing.extend(grounding::ungrounded(&self.document, spec, &knowledge.evidence, started));
         missing.extend(self.unconfirmed());
         missing
     }

@@ -202,6 +202,10 @@ pub struct Started {
     pub run: RunId,
     /// Wall-clock time of the start, in milliseconds since 1970 (UTC). Data only.
     pub unix_ms: u64,
+    /// The offset from UTC that the run reads days and times by, in minutes, from `gate.utc_offset`. It is stored so that a
+    /// replay on another machine reads `yesterday` as the same day.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub utc_offset: i32,
     /// A random text that marks the contract block and the evidence fences of this run.
     pub nonce: Arc<str>,
     /// The work item.

@@ -193,6 +193,7 @@ impl Run {
         let started = Started {
             run: id,
             unix_ms: facts.unix_ms,
+            utc_offset: spec.gate.utc_offset,
             nonce: if is_retry { facts.nonce } else { Arc::clone(&before.nonce) },
             item: before.item.clone(),
             spec: names.spec,

@@ -121,6 +121,12 @@ pub struct GateSettings {
     /// How the document writes numbers and dates. Default: as in English.
     #[serde(skip_serializing_if = "is_default")]
     pub locale: Locale,
+    /// How many words of its own, besides citations, a section needs that must cite. 0: one letter or digit is enough.
+    #[serde(skip_serializing_if = "is_default")]
+    pub min_words: u32,
+    /// The offset from UTC that a run reads days and times by, in minutes: 60 is `+01:00`. The operator sets it. Default 0.
+    #[serde(skip_serializing_if = "is_default")]
+    pub utc_offset: i32,
     /// What evals measured of the stated confidence. The gate ends a run by the measured level in place of the stated one.
     /// `None`: the stated level counts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,7 +146,7 @@ pub enum GroundingRule {
     #[default]
     Report,
     /// A confident answer with such a value lacks something: a pass to revise it is granted as for a missing citation, and
-    /// else the run ends as `evidence_missing`.
+    /// else the run ends as `evidence_missing`. The same holds for a value that a sentence cites the wrong evidence for.
     Demand,
 }
 
@@ -186,6 +192,8 @@ impl Default for GateSettings {
             eager: None,
             grounding: GroundingRule::default(),
             locale: Locale::default(),
+            min_words: 0,
+            utc_offset: 0,
             calibration: None,
             second_opinion: None,
         }

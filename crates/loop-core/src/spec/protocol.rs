@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::spec::gate::GroundingRule;
 use crate::spec::policy::Repeats;
 use crate::types::{EvidenceId, is_default};
 
@@ -296,6 +297,9 @@ pub struct SectionSpec {
     /// What it must cite.
     #[serde(default)]
     pub cite: Cite,
+    /// What follows from a value of it that is in no evidence. `None`: what the gate says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grounding: Option<GroundingRule>,
     /// Whether a second model is asked about it, as `gate.second_opinion` says.
     #[serde(default, skip_serializing_if = "is_default")]
     pub verify: bool,
@@ -368,6 +372,7 @@ impl SectionSpec {
             describe: "".into(),
             required: false,
             cite: Cite::No,
+            grounding: None,
             verify: false,
         }
     }
@@ -385,6 +390,11 @@ impl SectionSpec {
     /// The section, which must cite the work item or evidence.
     pub fn cited(self) -> Self {
         self.citing(Cite::Any)
+    }
+
+    /// The section with this rule for its values instead of the gate's.
+    pub fn grounded(self, rule: GroundingRule) -> Self {
+        Self { grounding: Some(rule), ..self }
     }
 
     /// The section with this citation rule.

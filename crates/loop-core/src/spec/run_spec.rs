@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::spec::cost_limit::CostLimit;
-use crate::spec::gate::GateSettings;
+use crate::spec::gate::{GateSettings, GroundingRule};
 use crate::spec::limits::{CostMode, Limits};
 use crate::spec::models::{ModelSpec, ModelSpecs};
 use crate::spec::own_reason::OwnReason;
@@ -211,6 +211,12 @@ impl RunSpec {
             ProtocolSpec::Document(document) => &document.sections,
             ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => &[],
         }
+    }
+
+    /// What follows from a value of a section that is in no evidence: its own rule, else that of the gate.
+    pub fn grounding_of(&self, section: &str) -> GroundingRule {
+        let own = self.sections().iter().find(|it| &*it.id == section).and_then(|it| it.grounding);
+        own.unwrap_or(self.gate.grounding)
     }
 
     /// The repeat policy: the gate's setting, else the protocol's default.

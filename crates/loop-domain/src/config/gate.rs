@@ -69,6 +69,12 @@ pub(crate) struct GateConfig {
     /// values are not looked for. Default: `report`.
     #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
     pub(crate) grounding: Option<GroundingRule>,
+    /// For documents: how many words of its own, besides citations, a section needs that must `cite`. Default: 3.
+    pub(crate) min_words: Option<u32>,
+    /// For documents: the offset from UTC that runs read days and times by, such as `+01:00`: `yesterday` is the day before by
+    /// this clock. Default: `Z`, UTC.
+    #[schemars(regex(pattern = r"^(Z|[+-]\d\d:\d\d)$"))]
+    pub(crate) utc_offset: Option<String>,
     /// How the document writes numbers and dates, which values are looked for by: `en`, `de`, `fr`, `es` or `ja`. Default:
     /// `en`.
     #[schemars(extend("enum" = ["en", "de", "fr", "es", "ja"]), with = "Option<String>")]

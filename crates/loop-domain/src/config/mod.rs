@@ -19,7 +19,7 @@ mod sources;
 mod stops;
 mod tools;
 
-use loop_core::NonceMode;
+use loop_core::{GroundingRule, NonceMode};
 use loop_prompts::Layout;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;
@@ -244,6 +244,10 @@ pub(crate) struct SectionConfig {
     /// result of a tool. Default: false.
     #[serde(default)]
     pub(crate) cite: CiteConfig,
+    /// What follows from a value of it that is in no evidence: `report`, `demand` or `off`. Default: `gate.grounding`.
+    #[serde(default)]
+    #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
+    pub(crate) grounding: Option<GroundingRule>,
     /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.
     #[serde(default)]
     pub(crate) verify: bool,

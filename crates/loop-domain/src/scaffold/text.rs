@@ -202,6 +202,8 @@ id = "reply"
 heading = "Reply"
 describe = "The answer to the sender, in a few friendly sentences."
 required = true
+# The sender reads it: each number, day, id and name in it has to be in the records or in the request.
+grounding = "demand"
 "#;
 
 const DOCUMENTS: &str = r#"[item]
@@ -213,6 +215,8 @@ heading = "Answer"
 describe = "The answer in a few sentences. Say so when the documents do not answer it."
 required = true
 cite = "evidence"
+# Each number, day, id and name in it has to be in the documents that it cites.
+grounding = "demand"
 "#;
 
 const AGENT: &str = r#"[protocol]

@@ -20,7 +20,8 @@ use tempfile::TempDir;
 /// What a prompt of a document describes in words.
 fn described(request: &ModelRequest) -> Described {
     let (tools, headings) = loop_offline::described(request);
-    Described { tools, headings }
+    let (item, evidence) = loop_offline::sources(request);
+    Described { tools, headings, item, evidence }
 }
 
 /// What the models cost.
@@ -160,6 +161,10 @@ impl World {
             put(&format!("models.{tier}.price.input_usd_per_million"), "1.0");
             put(&format!("models.{tier}.price.output_usd_per_million"), "4.0");
             put(&format!("models.{tier}.timeout_ms"), "400000");
+        }
+        // Values are checked where a lie is about them.
+        if lie.name.starts_with("lies") {
+            put("gate.grounding", "demand");
         }
         // What never ends is cut off in time: nothing else waits so short.
         if lie.name.starts_with("stalls") {

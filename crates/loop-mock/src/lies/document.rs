@@ -103,7 +103,7 @@ pub(super) const LIES: &[Lie] = &[
         saying(|prompt, _| {
             says(format!(
                 "````\n{}{}",
-                prompt.sections(|_| "Text. [E1]".to_owned()),
+                prompt.sections(|_| "The disk is full. [E1]".to_owned()),
                 prompt.contract("high", &[])
             ))
         })

@@ -11,6 +11,7 @@ mod gateway;
 mod prompt;
 mod reply;
 mod stream;
+mod values;
 mod words;
 
 use std::fmt;
@@ -59,13 +60,14 @@ impl Lie {
         Self { name, about, on, behaviour }
     }
 
-    /// All of them, by what lies: connections, gateways, streams, documents, replies, calls.
-    pub fn groups() -> [(&'static str, &'static [Self]); 6] {
+    /// All of them, by what lies: connections, gateways, streams, documents, values, replies, calls.
+    pub fn groups() -> [(&'static str, &'static [Self]); 7] {
         [
             ("connections", connection::LIES),
             ("gateways", gateway::LIES),
             ("streams", stream::LIES),
             ("documents", document::LIES),
+            ("values", values::LIES),
             ("replies", reply::LIES),
             ("calls", calls::LIES),
         ]

@@ -11,6 +11,10 @@ pub struct Described {
     pub tools: Vec<(String, Option<String>)>,
     /// The headings of the sections to write, in their order.
     pub headings: Vec<String>,
+    /// The work item.
+    pub item: String,
+    /// The evidence that may be cited: the number of each, for example `1` of `E1`, and its text.
+    pub evidence: Vec<(String, String)>,
 }
 
 /// Finds what a prompt describes in words. How prompts are worded is not this crate's to know.
@@ -22,14 +26,17 @@ pub(crate) struct Prompt<'a> {
     /// Each tool with a parameter that it requires, and whether that is a number.
     tools: Vec<(String, Option<(String, bool)>)>,
     pub(super) headings: Vec<String>,
+    pub(super) item: String,
+    /// Numbers and texts of the evidence that may be cited.
+    pub(super) evidence: Vec<(String, String)>,
 }
 
 impl<'a> Prompt<'a> {
     pub(super) fn of(request: &'a ModelRequest, describe: Describe) -> Self {
-        let Described { tools, headings } = describe(request);
+        let Described { tools, headings, item, evidence } = describe(request);
         let native = request.tools.iter().map(|tool| (tool.name.to_string(), required(&tool.parameters)));
         let written = tools.into_iter().map(|(name, first)| (name, first.map(|first| (first, false))));
-        Self { request, tools: native.chain(written).collect(), headings }
+        Self { request, tools: native.chain(written).collect(), headings, item, evidence }
     }
 
     /// Whether tools are called natively.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use loop_core::{Outcome, Started};
+use loop_core::{Outcome, RunSpec, Started};
 use loop_llm::Secrets;
 
 use crate::report::{EvidenceDetail, Report};
@@ -68,9 +68,13 @@ impl SaveTarget {
         &self,
         started: &Started,
         outcome: &Outcome,
-        evidence: EvidenceDetail,
+        (evidence, spec): (EvidenceDetail, Option<&RunSpec>),
     ) -> Result<Arc<str>, SaveError> {
         let report = Report::new(started, outcome).with_evidence(outcome, evidence);
+        let report = match spec {
+            Some(spec) => report.with_claims(spec, started, outcome),
+            None => report,
+        };
         let mut text = serde_json::to_string_pretty(&report)
             .map_err(|error| SaveError { message: error.to_string().into(), retry: None })?;
         text.push('\n');
@@ -92,7 +96,7 @@ impl Saver for SaveTarget {
 
     /// Saves the report with all its evidence.
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        self.save_report(started, outcome, EvidenceDetail::Full).await
+        self.save_report(started, outcome, (EvidenceDetail::Full, None)).await
     }
 }
 
@@ -103,6 +107,16 @@ pub struct DetailedTarget {
     pub target: SaveTarget,
     /// How much of its evidence a report holds.
     pub evidence: EvidenceDetail,
+    /// The spec of the runs, by which a report holds where the values of its document are found. `None`: it holds none.
+    pub spec: Option<Arc<RunSpec>>,
+}
+
+impl DetailedTarget {
+    /// The target for runs of this spec.
+    #[must_use]
+    pub fn with_spec(self, spec: Arc<RunSpec>) -> Self {
+        Self { spec: Some(spec), ..self }
+    }
 }
 
 #[async_trait]
@@ -112,7 +126,7 @@ impl Saver for DetailedTarget {
     }
 
     async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
-        self.target.save_report(started, outcome, self.evidence).await
+        self.target.save_report(started, outcome, (self.evidence, self.spec.as_deref())).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use loop_core::{ClaimSearch, ClaimTotals, EvidenceId, FoundClaim, Grounding, Run, Section};
+use loop_core::{ClaimSearch, ClaimTotals, EvidenceId, FoundClaim, Grounding, Run, Section, SectionSpec};
 use loop_eval::page::{Cites, markdown_html, marked_html};
 use maud::{Markup, PreEscaped, html};
 
@@ -24,8 +24,14 @@ const MAX_LISTED: usize = 300;
 
 #[derive(Debug)]
 pub(super) struct ClaimPart {
-    /// `None`: the run does not look for values.
+    /// `None`: no run has started.
     search: Option<ClaimSearch>,
+    /// The sections that have a rule of their own, each with whether their values are looked for.
+    looks_in: BTreeMap<Arc<str>, bool>,
+    /// Whether the values of the others are.
+    looks: bool,
+    /// How many versions are looked through.
+    searched: usize,
     versions: Vec<VersionClaims>,
     totals: Changing<ClaimTotals>,
     left: usize,
@@ -33,7 +39,15 @@ pub(super) struct ClaimPart {
 
 impl Default for ClaimPart {
     fn default() -> Self {
-        Self { search: None, versions: Vec::new(), totals: Changing::default(), left: MAX_CLAIMS }
+        Self {
+            search: None,
+            looks_in: BTreeMap::new(),
+            looks: false,
+            searched: 0,
+            versions: Vec::new(),
+            totals: Changing::default(),
+            left: MAX_CLAIMS,
+        }
     }
 }
 
@@ -41,6 +55,8 @@ impl Default for ClaimPart {
 #[derive(Debug)]
 struct VersionClaims {
     heading: Arc<str>,
+    /// Its number in the search. `None`: its values are not looked for.
+    searched: Option<usize>,
     /// The events at which it is the document's. `None`: another version took its place with the same event.
     span: Option<EventSpan>,
     claims: Vec<ClaimHistory>,
@@ -100,18 +116,29 @@ impl ClaimLook {
 impl ClaimPart {
     /// Begins with the start of a run.
     pub(super) fn begin(&mut self, run: &Run) {
-        let gate = &run.spec().gate;
-        let looks = gate.grounding.looks();
-        self.search = looks.then(|| ClaimSearch::new(run.started().unix_ms, gate.locale));
+        let (spec, started) = (run.spec(), run.started());
+        let own = |section: &SectionSpec| Some((Arc::clone(&section.id), section.grounding?.looks()));
+        self.looks_in = spec.sections().iter().filter_map(own).collect();
+        self.looks = spec.gate.grounding.looks();
+        self.search = Some(ClaimSearch::new(started.unix_ms, started.utc_offset, spec.gate.locale));
     }
 
     /// Adds a version of a section; gives its number.
     pub(super) fn add(&mut self, section: &Section) -> usize {
-        if let Some(search) = &mut self.search {
+        let looks = self.looks_in.get(&section.id).copied().unwrap_or(self.looks);
+        let searched = self.search.as_mut().filter(|_| looks).map(|search| {
             search.add(section);
-        }
+            self.searched += 1;
+            self.searched - 1
+        });
         let heading = Arc::clone(&section.heading);
-        self.versions.push(VersionClaims { heading, span: None, claims: Vec::new(), unknown: None });
+        self.versions.push(VersionClaims {
+            heading,
+            searched,
+            span: None,
+            claims: Vec::new(),
+            unknown: None,
+        });
         self.versions.len() - 1
     }
 
@@ -128,8 +155,8 @@ impl ClaimPart {
         search.look_in_item(&run.started().item);
         run.evidence().iter().for_each(|evidence| search.look_in(evidence));
         let since = |id: EvidenceId| if id == EvidenceId::ITEM { Some(0) } else { since.get(&id).copied() };
-        for (number, version) in self.versions.iter_mut().enumerate() {
-            let Some(span) = version.span else { continue };
+        for version in &mut self.versions {
+            let (Some(span), Some(number)) = (version.span, version.searched) else { continue };
             let arrivals = search.evidence_of(number).into_iter().filter_map(since);
             let within = arrivals.filter(|at| *at > span.from && span.shows(*at));
             let events: BTreeSet<u64> = std::iter::once(span.from).chain(within).collect();

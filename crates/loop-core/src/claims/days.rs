@@ -1,0 +1,178 @@
+//! Days and times of day, as sentences write them.
+
+use crate::claims::chunk::{Chunk, folded};
+use crate::claims::date::{Day, Time, month_of, offset_of, split_offset, time_of};
+use crate::claims::reader::Reader;
+use crate::claims::value::{Found, Reads, Value};
+use crate::types::{Locale, is_unspaced};
+
+impl Reader<'_> {
+    pub(super) fn relative(&mut self, at: usize, text: &str) -> Option<usize> {
+        let days = match &*folded(text) {
+            "today" | "heute" | "aujourd'hui" | "hoy" | "今日" => {
+                // `As of today` says when it is written.
+                let before = at.checked_sub(1).and_then(|before| self.get(before));
+                if before.is_some_and(|it| matches!(it.text, "of" | "Stand")) {
+                    return None;
+                }
+                0
+            }
+            "yesterday" | "gestern" | "hier" | "ayer" | "昨日" => -1,
+            "vorgestern" | "avant-hier" | "anteayer" | "一昨日" => -2,
+            _ if text.starts_with(is_unspaced) => {
+                let (word, days) = match text.find("一昨日") {
+                    Some(begin) => (begin.."一昨日".len() + begin, -2),
+                    None => (text.find("昨日").map(|begin| begin.."昨日".len() + begin)?, -1),
+                };
+                let chunk = self.get(at)?;
+                let range = chunk.at + word.start..chunk.at + word.end;
+                self.found.push(Found { range, value: Value::RelativeDay(days) });
+                return Some(1);
+            }
+            _ => return None,
+        };
+        // `hier` is a place in German, and `morgen` the morning.
+        if text.eq_ignore_ascii_case("hier") && self.locale != Locale::Fr {
+            return None;
+        }
+        Some(self.push(at, at, Value::RelativeDay(days)))
+    }
+
+    /// A time of day, with what follows it: `14:05 Uhr`, `2 pm`, `2:30 p.m.`
+    pub(super) fn time(&mut self, at: usize, text: &str) -> Option<usize> {
+        let half = |word: &str| match &*folded(word).replace('.', "") {
+            "am" => Some(false),
+            "pm" => Some(true),
+            _ => None,
+        };
+        let twelve =
+            |hour: u32, is_pm: bool| (1..=12).contains(&hour).then(|| hour % 12 + if is_pm { 12 } else { 0 });
+        let next = self.next(at).map(|next| next.text);
+        let (text, offset) = split_offset(text);
+        if let Some(time) = time_of(text) {
+            if let Some(is_pm) = next.and_then(half) {
+                let hour = twelve(time.minutes / 60, is_pm)?;
+                let time = Time::new(hour, time.minutes % 60, time.seconds)?;
+                return Some(self.push(at, at + 1, Value::Time(time)));
+            }
+            let behind = self.get(at + 1).filter(|it| matches!(it.before, "" | "("));
+            return Some(match behind.and_then(|it| offset_of(it.text)).filter(|_| offset.is_none()) {
+                Some(offset) => self.clock_time(at, at + 1, time, Some(offset)),
+                None => self.clock_time(at, at, time, offset),
+            });
+        }
+        let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (hour, rest) = text.split_at_checked(digits)?;
+        let hour: u32 = (1..=2).contains(&hour.len()).then(|| hour.parse().ok()).flatten()?;
+        if let Some(is_pm) = half(rest) {
+            let time = Time::new(twelve(hour, is_pm)?, 0, None)?;
+            return Some(self.push(at, at, Value::Time(time)));
+        }
+        let next = next.filter(|_| rest.is_empty())?;
+        let minute_at = |at: usize| {
+            let minute = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
+            minute.text.parse::<u32>().ok().filter(|minute| *minute < 60)
+        };
+        if next == "h"
+            && self.locale == Locale::Fr
+            && let Some(minute) = minute_at(at + 2)
+        {
+            let time = Time::new(hour, minute, None)?;
+            return Some(self.push(at, at + 2, Value::Time(time)));
+        }
+        if next.starts_with('時') && !next.starts_with("時間") {
+            let minute =
+                minute_at(at + 2).filter(|_| self.get(at + 3).is_some_and(|it| it.text.starts_with('分')));
+            let time = Time::new(hour, minute.unwrap_or(0), None)?;
+            let to = if minute.is_some() { at + 3 } else { at + 1 };
+            return Some(self.push_to(at, to, '時'.len_utf8(), Value::Time(time)));
+        }
+        let hour = match half(next) {
+            Some(is_pm) => twelve(hour, is_pm)?,
+            None if next == "Uhr" => hour,
+            None => return None,
+        };
+        let time = Time::new(hour, 0, None)?;
+        Some(self.push(at, at + 1, Value::Time(time)))
+    }
+
+    /// A time with its offset, if it is known. A document's is compared in UTC where it names one; evidence has the time as
+    /// written, and in UTC.
+    pub(super) fn clock_time(&mut self, from: usize, to: usize, time: Time, offset: Option<i32>) -> usize {
+        let in_utc = time.in_utc(offset.unwrap_or(0));
+        match self.reads {
+            Reads::All if offset.is_some() => self.push(from, to, Value::Time(in_utc)),
+            Reads::All => self.push(from, to, Value::Time(time)),
+            Reads::Measures => {
+                self.push(from, to, Value::Time(in_utc));
+                self.push(from, to, Value::Time(time))
+            }
+        }
+    }
+
+    /// `26 November 2026`, `26. November`, `26 de noviembre de 2026`, `2026年11月26日`.
+    pub(super) fn written_day(&mut self, at: usize) -> Option<usize> {
+        let chunk = self.get(at)?;
+        let number = |chunk: &Chunk<'_>| chunk.text.parse::<u32>().ok();
+        if let Some(next) =
+            self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with(['年', '月']))
+        {
+            let (year, month_at) = match next.text.starts_with('年') {
+                true => (Some(i32::try_from(number(chunk)?).ok()?), at + 2),
+                false => (None, at),
+            };
+            let month = number(self.get(month_at)?)?;
+            self.get(month_at + 1).filter(|next| next.text.starts_with('月'))?;
+            let day = number(self.get(month_at + 2)?)?;
+            self.get(month_at + 3).filter(|next| next.text.starts_with('日'))?;
+            let day = Value::Day(Day::new(year, month, day)?);
+            return Some(self.push_to(at, month_at + 3, '日'.len_utf8(), day));
+        }
+        let ordinal = chunk.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let is_ordinal = matches!(chunk.text.get(ordinal.len()..)?, "" | "st" | "nd" | "rd" | "th" | "er");
+        let day: u32 = (is_ordinal && ordinal.len() <= 2).then(|| ordinal.parse().ok()).flatten()?;
+        let skip =
+            |at: usize| at + usize::from(self.get(at).is_some_and(|it| matches!(it.text, "de" | "of")));
+        let is_range = self.get(at + 1).is_some_and(|it| {
+            matches!(it.text, "to" | "until" | "bis" | "au" | "al" | "and" | "und" | "et" | "y" | "zum")
+        });
+        let month_at = skip(if is_range { at + 3 } else { at + 1 });
+        let chunk = if is_range {
+            self.get(at + 2).filter(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))?
+        } else {
+            chunk
+        };
+        // `26. November`, but not `26, November`.
+        let is_next = matches!(chunk.after, "" | ".") && self.get(month_at)?.before.is_empty();
+        let month = is_next.then(|| month_of(self.get(month_at)?.text)).flatten()?;
+        let year_at = skip(month_at + 1);
+        let year = self
+            .year(year_at)
+            .filter(|_| matches!(self.get(month_at).map(|it| it.after), Some("" | "," | ".")));
+        let day = Day::new(year, month, day)?;
+        if is_range {
+            // The second day is read by itself.
+            return Some(self.push(at, at, Value::Day(day)));
+        }
+        Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(day)))
+    }
+
+    fn year(&self, at: usize) -> Option<i32> {
+        let text = self.get(at)?.text;
+        let is_year = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_year.then(|| text.parse().ok()).flatten().filter(|year| (1900..=2200).contains(year))
+    }
+
+    /// `November 26, 2026`, `Nov 26`.
+    pub(super) fn month_first(&mut self, at: usize) -> Option<usize> {
+        let chunk = self.get(at)?;
+        let month = month_of(chunk.text).filter(|_| chunk.text.starts_with(char::is_uppercase))?;
+        let day_at =
+            self.get(at + 1).filter(|next| next.before.is_empty() && matches!(chunk.after, "" | "."))?;
+        let digits = day_at.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let day: u32 = (digits.len() <= 2).then(|| digits.parse().ok()).flatten()?;
+        let year = self.year(at + 2).filter(|_| matches!(day_at.after, "" | ","));
+        let day = Day::new(year, month, day)?;
+        Some(self.push(at, at + 1 + usize::from(year.is_some()), Value::Day(day)))
+    }
+}

@@ -1,0 +1,259 @@
+//! The reader of values: what begins at a chunk.
+
+use crate::claims::chunk::Chunk;
+use crate::claims::date::{Instant, day_of, instant_of};
+use crate::claims::decimal::{Decimal, Number};
+use crate::claims::name;
+use crate::claims::unit::Unit;
+use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, words};
+use crate::types::Locale;
+
+/// What follows a name in Japanese.
+const NAME_ENDS: &[&str] =
+    &["様", "さん", "氏", "は", "が", "の", "で", "と", "に", "を", "も", "によ", "から"];
+
+fn is_han(c: char) -> bool {
+    matches!(c, '\u{3005}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
+}
+
+fn first_length(text: &str) -> usize {
+    text.chars().next().map_or(0, char::len_utf8)
+}
+
+/// The seconds of `PT14M22S`.
+fn iso_duration(text: &str) -> Option<Decimal> {
+    let mut rest = text.strip_prefix("PT")?;
+    let mut total = Decimal::whole(0);
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
+        let (number, unit) = rest.split_at_checked(end)?;
+        let seconds = match unit.get(..1)? {
+            "H" => 3_600,
+            "M" => 60,
+            "S" => 1,
+            _ => return None,
+        };
+        total = total.plus(Decimal::of_json(number)?.times(seconds)?)?;
+        rest = unit.get(1..)?;
+    }
+    Some(total)
+}
+
+/// A name without the ending of what belongs to it, and without the article before it in French.
+fn owner(text: &str) -> &str {
+    let text = text.strip_prefix("d'").or_else(|| text.strip_prefix("d\u{2019}")).unwrap_or(text);
+    text.strip_suffix("'s").or_else(|| text.strip_suffix("\u{2019}s")).unwrap_or(text)
+}
+
+pub(super) struct Reader<'a> {
+    pub(super) chunks: &'a [Chunk<'a>],
+    pub(super) locale: Locale,
+    /// The run's offset from UTC, in minutes.
+    pub(super) clock: i32,
+    pub(super) reads: Reads,
+    pub(super) found: Vec<Found>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn get(&self, at: usize) -> Option<&'a Chunk<'a>> {
+        self.chunks.get(at)
+    }
+
+    /// The chunk after this one, where nothing but a space is between them.
+    pub(super) fn next(&self, at: usize) -> Option<&'a Chunk<'a>> {
+        let next = self.get(at + 1)?;
+        (self.get(at)?.after.is_empty() && next.before.is_empty()).then_some(next)
+    }
+
+    pub(super) fn push(&mut self, from: usize, to: usize, value: Value) -> usize {
+        let (Some(first), Some(last)) = (self.get(from), self.get(to)) else { return 1 };
+        self.found.push(Found { range: first.at..last.end(), value });
+        to - from + 1
+    }
+
+    /// As [`push`](Self::push), of a value that ends so many bytes after the begin of its last chunk: in a text without spaces
+    /// the sentence continues in it.
+    pub(super) fn push_to(&mut self, from: usize, to: usize, bytes: usize, value: Value) -> usize {
+        let (Some(first), Some(last)) = (self.get(from), self.get(to)) else { return 1 };
+        self.found.push(Found { range: first.at..last.at + bytes.min(last.text.len()), value });
+        // The rest of the last chunk may be the begin of a name.
+        if bytes < last.text.len() { to - from } else { to - from + 1 }
+    }
+
+    /// Reads what begins at a chunk. Returns how many chunks it has; 0: nothing begins here.
+    pub(super) fn read(&mut self, at: usize) -> usize {
+        let Some(chunk) = self.get(at) else { return 0 };
+        let text = chunk.text;
+        if text.is_empty() {
+            return 0;
+        }
+        let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
+        if self.reads == Reads::All {
+            if let Some(read) = self.address(at, text) {
+                return read;
+            }
+            if !has_digit && let Some(read) = self.relative(at, text).or_else(|| self.japanese_name(at)) {
+                return read;
+            }
+        }
+        if has_digit {
+            if let Some(instant) = instant_of(text, self.locale) {
+                return self.instant(at, instant);
+            }
+            // The point of `26.11.` is punctuation of the chunk.
+            let is_pointed = self.locale == Locale::De && chunk.after.starts_with('.');
+            let pointed = || is_pointed.then(|| day_of(&format!("{text}."), self.locale)).flatten();
+            if let Some(day) = day_of(text, self.locale).or_else(pointed) {
+                return self.push(at, at, Value::Day(day));
+            }
+            if self.reads == Reads::Measures
+                && let Some(seconds) = iso_duration(text)
+            {
+                let number = Number { amount: seconds, places: 0, significant: 1 };
+                let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+                return self.push(at, at, value);
+            }
+            if let Some(read) =
+                self.time(at, text).or_else(|| self.written_day(at)).or_else(|| self.amount(at))
+            {
+                return read;
+            }
+        } else {
+            if let Some(read) = self.month_first(at).or_else(|| self.code_first(at)) {
+                return read;
+            }
+        }
+        if self.reads == Reads::All
+            && let Some(read) = self.named(at, has_digit)
+        {
+            return read;
+        }
+        if has_digit { self.parts(at) } else { 0 }
+    }
+
+    /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
+    fn instant(&mut self, at: usize, instant: Instant) -> usize {
+        self.push(at, at, Value::Day(instant.day));
+        if self.reads == Reads::Measures {
+            for clock in [0, self.clock] {
+                if let Some((day, time)) = instant.by(clock) {
+                    self.push(at, at, Value::Day(day));
+                    self.push(at, at, Value::Time(time));
+                }
+            }
+        }
+        self.clock_time(at, at, instant.time, instant.offset)
+    }
+
+    /// E-mail addresses and addresses of the internet.
+    fn address(&mut self, at: usize, text: &str) -> Option<usize> {
+        let kind = match text.split_once('@') {
+            Some((local, host)) if !local.is_empty() && host.contains('.') && !host.contains('@') => {
+                ValueKind::Email
+            }
+            Some(_) => return None,
+            None if text.contains("://") => ValueKind::Host,
+            None => return None,
+        };
+        Some(self.push(at, at, Value::Text { kind, words: words(text), also: None }))
+    }
+
+    /// `佐藤 美咲さん`: characters of names around one space, before an ending.
+    fn japanese_name(&mut self, at: usize) -> Option<usize> {
+        let (first, second) = (self.get(at)?, self.next(at)?);
+        if second.is_joined || !first.text.ends_with(is_han) {
+            return None;
+        }
+        let family_at = first.text.rfind(|c: char| !is_han(c));
+        let family_at = family_at.map_or(0, |at| at + first.text.get(at..).map_or(0, first_length));
+        let family = first.text.get(family_at..)?;
+        let ends = second.text.char_indices().find(|(at, _)| {
+            second.text.get(*at..).is_some_and(|rest| NAME_ENDS.iter().any(|end| rest.starts_with(end)))
+        });
+        let given = second.text.get(..ends.map_or(second.text.len(), |(at, _)| at))?;
+        let is_short = |text: &str| (1..=3).contains(&text.chars().count());
+        if !is_short(family) || !is_short(given) {
+            return None;
+        }
+        let words = vec![family.into(), given.into()];
+        let range = first.at + family_at..second.at + given.len();
+        self.found.push(Found { range, value: Value::Text { kind: ValueKind::Name, words, also: None } });
+        Some(1)
+    }
+
+    /// Ids, hosts, versions and names.
+    fn named(&mut self, at: usize, has_digit: bool) -> Option<usize> {
+        let text = self.get(at)?.text;
+        if let Some(kind) = name::kind_of(text, has_digit) {
+            return Some(self.push(at, at, Value::Text { kind, words: words(text), also: None }));
+        }
+        let name = name::name_at(self.chunks, at, self.locale)?;
+        let Some((first, last)) = name.words else { return Some(name.passed) };
+        let text_of = |from: usize| {
+            (from..=last)
+                .filter_map(|at| self.get(at))
+                .flat_map(|it| words(owner(it.text)))
+                .collect::<Vec<_>>()
+        };
+        // A sentence begins with a capital, whatever its first word is.
+        let capitals =
+            (first..=last).filter_map(|at| self.get(at)).filter(|it| it.text.starts_with(char::is_uppercase));
+        let also = (first == 0 && capitals.count() > 2).then(|| text_of(first + 1));
+        let value = Value::Text { kind: ValueKind::Name, words: text_of(first), also };
+        self.push(first, last, value);
+        Some(name.passed)
+    }
+
+    /// `60-119 min`: both numbers.
+    fn range(&mut self, at: usize, text: &str) -> Option<usize> {
+        let (first, second) = text.split_once(['-', '\u{2013}'])?;
+        let ends = Number::read(first, self.locale).zip(Number::read(second, self.locale))?;
+        let measured = self.measured(at);
+        for number in [ends.0, ends.1] {
+            let value = self.amount_of(at, "", number, measured.clone());
+            self.push(at, at, value);
+        }
+        Some(1)
+    }
+
+    /// Amounts, days and times inside of a chunk that is none as a whole: `port=443`, `user:42`.
+    fn parts(&mut self, at: usize) -> usize {
+        let Some(chunk) = self.get(at) else { return 0 };
+        let is_all = self.reads == Reads::All;
+        let is_between = |c: char| match c {
+            // `24/7`.
+            '/' => !is_all,
+            c => matches!(c, '=' | ':' | ';' | '|' | '<' | '>' | '{' | '}' | '[' | ']' | '(' | ')' | '"'),
+        };
+        if !is_all && let Some(read) = self.range(at, chunk.text) {
+            return read;
+        }
+        if !chunk.text.contains(is_between) {
+            return 0;
+        }
+        let mut begin = 0;
+        for part in chunk.text.split(is_between) {
+            let from = chunk.at + begin;
+            begin += part.len() + 1;
+            let value = match day_of(part, self.locale) {
+                Some(day) => Value::Day(day),
+                None => {
+                    let end = part.find(|c: char| c.is_alphabetic() || c == '%').unwrap_or(part.len());
+                    let (digits, unit) = part.split_at_checked(end).unwrap_or((part, ""));
+                    let is_alone = digits.len() < 2 && is_all;
+                    let measured = match unit {
+                        "" if !is_alone => Measured::Nothing,
+                        unit => match Unit::named(unit) {
+                            Some(unit) => Measured::Unit(unit),
+                            None => continue,
+                        },
+                    };
+                    let Some(number) = Number::read(digits, self.locale) else { continue };
+                    self.amount_of(at, digits, number, measured)
+                }
+            };
+            self.found.push(Found { range: from..from + part.len(), value });
+        }
+        1
+    }
+}
