@@ -16,6 +16,7 @@
 mod announcing;
 mod calling_back;
 mod hooking;
+mod opening;
 mod saving;
 pub(crate) mod sharing;
 
@@ -43,6 +44,7 @@ use tokio_util::sync::CancellationToken;
 use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller};
 use crate::conversation::{self, Conversation};
+pub(crate) use crate::driver::opening::Opening;
 use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
 use crate::events::{Answer, Approval, Control, Feed, RunEvent};
@@ -112,27 +114,6 @@ pub(crate) struct Driver {
     shared: Sharing,
     /// The spans that its calls are told of.
     spans: Spans,
-}
-
-/// Where a driver begins: a state, and what is to be recorded before anything else.
-pub(crate) struct Opening {
-    pub(crate) run: Run,
-    pub(crate) writer: Box<dyn RunWriter>,
-    pub(crate) seq: u64,
-    pub(crate) clock: Clock,
-    /// The first entry of a new run, with which its journal was opened.
-    pub(crate) opened: Option<Arc<Entry>>,
-    pub(crate) first: Vec<(Event, Vec<Note>)>,
-    /// What tools were used before.
-    pub(crate) uses: ToolUses,
-    /// The messages before the run.
-    pub(crate) history: Arc<[Message]>,
-    /// The run as its hooks know it: as it was before `first`.
-    pub(crate) before: Before,
-    /// What drivers before this one journaled, where an observer is to know of it.
-    pub(crate) earlier: Vec<Entry>,
-    /// What earlier drivers may have left in the budgets that runs share.
-    pub(crate) shared: Sharing,
 }
 
 /// Something that was begun and has not settled.

@@ -9,8 +9,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
-    Event, EventKind, Facts, GateSettings, History, Millis, NotTakenOver, Note, Overridden, PicoUsd,
-    Provenance, Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
+    Event, EventKind, Facts, GateSettings, History, NotTakenOver, Note, Overridden, PicoUsd, Provenance,
+    Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
@@ -515,23 +515,7 @@ impl Runner {
         let opened = Arc::new(Entry { seq: 0, event, notes });
         let messages = parts.new_messages(Before::default(), &run);
         let writer = parts.journal.create_announcing(&header, &opened, messages).await?;
-        let clock = Clock { origin: Instant::now(), base: Millis(0) };
-        let (first, uses, history) = (Vec::new(), ToolUses::default(), history.into());
-        let before = Before::of(&run);
-        let (earlier, shared) = (Vec::new(), Sharing::default());
-        Ok(Opening {
-            run,
-            writer,
-            seq: 0,
-            opened: Some(opened),
-            clock,
-            first,
-            uses,
-            history,
-            before,
-            earlier,
-            shared,
-        })
+        Ok(Opening::of_new(run, writer, opened, history.into()))
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.

@@ -7,16 +7,13 @@ use loop_core::{EventKind, NotTakenOver, Parent, ParentEffect, Run, RunId, Start
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use crate::driver::sharing::Sharing;
-use crate::driver::{Clock, Opening};
+use crate::driver::Opening;
 use crate::fresh::fresh_id;
 use crate::hooks::Before;
 use crate::journal::{Entry, Header, JournalError, Recorded};
 use crate::parts::{Runner, StartError, read_history, replay, replay_seeing};
 use crate::report::{TotalsReport, json};
-use crate::uses::ToolUses;
 
 /// The run that a new one begins from, and how.
 pub(crate) enum From {
@@ -153,23 +150,8 @@ impl Runner {
         // Also where the run that it begins from waited already: this one is another.
         let messages = parts.new_messages(Before::default(), &run);
         let writer = self.journal().create_announcing(&header, &opened, messages).await?;
-        let clock = Clock { origin: Instant::now(), base: run.now() };
         let history = read_history(run.started())?;
-        let (first, uses, before) = (Vec::new(), ToolUses::default(), Before::of(&run));
-        let (earlier, shared) = (Vec::new(), Sharing::default());
-        Ok(Opening {
-            run,
-            writer,
-            seq: 0,
-            opened: Some(opened),
-            clock,
-            first,
-            uses,
-            history,
-            before,
-            earlier,
-            shared,
-        })
+        Ok(Opening::of_new(run, writer, opened, history))
     }
 }
 
