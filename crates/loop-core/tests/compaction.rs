@@ -126,6 +126,10 @@ fn what_the_provider_finds_too_long_is_shortened_once() {
     let final_pass = conversation().limits(|limits| limits.passes = 3);
     let world = refused(after(final_pass, None, 2).expect_call("3/final", 1)).expect_call("3/final", 2);
     world.replied(&text("Short.")).ends(StopReason::MaxPasses);
+    // Also at the last try: what is too long has not failed in the way that tries are for (I-6).
+    let world = after(conversation(), Some(20), 2).started().failed(failure(true));
+    let world = refused(world.started().failed(failure(true)).expect_call("3/main", 3));
+    refused(world.expect_call("3/main", 4)).ends(StopReason::TokenLimit);
     // Without anything to shorten there is no room, nor after a stop was asked for.
     refused(after(output(), None, 0)).ends(StopReason::TokenLimit);
     let world = after(conversation(), None, 2).started().stop(StopMode::AtGate).failed(too_long());

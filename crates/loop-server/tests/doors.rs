@@ -69,7 +69,7 @@ async fn a_code_is_exchanged_for_a_session_once() {
     assert_eq!(server.request("GET /v1/runs", &[&reply.cookie()]).await.body, "[\"r1\",\"r2\"]");
     let again = server.request(&format!("GET {path}"), &[]).await;
     assert_eq!(again.status, 403);
-    assert!(again.body.contains("Start `loopgate serve` again"), "{}", again.body);
+    assert!(again.body.contains("Start the program again"), "{}", again.body);
 }
 
 #[tokio::test]

@@ -99,8 +99,11 @@ pub(super) fn every_try_settles_once(run: &Run, past: &Past) -> Checked {
         if let Command::RunTool(tool) = &command {
             tries_are_few(run, tool, past)?;
         }
-        // A call has its tries on each route.
-        let max = past.kills_of(key).saturating_add(if past.rerouted > 0 { 2 * TRIES } else { TRIES });
+        // A call has its tries on each route, and one more after the conversation was compacted for it.
+        let is_compacted =
+            matches!(run.phase(), Phase::Calling { call, .. } if call.key == key && call.shortened);
+        let routes = if past.rerouted > 0 { 2 * TRIES } else { TRIES };
+        let max = past.kills_of(key).saturating_add(routes).saturating_add(u32::from(is_compacted));
         must(is_action(key) || attempt <= max, || format!("{key} is tried {attempt} times"))?;
         let Some((settled, status)) = past.settled.get(&key) else { continue };
         // What a person denies takes the number of a try with it.
