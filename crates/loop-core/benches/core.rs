@@ -46,6 +46,7 @@ fn main() {
 }
 
 /// How long it takes to look for the values of documents of 5 to 80 kB in 25 to 400 pieces of evidence.
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bench program measures time")]
 fn claims_table() {
     println!("| document | evidence | values | median | 99th percentile |\n|---|---|---|---|---|");
     for (lines, pieces) in [(75, 25), (150, 50), (300, 100), (600, 200), (1_200, 400)] {
