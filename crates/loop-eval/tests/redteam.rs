@@ -312,7 +312,7 @@ async fn own_work_may_be_a_case_and_what_fails_or_repeats_is_counted() {
         let block = format!(
             r#"{{"analysis_confidence": "{confidence}", "nonce": "{{{{nonce}}}}", "ai_actions": [{actions}]}}"#
         );
-        serde_json::json!({ "for": "main", "text": format!("## Answer\n\nClosed [E0].\n\n```json\n{block}\n```\n") })
+        serde_json::json!({ "for": "main", "text": format!("## Answer\n\nThe ticket is closed now [E0].\n\n```json\n{block}\n```\n") })
             .to_string()
     };
     let action = |id: &str, priority: &str, status: &str| {

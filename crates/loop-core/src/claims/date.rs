@@ -141,14 +141,14 @@ pub(crate) fn time_of(text: &str) -> Option<Time> {
 
 /// An instant as a text writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Instant {
+pub(crate) struct Timestamp {
     pub(crate) day: Day,
     pub(crate) time: Time,
     /// The offset from UTC in minutes. `None`: the text names none.
     pub(crate) offset: Option<i32>,
 }
 
-impl Instant {
+impl Timestamp {
     /// The day and the time by a clock with this offset. `None`: the text names no offset, or no year.
     pub(crate) fn by(self, clock: i32) -> Option<(Day, Time)> {
         let shift = i64::from(clock) - i64::from(self.offset?);
@@ -159,10 +159,10 @@ impl Instant {
 }
 
 /// The instant that a chunk names, such as `2026-11-26T03:10:00.123+01:00`.
-pub(crate) fn instant_of(text: &str, locale: Locale) -> Option<Instant> {
+pub(crate) fn instant_of(text: &str, locale: Locale) -> Option<Timestamp> {
     let (day, time) = text.split_once('T')?;
     let (time, offset) = split_offset(time);
-    Some(Instant { day: day_of(day, locale)?, time: time_of(time)?, offset })
+    Some(Timestamp { day: day_of(day, locale)?, time: time_of(time)?, offset })
 }
 
 /// A time, and the offset behind it.

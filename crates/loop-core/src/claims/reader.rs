@@ -1,7 +1,7 @@
 //! The reader of values: what begins at a chunk.
 
 use crate::claims::chunk::Chunk;
-use crate::claims::date::{Instant, day_of, instant_of};
+use crate::claims::date::{Timestamp, day_of, instant_of};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
 use crate::claims::unit::Unit;
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
     }
 
     /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
-    fn instant(&mut self, at: usize, instant: Instant) -> usize {
+    fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
         self.push(at, at, Value::Day(instant.day));
         if self.reads == Reads::Measures {
             for clock in [0, self.clock] {
