@@ -30,7 +30,7 @@ struct Suite {
 
 /// The features of a package are the same in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
-const LOOPGATE: (&str, &str) = ("loopgate", "mcp-server,otel,server");
+const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 
 const SUITES: &[Suite] = &[
     Suite {

@@ -39,9 +39,7 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
         Some(package @ ("loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
-        Some(package @ "loopgate") => {
-            arguments.extend(["-p", package, "--features", "mcp-server,otel,server"])
-        }
+        Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", FEATURES]),
         Some(package) => arguments.extend(["-p", package]),
     }
     // Random cases are the same in each run, unless a seed is given; `cargo xtask explore` tries others.

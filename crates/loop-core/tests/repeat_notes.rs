@@ -62,7 +62,7 @@ fn a_tool_that_fails_again_is_noted_whatever_its_arguments_are() {
     check(&["read a = !no", "write x = done", "read c = !no"], &["-", "-", "-"]);
     // Another tool's success does not.
     check(&["read a = !no", "look b = 1", "read c = !no"], &["-", "-", "failures"]);
-    // A failing write is no change for its own failures.
+    // What a failing write changes does not excuse its own failures.
     check(&["write a = !no", "write b = !no", "write c = !no"], &["-", "failures", "failures"]);
     // Failures of other tools are their own.
     check(&["read a = !no", "look b = !no"], &["-", "-"]);

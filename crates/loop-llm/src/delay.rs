@@ -3,6 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+/// How long the header `retry-after` of an answer asks to wait: seconds, or until a time, compared with the clock of this
+/// machine. `None`: the header is not there, or says neither.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    wait(headers.get(RETRY_AFTER)?.to_str().ok()?.trim(), SystemTime::now())
+}
 
 /// The requested delay, from the first of: `retry-after-ms`, `retry-after`, the body (`reported`), the message, the reset
 /// time of the exhausted rate limit bucket. Dates are compared with `now`.

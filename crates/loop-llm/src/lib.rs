@@ -61,6 +61,7 @@ pub use call::{Filtered, ReplyEnd};
 pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
+pub use delay::retry_after;
 pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RequestChange, RetryAdvice};
 pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback, own_http_client_for};
 pub use http_model::{HttpModel, holds_url_secret};

@@ -55,7 +55,7 @@ impl TelemetryConfig {
     /// The configuration in these variables. `None`: nothing is to be sent, because no endpoint is named, all signals are
     /// turned off, or `OTEL_SDK_DISABLED` is `true`.
     ///
-    /// Unlike an SDK it is off until an endpoint or an exporter is named: a command that nobody configured sends nothing.
+    /// Unlike an SDK it is off until an endpoint or an exporter is named: a command without any configuration sends nothing.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let mut reader = Reader { variable: &variable, warnings: Vec::new() };
         if reader.text("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {

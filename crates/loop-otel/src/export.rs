@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_llm::{http_error, own_http_client_for};
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use loop_llm::{http_error, own_http_client_for, retry_after};
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, Url};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::oneshot;
@@ -276,18 +276,6 @@ impl Exporter {
             (self.report)(
                 "telemetry: spans or log records are dropped, because the receiver does not accept them as fast as they come",
             );
-        }
-    }
-}
-
-/// How long a receiver asks to wait: seconds or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => {
-            let date = httpdate::parse_http_date(text).ok()?;
-            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
         }
     }
 }

@@ -15,7 +15,7 @@ use loop_eval::sim::{
 use crate::args::DomainArgs;
 use crate::failure::Failure;
 use crate::show::row;
-use crate::sim::{assumed, assumptions, bug};
+use crate::sim::{assumed, assumptions, bug, percent};
 use crate::stream::{self, grouped};
 use crate::{places, saving};
 
@@ -250,11 +250,6 @@ fn verdict(fleet: &FleetFigures) -> String {
         (None, true) => format!("{workers}: nothing is saturated; {most} would be first"),
         (None, false) => format!("{workers}: nothing is saturated, but runs wait; {most} would be first"),
     }
-}
-
-fn percent(runs: u64, of: u64) -> String {
-    let tenths = (runs * 1_000 + of / 2).checked_div(of).unwrap_or_default();
-    format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 fn cost(cost: Option<u64>) -> String {

@@ -74,8 +74,13 @@ fn in_words(all: &Distribution) -> String {
 }
 
 fn share(name: &str, runs: u64, of: u64) -> String {
+    format!("  {name:<20} {:>8}  {:>7}", grouped(runs), percent(runs, of))
+}
+
+/// A share of runs, with one decimal.
+pub(crate) fn percent(runs: u64, of: u64) -> String {
     let tenths = (runs * 1_000 + of / 2).checked_div(of).unwrap_or_default();
-    format!("  {name:<20} {:>8}  {:>3}.{} %", grouped(runs), tenths / 10, tenths % 10)
+    format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 fn amounts(text: &mut String, all: &Distribution) {

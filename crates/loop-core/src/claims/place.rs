@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::claims::chunk::{self, folded};
+use crate::claims::chunk;
 use crate::claims::decimal::Decimal;
 use crate::claims::formula::Formula;
 use crate::claims::priced::currency_named;
-use crate::claims::scan::{Query, Scan, is_glue_after, is_glue_before};
+use crate::claims::scan::{Query, Scan, TextWord, text_words};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Reads, values};
 use crate::claims::wanted::TextSearch;
@@ -53,16 +53,8 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
 /// The texts that stand in a text as words.
 fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
     let mut search = TextSearch::default();
-    let mut at = 0;
-    while let Some(from) =
-        text.get(at..).and_then(|rest| rest.find(char::is_alphanumeric)).map(|found| at + found)
-    {
-        let rest = text.get(from..).unwrap_or_default();
-        let to = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
-        let word = folded(text.get(from..to).unwrap_or_default());
-        let is_glued = (is_glue_before(text, from), is_glue_after(text, to));
-        search.word(&query.wanted, &word, (0, from), is_glued, |number, begin| add(number, &(begin..to)));
-        at = to;
+    for TextWord { range: Range { start, end }, word, is_glued } in text_words(text) {
+        search.word(&query.wanted, &word, (0, start), is_glued, |number, begin| add(number, &(begin..end)));
     }
 }
 

@@ -1,6 +1,8 @@
 //! One pass over a piece of evidence: which of the wanted values it has.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -219,16 +221,9 @@ impl<'a> Scan<'a> {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
-        let mut at = 0;
-        while let Some(from) =
-            text.get(at..).and_then(|rest| rest.find(char::is_alphanumeric)).map(|found| at + found)
-        {
-            let rest = text.get(from..).unwrap_or_default();
-            let to = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
-            let word = folded(text.get(from..to).unwrap_or_default());
-            let is_glued = (is_glue_before(text, from), is_glue_after(text, to));
+        for TextWord { range, word, is_glued } in text_words(text) {
             let hits = &mut self.hits;
-            let place = (self.field, from);
+            let place = (self.field, range.start);
             self.search
                 .word(&self.query.wanted, &word, place, is_glued, |number, _| Self::hit(hits, number, None));
             if !self.query.absent.is_empty() {
@@ -256,7 +251,6 @@ impl<'a> Scan<'a> {
                     self.absent(stem(&unaccented(&word)));
                 }
             }
-            at = to;
         }
         self.negated = 0;
     }
@@ -453,12 +447,33 @@ fn spread(name: &str) -> String {
     spread
 }
 
-pub(super) fn is_glue_before(text: &str, at: usize) -> bool {
+/// A word of a text: where it is, as it is compared, and whether a dash or an underscore joins it to the word before and to
+/// the word after.
+pub(super) struct TextWord<'a> {
+    pub(super) range: Range<usize>,
+    pub(super) word: Cow<'a, str>,
+    pub(super) is_glued: (bool, bool),
+}
+
+/// The words of a text, in their order.
+pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = at + text.get(at..)?.find(char::is_alphanumeric)?;
+        let rest = text.get(from..).unwrap_or_default();
+        at = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
+        let word = folded(text.get(from..at).unwrap_or_default());
+        let is_glued = (is_glue_before(text, from), is_glue_after(text, at));
+        Some(TextWord { range: from..at, word, is_glued })
+    })
+}
+
+fn is_glue_before(text: &str, at: usize) -> bool {
     let mut before = text.get(..at).unwrap_or_default().chars().rev();
     matches!(before.next(), Some('-' | '_')) && before.next().is_some_and(char::is_alphanumeric)
 }
 
-pub(super) fn is_glue_after(text: &str, at: usize) -> bool {
+fn is_glue_after(text: &str, at: usize) -> bool {
     let mut after = text.get(at..).unwrap_or_default().chars();
     matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
 }

@@ -222,7 +222,7 @@ impl NoteLog {
         (rules.searches > 0 && times >= rules.searches.max(2)).then_some(RepeatNote::SameSearch { times })
     }
 
-    /// Leaves out a change that a call of `tool` made: a failing tool is no reason to look at its own failures anew.
+    /// Leaves out a change that a call of `tool` made: what a failing tool changes does not excuse its own failures.
     pub(super) fn changed_by(&mut self, tool: &str) {
         if let Some(failing) = self.failing.get_mut(tool) {
             failing.changes = failing.changes.saturating_add(1);

@@ -1,6 +1,6 @@
 //! Trace contexts: the ids by which calls of several programs are found together, as the W3C defines them.
 //!
-//! The ids of a run are derived from its own id, so that whoever knows the run knows its trace, and a run that another
+//! The ids of a run are derived from its own id, so that a person who knows the run knows its trace, and a run that another
 //! process resumes continues it.
 
 use std::fmt;

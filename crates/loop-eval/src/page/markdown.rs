@@ -65,7 +65,7 @@ pub fn marked_html(text: &str, cites: Cites<'_>, ranges: &[Range<usize>], marked
             end = range.end;
         }
     }
-    let line_of = Inline { begin: text.as_ptr().addr(), cites, parts: &parts, marked };
+    let line_of = Inline { text, cites, parts: &parts, marked };
     write(&mut html, text, line_of);
     html
 }
@@ -73,8 +73,8 @@ pub fn marked_html(text: &str, cites: Cites<'_>, ranges: &[Range<usize>], marked
 /// What the text of a line is written with.
 #[derive(Clone, Copy)]
 struct Inline<'a> {
-    /// The address of the text's first byte: every piece of it says by its own where it is.
-    begin: usize,
+    /// The whole text, of which a line is a piece.
+    text: &'a str,
     cites: Cites<'a>,
     parts: &'a [(usize, Range<usize>)],
     marked: MarkPiece<'a>,
@@ -83,12 +83,10 @@ struct Inline<'a> {
 impl Inline<'_> {
     /// A piece of the text, with what is marked in it.
     fn plain(&self, html: &mut String, piece: &str) {
-        // An empty piece may lie within a range, and has nothing to mark.
-        if piece.is_empty() {
+        let Some(Range { start: from, end: to }) = range_of(self.text, piece) else {
+            escape_into(html, piece);
             return;
-        }
-        let from = piece.as_ptr().addr().wrapping_sub(self.begin);
-        let to = from.saturating_add(piece.len());
+        };
         let first = self.parts.partition_point(|(_, range)| range.end <= from);
         let mut at = from;
         for (number, range) in self.parts.iter().skip(first).take_while(|(_, range)| range.start < to) {
@@ -102,6 +100,13 @@ impl Inline<'_> {
         }
         escape_into(html, piece.get(at - from..).unwrap_or_default());
     }
+}
+
+/// Where a piece of a text is in it, by their addresses. `None`: it is empty, or not a piece of this text.
+fn range_of(text: &str, piece: &str) -> Option<Range<usize>> {
+    let from = piece.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let range = from..from.checked_add(piece.len())?;
+    (!range.is_empty() && range.end <= text.len()).then_some(range)
 }
 
 fn write(html: &mut String, text: &str, line_of: Inline<'_>) {

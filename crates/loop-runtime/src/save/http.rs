@@ -2,13 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use loop_core::{CommandKey, Slot, Started, is_clean};
-use loop_llm::{Secrets, http_client_for, http_error, is_exposed};
-use reqwest::header::{
-    AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-};
+use loop_llm::{Secrets, http_client_for, http_error, is_exposed, retry_after};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Method, Request, Response, StatusCode, Url};
 
 use crate::save::SaveError;
@@ -208,18 +206,6 @@ fn secret(value: &str) -> Result<HeaderValue, TargetError> {
 fn is_passing(status: StatusCode) -> bool {
     matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
         || status.is_server_error()
-}
-
-/// How long the server asks to wait: seconds, or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    match text.parse() {
-        Ok(seconds) => Some(Duration::from_secs(seconds)),
-        Err(_) => {
-            let date = httpdate::parse_http_date(text).ok()?;
-            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
-        }
-    }
 }
 
 /// The beginning of a body, enough for a message.

@@ -11,7 +11,8 @@ use loop_runtime::journal::{
 };
 use loop_testkit::{Setup, draft, read, target};
 
-const MANIFEST: &str = r#"[{"name":"fetch_device"}]"#;
+/// The manifest of its tools.
+pub const MANIFEST: &str = r#"[{"name":"fetch_device"}]"#;
 
 /// A run that asks for a tool, reads what it returns, and is confident: its entries in order.
 pub fn history(id: &str) -> (Header, Vec<Entry>) {

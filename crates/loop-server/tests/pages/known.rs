@@ -84,3 +84,32 @@ async fn a_list_that_was_kept_is_a_list_that_begins_now() {
         }
     }
 }
+
+// Requests share a reading only if it began after them: each sees what was committed before it was sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn requests_at_once_see_what_was_committed_before_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+    let kept = Arc::new(Served::of(over(Arc::clone(&journal))));
+    let world = runs::stopped();
+    let mut late = Vec::new();
+    for n in 0..30_u64 {
+        let (header, entries) = copy(&world, &format!("run-{n}"), 1_790_000_000_000 + n);
+        let mut writer = journal.create(&header, &entries[0]).await.unwrap();
+        writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
+        drop(writer);
+        // Some of them are still under way when the next run is committed.
+        for _ in 0..6 {
+            let kept = Arc::clone(&kept);
+            let request = async move { kept.get(caller(&[Role::Read], None), "/").await.1 };
+            late.push((n, tokio::spawn(request)));
+        }
+        for (n, page) in late.drain(..late.len() / 2) {
+            let page = page.await.unwrap();
+            assert!(
+                page.contains(&format!("T-{n}<")) || page.contains(&format!("/runs/run-{n}\"")),
+                "run-{n}"
+            );
+        }
+    }
+}

@@ -1,6 +1,5 @@
 //! What a simulated fleet came to.
 
-use loop_core::StopClass;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -113,11 +112,6 @@ impl FleetFigures {
     /// Whether no more runs waited for a place at the end of the arrivals than there are places.
     pub fn keeps_up(&self) -> bool {
         self.backlog <= u64::from(self.places)
-    }
-
-    /// The classes that count as answered.
-    pub(super) fn is_answered(class: StopClass) -> bool {
-        class == StopClass::Answered
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use loop_core::{Millis, Outcome, Phase};
+use loop_core::{Millis, Outcome, Phase, StopClass};
 use loop_prompts::Prompts;
 
 use super::FleetPlan;
@@ -304,7 +304,7 @@ impl<'a> Work<'a> {
         seen.ended_in_time += u64::from(self.now <= self.closes);
         let studied = one.studied();
         let Some(Outcome { totals, stop, .. }) = studied.run.outcome() else { return };
-        seen.answered += u64::from(FleetFigures::is_answered(stop.class));
+        seen.answered += u64::from(stop.class == StopClass::Answered);
         seen.costs.push(totals.cost.known.0);
         seen.is_unpriced |= totals.cost.unknown_calls > 0;
     }

@@ -1,4 +1,4 @@
-//! FileLocks of the operating system: a process that ends, however it ends, gives up what it held.
+//! Locks of the operating system: a process that ends, however it ends, gives up what it held.
 //!
 //! They lie in a folder beside the journal and not in the journal itself, because closing any handle of a SQLite file
 //! would release the locks that SQLite has on it.
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use loop_core::{Digest, RunId};
 
+use super::locks::NotTaken;
 use crate::files;
 
 /// The folder of lock files of one journal.
@@ -24,15 +25,6 @@ pub(super) struct FileLock {
     path: PathBuf,
 }
 
-/// Why there is no lock.
-#[derive(Debug)]
-pub(super) enum NotTaken {
-    /// A process holds it; its id, where the file says it.
-    Held(Option<u32>),
-    /// The file cannot be made or locked.
-    Failed(io::Error),
-}
-
 impl FileLocks {
     /// The locks of the journal at `path`, which has no links in it.
     pub(super) fn beside(path: &Path) -> Self {
@@ -46,7 +38,7 @@ impl FileLocks {
     pub(super) fn take(&self, run: &RunId) -> Result<FileLock, NotTaken> {
         let path = self.path(run);
         loop {
-            let file = self.file(&path).map_err(NotTaken::Failed)?;
+            let file = self.file(&path).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {}
                 // Held by those who only ask whether it is held, and free in a moment.
@@ -55,12 +47,12 @@ impl FileLocks {
                     let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
                     return Err(NotTaken::Held(pid));
                 }
-                Err(TryLockError::Error(error)) => return Err(NotTaken::Failed(error)),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             let lock = FileLock { file, path: path.clone() };
             // Its last owner may have removed the file after it was opened here: then the lock is nobody's.
             if lock.is_in_place() {
-                lock.sign().map_err(NotTaken::Failed)?;
+                lock.sign().map_err(failed)?;
                 return Ok(lock);
             }
         }
@@ -140,6 +132,10 @@ pub(super) fn file_name(run: &RunId) -> String {
     }
 }
 
+fn failed(error: io::Error) -> NotTaken {
+    NotTaken::Failed(error.into())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -167,7 +163,7 @@ mod tests {
                                 is_owned.store(false, Ordering::SeqCst);
                             }
                             Err(NotTaken::Held(_)) => {}
-                            Err(NotTaken::Failed(error)) => panic!("{error}"),
+                            Err(NotTaken::Failed(error)) => panic!("{error:?}"),
                         }
                     }
                 });

@@ -4,7 +4,7 @@
 use loop_core::RunId;
 
 use super::fault::Fault;
-use super::lock::{self, FileLock, FileLocks};
+use super::lock::{FileLock, FileLocks};
 #[cfg(feature = "postgres")]
 use super::postgres::{AdvisoryLock, AdvisoryLocks};
 
@@ -24,22 +24,13 @@ pub(super) enum RunLock {
     Advisory(#[expect(dead_code, reason = "it is held until it is dropped")] AdvisoryLock),
 }
 
-/// Why there is no lock.
+/// Why a lock was not taken.
 #[derive(Debug)]
 pub(super) enum NotTaken {
     /// A process holds it; its id, where that is known.
     Held(Option<u32>),
     /// It cannot be taken.
     Failed(Fault),
-}
-
-impl From<lock::NotTaken> for NotTaken {
-    fn from(not_taken: lock::NotTaken) -> Self {
-        match not_taken {
-            lock::NotTaken::Held(pid) => Self::Held(pid),
-            lock::NotTaken::Failed(error) => Self::Failed(error.into()),
-        }
-    }
 }
 
 impl Locks {

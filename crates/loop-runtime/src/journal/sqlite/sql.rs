@@ -326,7 +326,7 @@ impl Row<'_> {
     }
 }
 
-/// A value of a result that is no longer tied to its statement.
+/// A value of a result, copied out of its statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cell {
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a server needs it"))]

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::RunId;
 use loop_runtime::journal::{
@@ -21,6 +22,8 @@ const MAX_KNOWN: usize = 20_000;
 /// The runs of a journal.
 #[derive(Debug, Default)]
 pub(super) struct KnownRuns {
+    /// How many times the journal was begun to be read.
+    reads: AtomicU64,
     state: Mutex<Known>,
 }
 
@@ -32,6 +35,8 @@ struct Known {
     tally: Arc<RunTally>,
     open: BTreeMap<RunId, OpenRun>,
     is_cut: bool,
+    /// What the last reading came to, and its number.
+    last: Option<(u64, Arc<KeptRuns>)>,
 }
 
 /// A run that has not ended, as it was after so many entries.
@@ -44,7 +49,7 @@ struct OpenRun {
 }
 
 impl KnownRuns {
-    /// The runs as they are now.
+    /// The runs as they are now. Requests that wait for each other share a reading of the journal that began after them.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -52,8 +57,18 @@ impl KnownRuns {
         &self,
         journal: &SqliteJournal,
         engine: Option<&Engine>,
-    ) -> Result<KeptRuns, JournalError> {
+    ) -> Result<Arc<KeptRuns>, JournalError> {
+        let before = self.reads.load(Ordering::SeqCst);
         let mut known = self.state.lock().await;
+        match known.last.take() {
+            Some((number, kept)) if number > before => {
+                known.last = Some((number, Arc::clone(&kept)));
+                return Ok(kept);
+            }
+            // An older one is given up, so that what it shares can be changed in place.
+            _ => {}
+        }
+        let number = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
         let open: Vec<RunId> = known.open.keys().cloned().collect();
         if let Some(changes) = journal.list_changes(known.position.clone(), open, MAX_KNOWN).await? {
             let summaries = journal.summaries(&known.unread(&changes)).await?;
@@ -66,12 +81,14 @@ impl KnownRuns {
             *known = taken.await.unwrap_or_default();
         }
         let open = known.opened(journal, engine).await?;
-        Ok(KeptRuns {
+        let kept = Arc::new(KeptRuns {
             ended: Arc::clone(&known.ended),
             tally: Arc::clone(&known.tally),
             open,
             is_cut: known.is_cut,
-        })
+        });
+        known.last = Some((number, Arc::clone(&kept)));
+        Ok(kept)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The list of runs.
 
+use std::sync::Arc;
+
 use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -44,7 +46,7 @@ pub(super) async fn list(
 
 impl Pages {
     /// The runs as they are now.
-    pub(super) async fn kept(&self) -> Result<KeptRuns, HttpProblem> {
+    pub(super) async fn kept(&self) -> Result<Arc<KeptRuns>, HttpProblem> {
         let kept = self.known.now(&self.source.journal, self.source.engine.as_ref());
         kept.await.map_err(|_| failed())
     }
