@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use loop_core::{Cost, PicoUsd, RunId};
+#[cfg(feature = "http")]
+use loop_core::RunId;
+use loop_core::{Cost, PicoUsd};
+#[cfg(feature = "http")]
 use loop_runtime::journal::RunLine;
 use loop_runtime::report::{ListedRun, ListedState};
 use maud::{Markup, html};
@@ -195,11 +198,13 @@ impl RunsPage {
         }
     }
 
+    #[cfg(feature = "http")]
     /// The runs of the page.
     pub(super) fn ids(&self) -> Vec<RunId> {
         self.rows.iter().map(|run| RunId::new(run.run.as_str())).collect()
     }
 
+    #[cfg(feature = "http")]
     /// Sets how many entries the runs of the page have: one that has ended may still be saved.
     pub(super) fn count_entries(&mut self, lines: &[RunLine]) {
         for row in &mut self.rows {

@@ -91,6 +91,7 @@ impl RunTally {
         };
     }
 
+    #[cfg(feature = "http")]
     /// Takes out a run that was added.
     pub(in crate::pages) fn remove(&mut self, run: &ListedRun) {
         let key = TallyKey::of(run);
