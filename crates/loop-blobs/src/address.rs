@@ -26,16 +26,20 @@ pub(crate) fn parse(url: &str) -> Result<Address, BlobError> {
         ));
     }
     if url.query().is_some() || url.fragment().is_some() || url.port().is_some() {
-        return Err(wrong("it has a port, a `?` or a `#`; write file:///absolute/folder or s3://bucket/prefix"));
+        return Err(wrong(
+            "it has a port, a `?` or a `#`; write file:///absolute/folder or s3://bucket/prefix",
+        ));
     }
     match url.scheme() {
         "file" => {
             let path = url.to_file_path().ok().filter(|_| url.host_str().is_none());
-            path.map(Address::Folder).ok_or_else(|| wrong("it names no absolute folder; write file:///absolute/folder"))
+            path.map(Address::Folder)
+                .ok_or_else(|| wrong("it names no absolute folder; write file:///absolute/folder"))
         }
         "s3" => {
             let bucket = url.host_str().filter(|bucket| !bucket.is_empty());
-            let bucket = bucket.ok_or_else(|| wrong("it names no bucket; write s3://bucket/prefix"))?.to_owned();
+            let bucket =
+                bucket.ok_or_else(|| wrong("it names no bucket; write s3://bucket/prefix"))?.to_owned();
             Ok(Address::Bucket { bucket, prefix: url.path().trim_matches('/').to_owned() })
         }
         _ => Err(wrong(forms)),
@@ -59,13 +63,22 @@ mod tests {
     #[test]
     fn a_wrong_url_says_what_to_write_and_repeats_nothing_of_it() {
         for url in [
-            "", "blobs", "/var/blobs", "file://host/blobs", "file:///a?b", "s3:///x", "s3://b:1/x", "ftp://hidden/x",
-            "s3://AKIA:hidden@b/x", "s3://hidden@b",
+            "",
+            "blobs",
+            "/var/blobs",
+            "file://host/blobs",
+            "file:///a?b",
+            "s3:///x",
+            "s3://b:1/x",
+            "ftp://hidden/x",
+            "s3://AKIA:hidden@b/x",
+            "s3://hidden@b",
         ] {
             let error = parse(url).unwrap_err();
             assert!(matches!(error.kind, BlobErrorKind::Settings(_)), "{url}");
             let text = error.to_string();
-            let fixes = ["write file:///absolute/folder", "write s3://bucket/prefix", "set AWS_ACCESS_KEY_ID"];
+            let fixes =
+                ["write file:///absolute/folder", "write s3://bucket/prefix", "set AWS_ACCESS_KEY_ID"];
             assert!(fixes.iter().any(|fix| text.contains(fix)), "{text}");
             assert!(!text.contains("hidden"), "{text}");
         }

@@ -21,7 +21,9 @@ pub struct BlobError {
 #[non_exhaustive]
 pub enum BlobErrorKind {
     /// The store does not have the blob.
-    #[error("the blob is missing; check that this is the store that it was put into, or restore it from a backup")]
+    #[error(
+        "the blob is missing; check that this is the store that it was put into, or restore it from a backup"
+    )]
     Missing,
     /// The blob's content was changed, or it was cut off by a crash.
     #[error(
@@ -45,7 +47,9 @@ pub enum BlobErrorKind {
     #[error("the disk is full; free space, or let a sweep delete what is not referenced")]
     Full,
     /// The store may not be read or written.
-    #[error("access is denied ({0}); check the owner and mode of the folder, or the keys and the policy of the bucket")]
+    #[error(
+        "access is denied ({0}); check the owner and mode of the folder, or the keys and the policy of the bucket"
+    )]
     Denied(String),
     /// There is no such bucket.
     #[error("the bucket does not exist; create it, or correct the name in the URL")]

@@ -161,9 +161,10 @@ impl Folder {
         };
         for entry in listed {
             let entry = entry?;
-            let is_of_blob = entry.file_name().to_str().is_some_and(|file| {
-                file == name || file.starts_with(&name) && file.ends_with(TEMPORARY)
-            });
+            let is_of_blob = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|file| file == name || file.starts_with(&name) && file.ends_with(TEMPORARY));
             if is_of_blob {
                 remove(&entry.path())?;
             }

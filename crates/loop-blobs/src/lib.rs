@@ -117,7 +117,8 @@ impl BlobStore {
             }
             #[cfg(not(feature = "s3"))]
             Address::Bucket { .. } => {
-                let message = "this program was built without buckets; build it with the feature `s3` of loop-blobs";
+                let message =
+                    "this program was built without buckets; build it with the feature `s3` of loop-blobs";
                 return Err(BlobError::of_store(url, BlobErrorKind::Settings(message.to_owned())));
             }
         };
@@ -225,7 +226,11 @@ impl BlobStore {
     ///
     /// # Errors
     /// A store that denies it or cannot be reached. What was deleted until then stays deleted; a sweep can be repeated.
-    pub async fn sweep(&self, referenced: &HashSet<BlobId>, older_than: Duration) -> Result<Sweep, BlobError> {
+    pub async fn sweep(
+        &self,
+        referenced: &HashSet<BlobId>,
+        older_than: Duration,
+    ) -> Result<Sweep, BlobError> {
         let before = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
         match &self.place {
             Place::Folder(folder) => {

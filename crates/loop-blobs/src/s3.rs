@@ -13,7 +13,9 @@ use bytes::Bytes;
 use futures::TryStreamExt as _;
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
-use object_store::{BackoffConfig, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload, RetryConfig};
+use object_store::{
+    BackoffConfig, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload, RetryConfig,
+};
 
 pub use settings::S3Settings;
 
@@ -115,7 +117,9 @@ impl Bucket {
                     self.delete(id).await?;
                     Ok(Sweep { deleted: 1, deleted_bytes: object.size, ..Sweep::default() })
                 };
-                let late = |_| Err(BlobErrorKind::Unavailable(format!("no result within {} s", deadline.as_secs_f32())));
+                let late = |_| {
+                    Err(BlobErrorKind::Unavailable(format!("no result within {} s", deadline.as_secs_f32())))
+                };
                 tokio::time::timeout(deadline, delete).await.unwrap_or_else(late)
             })
             .try_buffer_unordered(DELETED_AT_ONCE);

@@ -63,11 +63,15 @@ fn a_step_that_fails_leaves_no_file_and_the_next_put_succeeds() {
         for (error, kind) in [
             (ErrorKind::StorageFull, BlobErrorKind::Full),
             (ErrorKind::QuotaExceeded, BlobErrorKind::Full),
-            (ErrorKind::ReadOnlyFilesystem, BlobErrorKind::Denied("read-only filesystem or storage medium".into())),
+            (
+                ErrorKind::ReadOnlyFilesystem,
+                BlobErrorKind::Denied("read-only filesystem or storage medium".into()),
+            ),
             (ErrorKind::TimedOut, BlobErrorKind::Unavailable("timed out".into())),
         ] {
             let root = tempfile::tempdir().unwrap();
-            let folder = hooked(root.path(), move |step| if step == failing { Err(error.into()) } else { Ok(()) });
+            let folder =
+                hooked(root.path(), move |step| if step == failing { Err(error.into()) } else { Ok(()) });
             assert_eq!(folder.put(id, b"content"), Err(kind), "{failing:?}");
             let left = files(root.path());
             // After the rename the blob is there and may not be durable, so the put has failed.
@@ -99,7 +103,8 @@ fn a_program_that_ends_before_a_step_leaves_the_blob_whole_or_missing() {
             Ok(content) => assert_eq!((content.as_ref(), last), (&b"content"[..], Step::SyncFolder)),
             Err(kind) => assert_eq!(kind, BlobErrorKind::Missing, "{last:?}"),
         }
-        let unfinished = |root: &Path| files(root).iter().filter(|(name, _)| name.ends_with(TEMPORARY)).count();
+        let unfinished =
+            |root: &Path| files(root).iter().filter(|(name, _)| name.ends_with(TEMPORARY)).count();
         let is_begun = !matches!(last, Step::Create | Step::SyncFolder);
         assert_eq!(unfinished(left.path()), usize::from(is_begun), "{last:?}");
 
@@ -228,5 +233,8 @@ fn only_the_owner_can_read_blobs() {
     folder.put(id, b"content").unwrap();
     let path = folder.path(id);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&path), mode(path.parent().unwrap()), mode(&root.path().join("made"))), (0o600, 0o700, 0o700));
+    assert_eq!(
+        (mode(&path), mode(path.parent().unwrap()), mode(&root.path().join("made"))),
+        (0o600, 0o700, 0o700)
+    );
 }

@@ -115,7 +115,9 @@ impl Error for S3Answer {}
 fn code(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
-    let is_word = !code.is_empty() && code.len() <= MAX_CODE_BYTES && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_word = !code.is_empty()
+        && code.len() <= MAX_CODE_BYTES
+        && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_word.then(|| code.to_owned())
 }
 

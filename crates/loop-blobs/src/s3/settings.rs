@@ -33,7 +33,9 @@ impl S3Settings {
 
     /// The settings of variables by name. An empty one is as good as none.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let get = |name: &str| variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let get = |name: &str| {
+            variable(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+        };
         let secret = |name: &str| get(name).map(SecretString::from);
         Self {
             endpoint: get("AWS_ENDPOINT_URL_S3").or_else(|| get("AWS_ENDPOINT_URL")),
@@ -54,7 +56,9 @@ impl S3Settings {
             ));
         };
         let endpoint = self.endpoint.as_ref().map(|endpoint| {
-            let url = Url::parse(endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+            let url = Url::parse(endpoint)
+                .ok()
+                .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
             url.ok_or_else(|| wrong("AWS_ENDPOINT_URL is not an http or https URL; write https://host"))
         });
         let endpoint = endpoint.transpose()?;
@@ -102,7 +106,8 @@ mod tests {
     use super::*;
 
     fn settings(variables: &[(&str, &str)]) -> S3Settings {
-        let get = |name: &str| variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
+        let get =
+            |name: &str| variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
         S3Settings::from_variables(get)
     }
 
@@ -114,10 +119,18 @@ mod tests {
 
     #[test]
     fn the_variables_are_those_of_other_programs_and_the_nearer_one_wins() {
-        let more = [("AWS_ENDPOINT_URL", "https://a"), ("AWS_ENDPOINT_URL_S3", "https://b"), ("AWS_DEFAULT_REGION", "r")];
-        let account = settings(&[&KEYS[..], &more].concat()).checked().unwrap_or_else(|kind| panic!("{kind}"));
+        let more = [
+            ("AWS_ENDPOINT_URL", "https://a"),
+            ("AWS_ENDPOINT_URL_S3", "https://b"),
+            ("AWS_DEFAULT_REGION", "r"),
+        ];
+        let account =
+            settings(&[&KEYS[..], &more].concat()).checked().unwrap_or_else(|kind| panic!("{kind}"));
         assert_eq!((account.endpoint.as_deref(), &*account.region), (Some("https://b"), "r"));
-        assert_eq!((&*account.key, &*account.secret, account.token.as_deref()), ("hidden-id", "hidden-key", Some("hidden-token")));
+        assert_eq!(
+            (&*account.key, &*account.secret, account.token.as_deref()),
+            ("hidden-id", "hidden-key", Some("hidden-token"))
+        );
         let plain = settings(&KEYS).checked().unwrap_or_else(|kind| panic!("{kind}"));
         assert_eq!((plain.endpoint, &*plain.region), (None, "us-east-1"));
     }
