@@ -248,7 +248,7 @@ impl BlobStore {
             }
             #[cfg(feature = "s3")]
             Place::Bucket(bucket) => {
-                let swept = bucket.sweep(referenced, before.into(), self.deadline).await;
+                let swept = bucket.sweep(referenced, before, self.deadline).await;
                 swept.map_err(|kind| self.error(None, kind))
             }
         }

@@ -142,6 +142,7 @@ const STORE: &str = "LOOP_BLOBS_TEST_STORE";
 
 /// What the process that is killed runs; without a store it does nothing.
 #[tokio::test]
+#[expect(clippy::print_stdout, reason = "the process that kills it reads what was put")]
 async fn puts_until_it_is_killed() {
     let Ok(url) = std::env::var(STORE) else { return };
     let store = BlobStore::open(&url).await.unwrap();

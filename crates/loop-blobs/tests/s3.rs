@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use loop_blobs::{BlobErrorKind, BlobId, BlobStore, Sweep};
 
+use tokio::task::JoinSet;
+
 use crate::server::{Answer, Server, answer, error, options};
 
 const URL: &str = "s3://bucket/some/prefix";
@@ -139,6 +141,23 @@ async fn a_server_that_does_not_answer_or_is_not_there_ends_the_operation() {
     let store = BlobStore::open_with(URL, options(gone)).await.unwrap();
     let error = store.delete(BlobId::of(b"content")).await.unwrap_err();
     assert_eq!(error.kind, BlobErrorKind::Unavailable("there is no connection".to_owned()));
+}
+
+#[tokio::test]
+async fn no_more_requests_are_under_way_than_are_allowed() {
+    for (allowed, peak) in [(2, 2..=2), (16, 3..=16)] {
+        let server = Server::answering([object("content")]).await;
+        let mut options = options(server.port);
+        options.max_parallel = allowed;
+        let store = BlobStore::open_with(URL, options).await.unwrap();
+        let mut tasks = JoinSet::new();
+        for _ in 0..16 {
+            let store = store.clone();
+            tasks.spawn(async move { store.get(BlobId::of(b"content")).await.unwrap() });
+        }
+        tasks.join_all().await;
+        assert!(peak.contains(&server.peak()), "{allowed}: {}", server.peak());
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A server on loopback that answers requests in the order of a script, each on a connection of its own.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use loop_blobs::{BlobOptions, S3Settings};
@@ -22,7 +23,15 @@ pub(crate) type Request = Vec<String>;
 pub(crate) struct Server {
     pub(crate) port: u16,
     requests: Arc<Mutex<Vec<Request>>>,
+    load: Arc<Load>,
     task: JoinHandle<()>,
+}
+
+/// How many requests are answered, and how many were at the most.
+#[derive(Default)]
+struct Load {
+    now: AtomicUsize,
+    peak: AtomicUsize,
 }
 
 impl Drop for Server {
@@ -38,23 +47,34 @@ impl Server {
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let mut answers: VecDeque<Arc<Answer>> = answers.into_iter().map(Arc::new).collect();
-        let seen = Arc::clone(&requests);
+        let (seen, load) = (Arc::clone(&requests), Arc::new(Load::default()));
+        let counted = Arc::clone(&load);
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
-                tokio::spawn(answer_one(stream, answer.unwrap(), Arc::clone(&seen)));
+                tokio::spawn(answer_one(stream, answer.unwrap(), Arc::clone(&seen), Arc::clone(&counted)));
             }
         });
-        Self { port, requests, task }
+        Self { port, requests, load, task }
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
+
+    /// The most requests that were under way at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.load.peak.load(Ordering::SeqCst)
+    }
 }
 
-async fn answer_one(stream: TcpStream, answer: Arc<Answer>, requests: Arc<Mutex<Vec<Request>>>) {
+async fn answer_one(
+    stream: TcpStream,
+    answer: Arc<Answer>,
+    requests: Arc<Mutex<Vec<Request>>>,
+    load: Arc<Load>,
+) {
     let mut stream = BufReader::new(stream);
     let mut request = Vec::new();
     loop {
@@ -74,6 +94,12 @@ async fn answer_one(stream: TcpStream, answer: Arc<Answer>, requests: Arc<Mutex<
         return;
     }
     requests.lock().unwrap().push(request);
+    load.peak.fetch_max(load.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    // Others arrive meanwhile, if they are sent.
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    load.now.fetch_sub(1, Ordering::SeqCst);
     match &*answer {
         Answer::Bytes(bytes) => {
             let _ = stream.write_all(bytes.as_bytes()).await;
