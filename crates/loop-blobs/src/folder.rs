@@ -23,6 +23,8 @@ mod tests;
 pub(crate) struct Folder {
     root: PathBuf,
     max_bytes: u64,
+    /// How long a put or a sweep waits for the lock.
+    lock_wait: Duration,
     /// Called before each step; its error is that of the step.
     #[cfg(test)]
     before: Option<Hook>,
@@ -47,6 +49,7 @@ impl Folder {
         let folder = Self {
             root,
             max_bytes,
+            lock_wait: LOCK_WAIT,
             #[cfg(test)]
             before: None,
         };
@@ -235,11 +238,12 @@ impl Folder {
         loop {
             match take(&file) {
                 Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if start.elapsed() < LOCKED_AT_MOST => {
+                Err(TryLockError::WouldBlock) if start.elapsed() < self.lock_wait => {
                     std::thread::sleep(LOCK_PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let message = format!("another process holds {LOCK} for {} s", LOCKED_AT_MOST.as_secs());
+                    let waited = self.lock_wait.as_secs_f32();
+                    let message = format!("another process holds {LOCK} for {waited} s");
                     return Err(io::Error::new(ErrorKind::TimedOut, message));
                 }
                 Err(TryLockError::Error(error)) => return Err(error),
@@ -315,7 +319,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 const LOCK: &str = ".lock";
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
-const LOCKED_AT_MOST: Duration = Duration::from_secs(10);
+const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// The end of the name of a file that is being written.
 const TEMPORARY: &str = ".tmp";
 /// A file that was not written to for so long is left from a crash.

@@ -225,6 +225,29 @@ fn a_put_waits_while_a_sweep_decides() {
     assert_eq!(folder.get(id).unwrap(), "content");
 }
 
+/// The lock is taken for the rename as well, and a process that keeps it does not hold up another for ever.
+#[test]
+fn a_put_whose_lock_is_taken_ends_and_leaves_no_file() {
+    let root = tempfile::tempdir().unwrap();
+    let id = BlobId::of(b"content");
+    let path = root.path().join(LOCK);
+    let taken = Mutex::new(None);
+    let mut folder = hooked(root.path(), move |step| {
+        if step == Step::Rename {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            file.try_lock().unwrap();
+            *taken.lock().unwrap() = Some(file);
+        }
+        Ok(())
+    });
+    folder.lock_wait = Duration::from_millis(20);
+    let message = "another process holds .lock for 0.02 s".to_owned();
+    assert_eq!(folder.put(id, b"content"), Err(BlobErrorKind::Unavailable(message)));
+    assert_eq!(files(root.path()), []);
+    drop(folder);
+    open(root.path()).put(id, b"content").unwrap();
+}
+
 #[test]
 fn only_the_owner_can_read_blobs() {
     let root = tempfile::tempdir().unwrap();
