@@ -102,6 +102,8 @@ pub(crate) struct Driver {
     pace: Pace,
     caller: Caller,
     uses: ToolUses,
+    /// What was asked in another process, and is looked at next.
+    remote: Option<Box<(Arc<str>, EventKind)>>,
     /// What was said to questions before they were open.
     answers: BTreeMap<CommandKey, (PersonAnswer, Option<Digest>)>,
     /// Ends the run once it is cancelled; taken when that was heard.
@@ -201,6 +203,7 @@ impl Driver {
             before,
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
+            remote: None,
             answers: BTreeMap::new(),
             uses,
             parts,
@@ -381,6 +384,10 @@ impl Driver {
                 // Nothing else is ready: what waits to be journaled need not wait for more.
                 () = std::future::ready(()), if !self.unwritten.is_empty() => None,
             };
+            let (kind, request) = match self.remote.take() {
+                Some(asked) => (self.remote_kind(&asked).await?, Some(asked.0)),
+                None => (kind, None),
+            };
             let Some(kind) = kind else {
                 self.write_down().await?;
                 continue;
@@ -396,6 +403,9 @@ impl Driver {
             // Only a settlement that comes after the time for settling may be rejected: it is late, and counts for
             // nothing.
             let rejected = self.tell(at, kind).await?;
+            if let (Some(_), Some(request)) = (&rejected, request) {
+                self.writer.refuse(&request).await?;
+            }
             debug_assert!(
                 rejected.is_none() || self.run.outcome().is_some(),
                 "the run refuses what happened: {rejected:?}"
@@ -678,7 +688,43 @@ impl Driver {
             Control::Tell(text) => {
                 self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })
             }
+            Control::Remote(asked) => {
+                self.remote = Some(asked);
+                None
+            }
         }
+    }
+
+    /// What a request from another process comes to. Nothing where it is answered already, and where the run does not accept
+    /// it, which is its answer then.
+    async fn remote_kind(&mut self, (id, kind): &(Arc<str>, EventKind)) -> Result<Option<EventKind>, Broken> {
+        if !self.writer.carry_out(id).await? {
+            return Ok(None);
+        }
+        let now = self.clock.now();
+        let is_accepted = match kind {
+            EventKind::StopRequested { how } => {
+                let stop = self.kind_of(Control::Stop(*how));
+                if stop.is_some() {
+                    return Ok(stop);
+                }
+                false
+            }
+            EventKind::Instruction { text } => self.run.takes_instruction(text).is_ok(),
+            EventKind::ApprovedBy { key, by, binding } => {
+                self.run.may_approve(now, key, by, binding.as_ref()).is_ok()
+            }
+            EventKind::PersonAnswered { key, answer, binding } => {
+                self.run.may_answer(now, key, answer, binding.as_ref()).is_ok()
+            }
+            // No person asks for anything else.
+            _ => false,
+        };
+        if is_accepted {
+            return Ok(Some(kind.clone()));
+        }
+        self.writer.refuse(id).await?;
+        Ok(None)
     }
 
     /// What an answer comes to: nothing where it does not count, or not yet.

@@ -536,25 +536,56 @@ impl Runner {
         stated: impl IntoIterator<Item = EventKind>,
     ) -> Result<Run, StartError> {
         let opening = self.reopen_with(run, stated).await?;
-        let Opening { run: state, mut writer, mut seq, first, before, .. } = opening;
+        self.note_opened(run, opening).await
+    }
+
+    /// Writes down what an opened run was told, and leaves it.
+    async fn note_opened(&self, run: &RunId, opening: Opening) -> Result<Run, StartError> {
+        let Opening { run: state, mut writer, seq, first, before, .. } = opening;
         let messages = self.parts.new_messages(before, &state);
         let tells = !messages.is_empty();
-        let last = first.len().saturating_sub(1);
-        let mut messages = Some(messages);
-        for (at, (event, notes)) in first.into_iter().enumerate() {
-            if let Some(messages) = messages.take_if(|_| at == last) {
-                writer.announce(messages);
-            }
-            // People are told that it is recorded.
-            writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
-            seq += 1;
-        }
+        let entries: Vec<Arc<Entry>> = first
+            .into_iter()
+            .zip(seq..)
+            .map(|((event, notes), seq)| Arc::new(Entry { seq, event, notes }))
+            .collect();
+        writer.announce(messages);
+        // People are told that it is recorded. What was asked in another process is answered with it.
+        writer.append_all(&entries, Durability::Synced).await.map_err(|(_, error)| error)?;
         drop(writer);
         if tells {
             // The run has no driver that would deliver them. What fails here is delivered later.
             _ = self.parts.hooks.deliver_of(&*self.parts.journal, run).await;
         }
         Ok(state)
+    }
+
+    /// The same with what was asked in another process, under the id of the request there. `None`: it is answered already.
+    ///
+    /// # Errors
+    /// As [`note_down`](Self::note_down). If the run refuses what is asked, that is the answer.
+    pub async fn note_request(
+        &self,
+        run: &RunId,
+        request: &Arc<str>,
+        kind: EventKind,
+    ) -> Result<Option<Run>, StartError> {
+        let mut opening = self.reopen(run).await?;
+        if !opening.writer.carry_out(request).await? {
+            return Ok(None);
+        }
+        match opening.hear([sink::kind(&self.parts.secrets, kind)]) {
+            Ok(()) => self.note_opened(run, opening).await.map(Some),
+            Err(refused) => {
+                opening.writer.refuse(request).await?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// What a person says, without the secrets that the runner knows.
+    pub fn masked(&self, kind: EventKind) -> EventKind {
+        sink::kind(&self.parts.secrets, kind)
     }
 
     /// The same as [`reopen`](Self::reopen), with what people say to the run as soon as it is driven.

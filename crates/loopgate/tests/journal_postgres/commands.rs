@@ -77,7 +77,7 @@ fn what_is_wrong_with_a_journal_on_a_server_is_one_line() {
     // A newer format is left alone.
     world.server.sql("loops", "UPDATE loopgate.journal SET format = 9");
     run(&world.url()).fails_with(&["written by a newer loopgate (format 9"]);
-    world.server.sql("loops", "UPDATE loopgate.journal SET format = 1");
+    world.server.sql("loops", "UPDATE loopgate.journal SET format = 2");
     // A disk that is full, and a server that only reads: the run ends, and says so.
     let full = "CREATE FUNCTION loopgate.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
                 IF NEW.seq > 2 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END IF; \

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::sql::{Connection, Optional as _, params};
+use super::page::{list_of, named};
+use super::sql::{Connection, Purpose, params};
 use loop_core::{Cost, Note, PicoUsd, RunId, StopClass};
 
 use super::SqliteJournal;
@@ -32,6 +33,7 @@ const TABLE: &str = "
     ) STRICT;";
 
 /// A summary, and the last entry that it knows of.
+#[derive(Clone, Debug)]
 struct Fresh {
     run: RunId,
     head: String,
@@ -50,17 +52,12 @@ impl SqliteJournal {
             let key = files.key.as_ref();
             let kept = key.filter(|_| transaction.has_table("summaries").unwrap_or_default());
             let (mut summaries, mut fresh) = (BTreeMap::new(), Vec::new());
-            for run in runs {
-                let mut find = transaction.prepare_cached("SELECT head, stop FROM runs WHERE run = ?1")?;
-                let found: Option<(String, Option<String>)> =
-                    find.query_row([run.as_str()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-                let Some((head, stop)) = found else { continue };
-                let known = kept.map(|key| find_kept(&transaction, &run, &head, key)).transpose()?.flatten();
-                if let Some(summary) = known {
+            for Listed { run, head, has_stopped, kept } in listed(&transaction, &runs, kept)? {
+                if let Some(summary) = kept {
                     summaries.insert(run, summary);
                 } else if let Some(summary) = read_notes(&transaction, &run)? {
                     summaries.insert(run.clone(), summary);
-                    if stop.is_some() && key.is_some() {
+                    if has_stopped && key.is_some() {
                         fresh.push(Fresh { run, head, summary });
                     }
                 }
@@ -75,14 +72,16 @@ impl SqliteJournal {
         Ok(summaries)
     }
 
-    async fn keep(&self, fresh: Vec<Fresh>) -> Result<(), JournalError> {
-        let kept = self.store.writer.alone(move |files, open| {
+    async fn keep(&self, mut fresh: Vec<Fresh>) -> Result<(), JournalError> {
+        // In one order, so that processes which keep the same ones do not wait for each other.
+        fresh.sort_unstable_by(|a, b| a.run.cmp(&b.run));
+        let kept = self.store.writer.alone_again(move |files, open| {
             let Some(key) = &files.key else { return Ok(()) };
             if open.connection().is_read_only()? {
                 return Ok(());
             }
             files.place.holds(&files.path)?;
-            open.commit(files, Durability::Committed, |connection| {
+            open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 connection.lay(TABLE)?;
                 let keep = "INSERT INTO summaries (run, head, class, cost, unpriced, seal)
                             SELECT run, ?2, ?3, ?4, ?5, ?6 FROM runs WHERE run = ?1
@@ -108,38 +107,64 @@ fn columns(summary: &RunSummary) -> [String; 3] {
     [class, cost.known.0.to_string(), cost.unknown_calls.to_string()]
 }
 
-/// A summary that was kept, if it is of the run as it is now and the key made its seal.
-fn find_kept(
-    connection: &Connection,
-    run: &RunId,
+/// A run as the list has it.
+struct Listed {
+    run: RunId,
+    head: String,
+    has_stopped: bool,
+    /// The summary that was kept of the run as it is now, if the key made its seal.
+    kept: Option<RunSummary>,
+}
+
+/// These runs, with the summaries that were kept where a `key` can vouch for them. It is one question, however many runs there
+/// are.
+fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<Vec<Listed>, Fault> {
+    let list = match key {
+        Some(_) => {
+            "SELECT runs.run, runs.head, runs.stop, class, cost, unpriced, summaries.seal
+             FROM runs LEFT JOIN summaries ON summaries.run = runs.run AND summaries.head = runs.head"
+        }
+        None => "SELECT run, head, stop, NULL, NULL, 0, NULL FROM runs",
+    };
+    let list = format!("{list} {}", named(connection).replace("WHERE run", "WHERE runs.run"));
+    let mut list = connection.prepare_cached(&list)?;
+    let rows = list.query_map([list_of(connection, runs.iter().map(RunId::as_str))], |row| {
+        let (run, head, stop): (String, String, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        let kept = match (key, row.text(3), row.text(4), row.text(6)) {
+            (Some(key), Some(class), Some(cost), Some(seal)) => {
+                sealed(&run, &head, (class, cost, row.get(5)?, seal), key)
+            }
+            _ => None,
+        };
+        Ok(Listed { run: RunId::new(run), head, has_stopped: stop.is_some(), kept })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn sealed(
+    run: &str,
     head: &str,
+    (class, cost, unpriced, seal): (&str, &str, u32, &str),
     key: &Key,
-) -> Result<Option<RunSummary>, Fault> {
-    let find = "SELECT class, cost, unpriced, seal FROM summaries WHERE run = ?1 AND head = ?2";
-    let mut find = connection.prepare_cached(find)?;
-    let found: Option<(String, String, u32, String)> = find
-        .query_row([run.as_str(), head], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .optional()?;
-    let Some((class, cost, unpriced, seal)) = found else { return Ok(None) };
-    if key.check(&seal, TAG, &[run.as_str(), head, &class, &cost, &unpriced.to_string()]).is_some() {
-        return Ok(None);
+) -> Option<RunSummary> {
+    if key.check(seal, TAG, &[run, head, class, cost, &unpriced.to_string()]).is_some() {
+        return None;
     }
     let known = PicoUsd(cost.parse().unwrap_or_default());
     let class = serde_json::from_value(class.into()).ok();
-    Ok(Some(RunSummary { class, cost: Cost { known, unknown_calls: unpriced } }))
+    Some(RunSummary { class, cost: Cost { known, unknown_calls: unpriced } })
 }
 
 /// The summary by a run's notes. `None`: one of them cannot be read.
 fn read_notes(connection: &Connection, run: &RunId) -> Result<Option<RunSummary>, Fault> {
-    let mut list = connection.prepare_cached("SELECT notes FROM entries WHERE run = ?1 ORDER BY seq")?;
+    // Most entries have neither, and are not read.
+    let list = "SELECT notes FROM entries
+                WHERE run = ?1 AND (notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%') ORDER BY seq";
+    let mut list = connection.prepare_cached(list)?;
     let mut rows = list.query([run.as_str()])?;
     let mut summary = RunSummary::default();
     while let Some(row) = rows.next()? {
         let Some(text) = row.text(0) else { return Ok(None) };
-        // Most entries have neither, and are not parsed.
-        if !text.contains("call_charged") && !text.contains("\"stopped\"") {
-            continue;
-        }
         let Ok(notes) = serde_json::from_str::<Vec<Note>>(text) else { return Ok(None) };
         for note in notes {
             match note {

@@ -8,6 +8,7 @@
 //! | tables that are laid when they are needed | migrations: [`schema`] |
 //! | the key and the heads next to the file | in the state folder of each machine, under the journal's id |
 
+mod escape;
 mod fault;
 mod listen;
 mod locks;
@@ -19,6 +20,7 @@ mod url;
 
 use std::path::{Path, PathBuf};
 
+pub(super) use escape::escaped;
 pub(super) use fault::SessionError;
 pub(super) use locks::{AdvisoryLock, AdvisoryLocks};
 pub(super) use server::Server;
