@@ -117,6 +117,9 @@ impl Engine {
             ));
         }
         let (_, state) = self.open_run(run).await?;
+        if state.is_done() {
+            return Err(over(run));
+        }
         state.takes_instruction(&text).map_err(EngineError::Rejected)?;
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
             // Otherwise its driver leaves.

@@ -113,6 +113,14 @@ impl Engine {
     /// # Errors
     /// If there is no such run, or the journal cannot be read.
     pub async fn view(&self, run: &RunId) -> Result<RunView, EngineError> {
+        match self.view_now(run).await {
+            // Another server may have begun it between the two looks.
+            Err(EngineError::UnknownRun) if self.inner.journal.shares_queue() => self.view_now(run).await,
+            seen => seen,
+        }
+    }
+
+    async fn view_now(&self, run: &RunId) -> Result<RunView, EngineError> {
         let cell = self.inner.cell(run);
         let line = self.inner.journal.line(run).await?;
         let mut view = match (&cell, line) {

@@ -167,6 +167,15 @@ impl Session {
         })
     }
 
+    /// Keeps all other transactions away, until [`unlock_alone`](Self::unlock_alone).
+    pub(super) fn lock_alone(&self) -> Result<(), SessionError> {
+        self.batch(&format!("SELECT pg_advisory_lock({TRANSACTIONS})"))
+    }
+
+    pub(super) fn unlock_alone(&self) -> Result<(), SessionError> {
+        self.batch(&format!("SELECT pg_advisory_unlock({TRANSACTIONS})"))
+    }
+
     fn begin_with(&self, sql: &str) -> Result<(), SessionError> {
         self.is_in_transaction.set(true);
         self.batch(sql)
