@@ -23,7 +23,9 @@ fn runs_are_begun_listed_shown_resumed_moved_and_pruned() {
         world.run(&["run", "examples/helpdesk", &ticket(1042), "--no-save", "--tag", "night", "--key", "k1"]);
     assert_eq!((again.code, again.out), (0, ran.out), "{}", again.err);
     // A run that waits for a person, and goes on in another process.
-    let waits = world.run(&["run", "examples/crm", "--text", "Find Bob and update his company to EPAM"]);
+    let crm = world.shell.copy_of("examples/crm");
+    let waits =
+        world.run(&["run", crm.to_str().unwrap(), "--text", "Find Bob and update his company to EPAM"]);
     let second = id(&waits.err);
     let pending = world.run(&["pending"]);
     assert!(pending.out.contains(&second), "{}{}", pending.out, pending.err);

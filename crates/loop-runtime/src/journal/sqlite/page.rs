@@ -259,16 +259,18 @@ pub(super) fn mark_written(files: &Files, lines: &mut [RunLine]) {
     }
 }
 
-/// A list of names as one text, for a condition on it.
+/// A list of names as one JSON text, for a condition on it.
 pub(super) fn list_of<'a>(connection: &Connection, names: impl Iterator<Item = &'a str>) -> String {
-    #[cfg(feature = "postgres")]
-    if !connection.is_file() {
-        // JSON writes a NUL in a way that the database does not take.
-        let names: Vec<_> = names.map(super::postgres::escaped).collect();
-        return serde_json::to_string(&names).unwrap_or_default();
-    }
-    _ = connection;
-    serde_json::to_string(&names.collect::<Vec<_>>()).unwrap_or_default()
+    let quoted = |name: &str| serde_json::to_string(name).unwrap_or_default();
+    let quoted = |name: &str| match connection.is_file() {
+        true => quoted(name),
+        // The session writes a NUL as the columns have it, and JSON would write it in a way that no column has.
+        false => {
+            let parts: Vec<String> = name.split('\0').map(quoted).collect();
+            parts.join("\0").replace("\"\0\"", "\0")
+        }
+    };
+    format!("[{}]", names.map(quoted).collect::<Vec<_>>().join(","))
 }
 
 /// The rows of the runs that one text lists as JSON.

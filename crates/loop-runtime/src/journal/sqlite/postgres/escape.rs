@@ -6,7 +6,7 @@ use std::borrow::Cow;
 const ESCAPE: char = '\u{10ffff}';
 
 /// The text as the database has it.
-pub(in super::super) fn escaped(text: &str) -> Cow<'_, str> {
+pub(super) fn escaped(text: &str) -> Cow<'_, str> {
     // Both bytes are rare: the second begins the last characters of Unicode.
     if !text.bytes().any(|byte| matches!(byte, 0 | 0xf4)) {
         return Cow::Borrowed(text);

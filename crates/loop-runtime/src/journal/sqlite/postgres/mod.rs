@@ -20,7 +20,6 @@ mod url;
 
 use std::path::{Path, PathBuf};
 
-pub(super) use escape::escaped;
 pub(super) use fault::SessionError;
 pub(super) use locks::{AdvisoryLock, AdvisoryLocks};
 pub(super) use server::Server;
