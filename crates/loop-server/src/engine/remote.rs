@@ -105,14 +105,10 @@ impl Engine {
     }
 
     async fn look_at(&self, request: RemoteRequest) -> Result<(), EngineError> {
-        let RemoteRequest { id, run, kind, is_awaited } = request;
+        let RemoteRequest { id, run, kind, is_awaited, is_own } = request;
         let journal = &self.inner.journal;
         let Some(kind) = kind else {
-            // Only the one that may write the run says so.
-            if self.inner.cell(&run).is_some_and(|cell| cell.remote().is_some()) || !is_awaited {
-                journal.refuse_request(&id, RemoteAnswer::Refused).await?;
-            }
-            return Ok(());
+            return Ok(journal.refuse_request(&id, RemoteAnswer::Refused).await?);
         };
         if let Some(cell) = self.inner.cell(&run)
             && cell.hand_over(&id, kind.clone())
@@ -125,8 +121,8 @@ impl Engine {
         match (line.is_written, line.stop.is_some()) {
             (true, _) => Ok(()),
             (false, true) => Ok(journal.refuse_request(&id, RemoteAnswer::Ended).await?),
-            // Its driver left or was killed.
-            (false, false) if self.is_draining() => Ok(()),
+            // Its driver left or was killed. The process that was asked continues it, if it is there.
+            (false, false) if self.is_draining() || (is_awaited && !is_own) => Ok(()),
             (false, false) => self.carry_out(&run, &id, kind).await,
         }
     }

@@ -24,6 +24,8 @@ fn runs_are_begun_listed_shown_resumed_moved_and_pruned() {
     assert_eq!((again.code, again.out), (0, ran.out), "{}", again.err);
     // A run that waits for a person, and goes on in another process.
     let crm = world.shell.copy_of("examples/crm");
+    // The working copy of another test.
+    _ = std::fs::remove_dir_all(crm.join(".loopgate"));
     let waits =
         world.run(&["run", crm.to_str().unwrap(), "--text", "Find Bob and update his company to EPAM"]);
     let second = id(&waits.err);

@@ -1,8 +1,13 @@
 //! What a person asks at one server of a run that another server drives: it is done once, whichever of the two is killed.
 
 use std::io::{BufRead as _, BufReader};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
+
+use loop_core::{Approver, Digest, EventKind};
+use loop_domain::{Domain, LoadOptions};
+use loop_runtime::journal::{Journal as _, RemoteAnswer, replay};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -176,4 +181,51 @@ fn the_queue_and_the_events_are_the_same_at_each_server() {
     assert_eq!(ended(&driver, &queued[1])["class"], "cancelled");
     assert_eq!(provider.received().len(), 4, "one is stopped before its call");
     assert_eq!((driver.end().0, other.end().0), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+async fn a_driver_that_waits_takes_an_approval_from_elsewhere_once() {
+    // I-12, K8: for what was shown, and for nothing else.
+    let world = World::new();
+    let folder = world.shell.copy_of("examples/crm");
+    // The working copy of another test.
+    _ = std::fs::remove_dir_all(folder.join(".loopgate"));
+    let domain = Domain::load(&folder, &LoadOptions::default()).unwrap();
+    let journal = Arc::new(world.journal(""));
+    let runner = domain.unsaved_loop().with_people().with_journal(Arc::clone(&journal) as _);
+    let item = domain.item("Find Bob and update his company to EPAM", "item").unwrap();
+    let handle = runner.run(item).start().await.unwrap();
+    let (run, remote) = (handle.id().clone(), handle.remote());
+    let since = Instant::now();
+    let (key, binding) = loop {
+        let state = replay(&run, &journal.read(&run).await.unwrap()).unwrap();
+        if let Some(requested) = state.requested().first() {
+            break (requested.key, state.binding(&requested.key).unwrap());
+        }
+        assert!(since.elapsed() < LONG, "{:?}", state.phase());
+    };
+    let by = Approver { account: "uid 1".into(), user: "ada".into(), claim: None };
+    let approve = |binding| EventKind::ApprovedBy { key, by: by.clone(), binding: Some(binding) };
+    let answered = async |id: &Arc<str>| loop {
+        if let Some(answer) = journal.request_answer(id).await.unwrap() {
+            return answer;
+        }
+        assert!(since.elapsed() < LONG, "no answer");
+    };
+    // One of something else is refused.
+    let other = journal.request(&run, &approve(Digest([7; 32]))).await.unwrap();
+    assert!(remote.carry_out(Arc::clone(&other), approve(Digest([7; 32]))));
+    assert_eq!(answered(&other).await, RemoteAnswer::Refused);
+    // One that was withdrawn is not carried out. One that is handed over twice is carried out once.
+    let withdrawn = journal.request(&run, &approve(binding)).await.unwrap();
+    assert!(journal.withdraw_request(&withdrawn).await.unwrap());
+    assert!(remote.carry_out(withdrawn, approve(binding)));
+    let id = journal.request(&run, &approve(binding)).await.unwrap();
+    assert!(remote.carry_out(Arc::clone(&id), approve(binding)));
+    assert!(remote.carry_out(Arc::clone(&id), approve(binding)));
+    assert_eq!(answered(&id).await, RemoteAnswer::Done);
+    handle.wait().await;
+    assert_eq!(world.events(run.as_str(), "approved_by"), "1");
+    assert_eq!(world.server.sql("loops", "SELECT count(*) FROM loopgate.remote_requests"), "0");
 }

@@ -283,7 +283,7 @@ impl SqliteJournal {
         &self.store.files.path
     }
 
-    /// Reads where waiting for a disk holds nobody up. If the connection to a server breaks meanwhile, it reads once more.
+    /// Reads on a thread that may wait for a disk. If the connection to a server breaks meanwhile, it reads once more.
     async fn reading<T, W>(&self, work: W) -> Result<T, JournalError>
     where
         T: Send + 'static,

@@ -33,6 +33,8 @@ pub struct RemoteRequest {
     pub kind: Option<EventKind>,
     /// Whether the process is there that waits for the answer.
     pub is_awaited: bool,
+    /// Whether that is this process.
+    pub is_own: bool,
 }
 
 /// What became of a request to a run.
@@ -91,13 +93,11 @@ impl SqliteJournal {
     /// If the journal cannot be read.
     pub async fn open_requests(&self, limit: usize) -> Result<Vec<RemoteRequest>, JournalError> {
         self.reading(move |files, connection| {
-            if connection.is_file() {
-                return Ok(Vec::new());
-            }
-            let list = "SELECT id, run, body, unix_ms, seal, is_alive(asked_by) FROM remote_requests
-                        WHERE answer IS NULL ORDER BY nth LIMIT ?1";
+            let Some(own) = files.process()? else { return Ok(Vec::new()) };
+            let list = "SELECT id, run, body, unix_ms, seal, is_alive(asked_by), asked_by = ?2
+                        FROM remote_requests WHERE answer IS NULL ORDER BY nth LIMIT ?1";
             let mut list = connection.prepare_cached(list)?;
-            let found = list.query_map([limit], |row| read(row, files.key.as_ref()))?;
+            let found = list.query_map(params![limit, own], |row| read(row, files.key.as_ref()))?;
             Ok(found.collect::<Result<Vec<_>, _>>()?)
         })
         .await
@@ -199,7 +199,7 @@ fn read(row: &Row<'_>, key: Option<&Key>) -> super::sql::Result<RemoteRequest> {
         key.is_some_and(|key| key.check(&seal, TAG, &[&id, &run, &at.to_string(), &body]).is_none());
     let is_new = now().saturating_sub(at) < MAX_AGE_MS;
     let kind = if is_sealed && is_new { serde_json::from_str(&body).ok() } else { None };
-    Ok(RemoteRequest { id, run: RunId::new(run), kind, is_awaited: row.get(5)? })
+    Ok(RemoteRequest { id, run: RunId::new(run), kind, is_awaited: row.get(5)?, is_own: row.get(6)? })
 }
 
 fn now() -> i64 {
@@ -207,5 +207,5 @@ fn now() -> i64 {
 }
 
 const TAG: &str = "remote request";
-/// How old a request may be that is carried out: nobody expects it to be done after that.
+/// How old a request may be that is carried out: the person who asked has looked again by then.
 const MAX_AGE_MS: i64 = 60 * 60 * 1_000;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::page::{list_of, named};
-use super::sql::{Connection, Purpose, params};
+use super::sql::{Cell, Connection, Purpose};
 use loop_core::{Cost, Note, PicoUsd, RunId, StopClass};
 
 use super::SqliteJournal;
@@ -52,13 +52,16 @@ impl SqliteJournal {
             let key = files.key.as_ref();
             let kept = key.filter(|_| transaction.has_table("summaries").unwrap_or_default());
             let (mut summaries, mut fresh) = (BTreeMap::new(), Vec::new());
-            for Listed { run, head, has_stopped, kept } in listed(&transaction, &runs, kept)? {
-                if let Some(summary) = kept {
-                    summaries.insert(run, summary);
-                } else if let Some(summary) = read_notes(&transaction, &run)? {
+            let (known, unread): (Vec<_>, Vec<_>) =
+                listed(&transaction, &runs, kept)?.into_iter().partition(|listed| listed.kept.is_some());
+            summaries.extend(known.into_iter().filter_map(|Listed { run, kept, .. }| Some((run, kept?))));
+            for part in unread.chunks(READ_TOGETHER) {
+                let mut read = read_notes(&transaction, part)?;
+                for Listed { run, head, has_stopped, .. } in part {
+                    let Some(summary) = read.remove(run) else { continue };
                     summaries.insert(run.clone(), summary);
-                    if has_stopped && key.is_some() {
-                        fresh.push(Fresh { run, head, summary });
+                    if *has_stopped && key.is_some() {
+                        fresh.push(Fresh { run: run.clone(), head: head.clone(), summary });
                     }
                 }
             }
@@ -75,6 +78,13 @@ impl SqliteJournal {
     async fn keep(&self, mut fresh: Vec<Fresh>) -> Result<(), JournalError> {
         // In one order, so that processes which keep the same ones do not wait for each other.
         fresh.sort_unstable_by(|a, b| a.run.cmp(&b.run));
+        for part in fresh.chunks(KEPT_TOGETHER) {
+            self.keep_together(part.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn keep_together(&self, fresh: Vec<Fresh>) -> Result<(), JournalError> {
         let kept = self.store.writer.alone_again(move |files, open| {
             let Some(key) = &files.key else { return Ok(()) };
             if open.connection().is_read_only()? {
@@ -88,12 +98,21 @@ impl SqliteJournal {
                             ON CONFLICT (run) DO UPDATE SET head = excluded.head, class = excluded.class,
                                 cost = excluded.cost, unpriced = excluded.unpriced, seal = excluded.seal";
                 let mut keep = connection.prepare_cached(keep)?;
-                for Fresh { run, head, summary } in &fresh {
+                let rows = fresh.iter().map(|Fresh { run, head, summary }| {
                     let [class, cost, unpriced] = columns(summary);
                     let seal = key.seal(TAG, &[run.as_str(), head, &class, &cost, &unpriced]);
-                    let unpriced = summary.cost.unknown_calls;
-                    keep.execute(params![run.as_str(), head, class, cost, unpriced, seal])?;
-                }
+                    let text = |text: &str| Cell::Text(text.to_owned());
+                    let unpriced = Cell::Integer(summary.cost.unknown_calls.into());
+                    vec![
+                        text(run.as_str()),
+                        text(head),
+                        Cell::Text(class),
+                        Cell::Text(cost),
+                        unpriced,
+                        Cell::Text(seal),
+                    ]
+                });
+                keep.execute_all(rows)?;
                 Ok(())
             })
         });
@@ -155,17 +174,26 @@ fn sealed(
     Some(RunSummary { class, cost: Cost { known, unknown_calls: unpriced } })
 }
 
-/// The summary by a run's notes. `None`: one of them cannot be read.
-fn read_notes(connection: &Connection, run: &RunId) -> Result<Option<RunSummary>, Fault> {
+/// The summaries of these runs by their notes. A run has none of which one note cannot be read.
+fn read_notes(connection: &Connection, runs: &[Listed]) -> Result<BTreeMap<RunId, RunSummary>, Fault> {
+    let mut summaries: BTreeMap<RunId, RunSummary> =
+        runs.iter().map(|listed| (listed.run.clone(), RunSummary::default())).collect();
     // Most entries have neither, and are not read.
-    let list = "SELECT notes FROM entries
-                WHERE run = ?1 AND (notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%') ORDER BY seq";
-    let mut list = connection.prepare_cached(list)?;
-    let mut rows = list.query([run.as_str()])?;
-    let mut summary = RunSummary::default();
+    let list = format!(
+        "SELECT run, notes FROM entries {} AND (notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%')
+         ORDER BY run, seq",
+        named(connection)
+    );
+    let mut list = connection.prepare_cached(&list)?;
+    let mut rows = list.query([list_of(connection, runs.iter().map(|listed| listed.run.as_str()))])?;
     while let Some(row) = rows.next()? {
-        let Some(text) = row.text(0) else { return Ok(None) };
-        let Ok(notes) = serde_json::from_str::<Vec<Note>>(text) else { return Ok(None) };
+        let run = RunId::new(row.lossy(0));
+        let Some(summary) = summaries.get_mut(&run) else { continue };
+        let notes = row.text(1).and_then(|text| serde_json::from_str::<Vec<Note>>(text).ok());
+        let Some(notes) = notes else {
+            summaries.remove(&run);
+            continue;
+        };
         for note in notes {
             match note {
                 Note::CallCharged { cost, .. } => summary.cost.add(cost),
@@ -176,7 +204,11 @@ fn read_notes(connection: &Connection, run: &RunId) -> Result<Option<RunSummary>
             }
         }
     }
-    Ok(Some(summary))
+    Ok(summaries)
 }
 
+/// The notes of how many runs are read with one question.
+const READ_TOGETHER: usize = 20;
+/// How many summaries are written in one transaction: what a run appends waits for it.
+const KEPT_TOGETHER: usize = 200;
 const TAG: &str = "summary";

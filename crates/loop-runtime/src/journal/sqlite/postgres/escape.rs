@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Begins what stands for one character. Unicode has no character here and never will.
+/// Begins what is written in place of one character. Unicode has no character here and never will.
 const ESCAPE: char = '\u{10ffff}';
 
 /// The text as the database has it.
