@@ -17,6 +17,7 @@ mod announcing;
 mod calling_back;
 mod hooking;
 mod opening;
+mod remote;
 mod saving;
 pub(crate) mod sharing;
 
@@ -693,38 +694,6 @@ impl Driver {
                 None
             }
         }
-    }
-
-    /// What a request from another process comes to. Nothing where it is answered already, and where the run does not accept
-    /// it, which is its answer then.
-    async fn remote_kind(&mut self, (id, kind): &(Arc<str>, EventKind)) -> Result<Option<EventKind>, Broken> {
-        if !self.writer.carry_out(id).await? {
-            return Ok(None);
-        }
-        let now = self.clock.now();
-        let is_accepted = match kind {
-            EventKind::StopRequested { how } => {
-                let stop = self.kind_of(Control::Stop(*how));
-                if stop.is_some() {
-                    return Ok(stop);
-                }
-                false
-            }
-            EventKind::Instruction { text } => self.run.takes_instruction(text).is_ok(),
-            EventKind::ApprovedBy { key, by, binding } => {
-                self.run.may_approve(now, key, by, binding.as_ref()).is_ok()
-            }
-            EventKind::PersonAnswered { key, answer, binding } => {
-                self.run.may_answer(now, key, answer, binding.as_ref()).is_ok()
-            }
-            // No person asks for anything else.
-            _ => false,
-        };
-        if is_accepted {
-            return Ok(Some(kind.clone()));
-        }
-        self.writer.refuse(id).await?;
-        Ok(None)
     }
 
     /// What an answer comes to: nothing where it does not count, or not yet.
