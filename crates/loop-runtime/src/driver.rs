@@ -17,6 +17,7 @@ mod announcing;
 mod calling_back;
 mod hooking;
 mod opening;
+mod remote;
 mod saving;
 pub(crate) mod sharing;
 
@@ -102,6 +103,8 @@ pub(crate) struct Driver {
     pace: Pace,
     caller: Caller,
     uses: ToolUses,
+    /// What was asked in another process, and is looked at next.
+    remote: Option<Box<(Arc<str>, EventKind)>>,
     /// What was said to questions before they were open.
     answers: BTreeMap<CommandKey, (PersonAnswer, Option<Digest>)>,
     /// Ends the run once it is cancelled; taken when that was heard.
@@ -201,6 +204,7 @@ impl Driver {
             before,
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
+            remote: None,
             answers: BTreeMap::new(),
             uses,
             parts,
@@ -381,6 +385,10 @@ impl Driver {
                 // Nothing else is ready: what waits to be journaled need not wait for more.
                 () = std::future::ready(()), if !self.unwritten.is_empty() => None,
             };
+            let (kind, request) = match self.remote.take() {
+                Some(asked) => (self.remote_kind(&asked).await?, Some(asked.0)),
+                None => (kind, None),
+            };
             let Some(kind) = kind else {
                 self.write_down().await?;
                 continue;
@@ -396,6 +404,9 @@ impl Driver {
             // Only a settlement that comes after the time for settling may be rejected: it is late, and counts for
             // nothing.
             let rejected = self.tell(at, kind).await?;
+            if let (Some(_), Some(request)) = (&rejected, request) {
+                self.writer.refuse(&request).await?;
+            }
             debug_assert!(
                 rejected.is_none() || self.run.outcome().is_some(),
                 "the run refuses what happened: {rejected:?}"
@@ -677,6 +688,10 @@ impl Driver {
             }
             Control::Tell(text) => {
                 self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })
+            }
+            Control::Remote(asked) => {
+                self.remote = Some(asked);
+                None
             }
         }
     }

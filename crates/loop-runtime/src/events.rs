@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
-use loop_core::{Approver, CommandKey, Digest, PersonAnswer, RunId, StopMode};
+use loop_core::{Approver, CommandKey, Digest, EventKind, PersonAnswer, RunId, StopMode};
 use loop_llm::LlmErrorKind;
 
 use crate::event_queue::{Receiver, Sender, event_queue};
@@ -135,6 +135,8 @@ pub(crate) enum Control {
     Answer(Box<Answer>),
     Approve(Box<Approval>),
     Tell(Arc<str>),
+    /// What was asked in another process, under the id of the request.
+    Remote(Box<(Arc<str>, EventKind)>),
 }
 
 /// What a person answers to a question of a run.

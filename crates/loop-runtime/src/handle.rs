@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Approver, CommandKey, Digest, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
+    Approver, CommandKey, Digest, EventKind, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
 };
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
@@ -158,6 +158,12 @@ impl Remote {
     /// yet, changes nothing. False: the driver leaves the run and does not read it.
     pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) -> bool {
         self.control.send(Control::Approve(Box::new(Approval { key, by, binding }))).is_ok()
+    }
+
+    /// Hands over what was asked of the run in another process, under the id of the request there. It is carried out once, and
+    /// answered in the journal. False: the driver leaves the run and does not read it.
+    pub fn carry_out(&self, request: Arc<str>, kind: EventKind) -> bool {
+        self.control.send(Control::Remote(Box::new((request, kind)))).is_ok()
     }
 
     fn send_answer(&self, answer: Answer) -> bool {

@@ -100,6 +100,7 @@ pub mod hooks;
 pub mod journal;
 mod listed;
 mod model;
+mod noted;
 mod observer;
 mod parts;
 pub mod people;

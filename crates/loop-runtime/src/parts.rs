@@ -28,7 +28,7 @@ use crate::events::Events;
 use crate::fresh::nonce;
 use crate::handle::Remote;
 use crate::hooks::{Before, HookMessage, Hooks};
-use crate::journal::{Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
+use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
 use crate::replay::{Replay, ReplayDepth, replay_with};
@@ -525,38 +525,6 @@ impl Runner {
         run.spec().domain == self.parts.spec.domain && plain(run.started().item.clone()) == item
     }
 
-    /// Writes down what people say to a run, and leaves it there. Gives the run as it is then.
-    ///
-    /// # Errors
-    /// When the journal refuses, the loop is not the one that the run was started with, or the run refuses what is said:
-    /// then nothing of it is journaled.
-    pub async fn note_down(
-        &self,
-        run: &RunId,
-        stated: impl IntoIterator<Item = EventKind>,
-    ) -> Result<Run, StartError> {
-        let opening = self.reopen_with(run, stated).await?;
-        let Opening { run: state, mut writer, mut seq, first, before, .. } = opening;
-        let messages = self.parts.new_messages(before, &state);
-        let tells = !messages.is_empty();
-        let last = first.len().saturating_sub(1);
-        let mut messages = Some(messages);
-        for (at, (event, notes)) in first.into_iter().enumerate() {
-            if let Some(messages) = messages.take_if(|_| at == last) {
-                writer.announce(messages);
-            }
-            // People are told that it is recorded.
-            writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
-            seq += 1;
-        }
-        drop(writer);
-        if tells {
-            // The run has no driver that would deliver them. What fails here is delivered later.
-            _ = self.parts.hooks.deliver_of(&*self.parts.journal, run).await;
-        }
-        Ok(state)
-    }
-
     /// The same as [`reopen`](Self::reopen), with what people say to the run as soon as it is driven.
     pub(crate) async fn reopen_with(
         &self,
@@ -757,7 +725,7 @@ impl Parts {
 
 impl Opening {
     /// Lets the run hear what people say, as soon as it is driven.
-    fn hear(&mut self, stated: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
+    pub(crate) fn hear(&mut self, stated: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
         for kind in stated {
             let event = Event { at: self.run.now().max(self.clock.base), kind };
             let run = self.run.id().clone();

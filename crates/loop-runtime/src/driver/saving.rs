@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{Broken, Driver, STOPPED};
 use crate::events::Control;
+use crate::journal::RunWriter;
 use crate::save::{SaveError, seconds, try_to_save};
 
 impl Driver {
@@ -56,14 +57,29 @@ impl Driver {
                     }
                     error => error,
                 }),
-                control = self.controls.recv(), if !self.deaf => match control {
+                control = self.controls.recv(), if !self.deaf => match own(control, &mut *self.writer).await {
                     Some(Control::Stop(StopMode::AtGate)) if !is_last => is_last = true,
                     Some(Control::Stop(_)) => return Err(SaveError { message: STOPPED.into(), retry: None }),
                     Some(Control::WithdrawStop) => is_last = false,
-                    Some(Control::Answer(..) | Control::Approve(_) | Control::Tell(_)) => {}
+                    Some(Control::Answer(..) | Control::Approve(_) | Control::Tell(_) | Control::Remote(_)) => {}
                     None => self.deaf = true,
                 },
             }
         }
     }
+}
+
+/// A stop that was asked for in another process is one as of this process: the entry that ends the saving answers it. Anything
+/// else comes too late.
+async fn own(control: Option<Control>, writer: &mut dyn RunWriter) -> Option<Control> {
+    let Some(Control::Remote(asked)) = control else { return control };
+    let (id, kind) = &*asked;
+    if let EventKind::StopRequested { how } = kind
+        && writer.carry_out(id).await.is_ok_and(|is_open| is_open)
+    {
+        return Some(Control::Stop(*how));
+    }
+    // One that is not answered now is when the run has ended.
+    _ = writer.refuse(id).await;
+    Some(Control::Remote(asked))
 }

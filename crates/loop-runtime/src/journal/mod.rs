@@ -22,8 +22,9 @@ pub use memory::MemoryJournal;
 pub use none::NoJournal;
 pub use sqlite::{
     Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalChange, JournalChanges, JournalStats,
-    Keeps, ListChanges, ListPosition, Lost, NotImported, QueueBounds, QueueLock, QueuedSubmission, RunQuery,
-    RunSummary, Salvaged, SqliteJournal, Submission, SubmissionState, SyncPolicy,
+    Keeps, ListChanges, ListPosition, Lost, NotImported, QueueBounds, QueueLock, QueuedSubmission,
+    RemoteAnswer, RemoteRequest, RunQuery, RunSummary, Salvaged, SqliteJournal, Submission, SubmissionState,
+    SyncPolicy,
 };
 
 /// Where runs are recorded.
@@ -108,6 +109,23 @@ pub trait RunWriter: Send + fmt::Debug {
     /// Commits these messages of hooks together with the last of the entries that are appended next: if that one is not
     /// durable, they are dropped. A journal without an outbox keeps none of them.
     fn announce(&mut self, _messages: Vec<HookMessage>) {}
+
+    /// Takes a request that was made to this run in another process: the entries that are appended next carry it out, and it
+    /// is answered in the same commit. False: it is answered already, was withdrawn, or is among those entries.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    async fn carry_out(&mut self, _request: &Arc<str>) -> Result<bool, JournalError> {
+        Ok(false)
+    }
+
+    /// Answers such a request: the run does not accept it.
+    ///
+    /// # Errors
+    /// When the journal cannot be written.
+    async fn refuse(&mut self, _request: &Arc<str>) -> Result<(), JournalError> {
+        Ok(())
+    }
 
     /// Makes an entry durable, and all entries before it at least as much. Its number must follow the last one's.
     ///

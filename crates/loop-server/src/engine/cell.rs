@@ -1,9 +1,10 @@
 //! A run that has not ended, as this process knows it.
 
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use loop_core::{RunId, StopMode};
+use loop_core::{EventKind, RunId, StopMode};
 use loop_runtime::run::Remote;
 use tokio::sync::{broadcast, watch};
 
@@ -83,6 +84,8 @@ struct Inside {
     remote: Option<Remote>,
     stop: Option<StopMode>,
     trouble: Option<Arc<str>>,
+    /// The ids of the requests from other servers that its driver has.
+    handed_over: BTreeSet<Arc<str>>,
 }
 
 impl Cell {
@@ -136,7 +139,19 @@ impl Cell {
     }
 
     pub(super) fn set_remote(&self, remote: Option<Remote>) {
-        self.with(|inside| inside.remote = remote);
+        self.with(|inside| {
+            inside.remote = remote;
+            inside.handed_over.clear();
+        });
+    }
+
+    /// Hands a request from another server over to the driver, once. False: there is no driver, or it leaves the run.
+    pub(super) fn hand_over(&self, id: &Arc<str>, kind: EventKind) -> bool {
+        self.with(|inside| {
+            let Some(remote) = &inside.remote else { return false };
+            let is_new = inside.handed_over.insert(Arc::clone(id));
+            !is_new || remote.carry_out(Arc::clone(id), kind)
+        })
     }
 
     /// How it is to be stopped as soon as it begins.

@@ -52,7 +52,9 @@ pub enum EngineError {
     #[error("{0}")]
     State(String),
     /// The run is driven by another process.
-    #[error("another process drives the run; send the request again when it has ended or waits")]
+    #[error(
+        "another process drives the run and did not take this; send the request again when the run has ended or waits"
+    )]
     Elsewhere,
     /// No action of the run has this key.
     #[error("no action of the run has the key `{key}`; GET /v1/pending lists what waits")]

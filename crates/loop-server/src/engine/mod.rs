@@ -9,6 +9,7 @@
 //! | `open` | the start: what an earlier process left |
 //! | `outbox` | messages of hooks that are due again |
 //! | `people` | stops, instructions, approvals and answers |
+//! | `remote` | runs that another server drives |
 //! | `settings` | what a caller may change |
 //! | `shared` | a queue that several servers share |
 //! | `submit` | from a request to a row of the queue |
@@ -21,6 +22,7 @@ mod line;
 mod open;
 mod outbox;
 mod people;
+mod remote;
 mod settings;
 mod shared;
 mod submit;
@@ -29,6 +31,7 @@ mod work;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -185,6 +188,12 @@ struct Inner {
     left: CancellationToken,
     /// A place may be free, and the queue may have more.
     freed: Notify,
+    /// Whether a claim may have been made whose answer was lost.
+    lost_claim: AtomicBool,
+    /// How many submissions wait in a queue that servers share, by domain.
+    queued: Mutex<BTreeMap<Arc<str>, u64>>,
+    /// A driver began or left, which something may have been asked of.
+    driver_changed: Notify,
     _lock: QueueLock,
 }
 
@@ -254,6 +263,13 @@ impl Engine {
             }
         }
         drop(state);
+        if self.inner.journal.shares_queue() {
+            // This process knows those that it has claimed.
+            let queued = self.inner.queued.lock().unwrap_or_else(PoisonError::into_inner);
+            for (domain, load) in &mut domains {
+                load.queued = queued.get(domain).copied().unwrap_or_default();
+            }
+        }
         EngineLoad { domains, is_draining: self.inner.draining.is_cancelled() }
     }
 

@@ -1,6 +1,7 @@
 //! The start of an engine: it takes the queue, and continues what an earlier process left.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -41,12 +42,16 @@ impl Engine {
                 draining: CancellationToken::new(),
                 left: CancellationToken::new(),
                 freed: Notify::new(),
+                lost_claim: AtomicBool::new(false),
+                queued: Mutex::default(),
+                driver_changed: Notify::new(),
                 _lock: lock,
             }),
         };
         if engine.inner.journal.shares_queue() {
-            engine.claim().await?;
+            engine.claim(true).await?;
             tokio::spawn(engine.clone().look_after_queue());
+            tokio::spawn(engine.clone().look_after_requests());
         } else {
             for queued in engine.inner.journal.open_submissions().await? {
                 engine.take_up(queued).await?;

@@ -48,6 +48,10 @@ impl Engine {
                 return self.give_up(&cell).await;
             }
         }
+        // In a queue that servers share, the one that begins it finds the stop.
+        if self.inner.journal.shares_queue() && self.inner.journal.stop_submission(run, how).await? {
+            return Ok(());
+        }
         let (_, state) = self.open_run(run).await?;
         if state.is_done() {
             return Err(over(run));
@@ -107,12 +111,15 @@ impl Engine {
         if text.trim().is_empty() {
             return Err(EngineError::Invalid("text: it is blank; give the instruction".to_owned()));
         }
-        if self.inner.cell(run).is_some_and(|cell| cell.phase() == RunPhase::Queued) {
+        if self.has_not_begun(run).await? {
             return Err(EngineError::State(
                 "the run has not begun; send the instruction when it has, or submit another item".to_owned(),
             ));
         }
         let (_, state) = self.open_run(run).await?;
+        if state.is_done() {
+            return Err(over(run));
+        }
         state.takes_instruction(&text).map_err(EngineError::Rejected)?;
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
             // Otherwise its driver leaves.
@@ -121,6 +128,19 @@ impl Engine {
             }
         }
         self.say(run, EventKind::Instruction { text }).await
+    }
+
+    /// Whether a run waits in the queue, here or for another server.
+    async fn has_not_begun(&self, run: &RunId) -> Result<bool, EngineError> {
+        let journal = &self.inner.journal;
+        match self.inner.cell(run) {
+            Some(cell) => Ok(cell.phase() == RunPhase::Queued),
+            None if !journal.shares_queue() || journal.line(run).await?.is_some() => Ok(false),
+            None => Ok(journal
+                .submission(run)
+                .await?
+                .is_some_and(|queued| queued.state == SubmissionState::Queued)),
+        }
     }
 
     /// Decides an action that waits. `binding` is what the person was shown: the decision counts for nothing else.
@@ -134,7 +154,7 @@ impl Engine {
         binding: &str,
         decision: PersonDecision,
     ) -> Result<(), EngineError> {
-        if self.inner.cell(run).is_some_and(|cell| cell.phase() == RunPhase::Queued) {
+        if self.has_not_begun(run).await? {
             return Err(EngineError::NoAction { key: cut(key) });
         }
         let (recorded, state) = self.open_run(run).await?;
@@ -241,20 +261,29 @@ impl Engine {
     /// Journals this and continues the run, unless it still waits for a person.
     async fn say(&self, run: &RunId, kind: EventKind) -> Result<(), EngineError> {
         let runner = self.inner.source.of_run(run).await.map_err(EngineError::NotResumed)?;
-        let noted = runner.note_down(run, [kind.clone()]).await.map_err(EngineError::from);
-        let state = match (noted, self.inner.cell(run)) {
-            (Err(EngineError::Elsewhere), Some(cell)) => {
-                // Its driver leaves, and has the journal's lock until its hooks have been delivered.
-                _ = tokio::time::timeout(LEAVES, cell.live().rests()).await;
-                runner.note_down(run, [kind]).await?
+        let mut noted = runner.note_down(run, [kind.clone()]).await.map_err(EngineError::from);
+        if matches!(noted, Err(EngineError::Elsewhere))
+            && let Some(cell) = self.inner.cell(run).filter(|cell| cell.phase() == RunPhase::Running)
+        {
+            // Its driver leaves, and has the journal's lock until its hooks have been delivered.
+            _ = tokio::time::timeout(LEAVES, cell.live().rests()).await;
+            noted = runner.note_down(run, [kind.clone()]).await.map_err(EngineError::from);
+        }
+        match noted {
+            Err(EngineError::Elsewhere) if self.inner.journal.shares_queue() => {
+                self.ask_driver(run, &runner, kind).await
             }
-            (noted, _) => noted?,
-        };
+            noted => self.said(run, &noted?).await,
+        }
+    }
+
+    /// Continues a run to which something was said, unless it still waits for a person.
+    pub(super) async fn said(&self, run: &RunId, state: &Run) -> Result<(), EngineError> {
         if !self.inner.domains.contains_key(&state.spec().domain) {
             // No place here is for it. Its view says so.
             return Ok(());
         }
-        let cell = self.cell_of(&state).await?;
+        let cell = self.cell_of(state).await?;
         if !matches!(state.phase(), Phase::WaitingForPerson { .. }) {
             self.continue_run(&cell);
         } else if let Some(line) = self.inner.journal.line(run).await? {
@@ -302,7 +331,7 @@ impl Engine {
 /// How long a driver that leaves its run is waited for: hooks have at most a minute.
 const LEAVES: Duration = Duration::from_secs(65);
 
-fn over(run: &RunId) -> EngineError {
+pub(super) fn over(run: &RunId) -> EngineError {
     EngineError::State(format!("run {run} has ended; GET /v1/runs/{run}/document returns what it came to"))
 }
 

@@ -1,6 +1,8 @@
 //! A queue that several servers share: each claims what it has places for. What a process has claimed that is gone, another
 //! claims and continues.
 
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use loop_core::{Phase, RunId};
@@ -10,12 +12,23 @@ use tokio::time::Instant;
 use super::{Engine, EngineError, ServedDomain};
 
 impl Engine {
-    /// Claims runs that have begun and that no process has any more, and submissions as far as there are places for them.
-    pub(super) async fn claim(&self) -> Result<(), EngineError> {
+    /// Claims submissions as far as there are places for them. With `looks_for_left` also runs that have begun and that no
+    /// process has any more.
+    pub(super) async fn claim(&self, looks_for_left: bool) -> Result<(), EngineError> {
         let journal = &self.inner.journal;
+        if self.inner.lost_claim.load(Ordering::Relaxed) {
+            for queued in journal.claimed_submissions().await? {
+                if self.inner.cell(&queued.submission.run).is_none() {
+                    self.take_up(queued).await?;
+                }
+            }
+            self.inner.lost_claim.store(false, Ordering::Relaxed);
+        }
         for domain in self.inner.domains.values() {
-            let mut claimed =
-                journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?;
+            let mut claimed = match looks_for_left {
+                true => journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?,
+                false => Vec::new(),
+            };
             let free = self.free_places(domain);
             if free > 0 {
                 claimed
@@ -42,6 +55,7 @@ impl Engine {
     /// that is gone tells nothing.
     pub(super) async fn look_after_queue(self) {
         let mut changes = self.inner.journal.changes();
+        let mut looked = Instant::now();
         loop {
             tokio::select! {
                 () = self.inner.left.cancelled() => return,
@@ -51,7 +65,16 @@ impl Engine {
             }
             if !self.is_draining() {
                 // Where the server of the journal is gone, it is tried again.
-                _ = self.claim().await;
+                let looks_for_left = looked.elapsed() >= self.inner.limits.poll;
+                if looks_for_left {
+                    looked = Instant::now();
+                    if let Ok(queued) = self.inner.journal.queue_lengths().await {
+                        *self.inner.queued.lock().unwrap_or_else(PoisonError::into_inner) = queued;
+                    }
+                }
+                if self.claim(looks_for_left).await.is_err() {
+                    self.inner.lost_claim.store(true, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -99,7 +122,7 @@ impl Engine {
 
 async fn queue_changed(changes: Option<&mut JournalChanges>) {
     let Some(changes) = changes else { return std::future::pending().await };
-    while matches!(changes.next().await, JournalChange::Run(_)) {}
+    while matches!(changes.next().await, JournalChange::Run(_) | JournalChange::Requests) {}
 }
 
 /// Waits until a run may have changed.
@@ -108,7 +131,7 @@ pub(crate) async fn run_changed(changes: Option<&mut JournalChanges>, run: &RunI
     loop {
         match changes.next().await {
             JournalChange::Run(changed) if changed != *run => {}
-            JournalChange::Queue => {}
+            JournalChange::Queue | JournalChange::Requests => {}
             JournalChange::Run(_) | JournalChange::Any => return,
         }
     }

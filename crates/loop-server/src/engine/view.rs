@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId};
-use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary};
+use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission};
 use loop_runtime::report::{ListedCost, PersonRequestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,14 @@ impl Engine {
     /// # Errors
     /// If there is no such run, or the journal cannot be read.
     pub async fn view(&self, run: &RunId) -> Result<RunView, EngineError> {
+        match self.view_now(run).await {
+            // Another server may have begun it between the two looks.
+            Err(EngineError::UnknownRun) if self.inner.journal.shares_queue() => self.view_now(run).await,
+            seen => seen,
+        }
+    }
+
+    async fn view_now(&self, run: &RunId) -> Result<RunView, EngineError> {
         let cell = self.inner.cell(run);
         let line = self.inner.journal.line(run).await?;
         let mut view = match (&cell, line) {
@@ -149,16 +157,38 @@ impl Engine {
     /// A submission that this process does not have: its domain is not served now, or no process has begun it yet.
     async fn not_served(&self, run: &RunId) -> Result<RunView, EngineError> {
         let queued = self.inner.journal.submission(run).await?.ok_or(EngineError::UnknownRun)?;
-        let submission = queued.submission;
-        if submission.body.is_empty() {
+        if queued.submission.body.is_empty() {
             // Its run was pruned.
             return Err(EngineError::UnknownRun);
         }
+        Ok(self.view_of(&queued.submission))
+    }
+
+    /// The submissions that have not begun and fit, wherever they will begin, newest first, at most `limit`.
+    async fn queued_views(&self, query: &RunQuery, limit: usize) -> Result<Vec<RunView>, EngineError> {
+        let (mut views, mut before) = (Vec::new(), query.before.clone());
+        loop {
+            let queued = self.inner.journal.queued_submissions(before.as_ref(), limit).await?;
+            let is_last = queued.len() < limit;
+            before = queued.last().map(|queued| queued.submission.run.clone());
+            views.extend(queued.iter().map(|queued| self.view_of(&queued.submission)).filter(|view| {
+                let named = [view.domain.as_str(), &view.item, &view.title];
+                fits(query, named, view.accepted_unix_ms, &view.tags)
+            }));
+            if is_last || views.len() >= limit {
+                views.truncate(limit);
+                return Ok(views);
+            }
+        }
+    }
+
+    /// A submission that has not begun.
+    fn view_of(&self, submission: &Submission) -> RunView {
         let is_served = self.inner.domains.contains_key(&submission.domain);
         let body: Option<Body> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
         let text = |text: Option<&Arc<str>>| text.map(ToString::to_string).unwrap_or_default();
-        Ok(RunView {
-            run: run.to_string(),
+        RunView {
+            run: submission.run.to_string(),
             domain: submission.domain.to_string(),
             item: text(body.as_ref().map(|body| &body.item.id)),
             title: text(body.as_ref().map(|body| &body.item.title)),
@@ -173,7 +203,7 @@ impl Engine {
             cost: ListedCost::default(),
             until_unix_ms: None,
             trouble: (!is_served).then(|| "its domain is not served now".to_owned()),
-        })
+        }
     }
 
     /// The domain and the submitter of a run, for the check of what a caller may do. `None`: there is no such run.
@@ -220,7 +250,9 @@ impl Engine {
         let mut views = Vec::new();
         let is_for = |state: RunState| filter.state.is_none_or(|wanted| wanted == state);
         if query.reason.is_none() && query.ended != Some(true) {
-            if is_for(RunState::Queued) {
+            if is_for(RunState::Queued) && self.inner.journal.shares_queue() {
+                views.extend(self.queued_views(&query, limit + 1).await?);
+            } else if is_for(RunState::Queued) {
                 views.extend(self.views_in(RunPhase::Queued, &query));
             }
             if is_for(RunState::Interrupted) {
@@ -334,21 +366,12 @@ impl Engine {
 
     /// The runs in this phase that fit, as the queue has them.
     fn views_in(&self, phase: RunPhase, query: &RunQuery) -> Vec<RunView> {
-        let fits = |cell: &&Arc<Cell>| {
-            let has = |text: &str| {
-                let text = text.to_ascii_lowercase();
-                cell.item.to_ascii_lowercase().contains(&text)
-                    || cell.title.to_ascii_lowercase().contains(&text)
-            };
+        let is_wanted = |cell: &&Arc<Cell>| {
             cell.phase() == phase
-                && query.domains.as_ref().is_none_or(|domains| domains.contains(&cell.domain))
-                && query.since_unix_ms.is_none_or(|since| cell.unix_ms >= since)
-                && query.until_unix_ms.is_none_or(|until| cell.unix_ms < until)
-                && query.tag.as_ref().is_none_or(|tag| cell.tags.iter().any(|known| **known == **tag))
-                && query.text.as_deref().is_none_or(has)
+                && fits(query, [&cell.domain, &cell.item, &cell.title], cell.unix_ms, &cell.tags)
                 && query.before.as_ref().is_none_or(|before| cell.run < *before)
         };
-        self.inner.state().cells.values().filter(fits).map(|cell| queued(cell)).collect()
+        self.inner.state().cells.values().filter(is_wanted).map(|cell| queued(cell)).collect()
     }
 
     async fn seen_all(&self, lines: Vec<RunLine>) -> Result<Vec<RunView>, EngineError> {
@@ -421,6 +444,19 @@ impl Engine {
         let deadline = state.requested().iter().map(|requested| requested.deadline).min()?;
         (waits && deadline > recorded.now()).then(|| state.started().unix_ms_at(deadline))
     }
+}
+
+/// Whether a submission fits that has no entries: its domain, item and title, when it was accepted, and its tags.
+fn fits(query: &RunQuery, [domain, item, title]: [&str; 3], accepted_unix_ms: u64, tags: &[String]) -> bool {
+    let has = |text: &str| {
+        let text = text.to_ascii_lowercase();
+        item.to_ascii_lowercase().contains(&text) || title.to_ascii_lowercase().contains(&text)
+    };
+    query.domains.as_ref().is_none_or(|domains| domains.iter().any(|known| **known == *domain))
+        && query.since_unix_ms.is_none_or(|since| accepted_unix_ms >= since)
+        && query.until_unix_ms.is_none_or(|until| accepted_unix_ms < until)
+        && query.tag.as_ref().is_none_or(|tag| tags.iter().any(|known| **known == **tag))
+        && query.text.as_deref().is_none_or(has)
 }
 
 /// A submission that has no entries.

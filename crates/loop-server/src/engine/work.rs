@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{Outcome, Phase, RunId, Started, StopMode, StopReason};
-use loop_runtime::journal::{JournalError, SubmissionState};
+use loop_runtime::journal::{JournalError, QueuedSubmission, SubmissionState};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
 use tokio::time::Instant;
@@ -71,6 +71,7 @@ impl Engine {
     /// Records what a job came to.
     async fn settle(&self, cell: &Arc<Cell>, came: Came) {
         cell.set_remote(None);
+        self.inner.driver_changed.notify_one();
         match came {
             Came::Ended => {
                 // Otherwise the next start finds out.
@@ -132,6 +133,14 @@ impl Engine {
         match request.start().await {
             Ok(handle) => {
                 self.note_begun(&cell.run).await;
+                if stop.is_none() && inner.journal.shares_queue() {
+                    // From here on another server asks the driver; until then it may have left its stop in the row.
+                    if let Ok(Some(QueuedSubmission { stop: Some(how), .. })) =
+                        inner.journal.submission(&cell.run).await
+                    {
+                        cell.set_stop(how);
+                    }
+                }
                 self.drive(cell, handle).await
             }
             Err(StartError::Journal(JournalError::Exists { .. })) => {
@@ -183,6 +192,7 @@ impl Engine {
     async fn drive(&self, cell: &Arc<Cell>, mut handle: Handle) -> Result<Came, EngineError> {
         cell.set_trouble(None);
         cell.set_remote(Some(handle.remote()));
+        self.inner.driver_changed.notify_one();
         let started = Arc::clone(handle.started());
         let events = handle.events();
         let watched = Arc::clone(cell);

@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use loop_core::RunId;
-use loop_runtime::journal::{Durability, Entry, Journal as _, JournalError, RunWriter, SqliteJournal};
+use loop_core::{Digest, PicoUsd, RunId};
+use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
+use loop_runtime::journal::{
+    AuditAction, AuditEntry, AuditFilter, AuditResult, Durability, Entry, Journal as _, JournalError,
+    QueueBounds, RunQuery, RunWriter, SqliteJournal, Submission, SubmissionState,
+};
 
 use super::World;
 use super::conformance::{begun, blank, history};
@@ -193,4 +197,99 @@ async fn a_commit_whose_answer_is_lost_is_read_back() {
         let rows = format!("SELECT count(*), max(epoch) FROM loopgate.entries WHERE run = '{name}'");
         assert_eq!(world.server.sql("loops", &rows), "6|1");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+async fn what_comes_to_the_same_twice_is_tried_again_when_its_connection_breaks() {
+    // H1, H5: reads, and writes that are known by their name.
+    let world = World::new();
+    let journal = world.journal("");
+    let (header, entries) = history("r1");
+    let mut writer = begun(&journal, &header, &entries).await;
+    append(&mut *writer, 1).await.unwrap();
+    drop(writer);
+    let audit = AuditEntry {
+        unix_ms: 1,
+        who: "ada".into(),
+        account: "".into(),
+        from: "".into(),
+        action: AuditAction::Stop,
+        run: Some(header.run.clone()),
+        key: None,
+        binding: None,
+        result: AuditResult::Done,
+        detail: None,
+    };
+    let bounds = QueueBounds { all: 10, domain: 10 };
+    let submission = |run: &str| Submission {
+        run: RunId::new(run),
+        domain: "helpdesk".into(),
+        caller: "ada".into(),
+        request_key: None,
+        digest: Digest::of("submission", b""),
+        priority: 0,
+        unix_ms: 1,
+        body: "{}".into(),
+    };
+    for nth in 0..3 {
+        let submission = submission(&format!("s{nth}"));
+        // Each is the first to notice that its session has ended.
+        world.end_sessions();
+        assert_eq!(journal.read(&header.run).await.unwrap().unverified, None);
+        world.end_sessions();
+        assert_eq!(journal.page(&RunQuery::default(), 9).await.unwrap().len(), 1);
+        world.end_sessions();
+        journal.submit(submission.clone(), bounds).await.unwrap().unwrap();
+        world.end_sessions();
+        journal.advance_submission(&submission.run, SubmissionState::Over).await.unwrap();
+        world.end_sessions();
+        assert_eq!(journal.append_audit(&audit).await.unwrap(), nth + 1);
+        world.end_sessions();
+        let (recorded, writer) = journal.resume(&header.run).await.unwrap();
+        assert_eq!(recorded.entries.len(), 2);
+        drop(writer);
+    }
+    let all = AuditFilter { before: None, run: None, limit: 100 };
+    // The same where the commit is done and its answer is lost.
+    let cuts = Arc::new(AtomicUsize::new(0));
+    for cut in [Cut::Before, Cut::After] {
+        let port = proxy(world.server.port(), cut, Arc::clone(&cuts));
+        let state = world.state.path().display();
+        let url = format!("postgres://looper@127.0.0.1:{port}/loops?state={state}");
+        let journal = SqliteJournal::open(url).unwrap();
+        journal.submission(&header.run).await.unwrap();
+        let submission = submission(&format!("cut {cut:?}"));
+        let before = journal.audit_lines(&all).await.unwrap().len();
+        cuts.store(1, Ordering::SeqCst);
+        assert!(journal.submit(submission.clone(), bounds).await.unwrap().is_ok());
+        cuts.store(1, Ordering::SeqCst);
+        journal.append_audit(&audit).await.unwrap();
+        assert_eq!(journal.audit_lines(&all).await.unwrap().len(), before + 1, "{cut:?}");
+        assert_eq!(journal.broken_audit().await.unwrap(), None);
+        cuts.store(1, Ordering::SeqCst);
+        let ask = Reservation {
+            run: header.run.clone(),
+            call: format!("{cut:?}").into(),
+            amount: PicoUsd(6),
+            hold: None,
+        };
+        let limits = [BudgetLimit { id: "day".into(), limit: PicoUsd(10) }];
+        assert_eq!(journal.reserve(&limits, &ask).await.unwrap(), LedgerAnswer::Reserved);
+        cuts.store(1, Ordering::SeqCst);
+        journal.settle(&ask.run, &ask.call, PicoUsd(1)).await.unwrap();
+        assert_eq!(cuts.load(Ordering::SeqCst), 0, "{cut:?}");
+    }
+    let queued = world.server.sql("loops", "SELECT count(*) FROM loopgate.submissions WHERE state = 0");
+    assert_eq!((queued.as_str(), journal.taken("day").await.unwrap().spent), ("2", PicoUsd(2)));
+    // What might be done twice says that it may be done.
+    let cut = Arc::new(AtomicUsize::new(0));
+    let port = proxy(world.server.port(), Cut::After, Arc::clone(&cut));
+    let state = world.state.path().display();
+    let other =
+        SqliteJournal::open(format!("postgres://looper@127.0.0.1:{port}/loops?state={state}")).unwrap();
+    other.tidy_up(false).await.unwrap();
+    cut.store(1, Ordering::SeqCst);
+    let unknown = other.tidy_up(false).await.unwrap_err().to_string();
+    assert!(unknown.contains("whether this was done is not known"), "{unknown}");
 }

@@ -5,7 +5,13 @@ mod conformance;
 
 mod commands;
 mod faults;
+mod hostile;
+mod lists;
+mod load;
+mod migrate;
+mod remote;
 mod same;
+mod secure;
 mod servers;
 
 use std::path::PathBuf;

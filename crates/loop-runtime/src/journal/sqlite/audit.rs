@@ -1,7 +1,9 @@
 //! The audit log: who did what from outside. Each entry is sealed together with the seal of the entry before it, so a
 //! changed, removed or added one is noticed; what a removal of the newest entries leaves is whole again.
 
-use super::sql::{self, Connection, NONE, Optional as _, Row, params};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 
 use super::SqliteJournal;
 use super::fault::Fault;
@@ -38,12 +40,24 @@ impl SqliteJournal {
         let body = serde_json::to_string(entry)
             .map_err(|error| super::fault::storage(self.path(), format!("an audit entry: {error}")))?;
         let durability = self.sync.of(Durability::Synced);
-        let appended = self.store.writer.alone(move |files, open| {
+        // What the first try sealed: no other entry has this seal at this place.
+        let tried = Arc::new(Mutex::new(None::<(i64, String)>));
+        let appended = self.store.writer.alone_again(move |files, open| {
             files.place.holds(&files.path)?;
             let key = files.key.as_ref().ok_or_else(|| Fault::Stated(files.no_key()))?;
-            open.commit(files, durability, |connection| {
+            open.commit_for(Purpose::Audits, files, durability, |connection| {
                 if !connection.has_table(TAG)? {
                     connection.lay(TABLE)?;
+                }
+                let mut tried = tried.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some((seq, seal)) = &*tried {
+                    let find = "SELECT seq FROM audit WHERE seq = ?1 AND seal = ?2";
+                    let mut find = connection.prepare_cached(find)?;
+                    let found: Option<i64> =
+                        find.query_row(params![seq, seal], |row| row.get(0)).optional()?;
+                    if let Some(seq) = found {
+                        return Ok(u64::try_from(seq).unwrap_or_default());
+                    }
                 }
                 let last = "SELECT seq, seal FROM audit ORDER BY seq DESC LIMIT 1";
                 let last: Option<(i64, String)> = connection
@@ -55,6 +69,7 @@ impl SqliteJournal {
                 let seal = key.seal(TAG, &[&previous, &seq.to_string(), &body]);
                 let put = "INSERT INTO audit (seq, run, body, seal) VALUES (?1, ?2, ?3, ?4)";
                 connection.prepare_cached(put)?.execute(params![seq, run, body, seal])?;
+                *tried = Some((seq, seal));
                 Ok(u64::try_from(seq).unwrap_or_default())
             })
         });

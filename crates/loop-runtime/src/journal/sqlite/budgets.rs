@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{Connection, Optional as _, params};
+use super::sql::{Connection, Optional as _, Purpose, params};
 use async_trait::async_trait;
 use loop_core::{PicoUsd, RunId};
 
@@ -55,12 +55,12 @@ impl SqliteJournal {
 
     async fn change<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Files, &Connection) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&Files, &Connection) -> Result<T, Fault> + Clone + Send + 'static,
     ) -> Result<T, JournalError> {
         let durability = self.sync.of(Durability::Committed);
-        let done = self.store.writer.alone(move |files, open| {
+        let done = self.store.writer.alone_again(move |files, open| {
             files.place.holds(&files.path)?;
-            open.commit(files, durability, |connection| {
+            open.commit_for(Purpose::Budgets, files, durability, |connection| {
                 connection.lay(TABLES)?;
                 work(files, connection)
             })
@@ -78,6 +78,11 @@ impl SharedLedger for SqliteJournal {
     ) -> Result<LedgerAnswer, JournalError> {
         let (budgets, ask) = (budgets.to_vec(), ask.clone());
         self.change(move |files, connection| {
+            if !connection.is_file() {
+                // An earlier try may have been committed without an answer.
+                let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND call = ?2 AND call <> ''";
+                connection.prepare_cached(sql)?.execute(params![ask.run.as_str(), ask.call])?;
+            }
             let asked = Asked { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
             let mut decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
             if decided.0 != LedgerAnswer::Reserved && settle_leases(files, connection, Some(&ask.run))? {

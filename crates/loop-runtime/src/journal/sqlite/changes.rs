@@ -13,6 +13,8 @@ pub enum JournalChange {
     Run(RunId),
     /// A submission came into the queue.
     Queue,
+    /// Something was asked of a run that another process drives, or was answered.
+    Requests,
     /// Not known: the connection to the server was made anew, or too much happened at once.
     Any,
 }

@@ -108,7 +108,7 @@ impl SqliteJournal {
         (place, mut out): (&str, Box<dyn Write + Send>),
     ) -> Result<Exported, JournalError> {
         let (runs, program, place) = (runs.to_vec(), program.to_owned(), place.to_owned());
-        let written = self.reading(move |files, connection| {
+        let written = self.reading_once(move |files, connection| {
             let mut to = Lines { out: &mut *out, place: &place };
             let now = unix_ms(std::time::SystemTime::now());
             let (format, version) = (FORMAT.to_owned(), EXPORT_VERSION);

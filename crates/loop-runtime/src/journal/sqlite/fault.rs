@@ -40,6 +40,20 @@ impl Fault {
         }
     }
 
+    /// The same of a write that is not tried again: where the connection broke, it is not known whether it was done.
+    pub(super) fn of_a_write(self, path: &Path) -> JournalError {
+        let is_unknown = self.is_disconnected();
+        match self.at(path) {
+            JournalError::Storage { place, message } if is_unknown => JournalError::Storage {
+                place,
+                message: format!(
+                    "{message}; whether this was done is not known, so look before you try again"
+                ),
+            },
+            error => error,
+        }
+    }
+
     /// Whether the connection to the server broke, so that it is not known what was done last.
     pub(super) fn is_disconnected(&self) -> bool {
         match self {

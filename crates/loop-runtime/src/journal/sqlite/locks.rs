@@ -1,6 +1,8 @@
 //! Which process writes which run: a lock of the operating system where the journal is a file, one of the server where it
 //! is a database.
 
+use std::collections::BTreeSet;
+
 use loop_core::RunId;
 
 use super::fault::Fault;
@@ -40,6 +42,17 @@ impl Locks {
             Self::Files(locks) => Ok(RunLock::File(locks.take(run)?)),
             #[cfg(feature = "postgres")]
             Self::Advisory(locks) => locks.take(run).map(RunLock::Advisory),
+        }
+    }
+
+    /// Those of these runs whose lock a process may hold.
+    pub(super) fn held(&self, runs: &[&RunId]) -> BTreeSet<RunId> {
+        match self {
+            Self::Files(locks) => {
+                runs.iter().filter(|run| locks.is_held(run)).map(|run| (*run).clone()).collect()
+            }
+            #[cfg(feature = "postgres")]
+            Self::Advisory(locks) => locks.held_of(runs),
         }
     }
 

@@ -30,6 +30,7 @@ mod postgres;
 mod pruned;
 mod queue;
 mod read;
+mod remote;
 mod rows;
 mod salvage;
 mod schema;
@@ -67,6 +68,7 @@ pub use page::{ListChanges, ListPosition, RunQuery};
 use place::Place;
 pub use pruned::Keeps;
 pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};
+pub use remote::{RemoteAnswer, RemoteRequest};
 use rows::{Claim, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};
 use seal::Key;
@@ -142,6 +144,8 @@ struct Writer {
     held: Arc<Held>,
     /// What is committed with the next entries.
     messages: Vec<HookMessage>,
+    /// The ids of the requests that the next entries carry out.
+    requests: Vec<Arc<str>>,
     /// The run's row as the last append left it. `None`: it has to be read.
     row: Option<Box<RunRow>>,
 }
@@ -279,8 +283,27 @@ impl SqliteJournal {
         &self.store.files.path
     }
 
-    /// Reads where waiting for a disk holds nobody up.
+    /// Reads on a thread that may wait for a disk. If the connection to a server breaks meanwhile, it reads once more.
     async fn reading<T, W>(&self, work: W) -> Result<T, JournalError>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Files, &mut Connection) -> Result<T, Fault> + Clone + Send + 'static,
+    {
+        self.reading_once(move |files, connection| {
+            let again = files.is_shared().then(|| work.clone());
+            match (work(files, connection), again) {
+                (Err(fault), Some(again)) if fault.is_disconnected() => {
+                    files.revive(connection)?;
+                    again(files, connection)
+                }
+                (done, _) => done,
+            }
+        })
+        .await
+    }
+
+    /// The same with work that cannot be done twice.
+    async fn reading_once<T, W>(&self, work: W) -> Result<T, JournalError>
     where
         T: Send + 'static,
         W: FnOnce(&Files, &mut Connection) -> Result<T, Fault> + Send + 'static,
@@ -362,7 +385,8 @@ impl Journal for SqliteJournal {
     async fn resume(&self, run: &RunId) -> Result<(Recorded, Box<dyn RunWriter>), JournalError> {
         let run = run.clone();
         // In the thread that writes, so that what a dropped writer handed over is done before the run is read.
-        let taken = self.store.writer.alone(move |files, open| {
+        // Twice, it raises the epoch twice.
+        let taken = self.store.writer.alone_again(move |files, open| {
             let Some(pid) = rows::last_writer(open.connection(), &run)? else {
                 return Err(files.gone(open.connection(), &run)?.into());
             };
@@ -429,8 +453,8 @@ impl Journal for SqliteJournal {
         let listed = self.reading(|files, connection| {
             let mut lines = rows::lines(connection, files.key.as_ref())?;
             let mut heads = BTreeMap::new();
-            for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
-                line.is_written = files.locks.is_held(&line.run);
+            page::mark_written(files, &mut lines);
+            for line in lines.iter().filter(|line| line.stop.is_none()) {
                 if !line.is_written {
                     heads.insert(line.run.clone(), files.head(&line.run).ok().flatten());
                 }
@@ -472,7 +496,13 @@ impl Journal for SqliteJournal {
 
 impl Writer {
     fn new(journal: &SqliteJournal, held: Held) -> Self {
-        Self { journal: journal.clone(), held: Arc::new(held), messages: Vec::new(), row: None }
+        Self {
+            journal: journal.clone(),
+            held: Arc::new(held),
+            messages: Vec::new(),
+            requests: Vec::new(),
+            row: None,
+        }
     }
 
     async fn commit(
@@ -481,8 +511,9 @@ impl Writer {
         entries: Vec<Text>,
         durability: Durability,
     ) -> Result<(), JournalError> {
-        let messages = std::mem::take(&mut self.messages);
-        let change = Change { held: Arc::clone(&self.held), follows, entries, messages, durability };
+        let (messages, requests) = (std::mem::take(&mut self.messages), std::mem::take(&mut self.requests));
+        let held = Arc::clone(&self.held);
+        let change = Change { held, follows, entries, messages, requests, durability };
         self.row = Some(self.journal.store.writer.commit(change).await?);
         Ok(())
     }
@@ -492,6 +523,19 @@ impl Writer {
 impl RunWriter for Writer {
     fn announce(&mut self, messages: Vec<HookMessage>) {
         self.messages.extend(messages);
+    }
+
+    async fn carry_out(&mut self, request: &Arc<str>) -> Result<bool, JournalError> {
+        let is_open = !self.requests.contains(request) && self.journal.take_request(request).await?;
+        if is_open {
+            self.requests.push(Arc::clone(request));
+        }
+        Ok(is_open)
+    }
+
+    async fn refuse(&mut self, request: &Arc<str>) -> Result<(), JournalError> {
+        self.requests.retain(|taken| taken != request);
+        self.journal.refuse_request(request, RemoteAnswer::Refused).await
     }
 
     async fn append(&mut self, entry: &Arc<Entry>, asked: Durability) -> Result<(), JournalError> {
@@ -518,6 +562,7 @@ impl RunWriter for Writer {
         if refused.is_some() {
             // They are of the last entry, which is not there.
             self.messages.clear();
+            self.requests.clear();
         }
         // The entries before one that is refused are whole.
         if !texts.is_empty() {

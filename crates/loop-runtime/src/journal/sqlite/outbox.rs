@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{self, Connection, NONE, Optional as _, Row, params};
+use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 use loop_core::RunId;
 
 use super::SqliteJournal;
@@ -130,7 +130,7 @@ impl SqliteJournal {
         let (id, delivered) = (id.to_owned(), delivered.clone());
         let settled = self.store.writer.alone(move |files, open| {
             files.place.holds(&files.path)?;
-            open.commit(files, Durability::Committed, |connection| {
+            open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 match &delivered {
                     Delivered::Yes => {
                         connection.prepare_cached("DELETE FROM outbox WHERE id = ?1")?.execute([&id])?;

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use loop_core::RunId;
 
 use super::SqliteJournal;
+use super::fault::Fault;
+use super::opened::Files;
 use super::rows::{self, parse};
 use super::sql::{Cell, Connection, NONE, Optional as _, params};
 use crate::journal::{Entry, JournalError, RunLine};
@@ -37,10 +39,10 @@ pub struct RunQuery {
 /// How much of the list of runs a reader knows. It is of one journal and one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPosition {
-    /// Changes with every commit of another connection.
+    /// Changes with every commit of another connection. On a server, how many times runs were taken out.
     version: i64,
     runs: i64,
-    /// The row that was added last, and its run.
+    /// The row that was added last, and its run. On a server, the first transaction that may not be seen yet, and the snapshot.
     last: i64,
     newest: String,
 }
@@ -58,8 +60,7 @@ pub struct ListChanges {
 
 impl SqliteJournal {
     /// What changed in the list since this position: the runs that were added, and these, which had not ended then. `None`:
-    /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line. Of a
-    /// journal in a database on a server the list is always whole.
+    /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line.
     ///
     /// # Errors
     /// If the journal cannot be read.
@@ -72,10 +73,7 @@ impl SqliteJournal {
         self.reading(move |files, connection| {
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             if !connection.is_file() {
-                let newest = "ORDER BY unix_ms DESC, run DESC LIMIT ?1";
-                let lines =
-                    rows::lines_where(connection, newest, vec![Cell::Integer(limit)], files.key.as_ref())?;
-                return Ok(Some(ListChanges { position: ListPosition::default(), lines, is_whole: true }));
+                return changes_on_server(files, connection, since, &open, limit);
             }
             // What is committed after this question is found by the next one.
             let version: i64 = connection.query_row("PRAGMA data_version", NONE, |row| row.get(0))?;
@@ -123,13 +121,11 @@ impl SqliteJournal {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn lines(&self, runs: &[RunId]) -> Result<Vec<RunLine>, JournalError> {
-        let wanted = serde_json::to_string(runs).unwrap_or_default();
+        let runs = runs.to_vec();
         self.reading(move |files, connection| {
-            let values = vec![Cell::Text(wanted)];
+            let values = vec![Cell::Text(list_of(connection, runs.iter().map(RunId::as_str)))];
             let mut lines = rows::lines_where(connection, named(connection), values, files.key.as_ref())?;
-            for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
-                line.is_written = files.locks.is_held(&line.run);
-            }
+            mark_written(files, &mut lines);
             Ok(lines)
         })
         .await
@@ -145,9 +141,7 @@ impl SqliteJournal {
             let (wanted, values) = query.conditions(connection);
             let sql = format!("WHERE {wanted} ORDER BY run DESC LIMIT {limit}");
             let mut lines = rows::lines_where(connection, &sql, values, files.key.as_ref())?;
-            for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
-                line.is_written = files.locks.is_held(&line.run);
-            }
+            mark_written(files, &mut lines);
             Ok(lines)
         })
         .await
@@ -162,11 +156,8 @@ impl SqliteJournal {
         self.reading(move |files, connection| {
             let values = vec![Cell::Text(run.to_string())];
             let mut lines = rows::lines_where(connection, "WHERE run = ?1", values, files.key.as_ref())?;
-            let mut line = lines.pop();
-            if let Some(line) = line.as_mut().filter(|line| line.stop.is_none()) {
-                line.is_written = files.locks.is_held(&line.run);
-            }
-            Ok(line)
+            mark_written(files, &mut lines);
+            Ok(lines.pop())
         })
         .await
     }
@@ -177,18 +168,19 @@ impl SqliteJournal {
     /// If the journal cannot be read.
     pub async fn free_runs(&self, runs: Vec<RunId>) -> Result<BTreeMap<RunId, u64>, JournalError> {
         self.reading(move |files, connection| {
-            let mut free = BTreeMap::new();
-            let mut find = connection.prepare_cached("SELECT entries FROM runs WHERE run = ?1")?;
-            for run in runs {
-                if files.locks.is_held(&run) {
-                    continue;
-                }
-                let entries: Option<i64> = find.query_row([run.as_str()], |row| row.get(0)).optional()?;
-                if let Some(entries) = entries {
-                    free.insert(run, u64::try_from(entries).unwrap_or_default());
-                }
+            let held = files.locks.held(&runs.iter().collect::<Vec<_>>());
+            let free: Vec<&RunId> = runs.iter().filter(|run| !held.contains(*run)).collect();
+            if free.is_empty() {
+                return Ok(BTreeMap::new());
             }
-            Ok(free)
+            let list = format!("SELECT run, entries FROM runs {}", named(connection));
+            let mut list = connection.prepare_cached(&list)?;
+            let found =
+                list.query_map([list_of(connection, free.iter().map(|run| run.as_str()))], |row| {
+                    let (run, entries): (String, i64) = (row.get(0)?, row.get(1)?);
+                    Ok((RunId::new(run), u64::try_from(entries).unwrap_or_default()))
+                })?;
+            Ok(found.collect::<Result<_, _>>()?)
         })
         .await
     }
@@ -224,8 +216,65 @@ impl SqliteJournal {
     }
 }
 
+/// The changes in the list of a journal on a server. A run's row has the number of the transaction that added it, and a
+/// snapshot has the number of the oldest transaction that it may not see, so what is added later is found by that number; a run
+/// may be found twice. The rows are not counted: the database counts how often some are taken out.
+fn changes_on_server(
+    files: &Files,
+    connection: &mut Connection,
+    since: Option<ListPosition>,
+    open: &[RunId],
+    limit: i64,
+) -> Result<Option<ListChanges>, Fault> {
+    let transaction = connection.transaction()?;
+    let now = "SELECT CAST(pg_current_snapshot() AS TEXT),
+                   CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS TEXT) AS BIGINT), removals FROM journal";
+    let position = transaction.query_row(now, NONE, |row| {
+        Ok(ListPosition { newest: row.get(0)?, last: row.get(1)?, version: row.get(2)?, runs: 0 })
+    })?;
+    let lines =
+        |wanted: &str, values: Vec<Cell>| rows::lines_where(&transaction, wanted, values, files.key.as_ref());
+    match since {
+        Some(since) if since == position => Ok(None),
+        // A number that went back is that of a database which was restored.
+        Some(since) if since.version == position.version && since.last <= position.last => {
+            let mut changed = lines("WHERE born >= ?1", vec![Cell::Integer(since.last)])?;
+            let open = list_of(&transaction, open.iter().map(RunId::as_str));
+            changed.extend(lines(named(&transaction), vec![Cell::Text(open)])?);
+            Ok(Some(ListChanges { position, lines: changed, is_whole: false }))
+        }
+        _ => {
+            let lines = lines("ORDER BY run DESC LIMIT ?1", vec![Cell::Integer(limit)])?;
+            Ok(Some(ListChanges { position, lines, is_whole: true }))
+        }
+    }
+}
+
+/// Says of the lines whose runs have not ended whether a process writes them.
+pub(super) fn mark_written(files: &Files, lines: &mut [RunLine]) {
+    let open: Vec<&RunId> = lines.iter().filter(|line| line.stop.is_none()).map(|line| &line.run).collect();
+    let held = files.locks.held(&open);
+    for line in lines.iter_mut().filter(|line| line.stop.is_none()) {
+        line.is_written = held.contains(&line.run);
+    }
+}
+
+/// A list of names as one JSON text, for a condition on it.
+pub(super) fn list_of<'a>(connection: &Connection, names: impl Iterator<Item = &'a str>) -> String {
+    let quoted = |name: &str| serde_json::to_string(name).unwrap_or_default();
+    let quoted = |name: &str| match connection.is_file() {
+        true => quoted(name),
+        // The session writes a NUL as the columns have it, and JSON would write it in a way that no column has.
+        false => {
+            let parts: Vec<String> = name.split('\0').map(quoted).collect();
+            parts.join("\0").replace("\"\0\"", "\0")
+        }
+    };
+    format!("[{}]", names.map(quoted).collect::<Vec<_>>().join(","))
+}
+
 /// The rows of the runs that one text lists as JSON.
-fn named(connection: &Connection) -> &'static str {
+pub(super) fn named(connection: &Connection) -> &'static str {
     match connection.is_file() {
         true => "WHERE run IN (SELECT value FROM json_each(?1))",
         false => "WHERE run IN (SELECT jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB)))",
@@ -242,15 +291,12 @@ impl RunQuery {
         };
         let time = |unix_ms: u64| Cell::Integer(i64::try_from(unix_ms).unwrap_or(i64::MAX));
         if let Some(domains) = &self.domains {
-            let names = serde_json::to_string(domains).unwrap_or_default();
+            let names = list_of(connection, domains.iter().map(|name| &**name));
             let one_of = match is_file {
                 true => "domain IN (SELECT value FROM json_each(?))",
                 false => "domain IN (SELECT jsonb_array_elements_text(CAST(CAST(? AS TEXT) AS JSONB)))",
             };
             add(one_of, Cell::Text(names));
-        }
-        if let Some(ended) = self.ended {
-            add("(CASE WHEN stop IS NULL THEN 0 ELSE 1 END) = ?", Cell::Integer(ended.into()));
         }
         if let Some(reason) = &self.reason {
             add("stop = ?", text(reason));
@@ -279,6 +325,10 @@ impl RunQuery {
         }
         if let Some(before) = &self.before {
             add("run < ?", Cell::Text(before.to_string()));
+        }
+        if let Some(ended) = self.ended {
+            // As the index of the runs that have not ended says it.
+            wanted.push(if ended { "stop IS NOT NULL" } else { "stop IS NULL" }.to_owned());
         }
         (wanted.join(" AND "), values)
     }

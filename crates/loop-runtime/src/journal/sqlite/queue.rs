@@ -12,6 +12,7 @@ use loop_core::{Digest, RunId, StopMode};
 use super::SqliteJournal;
 use super::fault::Fault;
 use super::locks::{NotTaken, RunLock};
+use super::page::{list_of, named};
 use super::seal::Key;
 use crate::journal::{Durability, JournalError};
 
@@ -151,12 +152,14 @@ impl SqliteJournal {
         let domain = domain.to_owned();
         let claimed = self.store.writer.alone(move |files, open| {
             let Some(own) = files.process()? else { return Ok(Vec::new()) };
-            open.commit_for(Purpose::Claims, files, Durability::Committed, |connection| {
+            open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 let claim = format!(
-                    "UPDATE submissions SET claimed_by = ?1 WHERE nth IN (
+                    "WITH alive AS MATERIALIZED (SELECT id FROM sessions WHERE is_alive(id))
+                     UPDATE submissions SET claimed_by = ?1 WHERE nth IN (
                          SELECT nth FROM submissions
                          WHERE state = ?2 AND domain = ?3
-                             AND (claimed_by IS NULL OR claimed_by <> ?1 AND NOT is_alive(claimed_by))
+                             AND (claimed_by IS NULL
+                                 OR claimed_by <> ?1 AND claimed_by NOT IN (SELECT id FROM alive))
                          ORDER BY priority DESC, nth LIMIT ?4 FOR UPDATE SKIP LOCKED
                      ) RETURNING {COLUMNS}"
                 );
@@ -197,12 +200,16 @@ impl SqliteJournal {
         bounds: QueueBounds,
     ) -> Result<Result<Accepted, QueuedSubmission>, JournalError> {
         let durability = self.sync.of(Durability::Synced);
-        let submitted = self.store.writer.alone(move |files, open| {
+        // It is known by its run if it was committed already.
+        let submitted = self.store.writer.alone_again(move |files, open| {
             files.place.holds(&files.path)?;
             let key = files.key(&submission.run)?;
             open.commit_for(Purpose::Submits, files, durability, |connection| {
                 connection.lay(TABLE)?;
-                let Submission { caller, request_key, domain, .. } = &submission;
+                let Submission { caller, request_key, domain, run, .. } = &submission;
+                if let Some(own) = find(connection, "run = ?1", [run.as_str()], Some(key))? {
+                    return Ok(Ok(Accepted::New(own.nth)));
+                }
                 if let Some(earlier) = request_key.as_deref() {
                     let earlier = find(
                         connection,
@@ -327,28 +334,92 @@ impl SqliteJournal {
         runs: Vec<RunId>,
     ) -> Result<BTreeMap<RunId, QueuedSubmission>, JournalError> {
         self.reading(move |files, connection| {
-            let mut found = BTreeMap::new();
             if !connection.has_table("submissions")? {
-                return Ok(found);
+                return Ok(BTreeMap::new());
             }
-            for run in runs {
-                if let Some(queued) = find(connection, "run = ?1", [run.as_str()], files.key.as_ref())? {
-                    found.insert(run, queued);
-                }
+            let list = format!("SELECT {COLUMNS} FROM submissions {}", named(connection));
+            let mut list = connection.prepare_cached(&list)?;
+            let found = list.query_map([list_of(connection, runs.iter().map(RunId::as_str))], |row| {
+                let queued = read(row, files.key.as_ref())?;
+                Ok((queued.submission.run.clone(), queued))
+            })?;
+            Ok(found.collect::<sql::Result<_>>()?)
+        })
+        .await
+    }
+
+    /// The submissions that have not begun, the newest first by the ids of their runs, at most `limit`. `before`: only those
+    /// of older runs.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn queued_submissions(
+        &self,
+        before: Option<&RunId>,
+        limit: usize,
+    ) -> Result<Vec<QueuedSubmission>, JournalError> {
+        let before = before.cloned();
+        self.reading(move |files, connection| {
+            if !connection.has_table("submissions")? {
+                return Ok(Vec::new());
             }
-            Ok(found)
+            let list = format!(
+                "SELECT {COLUMNS} FROM submissions WHERE state = 0 AND (CAST(?1 AS TEXT) IS NULL OR run < ?1)
+                 ORDER BY run DESC LIMIT ?2"
+            );
+            let mut list = connection.prepare_cached(&list)?;
+            let before = before.as_ref().map(RunId::as_str);
+            let found = list.query_map(params![before, limit], |row| read(row, files.key.as_ref()))?;
+            Ok(found.collect::<sql::Result<Vec<_>>>()?)
+        })
+        .await
+    }
+
+    /// The submissions that this process has claimed and whose runs have not ended. Of a journal that one server has, there
+    /// are none.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn claimed_submissions(&self) -> Result<Vec<QueuedSubmission>, JournalError> {
+        self.reading(move |files, connection| {
+            let Some(own) = files.process()? else { return Ok(Vec::new()) };
+            let list =
+                format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 AND claimed_by = ?1 ORDER BY nth");
+            let mut list = connection.prepare_cached(&list)?;
+            let found = list.query_map([own], |row| read(row, files.key.as_ref()))?;
+            Ok(found.collect::<sql::Result<Vec<_>>>()?)
+        })
+        .await
+    }
+
+    /// How many submissions of each domain have not begun.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn queue_lengths(&self) -> Result<BTreeMap<Arc<str>, u64>, JournalError> {
+        self.reading(move |_, connection| {
+            if !connection.has_table("submissions")? {
+                return Ok(BTreeMap::new());
+            }
+            let count = "SELECT domain, count(*) FROM submissions WHERE state = 0 GROUP BY domain";
+            let mut count = connection.prepare_cached(count)?;
+            let found = count.query_map(NONE, |row| {
+                let (domain, waiting): (Arc<str>, i64) = (row.get(0)?, row.get(1)?);
+                Ok((domain, u64::try_from(waiting).unwrap_or_default()))
+            })?;
+            Ok(found.collect::<sql::Result<_>>()?)
         })
         .await
     }
 
     async fn change_submission<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Connection, &Key) -> Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&Connection, &Key) -> Result<T, Fault> + Clone + Send + 'static,
     ) -> Result<T, JournalError> {
-        let changed = self.store.writer.alone(move |files, open| {
+        let changed = self.store.writer.alone_again(move |files, open| {
             files.place.holds(&files.path)?;
             let key = files.key(&RunId::new("queue"))?;
-            open.commit(files, Durability::Committed, |connection| {
+            open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 connection.lay(TABLE)?;
                 work(connection, key)
             })

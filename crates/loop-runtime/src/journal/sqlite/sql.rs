@@ -47,13 +47,20 @@ impl From<SessionError> for Error {
 pub(super) enum Purpose<'a> {
     /// What no other transaction may write meanwhile.
     Alone,
-    /// The same, and the queue has more afterwards.
+    /// One submission, which one transaction at a time counts. The queue has more afterwards.
     Submits,
     /// Entries of these runs. Others append to other runs meanwhile, where the database can do that.
     #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "only a server needs it"))]
     Appends(&'a [&'a RunId]),
-    /// Submissions that no other process claims. Others claim others meanwhile, where the database can do that.
-    Claims,
+    /// Rows of which each statement names one, or locks those that it changes. Others change other rows meanwhile, where the
+    /// database can do that.
+    Rows,
+    /// The same, and a process has to look what is asked of its runs.
+    Requests,
+    /// The end of the audit log, which one transaction at a time continues.
+    Audits,
+    /// The shared budgets, which one transaction at a time counts.
+    Budgets,
 }
 
 impl Connection {

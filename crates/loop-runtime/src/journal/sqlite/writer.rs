@@ -27,7 +27,7 @@ use super::fault::{self, Fault};
 use super::heads::HeadFile;
 use super::locks::RunLock;
 use super::rows::{self, Claim, Opening, RunRow, Text};
-use super::{Files, outbox, schema};
+use super::{Files, outbox, remote, schema};
 use crate::hooks::HookMessage;
 use crate::journal::{Durability, JournalError};
 
@@ -49,6 +49,8 @@ pub(super) struct Change {
     pub(super) entries: Vec<Text>,
     /// Messages of hooks that these entries cause.
     pub(super) messages: Vec<HookMessage>,
+    /// The ids of requests from other processes that these entries carry out.
+    pub(super) requests: Vec<Arc<str>>,
     pub(super) durability: Durability,
 }
 
@@ -122,12 +124,33 @@ impl WriterThread {
     {
         let (reply, done) = oneshot::channel();
         let work = move |files: &Files, open: Result<&mut Open, JournalError>| {
-            let result = open.and_then(|open| work(files, open).map_err(|fault| fault.at(&files.path)));
+            let result =
+                open.and_then(|open| work(files, open).map_err(|fault| fault.of_a_write(&files.path)));
             // Nobody waits for it any more.
             _ = reply.send(result);
         };
         self.hand_over(Job::Alone(Box::new(work)))?;
         done.await.unwrap_or_else(|_| Err(self.cut_off()))
+    }
+
+    /// The same with work that comes to the same if it is done twice. If the connection to a server breaks meanwhile, it is
+    /// done once more, whether it was committed or not.
+    pub(super) async fn alone_again<T, W>(&self, work: W) -> Result<T, JournalError>
+    where
+        T: Send + 'static,
+        W: FnOnce(&Files, &mut Open) -> Result<T, Fault> + Clone + Send + 'static,
+    {
+        self.alone(move |files, open| {
+            let again = files.is_shared().then(|| work.clone());
+            match (work(files, open), again) {
+                (Err(fault), Some(again)) if fault.is_disconnected() => {
+                    files.revive(&mut open.connection)?;
+                    again(files, open)
+                }
+                (done, _) => done,
+            }
+        })
+        .await
     }
 
     fn hand_over(&self, job: Job) -> Result<(), JournalError> {
@@ -405,6 +428,7 @@ fn write(files: &Files, connection: &Connection, change: &Change) -> Result<RunR
             .ok_or_else(|| files.unknown(&claim.run))?,
     };
     outbox::put(connection, &change.messages, key)?;
+    remote::carried_out(connection, &change.requests)?;
     Ok(row)
 }
 

@@ -25,13 +25,16 @@ impl SessionError {
 
     /// Whether neither the server nor the connection says it.
     pub(super) fn is_of_client(&self) -> bool {
-        matches!(self, Self::Client(error) if error.code().is_none()) && !self.is_disconnected()
+        matches!(self, Self::Client(error) if error.code().is_none())
+            && !self.is_disconnected()
+            && !self.is_about_certificate()
     }
 
     /// Whether the connection broke. What was asked last may have been done.
     pub(in super::super) fn is_disconnected(&self) -> bool {
         let Self::Client(error) = self else { return matches!(self, Self::Silent) };
         match error.code() {
+            None if self.is_about_certificate() => false,
             Some(code) => {
                 *code == SqlState::ADMIN_SHUTDOWN
                     || *code == SqlState::CRASH_SHUTDOWN
@@ -43,11 +46,24 @@ impl SessionError {
         }
     }
 
+    /// Whether the server is there, and cannot show that it is the one that was named.
+    fn is_about_certificate(&self) -> bool {
+        let Self::Client(error) = self else { return false };
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        let inner = source.and_then(std::io::Error::get_ref);
+        let tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        matches!(tls, Some(rustls::Error::InvalidCertificate(_)))
+    }
+
     /// What to do about it.
     pub(in super::super) fn advice(&self) -> String {
         let says = self.to_string();
         let Some(code) = self.code() else {
             return match self {
+                _ if self.is_about_certificate() => format!(
+                    "the server's certificate is not accepted; name the host that it is for, or its authority with \
+                     sslrootcert ({says})"
+                ),
                 _ if self.is_disconnected() => {
                     format!(
                         "the server cannot be reached ({says}); start it, or name another journal with --journal"

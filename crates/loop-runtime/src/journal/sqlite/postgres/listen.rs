@@ -15,6 +15,8 @@ use crate::journal::sqlite::sql::Purpose;
 const CHANNEL: &str = "loopgate";
 /// What tells of the queue. A run has another name.
 const QUEUE: &str = "queue of a server";
+/// What tells of requests to runs.
+const REQUESTS: &str = "requests to runs";
 /// How many changes are kept for a reader that is slow.
 const KEPT: usize = 1_024;
 /// The most bytes of one message; the server takes less than 8,000.
@@ -43,12 +45,11 @@ async fn listen(server: Weak<Server>, sender: broadcast::Sender<JournalChange>) 
             move |message: AsyncMessage| {
                 if let AsyncMessage::Notification(message) = message {
                     for name in message.payload().lines() {
-                        let is_queue = name == QUEUE;
                         // There may be no reader now.
-                        _ = sender.send(if is_queue {
-                            JournalChange::Queue
-                        } else {
-                            JournalChange::Run(RunId::new(name))
+                        _ = sender.send(match name {
+                            QUEUE => JournalChange::Queue,
+                            REQUESTS => JournalChange::Requests,
+                            run => JournalChange::Run(RunId::new(run)),
                         });
                     }
                 }
@@ -72,10 +73,11 @@ async fn listen(server: Weak<Server>, sender: broadcast::Sender<JournalChange>) 
 
 /// What tells of a commit, in front of it.
 pub(super) fn telling(purpose: Purpose<'_>) -> String {
-    let (runs, is_queue): (&[&RunId], bool) = match purpose {
-        Purpose::Appends(runs) => (runs, false),
-        Purpose::Submits => (&[], true),
-        Purpose::Alone | Purpose::Claims => (&[], false),
+    let (runs, also): (&[&RunId], Option<&str>) = match purpose {
+        Purpose::Appends(runs) => (runs, None),
+        Purpose::Submits => (&[], Some(QUEUE)),
+        Purpose::Requests => (&[], Some(REQUESTS)),
+        Purpose::Alone | Purpose::Rows | Purpose::Audits | Purpose::Budgets => (&[], None),
     };
     let (mut sql, mut names) = (String::new(), String::new());
     let mut tell = |names: &mut String| {
@@ -85,7 +87,7 @@ pub(super) fn telling(purpose: Purpose<'_>) -> String {
             names.clear();
         }
     };
-    let runs = runs.iter().map(|run| run.as_str()).chain(is_queue.then_some(QUEUE));
+    let runs = runs.iter().map(|run| run.as_str()).chain(also);
     // A name that does not fit is one that nobody waits for by name.
     for name in runs.filter(|name| name.len() < MAX_BYTES && !name.contains(['\n', '\\', '\0'])) {
         if names.len() + name.len() >= MAX_BYTES {

@@ -2,7 +2,7 @@
 //! stopped, or whose machine is gone, keeps its session: after its lease another process ends that session and takes the
 //! lock. What it wrote until then is there, and what it writes later is refused by the run's epoch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -103,6 +103,28 @@ impl AdvisoryLocks {
         }
         let Some(session) = &held.session else { return true };
         holder(session, key_of(name)).map_or(true, |holder| holder.is_some_and(|holder| !holder.is_expired))
+    }
+
+    /// Those of these names whose lock a process may hold, found with one question. Where that cannot be found out, all count
+    /// as held.
+    pub(in super::super) fn held_of(&self, names: &[&RunId]) -> BTreeSet<RunId> {
+        let mut held = self.held();
+        let is_own = |name: &&&RunId| held.names.contains_key(name.as_str());
+        let (own, others): (Vec<&RunId>, Vec<&RunId>) = names.iter().copied().partition(|name| is_own(&name));
+        let mut all: BTreeSet<RunId> = own.into_iter().cloned().collect();
+        if others.is_empty() {
+            return all;
+        }
+        let keys: BTreeMap<i64, &RunId> = others.iter().map(|name| (key_of(name), *name)).collect();
+        let found = held.prepare(&self.server).and_then(|()| match &held.session {
+            Some(session) => holders(session, &keys.keys().copied().collect::<Vec<_>>()),
+            None => Err(SessionError::Silent),
+        });
+        match found {
+            Ok(found) => all.extend(found.iter().filter_map(|key| keys.get(key).map(|name| (*name).clone()))),
+            Err(_) => all.extend(others.into_iter().cloned()),
+        }
+        all
     }
 
     /// Begins the lease of this process, if it has none yet.
@@ -225,6 +247,21 @@ fn holder(session: &Session, key: i64) -> Result<Option<Holder>, SessionError> {
         }
         _ => Some(Holder { id: None, pid: None, is_expired: false }),
     })
+}
+
+/// Those of these locks that a process has whose lease is not over.
+fn holders(session: &Session, keys: &[i64]) -> Result<Vec<i64>, SessionError> {
+    let find = "SELECT (CAST(classid AS BIGINT) << 32) | CAST(objid AS BIGINT)
+                FROM pg_locks LEFT JOIN sessions ON sessions.backend = pg_locks.pid
+                WHERE locktype = 'advisory' AND granted AND objsubid = 1
+                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                    AND (CAST(classid AS BIGINT) << 32) | CAST(objid AS BIGINT) IN (
+                        SELECT CAST(value AS BIGINT) FROM jsonb_array_elements_text(CAST(CAST(?1 AS TEXT) AS JSONB))
+                    )
+                    AND coalesce(sessions.seen >= clock_timestamp() - sessions.lease_ms * make_interval(secs => 0.001), TRUE)";
+    let wanted = format!("{keys:?}");
+    let key = |row: Vec<Cell>| if let [Cell::Integer(key)] = row.as_slice() { Some(*key) } else { None };
+    Ok(session.query(find, &[wanted])?.into_iter().filter_map(key).collect())
 }
 
 /// Ends all sessions of a process whose lease is over.

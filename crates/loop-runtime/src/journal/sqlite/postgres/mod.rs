@@ -8,6 +8,7 @@
 //! | tables that are laid when they are needed | migrations: [`schema`] |
 //! | the key and the heads next to the file | in the state folder of each machine, under the journal's id |
 
+mod escape;
 mod fault;
 mod listen;
 mod locks;

@@ -14,7 +14,7 @@ use crate::journal::sqlite::sql::{Cell, Purpose};
 
 /// What each format adds to the one before it; a format is never changed. The first is that of the file, with the tables
 /// that a file gets when they are needed. Texts are compared by their bytes, as in the file.
-const MIGRATIONS: [&str; 1] = [include_str!("format_1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("format_1.sql"), include_str!("format_2.sql")];
 
 /// The least version of the server: it can end a session and wait for its end.
 const LEAST_VERSION: i64 = 140_000;
@@ -46,16 +46,11 @@ pub(super) fn prepare(session: &Session, place: &Path, lays: bool, folder: &Path
     match found {
         Some((about, format)) if format == known => Ok(about),
         _ if lays => {
-            session.begin_writing(Purpose::Alone).map_err(of)?;
-            let done = migrate(session, folder);
-            match done {
-                Ok(about) => session.commit(Purpose::Alone).map(|()| about).map_err(of),
-                Err(fault) => {
-                    // The fault says more than that this failed too.
-                    _ = session.roll_back();
-                    Err(fault)
-                }
-            }
+            session.lock_alone().map_err(of)?;
+            let done = migrate_alone(session, folder);
+            // A session that ends gives it up too.
+            _ = session.unlock_alone();
+            done
         }
         Some(_) => Err(Fault::Stated(
             "the journal is of an older loopgate; a command that writes it, such as `loopgate run`, migrates it".into(),
@@ -63,6 +58,20 @@ pub(super) fn prepare(session: &Session, place: &Path, lays: bool, folder: &Path
         None => Err(Fault::Stated(
             "no journal here; `loopgate run` makes one, or name another database with --journal".to_owned(),
         )),
+    }
+}
+
+/// The same transaction as any that writes alone, but it begins when the lock is there: a transaction that waited for the lock
+/// would not know of tables that another process made meanwhile.
+fn migrate_alone(session: &Session, folder: &Path) -> Result<About, Fault> {
+    session.begin_writing(Purpose::Alone).map_err(of)?;
+    match migrate(session, folder) {
+        Ok(about) => session.commit(Purpose::Alone).map(|()| about).map_err(of),
+        Err(fault) => {
+            // The fault says more than that this failed too.
+            _ = session.roll_back();
+            Err(fault)
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Row, Statement};
 
+use super::escape::{escaped, unescaped};
 use super::fault::SessionError;
 use super::listen::telling;
 use super::server::{Server, wait};
@@ -22,13 +23,19 @@ pub(in super::super) struct Session {
     backend: (i64, String),
     statements: RefCell<HashMap<String, Statement>>,
     is_in_transaction: Slot<bool>,
+    /// Whether its connection broke or its server was silent, also where the client has not noticed yet.
+    is_broken: Slot<bool>,
 }
 
 /// What each session is set to. No session keeps a lock for long where its process is stopped in the middle.
 const SETTINGS: &str = "SET search_path = loopgate, pg_catalog; SET lock_timeout = '40s'; SET statement_timeout = '50s'; \
-                        SET idle_in_transaction_session_timeout = '20s'; SET client_min_messages = warning";
-/// The name of the lock that keeps transactions apart.
+                        SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = warning";
+/// The name of the lock that keeps transactions apart. Each has it, and the numbers behind it keep those of one kind apart: a
+/// submission waits for no entry.
 const TRANSACTIONS: i64 = 0x4c70_4774_0000_0001;
+const SUBMISSIONS: i64 = TRANSACTIONS + 1;
+const AUDITS: i64 = TRANSACTIONS + 2;
+const BUDGETS: i64 = TRANSACTIONS + 3;
 
 impl Session {
     pub(super) fn begin(server: Arc<Server>, client: Arc<Client>) -> Result<Self, SessionError> {
@@ -38,6 +45,7 @@ impl Session {
             backend: (0, String::new()),
             statements: RefCell::new(HashMap::new()),
             is_in_transaction: Slot::new(false),
+            is_broken: Slot::new(false),
         };
         session.batch(SETTINGS)?;
         let who = "SELECT CAST(pid AS BIGINT), CAST(backend_start AS TEXT) FROM pg_stat_activity
@@ -55,7 +63,7 @@ impl Session {
 
     /// Whether it broke.
     pub(in super::super) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.is_broken.get() || self.client.is_closed()
     }
 
     /// Makes a session anew that broke, once the server is there again. Nothing of the old one goes on behind it.
@@ -72,6 +80,7 @@ impl Session {
     fn note<T>(&self, came: Result<T, SessionError>) -> Result<T, SessionError> {
         if came.as_ref().is_err_and(SessionError::is_disconnected) {
             self.is_in_transaction.set(false);
+            self.is_broken.set(true);
         }
         came
     }
@@ -140,15 +149,31 @@ impl Session {
     }
 
     pub(in super::super) fn begin_reading(&self) -> Result<(), SessionError> {
-        self.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        // It keeps no lock that another process waits for, and what it reads may be written to a slow reader meanwhile.
+        self.begin_with(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '10min'",
+        )
     }
 
     pub(in super::super) fn begin_writing(&self, purpose: Purpose<'_>) -> Result<(), SessionError> {
-        let lock = match purpose {
-            Purpose::Alone | Purpose::Submits => "pg_advisory_xact_lock",
-            Purpose::Appends(_) | Purpose::Claims => "pg_advisory_xact_lock_shared",
-        };
-        self.begin_with(&format!("BEGIN; SELECT {lock}({TRANSACTIONS})"))
+        let shared = format!("BEGIN; SELECT pg_advisory_xact_lock_shared({TRANSACTIONS})");
+        let one_at_a_time = |lock: i64| format!("{shared}; SELECT pg_advisory_xact_lock({lock})");
+        self.begin_with(&match purpose {
+            Purpose::Alone => format!("BEGIN; SELECT pg_advisory_xact_lock({TRANSACTIONS})"),
+            Purpose::Appends(_) | Purpose::Rows | Purpose::Requests => shared,
+            Purpose::Submits => one_at_a_time(SUBMISSIONS),
+            Purpose::Audits => one_at_a_time(AUDITS),
+            Purpose::Budgets => one_at_a_time(BUDGETS),
+        })
+    }
+
+    /// Keeps all other transactions away, until [`unlock_alone`](Self::unlock_alone).
+    pub(super) fn lock_alone(&self) -> Result<(), SessionError> {
+        self.batch(&format!("SELECT pg_advisory_lock({TRANSACTIONS})"))
+    }
+
+    pub(super) fn unlock_alone(&self) -> Result<(), SessionError> {
+        self.batch(&format!("SELECT pg_advisory_unlock({TRANSACTIONS})"))
     }
 
     fn begin_with(&self, sql: &str) -> Result<(), SessionError> {
@@ -183,7 +208,7 @@ fn cells(row: &Row) -> Result<Vec<Cell>, SessionError> {
             Type::VOID => Cell::Null,
             _ => {
                 let text: Option<String> = row.try_get(at).map_err(wrong)?;
-                text.map_or(Cell::Null, Cell::Text)
+                text.map_or(Cell::Null, |text| Cell::Text(unescaped(text)))
             }
         })
     };
@@ -199,7 +224,7 @@ impl Given {
         let owned = |value: Value<'_>| match value {
             Value::Null => Cell::Null,
             Value::Integer(number) => Cell::Integer(number),
-            Value::Text(text) => Cell::Text(text.to_owned()),
+            Value::Text(text) => Cell::Text(escaped(text).into_owned()),
         };
         (0..params.count()).map(|at| Self(owned(params.at(at)))).collect()
     }

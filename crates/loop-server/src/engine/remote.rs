@@ -1,0 +1,176 @@
+//! Runs that another server drives: what is asked of them here is handed over through the journal, and what is asked of the
+//! runs of this server there is carried out here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_core::{EventKind, RunId};
+use loop_runtime::Runner;
+use loop_runtime::journal::{JournalChange, JournalChanges, RemoteAnswer, RemoteRequest};
+use loop_runtime::run::StartError;
+use tokio::time::Instant;
+
+use super::people::over;
+use super::{Engine, EngineError};
+
+impl Engine {
+    /// Asks the process that drives a run, and waits until that is answered.
+    pub(super) async fn ask_driver(
+        &self,
+        run: &RunId,
+        runner: &Runner,
+        kind: EventKind,
+    ) -> Result<(), EngineError> {
+        let journal = &self.inner.journal;
+        let kind = runner.masked(kind);
+        let mut changes = journal.changes();
+        let id = journal.request(run, &kind).await?;
+        let (since, mut may_withdraw) = (Instant::now(), true);
+        loop {
+            match journal.request_answer(&id).await {
+                Ok(Some(RemoteAnswer::Done)) => return Ok(()),
+                Ok(Some(RemoteAnswer::Ended)) => return Err(over(run)),
+                Ok(Some(RemoteAnswer::Refused)) => return Err(self.refusal(run, &kind).await),
+                // Where the server of the journal is gone, it is asked again.
+                Ok(None) | Err(_) => {}
+            }
+            if may_withdraw && since.elapsed() >= UNTAKEN {
+                match journal.withdraw_request(&id).await {
+                    Ok(true) => return Err(EngineError::Elsewhere),
+                    // Its driver has it.
+                    Ok(false) => may_withdraw = false,
+                    Err(_) => {}
+                }
+            }
+            if since.elapsed() >= UNANSWERED {
+                return Err(EngineError::State(
+                    "the process that drives the run has this and does not answer; look at the run before you send it again"
+                        .to_owned(),
+                ));
+            }
+            tokio::select! {
+                () = self.left() => return Err(EngineError::Draining),
+                () = may_be_answered(changes.as_mut(), run) => {}
+                () = tokio::time::sleep(self.inner.limits.poll) => {}
+            }
+        }
+    }
+
+    /// Why a run does not accept what was asked of it.
+    async fn refusal(&self, run: &RunId, kind: &EventKind) -> EngineError {
+        let (recorded, state) = match self.open_run(run).await {
+            Ok(read) => read,
+            Err(error) => return error,
+        };
+        if state.is_done() {
+            return over(run);
+        }
+        let now = recorded.now().max(state.now());
+        let (key, fault) = match kind {
+            EventKind::Instruction { text } => match state.takes_instruction(text) {
+                Err(rejected) => return EngineError::Rejected(rejected),
+                Ok(()) => return changed(),
+            },
+            EventKind::ApprovedBy { key, by, binding } => {
+                (key, state.may_approve(now, key, by, binding.as_ref()))
+            }
+            EventKind::PersonAnswered { key, answer, binding } => {
+                (key, state.may_answer(now, key, answer, binding.as_ref()))
+            }
+            _ => return changed(),
+        };
+        match fault {
+            Err(fault) => EngineError::Answer { key: key.to_string(), fault },
+            Ok(()) => changed(),
+        }
+    }
+
+    /// Carries out what other servers ask of the runs of this one, until the engine is left.
+    pub(super) async fn look_after_requests(self) {
+        let mut changes = self.inner.journal.changes();
+        loop {
+            // Where the server of the journal is gone, it is looked again.
+            if let Ok(requests) = self.inner.journal.open_requests(MAX_REQUESTS).await {
+                for request in requests {
+                    _ = self.look_at(request).await;
+                }
+            }
+            tokio::select! {
+                () = self.inner.left.cancelled() => return,
+                () = requests_changed(changes.as_mut()) => {}
+                () = self.inner.driver_changed.notified() => {}
+                () = tokio::time::sleep(self.inner.limits.poll) => {}
+            }
+        }
+    }
+
+    async fn look_at(&self, request: RemoteRequest) -> Result<(), EngineError> {
+        let RemoteRequest { id, run, kind, is_awaited, is_own } = request;
+        let journal = &self.inner.journal;
+        let Some(kind) = kind else {
+            return Ok(journal.refuse_request(&id, RemoteAnswer::Refused).await?);
+        };
+        if let Some(cell) = self.inner.cell(&run)
+            && cell.hand_over(&id, kind.clone())
+        {
+            return Ok(());
+        }
+        let Some(line) = journal.line(&run).await? else {
+            return Ok(journal.refuse_request(&id, RemoteAnswer::Ended).await?);
+        };
+        match (line.is_written, line.stop.is_some()) {
+            (true, _) => Ok(()),
+            (false, true) => Ok(journal.refuse_request(&id, RemoteAnswer::Ended).await?),
+            // Its driver left or was killed. The process that was asked continues it, if it is there.
+            (false, false) if self.is_draining() || (is_awaited && !is_own) => Ok(()),
+            (false, false) => self.carry_out(&run, &id, kind).await,
+        }
+    }
+
+    /// Journals what was asked of a run that no process drives, and continues the run, unless it waits for a person.
+    async fn carry_out(&self, run: &RunId, id: &Arc<str>, kind: EventKind) -> Result<(), EngineError> {
+        let noted = match self.inner.source.of_run(run).await {
+            Ok(runner) => runner.note_request(run, id, kind).await,
+            Err(why) => {
+                // This server cannot; another one may.
+                return Err(EngineError::NotResumed(why));
+            }
+        };
+        match noted {
+            Ok(Some(state)) => self.said(run, &state).await,
+            Ok(None) | Err(StartError::Refused { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn changed() -> EngineError {
+    EngineError::State(
+        "the run changed before this reached it; look at the run, and send it again".to_owned(),
+    )
+}
+
+async fn requests_changed(changes: Option<&mut JournalChanges>) {
+    let Some(changes) = changes else { return std::future::pending().await };
+    while !matches!(changes.next().await, JournalChange::Requests | JournalChange::Any) {}
+}
+
+/// Waits until a request to this run may be answered.
+async fn may_be_answered(changes: Option<&mut JournalChanges>, run: &RunId) {
+    let Some(changes) = changes else { return std::future::pending().await };
+    loop {
+        match changes.next().await {
+            JournalChange::Run(changed) if changed != *run => {}
+            JournalChange::Queue => {}
+            JournalChange::Run(_) | JournalChange::Requests | JournalChange::Any => return,
+        }
+    }
+}
+
+/// How many requests are looked at together.
+const MAX_REQUESTS: usize = 100;
+/// After how long a request is withdrawn that no driver has taken.
+const UNTAKEN: Duration = Duration::from_secs(10);
+/// After how long one that a driver has taken is no longer waited for. Until then another server takes the run over whose
+/// driver is silent.
+const UNANSWERED: Duration = Duration::from_secs(60);
