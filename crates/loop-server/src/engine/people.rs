@@ -74,7 +74,7 @@ impl Engine {
                 self.continue_run(cell);
                 true
             }
-            RunPhase::Queued | RunPhase::Interrupted | RunPhase::Ended => false,
+            RunPhase::Queued | RunPhase::Interrupted | RunPhase::OtherVersion | RunPhase::Ended => false,
         }
     }
 

@@ -1,0 +1,166 @@
+//! What a driver leaves behind, and whether two drivers left the same.
+
+use std::sync::Arc;
+
+use loop_core::{Event, EventKind, Note, Outcome, Run, RunSpec};
+use serde_json::{Value, json};
+
+/// What a driver recorded of a run: each event with the decisions that were made of it, and the outcome.
+#[derive(Clone, Debug)]
+pub struct DriverRecord {
+    /// The events, each with its decisions.
+    pub entries: Vec<(Event, Vec<Note>)>,
+    /// The outcome. `None`: the run has not ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// What two records are compared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timing {
+    /// The driver has the clock of [`Outside`](super::Outside): every event has the same instant.
+    Virtual,
+    /// The driver has a clock of its own. Instants are not compared. Tools that run at a time may end in another order.
+    Own,
+}
+
+impl DriverRecord {
+    pub(super) fn new(event: Event, notes: Vec<Note>) -> Self {
+        Self { entries: vec![(event, notes)], outcome: None }
+    }
+
+    pub(super) fn append(&mut self, event: Event, notes: Vec<Note>) {
+        self.entries.push((event, notes));
+    }
+
+    /// The same with the outcome of the run.
+    pub(super) fn ended(self, run: &Run) -> Self {
+        Self { outcome: run.outcome().cloned(), ..self }
+    }
+
+    /// The run after all events.
+    ///
+    /// # Panics
+    /// If an event does not follow, or is decided otherwise than it was recorded.
+    #[track_caller]
+    pub fn replay(&self, spec: Arc<RunSpec>) -> Run {
+        let (first, later) = self.entries.split_first().expect("a record begins with the start");
+        let (mut run, notes) = Run::open(&first.0, spec).expect("the first event opens the run");
+        assert_eq!(notes, first.1);
+        for (event, notes) in later {
+            assert_eq!(run.apply(event).as_ref(), Ok(notes), "{event:?}");
+        }
+        run
+    }
+
+    /// One line for each event, decision and member of the outcome, without what another run has another one of: ids, the
+    /// wall clock, the prompt and what is reserved for it, and the texts of failures that a driver writes itself.
+    pub fn lines(&self, timing: Timing) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut batch = Vec::new();
+        for (event, notes) in &self.entries {
+            let mut entry = vec![event_line(event, timing)];
+            entry.extend(notes.iter().map(|note| format!("    {}", self.line(&json!(note), timing))));
+            let is_tool =
+                matches!(event.kind, EventKind::ToolFinished { .. } | EventKind::ToolStarted { .. });
+            if timing == Timing::Own && is_tool {
+                batch.extend(entry);
+                continue;
+            }
+            batch.sort();
+            lines.append(&mut batch);
+            lines.extend(entry);
+        }
+        let outcome = json!(self.outcome.as_ref().map(outcome_value));
+        let members = outcome.as_object().into_iter().flatten();
+        lines.extend(members.map(|(name, value)| format!("{name}: {}", self.line(value, timing))));
+        let nonce = self.nonce();
+        lines.iter().map(|line| line.replace(&*nonce, "NONCE")).collect()
+    }
+
+    fn nonce(&self) -> Arc<str> {
+        match self.entries.first().map(|(event, _)| &event.kind) {
+            Some(EventKind::Started(started)) => Arc::clone(&started.nonce),
+            _ => "NONCE".into(),
+        }
+    }
+
+    fn line(&self, value: &Value, timing: Timing) -> String {
+        let mut value = value.clone();
+        neutral(&mut value, timing);
+        value.to_string()
+    }
+
+    /// Asserts that another driver left the same.
+    ///
+    /// # Panics
+    /// With the first difference.
+    #[track_caller]
+    pub fn assert_same(&self, other: &Self, timing: Timing, what: &str) {
+        let (expected, found) = (self.lines(timing), other.lines(timing));
+        let differs = expected.iter().zip(&found).position(|(expected, found)| expected != found);
+        if let Some(at) = differs.or((expected.len() != found.len()).then(|| expected.len().min(found.len())))
+        {
+            let none = "(nothing)".to_owned();
+            let around = expected.get(at.saturating_sub(4)..at).unwrap_or_default().join("\n");
+            let (expected, found) = (expected.get(at).unwrap_or(&none), found.get(at).unwrap_or(&none));
+            panic!("{what}: line {at} differs\nafter\n{around}\nexpected {expected}\nfound    {found}");
+        }
+    }
+}
+
+fn event_line(event: &Event, timing: Timing) -> String {
+    let mut value = json!(event.kind);
+    if matches!(event.kind, EventKind::Started(_)) {
+        value = json!({"type": "started"});
+    }
+    neutral(&mut value, timing);
+    match timing {
+        Timing::Virtual => format!("{} {value}", event.at.0),
+        Timing::Own => value.to_string(),
+    }
+}
+
+fn outcome_value(outcome: &Outcome) -> Value {
+    json!({
+        "document": outcome.document.to_markdown(),
+        "answer": outcome.answer,
+        "output": outcome.output,
+        "stop": outcome.stop,
+        "totals": outcome.totals,
+        "evidence": outcome.evidence,
+        "missing": outcome.missing,
+        "saved": outcome.saved,
+    })
+}
+
+/// Takes out what another driver has another one of.
+fn neutral(value: &mut Value, timing: Timing) {
+    match value {
+        Value::Object(members) => {
+            let status = members.get("status").and_then(Value::as_str);
+            let is_own = matches!(status, Some("timeout" | "cancelled" | "pending" | "in_doubt"));
+            let is_cancelled = members
+                .get("kind")
+                .and_then(Value::as_str)
+                .is_some_and(|kind| matches!(kind, "cancelled" | "timeout" | "stream_interrupted"));
+            members.retain(|name, _| {
+                !OF_A_DRIVER.contains(&name.as_str())
+                    && !(timing == Timing::Own && OF_A_CLOCK.contains(&name.as_str()))
+                    && !(is_own && OF_A_FAILURE.contains(&name.as_str()))
+                    && !(is_cancelled && OF_A_FAILURE.contains(&name.as_str()))
+            });
+            members.values_mut().for_each(|value| neutral(value, timing));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|value| neutral(value, timing)),
+        _ => {}
+    }
+}
+
+/// Sizes that follow from the words of a prompt, and what is reserved and received by them.
+const OF_A_DRIVER: [&str; 6] =
+    ["prompt_bytes", "shared_bytes", "prompt_hash", "reserve", "received", "max_output_tokens"];
+/// Instants.
+const OF_A_CLOCK: [&str; 8] =
+    ["at", "retry_at", "not_before", "wall_ms", "away_ms", "since_last_ms", "deadline", "since"];
+/// Texts that whoever cuts a call off writes.
+const OF_A_FAILURE: [&str; 4] = ["message", "summary", "failure", "digest"];
