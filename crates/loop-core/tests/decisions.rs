@@ -1,31 +1,34 @@
 //! The revision of the decisions: fixed runs are decided as it says.
 
-use loop_core::{DECISIONS, Digest};
-use loop_testkit::drivers::{Recursion, RunDriver, Timing, cases};
-use loop_testkit::{Numbers, random_run, random_setup};
+use loop_core::{DECISIONS, Digest, Note};
+use loop_testkit::drivers::{Recursion, RunDriver, cases};
+use loop_testkit::{Numbers, World, random_run, random_setup};
 use serde_json::json;
 
 /// Each run with the digest of its decisions.
 const RECORDED: &str = include_str!("samples/decisions.txt");
 
-fn line(name: &str, decisions: &str) -> String {
-    let digest = Digest::of("decisions", decisions.as_bytes()).to_string();
+fn line<'n>(name: &str, notes: impl IntoIterator<Item = &'n Note>) -> String {
+    let decisions: Vec<String> = notes.into_iter().map(|note| json!(note).to_string()).collect();
+    let digest = Digest::of("decisions", decisions.join("\n").as_bytes()).to_string();
     format!("{} {name}\n", &digest[..16])
 }
 
 fn decided_now() -> String {
     let mut lines = format!("revision {DECISIONS}\n");
     for case in cases() {
-        lines.push_str(&line(case.name, &Recursion.drive(&case).lines(Timing::Virtual).join("\n")));
+        let record = Recursion.drive(&case);
+        lines.push_str(&line(case.name, record.entries.iter().flat_map(|(_, notes)| notes)));
     }
     for seeds in [0..40_u64, 40..80] {
         let name = format!("random runs {} to {}", seeds.start, seeds.end - 1);
-        let notes = seeds.map(|seed| {
-            let mut numbers = Numbers(seed);
-            let world = random_run(random_setup(&mut numbers), &mut numbers);
-            world.all_notes().map(|note| json!(note).to_string()).collect::<Vec<_>>().join("\n")
-        });
-        lines.push_str(&line(&name, &notes.collect::<Vec<_>>().join("\n")));
+        let worlds: Vec<World> = seeds
+            .map(|seed| {
+                let mut numbers = Numbers(seed);
+                random_run(random_setup(&mut numbers), &mut numbers)
+            })
+            .collect();
+        lines.push_str(&line(&name, worlds.iter().flat_map(World::all_notes)));
     }
     lines
 }

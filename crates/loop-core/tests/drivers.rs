@@ -1,6 +1,8 @@
 //! Ways to drive the core without a runtime: each gives the same events, decisions, documents and costs.
 
-use loop_testkit::drivers::{EventStream, Recursion, RunDriver, Timing, WorkQueue, cases, conform};
+use loop_testkit::drivers::{
+    DriverRecord, EventStream, Recursion, RunDriver, Timing, WorkQueue, cases, conform,
+};
 
 #[test]
 fn recursion_replays_and_ends_as_each_case_says() {
@@ -39,5 +41,42 @@ fn the_page_quotes_the_drivers_as_they_are() {
     let quotes = page.split("```rust\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     for quote in quotes {
         assert!(code.contains(&squeezed(quote)), "not in the drivers:\n{quote}");
+    }
+}
+
+#[test]
+fn a_driver_with_a_clock_of_its_own_is_compared_without_instants_and_the_order_of_a_batch() {
+    let batches = ["selected", "parallel batch", "conversation, side by side"];
+    for case in cases().into_iter().filter(|case| batches.contains(&case.name)) {
+        let mut other = case.clone();
+        let plays = other.tools.iter_mut().flat_map(|(_, plays)| plays);
+        plays.for_each(|play| play.after_ms = 1_000 - play.after_ms);
+        let (record, other) = (Recursion.drive(&case), Recursion.drive(&other));
+        record.assert_same(&other, Timing::Own, case.name);
+        assert_ne!(record.lines(Timing::Virtual), other.lines(Timing::Virtual), "{}", case.name);
+    }
+}
+
+#[test]
+fn what_a_driver_does_otherwise_is_found() {
+    // The suite itself: a decision, an event and a cost that differ.
+    for case in cases().into_iter().filter(|case| case.name == "refined") {
+        let record = Recursion.drive(&case);
+        let differs = |other: &DriverRecord| {
+            [Timing::Virtual, Timing::Own].map(|timing| record.lines(timing) != other.lines(timing))
+        };
+        assert_eq!(differs(&record), [false, false]);
+        let mut less = record.clone();
+        less.entries.pop();
+        assert_eq!(differs(&less), [true, true]);
+        let mut undecided = record.clone();
+        assert!(undecided.entries.iter_mut().any(|(_, notes)| notes.pop().is_some()));
+        assert_eq!(differs(&undecided), [true, true]);
+        let mut dearer = record.clone();
+        dearer.outcome.as_mut().unwrap().totals.tool_calls += 1;
+        assert_eq!(differs(&dearer), [true, true]);
+        let mut later = record.clone();
+        later.entries.last_mut().unwrap().0.at.0 += 1;
+        assert_eq!(differs(&later), [true, false]);
     }
 }

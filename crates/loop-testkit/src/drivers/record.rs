@@ -137,17 +137,18 @@ fn outcome_value(outcome: &Outcome) -> Value {
 fn neutral(value: &mut Value, timing: Timing) {
     match value {
         Value::Object(members) => {
-            let status = members.get("status").and_then(Value::as_str);
-            let is_own = matches!(status, Some("timeout" | "cancelled" | "pending" | "in_doubt"));
-            let is_cancelled = members
-                .get("kind")
-                .and_then(Value::as_str)
-                .is_some_and(|kind| matches!(kind, "cancelled" | "timeout" | "stream_interrupted"));
+            let named = |member: &str| members.get(member).and_then(Value::as_str);
+            let is_own = matches!(named("status"), Some("timeout" | "cancelled" | "pending" | "in_doubt"))
+                || matches!(named("kind"), Some("timeout" | "cancelled" | "stream_interrupted"));
+            let unit = members.get("value").and_then(|value| value.get("unit")).and_then(Value::as_str);
+            let is_about_a_prompt = unit.is_some_and(|unit| unit.starts_with("next_"));
             members.retain(|name, _| {
-                !OF_A_DRIVER.contains(&name.as_str())
-                    && !(timing == Timing::Own && OF_A_CLOCK.contains(&name.as_str()))
-                    && !(is_own && OF_A_FAILURE.contains(&name.as_str()))
-                    && !(is_cancelled && OF_A_FAILURE.contains(&name.as_str()))
+                let name = name.as_str();
+                let differs = OF_A_DRIVER.contains(&name)
+                    || timing == Timing::Own && OF_A_CLOCK.contains(&name)
+                    || is_own && OF_A_FAILURE.contains(&name)
+                    || is_about_a_prompt && name == "change";
+                !differs
             });
             members.values_mut().for_each(|value| neutral(value, timing));
         }
@@ -157,8 +158,8 @@ fn neutral(value: &mut Value, timing: Timing) {
 }
 
 /// Sizes that follow from the words of a prompt, and what is reserved and received by them.
-const OF_A_DRIVER: [&str; 6] =
-    ["prompt_bytes", "shared_bytes", "prompt_hash", "reserve", "received", "max_output_tokens"];
+const OF_A_DRIVER: [&str; 7] =
+    ["prompt_bytes", "shared_bytes", "prompt_hash", "reserve", "received", "max_output_tokens", "needs"];
 /// Instants.
 const OF_A_CLOCK: [&str; 8] =
     ["at", "retry_at", "not_before", "wall_ms", "away_ms", "since_last_ms", "deadline", "since"];

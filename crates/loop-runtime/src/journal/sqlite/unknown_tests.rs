@@ -34,7 +34,7 @@ async fn with_last(event: &str, notes: &str, more: bool) -> (tempfile::TempDir, 
 
 #[tokio::test]
 async fn an_event_or_a_decision_of_a_later_version_is_refused_in_one_line() {
-    // Issue 20, part 5; S4-55
+    // Issue 20, part 5; S4-68
     let known = r#"{"at":2,"kind":{"type":"stop_withdrawn"}}"#;
     let later = r#"{"at":2,"kind":{"type":"handed_over","to":"b"}}"#;
     for more in [false, true] {
