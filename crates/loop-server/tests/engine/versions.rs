@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Note, Program, RunId, StopMode};
 use loop_runtime::journal::{Durability, Entry, Journal, SqliteJournal, replay};
-use loop_server::engine::{Engine, EngineError, PersonDecision, RunFilter, RunState};
+use loop_server::engine::{EngineError, PersonDecision, RunFilter, RunState};
 
 use super::{ended, reopened, until};
-use crate::bench::{ASKS, Bench, Gate, LONG, WRITES, asks, router};
+use crate::bench::{ASKS, Bench, Gate, LONG, WRITES, asks};
 
 /// Records in a run that this program continues it. `otherwise`: it decides something that this version does not.
 async fn driven_by(journal: &SqliteJournal, run: &RunId, program: Program, otherwise: bool) {
@@ -21,14 +21,6 @@ async fn driven_by(journal: &SqliteJournal, run: &RunId, program: Program, other
     }
     let seq = recorded.entries.len() as u64;
     writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await.unwrap();
-}
-
-async fn metrics(engine: &Engine) -> String {
-    use tower::ServiceExt as _;
-    let request = axum::http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
-    let response = router(engine).oneshot(request).await.unwrap();
-    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    String::from_utf8(body.to_vec()).unwrap()
 }
 
 #[tokio::test]
@@ -74,8 +66,6 @@ async fn a_run_of_another_version_is_left_alone_and_its_state_says_so() {
     let filter = RunFilter { state: Some(RunState::OtherVersion), ..RunFilter::default() };
     assert_eq!(engine.list(&filter, 10).await.unwrap().runs.len(), 2);
     assert_eq!(engine.load().domains["crm"].other_version, 2);
-    let gauge = "loopgate_runs{domain=\"crm\",state=\"other_version\"} 2";
-    assert!(metrics(&engine).await.contains(gauge), "{}", metrics(&engine).await);
     // What is decided in the same way is taken over, and other runs are not held up.
     let action = engine.pending_of(of_older).await.unwrap().remove(0);
     engine.decide(of_older, &action.request.action, &action.request.binding, denial()).await.unwrap();

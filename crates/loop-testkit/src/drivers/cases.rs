@@ -148,16 +148,14 @@ fn limits() -> Vec<DriverCase> {
         // 0.5 million tokens cost half of the limit.
         limited("cost", document(), vec![dear(1_000_000)], BudgetExceeded),
         limited("tokens", document().limits(|it| it.tokens = Some(50_000)), vec![dear(49_000)], TokenLimit),
-        limited(
+        // The tool ends within the time that is left for the final pass.
+        DriverCase::new(
             "time",
             document().limits(|it| it.wall_ms = 60_000),
-            vec![
-                asks(20_000, "look", &["A"]),
-                replies(59_000, draft("medium")),
-                replies(100, draft("medium")),
-            ],
+            [asks(36_000, "look", &["A"]), replies(500, draft("medium"))],
             Timeout,
-        ),
+        )
+        .tool("A", [finds(11_000, "a")]),
         limited("no pass", document().limits(|it| it.passes = 0), Vec::new(), MaxPasses),
     ]
 }

@@ -4,7 +4,7 @@
 //! A driver joins by implementing [`RunDriver`] in a test, and calling [`conform`]. Each case of [`cases`] is driven by it and
 //! by [`Recursion`], and the records are compared line by line.
 //!
-//! Three drivers are here, each as small as it can be: [`Recursion`], [`EventStream`] and [`WorkQueue`]. What they drive
+//! Three drivers are here, each as small as it can be: [`Recursion`], [`StateStream`] and [`WorkQueue`]. What they drive
 //! is the core alone. Everything outside of a run is [`Outside`]: it has a clock of its own, so a case takes no time.
 //!
 //! With the feature `live`, the module `live` has the same models and tools for a driver that calls real ones.
@@ -27,9 +27,9 @@ pub use case::{DriverCase, ModelEnd, ModelPlay, Said, ToolEnd, ToolPlay, YES, fi
 pub use cases::cases;
 pub use outside::Outside;
 pub use queue::WorkQueue;
-pub use record::{DriverRecord, Timing};
+pub use record::{DriverClock, DriverRecord};
 pub use recursion::Recursion;
-pub use stream::EventStream;
+pub use stream::StateStream;
 
 /// A way to drive a run from its start to its end.
 pub trait RunDriver {
@@ -60,25 +60,26 @@ pub const MESSAGE: &str = "it did not work";
 /// Asserts that a driver drives every case as [`Recursion`] does.
 ///
 /// # Panics
-/// With the first difference.
+/// With the first difference of each case.
 #[track_caller]
-pub fn conform(driver: &dyn RunDriver, timing: Timing) {
-    for case in cases() {
-        conform_in(driver, timing, &case);
-    }
+pub fn conform(driver: &dyn RunDriver, clock: DriverClock) {
+    let differences: Vec<String> =
+        cases().iter().filter_map(|case| difference_in(driver, clock, case).err()).collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
 }
 
-/// Asserts that a driver drives this case as [`Recursion`] does, and that it ends for the case's reason.
+/// Whether a driver drives this case as [`Recursion`] does, and it ends for the case's reason.
 ///
-/// # Panics
-/// With the first difference.
-#[track_caller]
-pub fn conform_in(driver: &dyn RunDriver, timing: Timing, case: &DriverCase) {
+/// # Errors
+/// The first difference.
+pub fn difference_in(driver: &dyn RunDriver, clock: DriverClock, case: &DriverCase) -> Result<(), String> {
     let (expected, found) = (Recursion.drive(case), driver.drive(case));
     let what = format!("case `{}`, driver `{}`", case.name, driver.name());
-    expected.assert_same(&found, timing, &what);
-    let outcome = found.outcome.as_ref().unwrap_or_else(|| panic!("{what}: it has not ended"));
-    assert_eq!(outcome.stop.reason(), case.ends, "{what}: {:?}", outcome.stop);
+    expected.compare(&found, clock).map_err(|difference| format!("{what}: {difference}"))?;
+    match found.outcome.as_ref().map(|outcome| outcome.stop.reason()) {
+        Some(reason) if reason == case.ends => Ok(()),
+        other => Err(format!("{what}: it ends for {other:?}, not for {:?}", case.ends)),
+    }
 }
 
 /// The run of a case, and the record with its first event.

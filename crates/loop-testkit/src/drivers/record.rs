@@ -16,7 +16,7 @@ pub struct DriverRecord {
 
 /// What two records are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timing {
+pub enum DriverClock {
     /// The driver has the clock of [`Outside`](super::Outside): every event has the same instant.
     Virtual,
     /// The driver has a clock of its own. Instants are not compared. Tools that run at a time may end in another order.
@@ -54,15 +54,15 @@ impl DriverRecord {
 
     /// One line for each event, decision and member of the outcome, without what another run has another one of: ids, the
     /// wall clock, the prompt and what is reserved for it, and the texts of failures that a driver writes itself.
-    pub fn lines(&self, timing: Timing) -> Vec<String> {
+    pub fn lines(&self, clock: DriverClock) -> Vec<String> {
         let mut lines = Vec::new();
         let mut batch = Vec::new();
         for (event, notes) in &self.entries {
-            let mut entry = vec![event_line(event, timing)];
-            entry.extend(notes.iter().map(|note| format!("    {}", self.line(&json!(note), timing))));
+            let mut entry = vec![event_line(event, clock)];
+            entry.extend(notes.iter().map(|note| format!("    {}", self.line(&json!(note), clock))));
             let is_tool =
                 matches!(event.kind, EventKind::ToolFinished { .. } | EventKind::ToolStarted { .. });
-            if timing == Timing::Own && is_tool {
+            if clock == DriverClock::Own && is_tool {
                 batch.extend(entry);
                 continue;
             }
@@ -72,7 +72,7 @@ impl DriverRecord {
         }
         let outcome = json!(self.outcome.as_ref().map(outcome_value));
         let members = outcome.as_object().into_iter().flatten();
-        lines.extend(members.map(|(name, value)| format!("{name}: {}", self.line(value, timing))));
+        lines.extend(members.map(|(name, value)| format!("{name}: {}", self.line(value, clock))));
         let nonce = self.nonce();
         lines.iter().map(|line| line.replace(&*nonce, "NONCE")).collect()
     }
@@ -84,39 +84,37 @@ impl DriverRecord {
         }
     }
 
-    fn line(&self, value: &Value, timing: Timing) -> String {
+    fn line(&self, value: &Value, clock: DriverClock) -> String {
         let mut value = value.clone();
-        neutral(&mut value, timing);
+        neutral(&mut value, clock);
         value.to_string()
     }
 
-    /// Asserts that another driver left the same.
+    /// Compares what another driver left.
     ///
-    /// # Panics
-    /// With the first difference.
-    #[track_caller]
-    pub fn assert_same(&self, other: &Self, timing: Timing, what: &str) {
-        let (expected, found) = (self.lines(timing), other.lines(timing));
+    /// # Errors
+    /// The first difference.
+    pub fn compare(&self, other: &Self, clock: DriverClock) -> Result<(), String> {
+        let (expected, found) = (self.lines(clock), other.lines(clock));
         let differs = expected.iter().zip(&found).position(|(expected, found)| expected != found);
-        if let Some(at) = differs.or((expected.len() != found.len()).then(|| expected.len().min(found.len())))
-        {
-            let none = "(nothing)".to_owned();
-            let around = expected.get(at.saturating_sub(4)..at).unwrap_or_default().join("\n");
-            let (expected, found) = (expected.get(at).unwrap_or(&none), found.get(at).unwrap_or(&none));
-            panic!("{what}: line {at} differs\nafter\n{around}\nexpected {expected}\nfound    {found}");
-        }
+        let shorter = (expected.len() != found.len()).then(|| expected.len().min(found.len()));
+        let Some(at) = differs.or(shorter) else { return Ok(()) };
+        let none = "(nothing)".to_owned();
+        let before = expected.get(at.saturating_sub(4)..at).unwrap_or_default().join("\n");
+        let (expected, found) = (expected.get(at).unwrap_or(&none), found.get(at).unwrap_or(&none));
+        Err(format!("line {at} differs\nafter\n{before}\nexpected {expected}\nfound    {found}"))
     }
 }
 
-fn event_line(event: &Event, timing: Timing) -> String {
+fn event_line(event: &Event, clock: DriverClock) -> String {
     let mut value = json!(event.kind);
     if matches!(event.kind, EventKind::Started(_)) {
         value = json!({"type": "started"});
     }
-    neutral(&mut value, timing);
-    match timing {
-        Timing::Virtual => format!("{} {value}", event.at.0),
-        Timing::Own => value.to_string(),
+    neutral(&mut value, clock);
+    match clock {
+        DriverClock::Virtual => format!("{} {value}", event.at.0),
+        DriverClock::Own => value.to_string(),
     }
 }
 
@@ -134,7 +132,7 @@ fn outcome_value(outcome: &Outcome) -> Value {
 }
 
 /// Takes out what another driver has another one of.
-fn neutral(value: &mut Value, timing: Timing) {
+fn neutral(value: &mut Value, clock: DriverClock) {
     match value {
         Value::Object(members) => {
             let named = |member: &str| members.get(member).and_then(Value::as_str);
@@ -145,14 +143,14 @@ fn neutral(value: &mut Value, timing: Timing) {
             members.retain(|name, _| {
                 let name = name.as_str();
                 let differs = OF_A_DRIVER.contains(&name)
-                    || timing == Timing::Own && OF_A_CLOCK.contains(&name)
+                    || clock == DriverClock::Own && OF_A_CLOCK.contains(&name)
                     || is_own && OF_A_FAILURE.contains(&name)
                     || is_about_a_prompt && name == "change";
                 !differs
             });
-            members.values_mut().for_each(|value| neutral(value, timing));
+            members.values_mut().for_each(|value| neutral(value, clock));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|value| neutral(value, timing)),
+        Value::Array(elements) => elements.iter_mut().for_each(|value| neutral(value, clock)),
         _ => {}
     }
 }

@@ -8,9 +8,9 @@ use super::{DriverCase, DriverRecord, Outside, RunDriver, again, start};
 
 /// Drives a run as a stream: events go in, and the state after each of them comes out, with its commands.
 #[derive(Clone, Copy, Debug)]
-pub struct EventStream;
+pub struct StateStream;
 
-impl RunDriver for EventStream {
+impl RunDriver for StateStream {
     fn name(&self) -> &'static str {
         "stream"
     }
