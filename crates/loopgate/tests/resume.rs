@@ -168,12 +168,14 @@ fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
     );
     assert!(three.starts_with(&format!("{of_older}  waiting: ")), "{three}");
     assert_eq!(ran.code, 1);
+    let pending = shell.json(&["pending", "--json"]);
+    let action = pending["pending"][0]["action"].as_str().unwrap();
     for (run, version) in [(&of_newer, "loopgate 9.0.0"), (&of_other, "loopgate 0.0.9")] {
-        shell.run(&["deny", run, "1/action-0"]).fails_with(&[run, version]);
+        shell.run(&["deny", run, action]).fails_with(&[run, version]);
     }
     assert_eq!(entries(), before, "nothing is recorded");
     // One that is decided in the same way is taken over, and its record says by whom.
-    assert_eq!(shell.run(&["deny", &of_older, "1/action-0"]).code, 0);
+    assert_eq!(shell.run(&["deny", &of_older, action, "--no-wait"]).code, 0);
     let own = concat!("by loopgate ", env!("CARGO_PKG_VERSION"), " (decisions ");
     let shown = shell.run(&["show", &of_older, "--events"]).out;
     assert!(shown.contains("by loopgate 0.0.9 (decisions 0)") && shown.contains(own), "{shown}");
