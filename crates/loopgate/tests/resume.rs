@@ -176,9 +176,10 @@ fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
     assert_eq!(entries(), before, "nothing is recorded");
     // One that is decided in the same way is taken over, and its record says by whom.
     assert_eq!(shell.run(&["deny", &of_older, action, "--no-wait"]).code, 0);
-    let own = concat!("by loopgate ", env!("CARGO_PKG_VERSION"), " (decisions ");
     let shown = shell.run(&["show", &of_older, "--events"]).out;
-    assert!(shown.contains("by loopgate 0.0.9 (decisions 0)") && shown.contains(own), "{shown}");
+    let own = concat!(r#""by":{"name":"loopgate "#, env!("CARGO_PKG_VERSION"), r#"","decisions":"#);
+    let before = r#""by":{"name":"loopgate 0.0.9","decisions":0}"#;
+    assert!(shown.contains(before) && shown.contains(own), "{shown}");
 }
 
 // B2: what was seen of 50 starting runs, in a small form.
