@@ -99,6 +99,8 @@ async fn driven(way: Way, case: &DriverCase) -> DriverRecord {
 
 /// The run of a journal whose driver was dropped, and its outcome under another driver.
 async fn resumed(runner: &Runner) -> (RunId, Outcome) {
+    // A millisecond of the paused clock, in which the task of the driver ends.
+    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     let run = runner.journal().runs().await.unwrap().remove(0).run;
     let outcome = runner.resume(&run).await.unwrap();
     (run, outcome)
