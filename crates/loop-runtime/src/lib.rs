@@ -123,6 +123,7 @@ mod tool;
 mod trace;
 mod uses;
 mod validate;
+mod versions;
 mod waits;
 mod why;
 
@@ -168,8 +169,8 @@ pub mod run {
     pub use crate::stream::RunStream;
     pub use crate::validate::Validator;
     pub use loop_core::{
-        EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, RunId, StopClass, StopMode, StopReason,
-        Takeover, Verdict,
+        EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, Program, RunId, StopClass, StopMode,
+        StopReason, Takeover, Verdict,
     };
     pub use loop_tools::CancellationToken;
 }

@@ -24,15 +24,17 @@ impl Engine {
             }
             self.inner.lost_claim.store(false, Ordering::Relaxed);
         }
+        let left = self.left_to_others().await;
         for domain in self.inner.domains.values() {
             let mut claimed = match looks_for_left {
-                true => journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?,
+                true => journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT, &left).await?,
                 false => Vec::new(),
             };
             let free = self.free_places(domain);
             if free > 0 {
-                claimed
-                    .extend(journal.claim_submissions(domain.name(), SubmissionState::Queued, free).await?);
+                claimed.extend(
+                    journal.claim_submissions(domain.name(), SubmissionState::Queued, free, &[]).await?,
+                );
             }
             for queued in claimed {
                 self.take_up(queued).await?;

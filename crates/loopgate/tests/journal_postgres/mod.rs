@@ -13,6 +13,7 @@ mod remote;
 mod same;
 mod secure;
 mod servers;
+mod versions;
 
 use std::path::PathBuf;
 
