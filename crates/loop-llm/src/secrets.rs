@@ -10,6 +10,7 @@ use memchr::{memchr2, memchr3, memmem};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::IgnoredAny;
 
+use crate::secret_filter::{self, Pattern, rare_place};
 use crate::spelling::{Reading, walk};
 
 /// The credentials of a model: its API key, the values of its headers, and what its URL contains before the host, in its
@@ -24,9 +25,23 @@ use crate::spelling::{Reading, walk};
 #[derive(Clone, Default)]
 pub struct Secrets {
     /// Every spelling of every secret, the longest first.
-    forms: Arc<[SecretString]>,
+    forms: Arc<[Form]>,
     /// The letters and digits of the secrets that look like keys, in lower case, the longest first.
-    keys: Arc<[SecretString]>,
+    keys: Arc<[Form]>,
+}
+
+/// One spelling of a secret.
+#[derive(Clone)]
+struct Form {
+    text: SecretString,
+    /// The place of its byte that texts have least.
+    rare: usize,
+}
+
+impl Form {
+    fn pattern(&self) -> Pattern<'_> {
+        Pattern::new(self.text.expose_secret(), self.rare)
+    }
 }
 
 impl Secrets {
@@ -63,9 +78,8 @@ impl Secrets {
 
     /// Adds all secrets of `others`.
     pub fn extend(&mut self, others: &Self) {
-        let both = |own: &[SecretString], others: &[SecretString]| {
-            longest_first(texts(own).chain(texts(others)).map(str::to_owned))
-        };
+        let both =
+            |own: &[Form], others: &[Form]| longest_first(texts(own).chain(texts(others)).map(str::to_owned));
         self.forms = both(&self.forms, &others.forms);
         self.keys = both(&self.keys, &others.keys);
     }
@@ -117,12 +131,25 @@ impl Secrets {
 
     /// The ranges of secrets of at least `least` bytes in a text, and what may be the beginning of one at its end.
     fn find(&self, text: &str, least: usize, is_over: bool) -> Found {
+        if self.may_hold(text, least, is_over) {
+            self.search(text, least, is_over)
+        } else {
+            Found { end: text.len(), ..Found::default() }
+        }
+    }
+
+    /// Whether [`search`](Self::search) may find anything.
+    fn may_hold(&self, text: &str, least: usize, is_over: bool) -> bool {
+        let forms = self.forms.iter().map(Form::pattern).filter(|form| form.len() >= least);
+        let is_any = forms.clone().next().is_some() || !self.keys.is_empty();
+        is_any && secret_filter::may_hold(text, is_over, forms, self.keys.iter().map(Form::pattern))
+    }
+
+    /// As [`find`](Self::find), for a text that may hold something.
+    fn search(&self, text: &str, least: usize, is_over: bool) -> Found {
         let mut found = Found { end: text.len(), ..Found::default() };
         let forms: Vec<&str> = texts(&self.forms).filter(|form| form.len() >= least).collect();
         let keys: Vec<&str> = texts(&self.keys).collect();
-        if forms.is_empty() && keys.is_empty() {
-            return found;
-        }
         let is_escaped = memchr3(b'%', b'\\', b'&', text.as_bytes()).is_some()
             || memchr2(b'<', 0x1b, text.as_bytes()).is_some();
         for (decodes, alone) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -329,15 +356,15 @@ fn is_key(text: &str) -> bool {
         && text.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
-fn texts(secrets: &[SecretString]) -> impl Iterator<Item = &str> {
-    secrets.iter().map(ExposeSecret::expose_secret)
+fn texts(forms: &[Form]) -> impl Iterator<Item = &str> {
+    forms.iter().map(|form| form.text.expose_secret())
 }
 
-fn longest_first(texts: impl Iterator<Item = String>) -> Arc<[SecretString]> {
+fn longest_first(texts: impl Iterator<Item = String>) -> Arc<[Form]> {
     let mut texts: Vec<String> = texts.collect();
     texts.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
     texts.dedup();
-    texts.into_iter().map(SecretString::from).collect()
+    texts.into_iter().map(|text| Form { rare: rare_place(&text), text: text.into() }).collect()
 }
 
 fn forms_of(secret: &str) -> [String; 5] {
@@ -375,9 +402,10 @@ const MAX_HELD: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use secrecy::SecretString;
 
-    use super::{Masker, Secrets};
+    use super::{LEAST_IN_REPLIES, Masker, Secrets};
 
     const KEY: &str = "sk-Ant-api03_Zq8Lr4Xw9Tb2";
 
@@ -516,5 +544,62 @@ mod tests {
         assert!(masker.held.len() <= masker.max + 3, "{}", masker.held.len());
         reported.push_str(&masker.finish());
         assert_eq!(reported, format!("sk{}", "\u{200b}".repeat(10_000)));
+    }
+
+    // B13, K13
+    #[test]
+    fn most_texts_are_ruled_out_without_a_search() {
+        let secrets = Secrets::new([SecretString::from(KEY)]);
+        for text in [
+            "The pump P-7 runs at 82 % of its load.",
+            "{\"id\": \"item-1\", \"where\": \"hall 3\\n\"}",
+            "Ärger & Umlaute, <b>fett</b>, 日本語",
+            " next",
+        ] {
+            for is_over in [false, true] {
+                assert!(!secrets.may_hold(text, LEAST_IN_REPLIES, is_over), "{text}");
+            }
+        }
+    }
+
+    /// Texts of pieces of a key in many spellings.
+    fn spelt() -> impl Strategy<Value = String> {
+        let part = (0..KEY.len(), 0..=KEY.len()).prop_map(|(from, bytes)| {
+            let end = (from + bytes).min(KEY.len());
+            KEY[from..end].to_owned()
+        });
+        let spelling = |(part, how): (String, usize)| match how {
+            0 => part.to_uppercase(),
+            1 => part.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+            2 => part.bytes().map(|byte| format!("\\u{byte:04X}")).collect(),
+            3 => part.bytes().map(|byte| format!("&#{byte};")).collect(),
+            4 => part.chars().filter_map(|c| char::from_u32(c as u32 + 0xfee0)).collect(),
+            5 => part.replace('-', "-\u{200b}"),
+            6 => part.replace('_', "_</b>\n"),
+            7 => part.chars().flat_map(|c| [c, ' ']).collect(),
+            _ => part,
+        };
+        let whole = Just(KEY.to_owned());
+        let pieces = prop_oneof![
+            3 => (part, 0..12_usize).prop_map(spelling),
+            1 => (whole, 0..12_usize).prop_map(spelling),
+            3 => "[a-zé …%&<\\\\;\x1b\"]{0,4}",
+            1 => Just("\u{1b}[1m".to_owned()),
+        ];
+        proptest::collection::vec(pieces, 0..5).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        // B13, K13: the quick check never hides what a search finds.
+        #[test]
+        fn what_is_ruled_out_holds_nothing(text in spelt(), is_over in any::<bool>()) {
+            let secrets = Secrets::new([KEY, "sk-abc/def+1", "12345678"].map(SecretString::from));
+            if !secrets.may_hold(&text, LEAST_IN_REPLIES, is_over) {
+                let found = secrets.search(&text, LEAST_IN_REPLIES, is_over);
+                prop_assert!(found.is_nothing() && found.end == text.len(), "{:?}", text);
+            }
+        }
     }
 }
