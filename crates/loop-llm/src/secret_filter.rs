@@ -1,88 +1,113 @@
 //! Whether a text may hold a secret: a quick check that rules most texts out.
 //!
-//! Nearly no text holds one, and each piece of a reply, each result and each message is asked for. So a rare byte of each
-//! pattern is looked for, and only around it the text is compared. What is not ruled out is searched as a whole.
+//! Nearly no text holds one, and each piece of a reply, each result and each message is asked for. So of each spelling only
+//! the letters and digits are compared, around a rare one of them. What is not ruled out is searched as a whole.
 
-use memchr::{memchr_iter, memchr2, memchr2_iter, memchr3, memmem};
+use memchr::{memchr, memchr_iter, memchr2, memchr2_iter, memchr3, memmem};
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::spelling::{Escape, escape, visible};
 
-/// A pattern: a spelling of a secret, or the letters and digits of one that looks like a key.
-#[derive(Clone, Copy)]
-pub(crate) struct Pattern<'a> {
-    bytes: &'a [u8],
-    /// The place of its byte that texts have least.
+/// What a text has that holds one of several spellings.
+#[derive(Clone)]
+pub(crate) struct Pattern {
+    /// The letters and digits of the spellings, in lower case. Not empty.
+    letters: SecretString,
+    /// The place of the one that texts have least.
     rare: usize,
+    /// Where a text is over, so many of them are at its end if more than half of a spelling is.
+    half: usize,
+    /// What a text holds that ends with the beginning of a spelling that begins with neither a letter nor a digit.
+    first: Option<u8>,
+    /// The bytes of the longest spelling.
+    pub(crate) longest: usize,
 }
 
-impl<'a> Pattern<'a> {
-    /// A pattern whose byte at `rare` is looked for.
-    pub(crate) fn new(text: &'a str, rare: usize) -> Self {
-        Self { bytes: text.as_bytes(), rare }
+impl Pattern {
+    /// The patterns of these spellings. `None` if one has neither letters nor digits: then nothing can be ruled out.
+    pub(crate) fn all<'a>(spellings: impl Iterator<Item = &'a str>) -> Option<Vec<Self>> {
+        let mut all: Vec<Self> = Vec::new();
+        for spelling in spellings {
+            let bytes = spelling.as_bytes();
+            let letters: String = bytes.iter().filter_map(own).map(char::from).collect();
+            let first = bytes.first().copied().filter(|byte| !byte.is_ascii_alphanumeric());
+            let half = bytes.iter().take(bytes.len() / 2 + 1).filter_map(own).count();
+            let is_same = |other: &&mut Self| {
+                *other.letters.expose_secret() == letters && (other.first == first || first.is_none())
+            };
+            match all.iter_mut().find(is_same) {
+                Some(other) => {
+                    other.half = other.half.min(half);
+                    other.longest = other.longest.max(bytes.len());
+                }
+                None => {
+                    let rare = rare_place(letters.as_bytes())?;
+                    all.push(Self { letters: letters.into(), rare, half, first, longest: bytes.len() });
+                }
+            }
+        }
+        Some(all)
     }
 
-    /// Its bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
+    /// Whether `text`, whose characters are as they are seen, may hold a spelling, or end with the beginning of one.
+    fn may_be_in(&self, text: &[u8], is_over: bool) -> bool {
+        let letters = self.letters.expose_secret().as_bytes();
+        let Some((before, [rare, after @ ..])) = letters.split_at_checked(self.rare) else { return true };
+        let is_here = |at: usize| {
+            let (head, tail) = (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
+            let mut head = head.iter().rev().filter_map(own);
+            let mut tail = tail.iter().filter_map(own);
+            after.iter().all(|byte| tail.next() == Some(*byte))
+                && before.iter().rev().all(|byte| head.next() == Some(*byte))
+        };
+        self.first.is_some_and(|first| memchr(first, text).is_some())
+            || memchr2_iter(*rare, rare.to_ascii_uppercase(), text).any(is_here)
+            || self.may_begin_at_the_end_of(text, is_over)
+    }
+
+    fn may_begin_at_the_end_of(&self, text: &[u8], is_over: bool) -> bool {
+        let letters = self.letters.expose_secret().as_bytes();
+        let Some(first) = letters.first() else { return true };
+        // Most pieces of a reply do not have its first letter, and short texts not half of it.
+        let least = if is_over { self.half } else { 1 };
+        if text.len() < least || memchr2(*first, first.to_ascii_uppercase(), text).is_none() {
+            return false;
+        }
+        let mut end = Vec::with_capacity(letters.len());
+        end.extend(text.iter().rev().filter_map(own).take(letters.len() - 1));
+        end.reverse();
+        let until = (end.len() + 1).saturating_sub(least);
+        let starts = end.get(..until).unwrap_or_default();
+        memchr_iter(*first, starts).any(|at| end.get(at..).is_some_and(|rest| letters.starts_with(rest)))
     }
 }
 
-/// The place of the byte in `text` that other texts have least.
-pub(crate) fn rare_place(text: &str) -> usize {
-    let rank = |byte: u8| match byte.to_ascii_lowercase() {
-        b'q' | b'x' | b'z' | b'j' => 0,
-        b'3'..=b'9' => 1,
-        b'0'..=b'2' | b'k' | b'v' | b'w' | b'y' | b'b' | b'g' | b'p' | b'f' => 2,
-        b'a'..=b'z' => 4,
-        _ => 3,
-    };
-    text.bytes().enumerate().min_by_key(|(_, byte)| rank(*byte)).map_or(0, |(at, _)| at)
-}
-
-/// Whether a text may hold one of the patterns, or end with the beginning of one. `spelt` patterns are found as they are,
-/// `alone` ones by letters and digits only. Where it returns false, a search finds nothing.
+/// Whether a text may hold a spelling of one of the patterns, or end with the beginning of one. Where this returns false, a
+/// search finds nothing.
 pub(crate) fn may_hold<'a>(
     text: &str,
     is_over: bool,
-    spelt: impl Iterator<Item = Pattern<'a>> + Clone,
-    alone: impl Iterator<Item = Pattern<'a>> + Clone,
+    patterns: impl Iterator<Item = &'a Pattern> + Clone,
 ) -> bool {
-    // A cut may leave less than half of a secret. Where there is one, the text is searched.
-    if !text.is_ascii() && memmem::find(text.as_bytes(), "…".as_bytes()).is_some() {
-        return true;
-    }
-    let holds = |text: &str| {
-        if is_plain(text) {
-            return has_any(text.as_bytes(), is_over, spelt.clone(), alone.clone());
+    // The first bytes of `…` and of full-width letters, among others.
+    if memchr2(0xe2, 0xef, text.as_bytes()).is_some() {
+        // Of a cut secret less than half may be left.
+        if memmem::find(text.as_bytes(), "…".as_bytes()).is_some() {
+            return true;
         }
         let seen: String = text.chars().filter_map(visible).collect();
-        has_any(seen.as_bytes(), is_over, spelt.clone(), alone.clone())
-    };
-    holds(text)
-        || match decoded(text, is_over) {
-            Decoded::Same => false,
-            Decoded::Cut => true,
-            Decoded::Other(decoded) => holds(&decoded),
-        }
+        return is_in(&seen, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns);
+    }
+    // Other characters that are not seen are neither letters nor digits, and are passed over.
+    is_in(text, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns)
 }
 
-/// Whether each character is visible and as it is: ASCII without control characters other than white space.
-fn is_plain(text: &str) -> bool {
-    let is_odd = |byte: &u8| !matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r');
-    // Without an early end, so that many bytes are looked at together.
-    !text.as_bytes().chunks(64).any(|part| part.iter().fold(false, |odd, byte| odd | is_odd(byte)))
+fn is_in<'a>(text: &str, is_over: bool, mut patterns: impl Iterator<Item = &'a Pattern>) -> bool {
+    patterns.any(|pattern| pattern.may_be_in(text.as_bytes(), is_over))
 }
 
-/// A text without its escapes.
-enum Decoded {
-    /// It has none.
-    Same,
-    /// It ends within one.
-    Cut,
-    Other(String),
-}
-
-fn decoded(text: &str, is_over: bool) -> Decoded {
+/// The same without the escapes of the text. False where it has none.
+fn is_in_decoded<'a>(text: &str, is_over: bool, patterns: impl Iterator<Item = &'a Pattern>) -> bool {
     let bytes = text.as_bytes();
     let mut places = Places { bytes, one: None, two: None };
     let (mut decoded, mut done, mut at) = (None::<String>, 0, 0);
@@ -91,29 +116,30 @@ fn decoded(text: &str, is_over: bool) -> Decoded {
         let (c, length) = match escape(bytes.get(found..).unwrap_or_default()) {
             Escape::None => continue,
             Escape::Cut if is_over => continue,
-            Escape::Cut => return Decoded::Cut,
-            Escape::Char(c, length) => (Some(c), length),
+            Escape::Cut => return true,
+            Escape::Char(c, length) => (visible(c), length),
             Escape::Nothing(length) => (None, length),
         };
         let decoded = decoded.get_or_insert_with(|| String::with_capacity(text.len()));
-        decoded.push_str(text.get(done..found).unwrap_or_default());
+        let before = text.get(done..found).unwrap_or_default();
+        if before.is_ascii() {
+            decoded.push_str(before);
+        } else {
+            decoded.extend(before.chars().filter_map(visible));
+        }
         decoded.extend(c);
         done = found + length;
         at = done;
     }
-    match decoded {
-        None => Decoded::Same,
-        Some(mut decoded) => {
-            decoded.push_str(text.get(done..).unwrap_or_default());
-            Decoded::Other(decoded)
-        }
-    }
+    let Some(mut decoded) = decoded else { return false };
+    decoded.extend(text.get(done..).unwrap_or_default().chars().filter_map(visible));
+    is_in(&decoded, is_over, patterns)
 }
 
 /// The places of bytes that may begin an escape, in order.
 struct Places<'a> {
     bytes: &'a [u8],
-    /// From where on the next of the first three is, and of the other two; `None` where there are no more.
+    /// Where the next of the first three is, and of the other two; `None` where there are no more.
     one: Option<usize>,
     two: Option<usize>,
 }
@@ -135,59 +161,19 @@ impl Places<'_> {
     }
 }
 
-fn has_any<'a>(
-    text: &[u8],
-    is_over: bool,
-    mut spelt: impl Iterator<Item = Pattern<'a>>,
-    mut alone: impl Iterator<Item = Pattern<'a>>,
-) -> bool {
-    spelt.any(|pattern| has_spelt(text, pattern, is_over))
-        || alone.any(|pattern| has_alone(text, pattern, is_over))
-}
-
-/// Whether the end of a text, from some place on, is the beginning of a pattern. Of a text that is over, less than half of
-/// it does not count.
-fn ends_with_beginning(end: &[u8], pattern: &[u8], is_over: bool) -> bool {
-    let Some((first, _)) = pattern.split_first() else { return false };
-    let from = end.len().saturating_sub(pattern.len() - 1);
-    let end = end.get(from..).unwrap_or_default();
-    let until = if is_over { end.len().saturating_sub(pattern.len() / 2) } else { end.len() };
-    memchr_iter(*first, end.get(..until).unwrap_or_default())
-        .any(|at| end.get(at..).is_some_and(|rest| pattern.starts_with(rest)))
-}
-
-fn has_spelt(text: &[u8], Pattern { bytes, rare }: Pattern<'_>, is_over: bool) -> bool {
-    let Some(byte) = bytes.get(rare) else { return true };
-    let is_here = |at: usize| {
-        at.checked_sub(rare).and_then(|start| text.get(start..)).is_some_and(|rest| rest.starts_with(bytes))
-    };
-    memchr_iter(*byte, text).any(is_here) || ends_with_beginning(text, bytes, is_over)
-}
-
-/// The letters and digits of a text, in lower case.
+/// A letter or digit, in lower case.
 fn own(byte: &u8) -> Option<u8> {
     byte.is_ascii_alphanumeric().then(|| byte.to_ascii_lowercase())
 }
 
-fn has_alone(text: &[u8], Pattern { bytes, rare }: Pattern<'_>, is_over: bool) -> bool {
-    let Some((before, [byte, after @ ..])) = bytes.split_at_checked(rare) else { return true };
-    let is_here = |at: usize| {
-        let (head, tail) = (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
-        let mut head = head.iter().rev().filter_map(own);
-        let mut tail = tail.iter().filter_map(own);
-        after.iter().all(|byte| tail.next() == Some(*byte))
-            && before.iter().rev().all(|byte| head.next() == Some(*byte))
+/// The place of the letter or digit that texts have least.
+fn rare_place(letters: &[u8]) -> Option<usize> {
+    let rank = |byte: u8| match byte {
+        b'q' | b'x' | b'z' | b'j' => 0,
+        b'3'..=b'9' => 1,
+        b'0'..=b'2' => 2,
+        b'k' | b'v' | b'w' | b'y' | b'b' | b'g' | b'p' | b'f' => 3,
+        _ => 4,
     };
-    if memchr2_iter(*byte, byte.to_ascii_uppercase(), text).any(is_here) {
-        return true;
-    }
-    let Some(first) = bytes.first() else { return true };
-    // Most pieces of a reply do not have its first letter, and short texts not half of it.
-    let is_short = is_over && text.len() <= bytes.len() / 2;
-    if is_short || memchr2(*first, first.to_ascii_uppercase(), text).is_none() {
-        return false;
-    }
-    let mut end: Vec<u8> = text.iter().rev().filter_map(own).take(bytes.len() - 1).collect();
-    end.reverse();
-    ends_with_beginning(&end, bytes, is_over)
+    letters.iter().enumerate().min_by_key(|(_, byte)| rank(**byte)).map(|(at, _)| at)
 }
