@@ -69,7 +69,7 @@ impl Pattern {
         let letters = self.letters.expose_secret().as_bytes();
         let Some(first) = letters.first() else { return true };
         // Most pieces of a reply do not have its first letter, and short texts not half of it.
-        let least = if is_over { self.half } else { 1 };
+        let least = if is_over { self.half.max(1) } else { 1 };
         if text.len() < least || memchr2(*first, first.to_ascii_uppercase(), text).is_none() {
             return false;
         }

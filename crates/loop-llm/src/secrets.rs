@@ -29,7 +29,7 @@ pub struct Secrets {
     /// The letters and digits of the secrets that look like keys, in lower case, the longest first.
     keys: Arc<[SecretString]>,
     /// What a text has that holds any of them. `None`: nothing can be ruled out.
-    patterns: Option<Arc<[Pattern]>>,
+    patterns: Option<Arc<Vec<Pattern>>>,
 }
 
 impl Secrets {
@@ -62,7 +62,7 @@ impl Secrets {
 
     fn set_patterns(&mut self) {
         let spellings = texts(&self.forms).chain(texts(&self.keys));
-        self.patterns = Pattern::all(spellings).map(Arc::from);
+        self.patterns = Pattern::all(spellings).map(Arc::new);
     }
 
     /// Whether there are no secrets.
