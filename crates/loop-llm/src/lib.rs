@@ -50,6 +50,7 @@ mod raw;
 mod report;
 mod request;
 mod scripted;
+mod secret_filter;
 mod secrets;
 mod spelling;
 mod sse;

@@ -10,6 +10,7 @@ use memchr::{memchr2, memchr3, memmem};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::IgnoredAny;
 
+use crate::secret_filter::{self, Pattern};
 use crate::spelling::{Reading, walk};
 
 /// The credentials of a model: its API key, the values of its headers, and what its URL contains before the host, in its
@@ -27,6 +28,8 @@ pub struct Secrets {
     forms: Arc<[SecretString]>,
     /// The letters and digits of the secrets that look like keys, in lower case, the longest first.
     keys: Arc<[SecretString]>,
+    /// What a text has that holds any of them. `None`: nothing can be ruled out.
+    patterns: Option<Arc<Vec<Pattern>>>,
 }
 
 impl Secrets {
@@ -54,6 +57,12 @@ impl Secrets {
             let key = std::iter::once(key.to_ascii_lowercase());
             self.keys = longest_first(texts(&self.keys).map(str::to_owned).chain(key));
         }
+        self.set_patterns();
+    }
+
+    fn set_patterns(&mut self) {
+        let spellings = texts(&self.forms).chain(texts(&self.keys));
+        self.patterns = Pattern::all(spellings).map(Arc::new);
     }
 
     /// Whether there are no secrets.
@@ -68,6 +77,7 @@ impl Secrets {
         };
         self.forms = both(&self.forms, &others.forms);
         self.keys = both(&self.keys, &others.keys);
+        self.set_patterns();
     }
 
     /// A complete text with `[masked]` in place of every secret of at least eight bytes.
@@ -117,12 +127,24 @@ impl Secrets {
 
     /// The ranges of secrets of at least `least` bytes in a text, and what may be the beginning of one at its end.
     fn find(&self, text: &str, least: usize, is_over: bool) -> Found {
+        match self.may_hold(text, least, is_over) {
+            true => self.search(text, least, is_over),
+            false => Found { end: text.len(), ..Found::default() },
+        }
+    }
+
+    /// Whether [`search`](Self::search) may find anything.
+    fn may_hold(&self, text: &str, least: usize, is_over: bool) -> bool {
+        let Some(patterns) = &self.patterns else { return !self.is_empty() };
+        let long = patterns.iter().filter(|pattern| pattern.longest >= least);
+        long.clone().next().is_some() && secret_filter::may_hold(text, is_over, long)
+    }
+
+    /// As [`find`](Self::find), for a text that may hold something.
+    fn search(&self, text: &str, least: usize, is_over: bool) -> Found {
         let mut found = Found { end: text.len(), ..Found::default() };
         let forms: Vec<&str> = texts(&self.forms).filter(|form| form.len() >= least).collect();
         let keys: Vec<&str> = texts(&self.keys).collect();
-        if forms.is_empty() && keys.is_empty() {
-            return found;
-        }
         let is_escaped = memchr3(b'%', b'\\', b'&', text.as_bytes()).is_some()
             || memchr2(b'<', 0x1b, text.as_bytes()).is_some();
         for (decodes, alone) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -375,9 +397,10 @@ const MAX_HELD: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use secrecy::SecretString;
 
-    use super::{Masker, Secrets};
+    use super::{LEAST_IN_REPLIES, Masker, Secrets};
 
     const KEY: &str = "sk-Ant-api03_Zq8Lr4Xw9Tb2";
 
@@ -516,5 +539,62 @@ mod tests {
         assert!(masker.held.len() <= masker.max + 3, "{}", masker.held.len());
         reported.push_str(&masker.finish());
         assert_eq!(reported, format!("sk{}", "\u{200b}".repeat(10_000)));
+    }
+
+    // B13, K13
+    #[test]
+    fn most_texts_are_ruled_out_without_a_search() {
+        let secrets = Secrets::new([SecretString::from(KEY)]);
+        for text in [
+            "The pump P-7 runs at 82 % of its load.",
+            "{\"id\": \"item-1\", \"where\": \"hall 3\\n\"}",
+            "Ärger & Umlaute, <b>fett</b>, 日本語",
+            " next",
+        ] {
+            for is_over in [false, true] {
+                assert!(!secrets.may_hold(text, LEAST_IN_REPLIES, is_over), "{text}");
+            }
+        }
+    }
+
+    /// Texts of pieces of a key in many spellings.
+    fn spelt() -> impl Strategy<Value = String> {
+        let part = (0..KEY.len(), 0..=KEY.len()).prop_map(|(from, bytes)| {
+            let end = (from + bytes).min(KEY.len());
+            KEY[from..end].to_owned()
+        });
+        let spelling = |(part, how): (String, usize)| match how {
+            0 => part.to_uppercase(),
+            1 => part.bytes().map(|byte| format!("%{byte:02x}")).collect(),
+            2 => part.bytes().map(|byte| format!("\\u{byte:04X}")).collect(),
+            3 => part.bytes().map(|byte| format!("&#{byte};")).collect(),
+            4 => part.chars().filter_map(|c| char::from_u32(c as u32 + 0xfee0)).collect(),
+            5 => part.replace('-', "-\u{200b}"),
+            6 => part.replace('_', "_</b>\n"),
+            7 => part.chars().flat_map(|c| [c, ' ']).collect(),
+            _ => part,
+        };
+        let whole = Just(KEY.to_owned());
+        let pieces = prop_oneof![
+            3 => (part, 0..12_usize).prop_map(spelling),
+            1 => (whole, 0..12_usize).prop_map(spelling),
+            3 => "[a-zé …%&<\\\\;+/9\x1b\"\u{200b}-]{0,4}",
+            1 => Just("\u{1b}[1m".to_owned()),
+        ];
+        proptest::collection::vec(pieces, 0..5).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        // B13, K13: the quick check never hides what a search finds.
+        #[test]
+        fn what_is_ruled_out_holds_nothing(text in spelt(), is_over in any::<bool>()) {
+            let secrets = Secrets::new([KEY, "sk-abc/def+1", "+-/é9_long", "12345678"].map(SecretString::from));
+            if !secrets.may_hold(&text, LEAST_IN_REPLIES, is_over) {
+                let found = secrets.search(&text, LEAST_IN_REPLIES, is_over);
+                prop_assert!(found.is_nothing() && found.end == text.len(), "{:?}", text);
+            }
+        }
     }
 }

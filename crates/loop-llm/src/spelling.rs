@@ -51,7 +51,7 @@ pub(crate) fn walk(
 }
 
 /// The visible form of a character. `None` for an invisible one.
-fn visible(c: char) -> Option<char> {
+pub(crate) fn visible(c: char) -> Option<char> {
     let is_hidden = is_invisible(c) || is_joiner(c) || c.is_control() && !c.is_whitespace();
     match c {
         _ if is_hidden => None,
@@ -62,7 +62,7 @@ fn visible(c: char) -> Option<char> {
 }
 
 /// The escape at the beginning of a text.
-enum Escape {
+pub(crate) enum Escape {
     None,
     /// The text ends within the escape.
     Cut,
@@ -72,7 +72,8 @@ enum Escape {
     Nothing(usize),
 }
 
-fn escape(rest: &[u8]) -> Escape {
+/// The escape at the beginning of `rest`.
+pub(crate) fn escape(rest: &[u8]) -> Escape {
     match rest.first() {
         Some(b'%') => percent(rest),
         Some(b'\\') => backslash(rest),

@@ -2,7 +2,7 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -17,20 +17,22 @@ impl Alarm {
     /// Waits until `at`; for ever without one.
     pub(crate) async fn until(&mut self, at: Option<Instant>) {
         let Some(at) = at else { return pending().await };
+        poll_fn(|context| self.poll(at, context)).await
+    }
+
+    /// Ready after `at`.
+    pub(crate) fn poll(&mut self, at: Instant, context: &mut Context<'_>) -> Poll<()> {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
         if at < sleep.deadline() {
             sleep.as_mut().reset(at);
         }
-        poll_fn(|context| {
-            loop {
-                ready!(sleep.as_mut().poll(context));
-                if sleep.deadline() >= at {
-                    return Poll::Ready(());
-                }
-                sleep.as_mut().reset(at);
+        loop {
+            ready!(sleep.as_mut().poll(context));
+            if sleep.deadline() >= at {
+                return Poll::Ready(());
             }
-        })
-        .await
+            sleep.as_mut().reset(at);
+        }
     }
 }
 

@@ -626,7 +626,6 @@ impl Driver {
         let (key, attempt) = (command.key, command.attempt);
         // Only a question to a model is heard of.
         let hear = || self.hear(key, attempt);
-        let (registry, credentials) = (self.parts.registry.clone(), (*self.parts.credentials).clone());
         if !self.parts.watchers.is_empty() {
             let (at, key) = (self.clock.now(), self.run.idempotency_key(&key));
             for watcher in &self.parts.watchers {
@@ -634,9 +633,10 @@ impl Driver {
             }
         }
         let span = self.spans.of_call(self.run.id(), key, attempt);
+        let registry = &self.parts.registry;
         let call =
-            Dispatch::new(&self.run, command, (model, &self.parts.prompts, &registry), token, span, hear);
-        let call = call.run(registry, credentials);
+            Dispatch::new(&self.run, command, (model, &self.parts.prompts, registry), token, span, hear);
+        let call = call.run(registry, &self.parts.credentials);
         self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
         Ok(())
     }

@@ -175,7 +175,8 @@ pub(crate) struct Feed {
 /// One run's place in a queue.
 #[derive(Debug)]
 struct Place {
-    run: RunId,
+    /// The run, where the queue is of several.
+    run: Option<RunId>,
     /// Without a bound of its own, since the end of a run must be told however full it is; [`Load`] holds it down.
     sender: Sender<Queued>,
     load: Arc<Load>,
@@ -185,9 +186,10 @@ struct Place {
 /// An event under way.
 #[derive(Debug)]
 pub(crate) struct Queued {
-    pub(crate) run: RunId,
-    /// What was left out before it.
-    pub(crate) lost: Option<RunEvent>,
+    /// The run, where the queue is of several.
+    pub(crate) run: Option<RunId>,
+    /// What was left out before it. Seldom there, and each event has the space.
+    pub(crate) lost: Option<Box<RunEvent>>,
     pub(crate) event: RunEvent,
 }
 
@@ -210,19 +212,19 @@ struct Lost {
 
 impl Events {
     /// A queue for one listener to one run, that never waits for the listener.
-    pub(crate) fn queue(run: &RunId) -> (Feed, Self) {
-        Self::with_load(run, Load::new(MAX_TEXT_BYTES))
+    pub(crate) fn queue() -> (Feed, Self) {
+        Self::with_load(Load::new(MAX_TEXT_BYTES))
     }
 
     /// A queue whose listener drives the run: it is emptied before more can come.
-    pub(crate) fn in_step(run: &RunId) -> (Feed, Self) {
-        Self::with_load(run, Load::new(u64::MAX))
+    pub(crate) fn in_step() -> (Feed, Self) {
+        Self::with_load(Load::new(u64::MAX))
     }
 
-    fn with_load(run: &RunId, load: Load) -> (Feed, Self) {
+    fn with_load(load: Load) -> (Feed, Self) {
         let (sender, receiver) = event_queue();
         let load = Arc::new(load);
-        (Feed::new(run, sender, Arc::clone(&load)), Self { receiver, load, held: None })
+        (Feed::new(None, sender, Arc::clone(&load)), Self { receiver, load, held: None })
     }
 
     /// The next event; `None` when the run is over and everything was heard.
@@ -244,7 +246,7 @@ impl Events {
         match queued.lost {
             Some(lost) => {
                 self.held = Some(queued.event);
-                lost
+                *lost
             }
             None => queued.event,
         }
@@ -264,8 +266,9 @@ impl Stream for Events {
 }
 
 impl Feed {
-    pub(crate) fn new(run: &RunId, sender: Sender<Queued>, load: Arc<Load>) -> Self {
-        Self { place: Arc::new(Place { run: run.clone(), sender, load, lost: Lost::default() }) }
+    /// The place of a run in a queue. `run` is named where the queue is of several.
+    pub(crate) fn new(run: Option<RunId>, sender: Sender<Queued>, load: Arc<Load>) -> Self {
+        Self { place: Arc::new(Place { run, sender, load, lost: Lost::default() }) }
     }
 
     /// Queues an event, or leaves it out and counts it. Never waits.
@@ -291,7 +294,7 @@ impl Place {
     fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
         self.load.added(&event);
         // Whoever has gone in this moment hears nothing.
-        self.sender.send(Queued { run: self.run.clone(), lost, event });
+        self.sender.send(Queued { run: self.run.clone(), lost: lost.map(Box::new), event });
     }
 
     fn leave_out(&self, event: &RunEvent) {
@@ -337,21 +340,34 @@ impl Load {
         }
     }
 
+    /// Whether bytes are counted: where the listener drives the run, they have no bound.
+    fn has_text_bound(&self) -> bool {
+        self.most_text_bytes < u64::MAX
+    }
+
     fn added(&self, event: &RunEvent) {
         self.waiting.fetch_add(1, Ordering::Release);
         self.reported.fetch_add(1, Ordering::Relaxed);
-        self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
+        if self.has_text_bound() {
+            self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
+        }
     }
 
     /// Makes the room of an event free again.
     pub(crate) fn taken(&self, event: &RunEvent) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        self.text_bytes.fetch_sub(text_bytes(event), Ordering::Relaxed);
+        if self.has_text_bound() {
+            self.text_bytes.fetch_sub(text_bytes(event), Ordering::Relaxed);
+        }
     }
 }
 
 impl Lost {
     fn take(&self) -> Option<RunEvent> {
+        // Asked for each event, and read alone is cheaper than a swap.
+        if self.texts.load(Ordering::Relaxed) + self.entries.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let texts = self.texts.swap(0, Ordering::Relaxed);
         let entries = self.entries.swap(0, Ordering::Relaxed);
         (texts + entries > 0).then_some(RunEvent::Lost { texts, entries })
@@ -382,7 +398,7 @@ mod tests {
     #[tokio::test]
     async fn entries_are_left_out_last_and_the_end_tells_of_them() {
         // U8
-        let (feed, mut events) = Events::queue(&RunId::new("r"));
+        let (feed, mut events) = Events::queue();
         let key = CommandKey::new(1, Slot::Main);
         for seq in 0..MAX_EVENTS as u64 + 7 {
             let event = Event { at: Millis(seq), kind: EventKind::DeadlineReached };
@@ -405,7 +421,7 @@ mod tests {
     #[tokio::test]
     async fn parts_are_left_out_before_text() {
         // U8
-        let (feed, mut events) = Events::queue(&RunId::new("r"));
+        let (feed, mut events) = Events::queue();
         let key = CommandKey::new(1, Slot::Main);
         for _ in 0..MAX_EVENTS {
             let part = ReplyPart::Reasoning { text: "x".into() };

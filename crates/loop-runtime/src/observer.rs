@@ -82,7 +82,7 @@ impl Watcher {
     }
 
     pub(crate) fn feed(&self, run: &RunId) -> Feed {
-        Feed::new(run, self.sender.clone(), Arc::clone(&self.load))
+        Feed::new(Some(run.clone()), self.sender.clone(), Arc::clone(&self.load))
     }
 
     /// Tells the observer something on the run's own task. A panic is counted and changes nothing.
@@ -128,10 +128,12 @@ fn listen(observer: &dyn Observer, mut receiver: Receiver<Queued>, load: &Load, 
     while let Some(queued) = receiver.blocking_recv() {
         let Queued { run, lost, event } = queued;
         load.taken(&event);
-        if let Some(lost) = lost {
-            hear(&run, &lost);
+        if let Some(run) = run {
+            if let Some(lost) = lost {
+                hear(&run, &lost);
+            }
+            hear(&run, &event);
         }
-        hear(&run, &event);
         progress.received.fetch_add(1, Ordering::Release);
         progress.went_on.notify_waiters();
     }

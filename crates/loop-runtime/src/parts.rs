@@ -638,8 +638,8 @@ impl Runner {
         let id = opening.run.id().clone();
         let (control, controls) = unbounded_channel();
         let (feed, events) = match pace {
-            Pace::Own => Events::queue(&id),
-            Pace::InStep => Events::in_step(&id),
+            Pace::Own => Events::queue(),
+            Pace::InStep => Events::in_step(),
         };
         for watcher in &self.parts.watchers {
             watcher.tell(|observer| observer.drives(&opening.run, &opening.earlier));

@@ -426,7 +426,7 @@ impl Reads {
         for (key, Read { entry, dispatch, recorded }) in self.calls {
             let tool = Arc::clone(&dispatch.command.tool);
             let parameters = dispatch.command.parameters.value().cloned().unwrap_or_default();
-            let settled = dispatch.run(parts.registry.clone(), (*parts.credentials).clone()).await;
+            let settled = dispatch.run(&parts.registry, &parts.credentials).await;
             let EventKind::ToolFinished { observation: now, .. } = sink::kind(&parts.secrets, settled.kind)
             else {
                 continue;

@@ -156,7 +156,7 @@ fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
     let is_shared = data.as_text().is_some_and(|text| Arc::ptr_eq(text, markdown));
     [summary, &mut *markdown].into_iter().chain(warnings).for_each(|it| text(secrets, it));
     let masked = match data.as_text() {
-        Some(_) if is_shared => Some(Data::text(Arc::clone(markdown))),
+        Some(text) if is_shared => (!Arc::ptr_eq(text, markdown)).then(|| Data::text(Arc::clone(markdown))),
         Some(text) => owned(secrets.mask(text)).map(Data::text),
         None => owned(secrets.mask_json(data)).map(Data::from),
     };

@@ -72,20 +72,23 @@ impl Dispatch {
         Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, command }
     }
 
-    /// Runs the tool and says how it ended.
-    pub(crate) async fn run(self, registry: Registry, credentials: Credentials) -> Settled {
+    /// Runs the tool and says how it ended. The call is put together before it is awaited, so that its future holds it once.
+    pub(crate) fn run(
+        self,
+        registry: &Registry,
+        credentials: &Credentials,
+    ) -> impl Future<Output = Settled> + Send + use<> {
         let Self { command, context, markdown_chars } = self;
+        let (key, attempt) = (command.key, command.attempt);
         // What the core rebuilt is a value.
         let parameters = command.parameters.value().unwrap_or(&Value::Null);
         let (tool, limit) = (&command.tool, command.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let ended = registry.dispatch(tool, parameters, context, &credentials, limit, markdown_chars).await;
-        let observation = bounded(ended);
-        Settled::of(EventKind::ToolFinished {
-            key: command.key,
-            attempt: command.attempt,
-            observation: observation.into(),
-        })
+        let call = registry.dispatch(tool, parameters, context, credentials, limit, markdown_chars);
+        async move {
+            let observation = bounded(call.await).into();
+            Settled::of(EventKind::ToolFinished { key, attempt, observation })
+        }
     }
 }
 

@@ -1,12 +1,15 @@
 //! What a call to a model waits for: told to the run's listeners as it happens, and ended by a stop.
 
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use loop_llm::{CallProgress, ProgressListener};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::alarm::Alarm;
 use crate::events::{CallNews, ReplyPart};
 
 /// What is told of a call while it is under way.
@@ -104,16 +107,23 @@ pub(crate) struct Quiet<'a> {
     hear: &'a Hear,
     since: Instant,
     next: Instant,
+    /// Whether something has come since the clock was read: it is read when nothing more is there, not for each piece.
+    has_come: bool,
+    alarm: Alarm,
 }
 
 impl<'a> Quiet<'a> {
     pub(crate) fn new(waits: &'a Waits, hear: &'a Hear) -> Self {
         let since = Instant::now();
-        Self { waits, hear, since, next: since + FIRST }
+        Self { waits, hear, since, next: since + FIRST, has_come: false, alarm: Alarm::default() }
     }
 
     /// Something has come.
     pub(crate) fn ends(&mut self) {
+        self.has_come = true;
+    }
+
+    fn begin_again(&mut self) {
         self.since = Instant::now();
         self.next = self.since + QUIET;
     }
@@ -122,11 +132,20 @@ impl<'a> Quiet<'a> {
     pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         loop {
-            match tokio::time::timeout_at(self.next, &mut work).await {
-                Ok(done) => return done,
+            let done = poll_fn(|context| {
+                if let Poll::Ready(done) = work.as_mut().poll(context) {
+                    return Poll::Ready(Some(done));
+                }
+                if std::mem::take(&mut self.has_come) {
+                    self.begin_again();
+                }
+                self.alarm.poll(self.next, context).map(|()| None)
+            });
+            match done.await {
+                Some(done) => return done,
                 // What is not sent yet was told to wait.
-                Err(_) if self.waits.lock().waits => self.ends(),
-                Err(_) => {
+                None if self.waits.lock().waits => self.begin_again(),
+                None => {
                     (self.hear)(CallEvent::News(CallNews::Silent { for_ms: millis(self.since.elapsed()) }));
                     let (now, soon) = (Instant::now(), self.since + QUIET);
                     self.next = if soon > now { soon } else { now + QUIET_AGAIN };

@@ -10,17 +10,22 @@
 
 use std::any::Any;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
+use futures::poll;
 use loop_core::{Observation, Status, SubCallUse};
 use serde_json::Value;
 use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::apart::apart;
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
+use crate::declaration::ToolDeclaration;
 use crate::judge::{self, Judged};
 use crate::registry::{Entry, Registry};
 use crate::result::{ToolResult, UNKNOWN_ERROR};
@@ -50,7 +55,7 @@ impl Registry {
     /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
     /// Markdown is cut to `markdown_cap` characters (S0-123); the data is kept whole. Must be called inside a
     /// tokio runtime with time.
-    pub async fn dispatch(
+    pub fn dispatch(
         &self,
         name: &str,
         parameters: &Value,
@@ -58,23 +63,31 @@ impl Registry {
         credentials: &Credentials,
         timeout_ms: u64,
         markdown_cap: usize,
-    ) -> Observation {
-        let Some(entry) = self.entry(name) else {
-            return judge::observation(
-                "Unknown tool",
-                Judged::unknown_tool(name, &self.similar(name)),
-                markdown_cap,
-            );
+    ) -> impl Future<Output = Observation> + Send + use<> {
+        let begun = match self.entry(name) {
+            None => {
+                let judged = Judged::unknown_tool(name, &self.similar(name));
+                Err(Box::new(judge::observation("Unknown tool", judged, markdown_cap)))
+            }
+            Some(entry) => match entry.schema.violations(parameters) {
+                Some(message) => {
+                    let judged = Judged::failed(Status::InvalidInput, message);
+                    Err(Box::new(judge::observation(&entry.declaration.title, judged, markdown_cap)))
+                }
+                None => Ok(Running::new(entry, parameters.clone(), context, credentials.clone(), timeout_ms)),
+            },
         };
-        if let Some(message) = entry.schema.violations(parameters) {
-            let judged = Judged::failed(Status::InvalidInput, message);
-            return judge::observation(&entry.declaration.title, judged, markdown_cap);
+        async move {
+            match begun {
+                Err(refused) => *refused,
+                Ok(running) => {
+                    let declaration = Arc::clone(&running.declaration);
+                    let (judged, sub_call) = running.settled().await;
+                    let observation = judge::observation(&declaration.title, judged, markdown_cap);
+                    Observation { sub_call, ..observation }
+                }
+            }
         }
-        let (judged, sub_call) =
-            run(entry, parameters.clone(), context, credentials.clone(), timeout_ms).await;
-        let mut observation = judge::observation(&entry.declaration.title, judged, markdown_cap);
-        observation.sub_call = sub_call;
-        observation
     }
 
     /// What of `parameters` does not fit the schema of the tool `name`, at most three schema violations; `None` where everything
@@ -99,48 +112,74 @@ impl Registry {
     }
 }
 
-/// Runs the tool within its time, and says what its question to a model used, however it ended.
-async fn run(
-    entry: &Entry,
-    parameters: Value,
-    mut context: ToolContext,
-    credentials: Credentials,
+/// A call that is to be run within its time. The call itself is boxed: each layer of a future has room for what it is given
+/// and for what it awaits.
+struct Running {
+    declaration: Arc<ToolDeclaration>,
+    call: BoxFuture<'static, ToolResult>,
+    outer: CancellationToken,
+    /// Cancels what the tool got when it is left.
+    _leaving: DropGuard,
+    deadline: Instant,
     timeout_ms: u64,
-) -> (Judged, Option<SubCallUse>) {
-    let outer = context.cancel;
-    // A child, so that one tool that is late does not stop the others.
-    context.cancel = outer.child_token();
-    let _cancel_on_leaving = context.cancel.clone().drop_guard();
-    let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(LONGEST_MS));
-    context.deadline = Some(deadline);
-    let meter = context.ask.take().map(|model| Arc::new(Metered::new(model)));
-    context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
+    meter: Option<Arc<Metered>>,
+}
 
-    let tool = Arc::clone(&entry.tool);
-    let called = called(async move { tool.call(parameters, &context, &credentials).await });
-    let (judged, claimed) = tokio::select! {
-        biased;
-        ended = called => match ended {
+impl Running {
+    fn new(
+        entry: &Entry,
+        parameters: Value,
+        mut context: ToolContext,
+        credentials: Credentials,
+        timeout_ms: u64,
+    ) -> Self {
+        // A child, so that one tool that is late does not stop the others.
+        let child = context.cancel.child_token();
+        let outer = std::mem::replace(&mut context.cancel, child);
+        let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(LONGEST_MS));
+        context.deadline = Some(deadline);
+        let meter = context.ask.take().map(|model| Arc::new(Metered::new(model)));
+        context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
+        let _leaving = context.cancel.clone().drop_guard();
+        let tool = Arc::clone(&entry.tool);
+        let call = Box::pin(async move { tool.call(parameters, &context, &credentials).await });
+        let declaration = Arc::clone(&entry.declaration);
+        Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter }
+    }
+
+    /// Runs the tool, and says what its question to a model used, however it ended.
+    async fn settled(self) -> (Judged, Option<SubCallUse>) {
+        let Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter } = self;
+        let mut called = pin!(called(call));
+        // Most tools that answer at once need no timer.
+        let ended = match poll!(called.as_mut()) {
+            Poll::Ready(ended) => ended,
+            Poll::Pending => tokio::select! {
+                biased;
+                ended = called => ended,
+                () = outer.cancelled() => Err(Judged::failed(Status::Cancelled, "cancelled")),
+                () = tokio::time::sleep_until(deadline) => {
+                    Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms")))
+                }
+            },
+        };
+        let (judged, claimed) = match ended {
             Ok(result) => {
                 let claimed = result.sub_call.clone();
-                (judge::judge(&entry.declaration, result), claimed)
+                (judge::judge(&declaration, result), claimed)
             }
             Err(broken) => (broken, None),
-        },
-        () = outer.cancelled() => (Judged::failed(Status::Cancelled, "cancelled"), None),
-        () = tokio::time::sleep_until(deadline) => {
-            (Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms")), None)
-        }
-    };
-    let metered = meter.and_then(|meter| meter.used());
-    // What it cost is measured; whether it was of use only the tool can say.
-    let answered = claimed.as_ref().is_some_and(|claimed| claimed.answered);
-    let sub_call = metered.map(|metered| SubCallUse { answered, ..metered });
-    (judged, sub_call.or(claimed))
+        };
+        let metered = meter.and_then(|meter| meter.used());
+        // What it cost is measured; whether it was of use only the tool can say.
+        let answered = claimed.as_ref().is_some_and(|claimed| claimed.answered);
+        let sub_call = metered.map(|metered| SubCallUse { answered, ..metered });
+        (judged, sub_call.or(claimed))
+    }
 }
 
 /// What `call` comes to, or what is to be said where it comes to nothing (T1). Dropping it drops the call.
-async fn called(call: impl Future<Output = ToolResult> + Send + 'static) -> Result<ToolResult, Judged> {
+async fn called(call: BoxFuture<'static, ToolResult>) -> Result<ToolResult, Judged> {
     let ended = apart(call).await.ok_or_else(|| Judged::failed(Status::Cancelled, "cancelled"))?;
     ended.map_err(|payload| panicked(&*payload))
 }

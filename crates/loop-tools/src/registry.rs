@@ -41,7 +41,7 @@ pub struct ListedName {
 
 /// A registered tool: what it declared then, however it changes its mind later.
 pub(crate) struct Entry {
-    pub(crate) declaration: ToolDeclaration,
+    pub(crate) declaration: Arc<ToolDeclaration>,
     pub(crate) schema: SchemaCheck,
     pub(crate) tool: Arc<dyn Tool>,
     reads_results: bool,
@@ -61,7 +61,7 @@ impl Registry {
 
     /// What each tool declared, in the order of registration.
     pub fn declarations(&self) -> impl Iterator<Item = &ToolDeclaration> {
-        self.tools.iter().map(|entry| &entry.declaration)
+        self.tools.iter().map(|entry| &*entry.declaration)
     }
 
     /// The digest of everything that the tools declare: it changes when a run could see another tool.
@@ -242,7 +242,7 @@ fn checked(tool: Arc<dyn Tool>) -> Result<Entry, RegistryError> {
     let schema = SchemaCheck::new(&declaration.schema);
     let schema =
         schema.map_err(|error| RegistryError::InvalidSchema { tool: name, message: error.to_string() })?;
-    Ok(Entry { declaration, schema, reads_results: tool.reads_results(), tool, spec })
+    Ok(Entry { declaration: Arc::new(declaration), schema, reads_results: tool.reads_results(), tool, spec })
 }
 
 /// `^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`: what every provider takes.

@@ -69,6 +69,10 @@ impl fmt::Display for EvidenceId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
+/// Up to so many bytes are copied into one piece to be digested. Of more, all but the first chunk are hashed side by side
+/// without a copy.
+const MAX_COPIED: usize = 64 << 10;
+
 impl Digest {
     /// The digest of `bytes` under a domain `tag`, so that equal bytes of different kinds differ.
     pub fn of(tag: &str, bytes: &[u8]) -> Self {
@@ -77,11 +81,17 @@ impl Digest {
 
     /// As [`of`](Self::of), for bytes that are the concatenation of `parts`.
     pub fn of_parts(tag: &str, parts: &[&[u8]]) -> Self {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(b"loopgate/").update(tag.as_bytes()).update(&[0]);
-        for part in parts {
-            hasher.update(part);
+        let before: [&[u8]; 3] = [b"loopgate/", tag.as_bytes(), &[0]];
+        let all = || before.iter().chain(parts);
+        let bytes = all().map(|part| part.len()).sum();
+        // Chunks of one update are hashed side by side, those of several are not.
+        if (blake3::CHUNK_LEN + 1..=MAX_COPIED).contains(&bytes) {
+            let mut joined = Vec::with_capacity(bytes);
+            all().for_each(|part| joined.extend_from_slice(part));
+            return Self(blake3::hash(&joined).into());
         }
+        let mut hasher = blake3::Hasher::new();
+        all().for_each(|part| _ = hasher.update(part));
         Self(hasher.finalize().into())
     }
 
@@ -167,6 +177,22 @@ mod tests {
         assert_eq!(digest.to_string().to_uppercase().parse::<Digest>(), Ok(digest));
         for wrong in ["00", &"+f".repeat(32), &"g0".repeat(32), &"é".repeat(32), &"0".repeat(65)] {
             assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+        }
+    }
+
+    // I-11: a digest depends on the bytes alone, however many they are and whatever parts they come in.
+    #[test]
+    fn a_digest_is_the_same_in_whatever_parts_and_whether_or_not_they_are_copied() {
+        let bytes: Vec<u8> = (0..MAX_COPIED + 5_000).map(|at| (at % 251) as u8).collect();
+        for length in [0, 1, 1_000, 1_014, 1_015, 1_016, 2_047, 2_048, 9_000, MAX_COPIED, bytes.len()] {
+            let (whole, tail) = bytes.split_at(length);
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(b"loopgate/t\0").update(whole);
+            let streamed = Digest(hasher.finalize().into());
+            let (head, rest) = whole.split_at(length / 3);
+            assert_eq!(Digest::of("t", whole), streamed, "{length}");
+            assert_eq!(Digest::of_parts("t", &[head, rest]), streamed, "{length}");
+            assert!(tail.is_empty() || Digest::of("t", &bytes) != streamed);
         }
     }
 }

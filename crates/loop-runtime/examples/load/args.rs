@@ -67,7 +67,7 @@ Usage: load --base-url URL --model NAME --loops N [OPTIONS]
 Each loop streams its replies and has one tool, lookup(id: string), which answers with the same text of 2 KB at once.
 
 Environment:
-  OPENAI_API_KEY      the key that is sent [unused]
+  OPENAI_API_KEY      the key that is sent [one that no server knows]
   BENCH_THREADS       threads that drive the loops [1]
   BENCH_ROOT          1: one loop after the other in the future that the runtime blocks on, in place of tasks
   BENCH_TOOL_MS       milliseconds until the tool answers [0]

@@ -155,7 +155,7 @@ pub(crate) fn document(options: &Options) -> Result<impl Fn() -> Looping + use<>
 
 fn model(options: &Options) -> Result<(Arc<dyn ChatModel>, ModelSpec), Failed> {
     let profile = Profile::named("compatible").ok_or("there is no profile for compatible servers")?;
-    let key = std::env::var("OPENAI_API_KEY").unwrap_or_else(|_| "unused".to_owned());
+    let key = std::env::var("OPENAI_API_KEY").unwrap_or_else(|_| KEY.to_owned());
     let model = HttpModel::new(profile, Some(&options.base_url))?.with_key(key.into())?;
     let spec =
         ModelSpec { context_tokens: 100_000_000, ..ModelSpec::new("openai-chat", options.model.as_str()) };
@@ -220,5 +220,7 @@ async fn answer(text: String, pause: Option<Duration>) -> Result<String, String>
 
 /// What the system prompt begins with.
 const INSTRUCTIONS: &str = "You look entries up in the register of a plant, and answer briefly.";
+/// As long as the keys of providers are: a short one is not looked for in texts.
+const KEY: &str = "sk-unused-7f3kQ9xW2mB8vN4tR6yL1pD5";
 /// What the user wants of every loop.
 const QUESTION: &str = "Where is the pump, and when was it last serviced?";

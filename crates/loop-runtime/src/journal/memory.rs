@@ -1,6 +1,6 @@
 //! A journal in memory: for programs that keep nothing, and for tests.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -11,7 +11,8 @@ use crate::journal::{Durability, Entry, Header, Journal, JournalError, Recorded,
 /// Runs that are kept in memory as long as the value exists. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryJournal {
-    runs: Arc<Mutex<BTreeMap<RunId, Shared>>>,
+    // Ordered by nothing: a tree would compare names that lie anywhere in memory, for each run that begins.
+    runs: Arc<Mutex<HashMap<RunId, Shared>>>,
 }
 
 /// What is kept of a run: shared with its writer, who would otherwise look it up for each entry.

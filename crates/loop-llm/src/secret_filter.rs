@@ -1,0 +1,179 @@
+//! Whether a text may hold a secret: a quick check that rules most texts out.
+//!
+//! Nearly no text holds one, and each piece of a reply, each result and each message is asked for. So of each spelling only
+//! the letters and digits are compared, around a rare one of them. What is not ruled out is searched as a whole.
+
+use memchr::{memchr, memchr_iter, memchr2, memchr2_iter, memchr3, memmem};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::spelling::{Escape, escape, visible};
+
+/// What a text has that holds one of several spellings.
+#[derive(Clone)]
+pub(crate) struct Pattern {
+    /// The letters and digits of the spellings, in lower case. Not empty.
+    letters: SecretString,
+    /// The place of the one that texts have least.
+    rare: usize,
+    /// Where a text is over, so many of them are at its end if more than half of a spelling is.
+    half: usize,
+    /// What a text holds that ends with the beginning of a spelling that begins with neither a letter nor a digit.
+    first: Option<u8>,
+    /// The bytes of the longest spelling.
+    pub(crate) longest: usize,
+}
+
+impl Pattern {
+    /// The patterns of these spellings. `None` if one has neither letters nor digits: then nothing can be ruled out.
+    pub(crate) fn all<'a>(spellings: impl Iterator<Item = &'a str>) -> Option<Vec<Self>> {
+        let mut all: Vec<Self> = Vec::new();
+        for spelling in spellings {
+            let bytes = spelling.as_bytes();
+            let letters: String = bytes.iter().filter_map(own).map(char::from).collect();
+            let first = bytes.first().copied().filter(|byte| !byte.is_ascii_alphanumeric());
+            let half = bytes.iter().take(bytes.len() / 2 + 1).filter_map(own).count();
+            let is_same = |other: &&mut Self| {
+                *other.letters.expose_secret() == letters && (other.first == first || first.is_none())
+            };
+            match all.iter_mut().find(is_same) {
+                Some(other) => {
+                    other.half = other.half.min(half);
+                    other.longest = other.longest.max(bytes.len());
+                }
+                None => {
+                    let rare = rare_place(letters.as_bytes())?;
+                    all.push(Self { letters: letters.into(), rare, half, first, longest: bytes.len() });
+                }
+            }
+        }
+        Some(all)
+    }
+
+    /// Whether `text`, whose characters are as they are seen, may hold a spelling, or end with the beginning of one.
+    fn may_be_in(&self, text: &[u8], is_over: bool) -> bool {
+        let letters = self.letters.expose_secret().as_bytes();
+        let Some((before, [rare, after @ ..])) = letters.split_at_checked(self.rare) else { return true };
+        let is_here = |at: usize| {
+            let (head, tail) = (text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default());
+            let mut head = head.iter().rev().filter_map(own);
+            let mut tail = tail.iter().filter_map(own);
+            after.iter().all(|byte| tail.next() == Some(*byte))
+                && before.iter().rev().all(|byte| head.next() == Some(*byte))
+        };
+        self.first.is_some_and(|first| memchr(first, text).is_some())
+            || memchr2_iter(*rare, rare.to_ascii_uppercase(), text).any(is_here)
+            || self.may_begin_at_the_end_of(text, is_over)
+    }
+
+    fn may_begin_at_the_end_of(&self, text: &[u8], is_over: bool) -> bool {
+        let letters = self.letters.expose_secret().as_bytes();
+        let Some(first) = letters.first() else { return true };
+        // Most pieces of a reply do not have its first letter, and short texts not half of it.
+        let least = if is_over { self.half.max(1) } else { 1 };
+        if text.len() < least || memchr2(*first, first.to_ascii_uppercase(), text).is_none() {
+            return false;
+        }
+        let mut end = Vec::with_capacity(letters.len());
+        end.extend(text.iter().rev().filter_map(own).take(letters.len() - 1));
+        end.reverse();
+        let until = (end.len() + 1).saturating_sub(least);
+        let starts = end.get(..until).unwrap_or_default();
+        memchr_iter(*first, starts).any(|at| end.get(at..).is_some_and(|rest| letters.starts_with(rest)))
+    }
+}
+
+/// Whether a text may hold a spelling of one of the patterns, or end with the beginning of one. Where this returns false, a
+/// search finds nothing.
+pub(crate) fn may_hold<'a>(
+    text: &str,
+    is_over: bool,
+    patterns: impl Iterator<Item = &'a Pattern> + Clone,
+) -> bool {
+    // The first bytes of `…` and of full-width letters, among others.
+    if memchr2(0xe2, 0xef, text.as_bytes()).is_some() {
+        // Of a cut secret less than half may be left.
+        if memmem::find(text.as_bytes(), "…".as_bytes()).is_some() {
+            return true;
+        }
+        let seen: String = text.chars().filter_map(visible).collect();
+        return is_in(&seen, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns);
+    }
+    // Other characters that are not seen are neither letters nor digits, and are passed over.
+    is_in(text, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns)
+}
+
+fn is_in<'a>(text: &str, is_over: bool, mut patterns: impl Iterator<Item = &'a Pattern>) -> bool {
+    patterns.any(|pattern| pattern.may_be_in(text.as_bytes(), is_over))
+}
+
+/// The same without the escapes of the text. False where it has none.
+fn is_in_decoded<'a>(text: &str, is_over: bool, patterns: impl Iterator<Item = &'a Pattern>) -> bool {
+    let bytes = text.as_bytes();
+    let mut places = Places { bytes, one: None, two: None };
+    let (mut decoded, mut done, mut at) = (None::<String>, 0, 0);
+    while let Some(found) = places.next(at) {
+        at = found + 1;
+        let (c, length) = match escape(bytes.get(found..).unwrap_or_default()) {
+            Escape::None => continue,
+            Escape::Cut if is_over => continue,
+            Escape::Cut => return true,
+            Escape::Char(c, length) => (visible(c), length),
+            Escape::Nothing(length) => (None, length),
+        };
+        let decoded = decoded.get_or_insert_with(|| String::with_capacity(text.len()));
+        let before = text.get(done..found).unwrap_or_default();
+        if before.is_ascii() {
+            decoded.push_str(before);
+        } else {
+            decoded.extend(before.chars().filter_map(visible));
+        }
+        decoded.extend(c);
+        done = found + length;
+        at = done;
+    }
+    let Some(mut decoded) = decoded else { return false };
+    decoded.extend(text.get(done..).unwrap_or_default().chars().filter_map(visible));
+    is_in(&decoded, is_over, patterns)
+}
+
+/// The places of bytes that may begin an escape, in order.
+struct Places<'a> {
+    bytes: &'a [u8],
+    /// Where the next of the first three is, and of the other two; `None` where there are no more.
+    one: Option<usize>,
+    two: Option<usize>,
+}
+
+impl Places<'_> {
+    /// The next one at `from` or behind it. Each byte is looked at once for each kind.
+    fn next(&mut self, from: usize) -> Option<usize> {
+        let rest = self.bytes.get(from..)?;
+        if from == 0 || self.one.is_some_and(|at| at < from) {
+            self.one = memchr3(b'%', b'\\', b'&', rest).map(|at| from + at);
+        }
+        if from == 0 || self.two.is_some_and(|at| at < from) {
+            self.two = memchr2(b'<', 0x1b, rest).map(|at| from + at);
+        }
+        match (self.one, self.two) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        }
+    }
+}
+
+/// A letter or digit, in lower case.
+fn own(byte: &u8) -> Option<u8> {
+    byte.is_ascii_alphanumeric().then(|| byte.to_ascii_lowercase())
+}
+
+/// The place of the letter or digit that texts have least.
+fn rare_place(letters: &[u8]) -> Option<usize> {
+    let rank = |byte: u8| match byte {
+        b'q' | b'x' | b'z' | b'j' => 0,
+        b'3'..=b'9' => 1,
+        b'0'..=b'2' => 2,
+        b'k' | b'v' | b'w' | b'y' | b'b' | b'g' | b'p' | b'f' => 3,
+        _ => 4,
+    };
+    letters.iter().enumerate().min_by_key(|(_, byte)| rank(**byte)).map(|(at, _)| at)
+}
