@@ -348,6 +348,11 @@ impl Reader<'_> {
         }
         let is_noun =
             !is_small && word.chars().count() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '-');
-        if is_noun { Measured::Noun(folded(word).into()) } else { Measured::Nothing }
+        match (is_noun, self.reads) {
+            (true, Reads::All) => Measured::Noun(folded(word).into()),
+            // Of evidence it only matters that the number has a noun.
+            (true, Reads::Measures) => Measured::Noun(Box::default()),
+            (false, _) => Measured::Nothing,
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Dates and times, as texts write them.
 
+use crate::claims::chunk::folded;
 use crate::types::Locale;
 
 /// A day. Without a year where the text names none.
@@ -199,11 +200,16 @@ pub(crate) fn offset_of(text: &str) -> Option<i32> {
 
 /// The month that a word names, in full or by its first letters.
 pub(crate) fn month_of(word: &str) -> Option<u32> {
-    let word = word.trim_end_matches('.').to_lowercase();
-    if word.chars().count() < 3 {
+    let word = word.trim_end_matches('.');
+    // The longest is `septiembre`; a name has three letters at least.
+    if !(3..=12).contains(&word.len()) {
         return None;
     }
-    let found = MONTHS.iter().position(|names| names.contains(&&*word))?;
+    let word = folded(word);
+    let first = word.chars().next()?;
+    let found = MONTHS
+        .iter()
+        .position(|names| names.iter().any(|name| name.starts_with(first) && *name == &*word))?;
     u32::try_from(found + 1).ok()
 }
 

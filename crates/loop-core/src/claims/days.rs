@@ -166,7 +166,8 @@ impl Reader<'_> {
     /// `November 26, 2026`, `Nov 26`.
     pub(super) fn month_first(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at)?;
-        let month = month_of(chunk.text).filter(|_| chunk.text.starts_with(char::is_uppercase))?;
+        let month =
+            Some(chunk.text).filter(|text| text.starts_with(char::is_uppercase)).and_then(month_of)?;
         let day_at =
             self.get(at + 1).filter(|next| next.before.is_empty() && matches!(chunk.after, "" | "."))?;
         let digits = day_at.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -15,6 +15,7 @@ mod cited;
 mod date;
 mod days;
 mod decimal;
+mod field;
 mod formula;
 mod name;
 mod place;
@@ -29,6 +30,7 @@ mod steps_tests;
 mod unit;
 mod value;
 mod wanted;
+mod word;
 
 use std::ops::Range;
 use std::sync::Arc;

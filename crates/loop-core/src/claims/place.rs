@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::claims::chunk;
+use crate::claims::chunk::{self, folded};
 use crate::claims::decimal::Decimal;
+use crate::claims::field::FieldNames;
 use crate::claims::formula::Formula;
 use crate::claims::priced::currency_named;
-use crate::claims::scan::{Query, Scan, TextWord, text_words};
-use crate::claims::unit::Unit;
+use crate::claims::scan::{Query, Scan};
 use crate::claims::value::{Found, Reads, values};
 use crate::claims::wanted::TextSearch;
+use crate::claims::word::{TextWord, text_words};
 use crate::types::steps;
 
 /// Longer names of fields are not looked back for.
@@ -25,16 +26,18 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
     let mut add = |number: usize, range: &Range<usize>| {
         found.entry(number).or_insert_with(|| place(range.start)..place(range.end));
     };
-    let mut scan = Scan::new(query);
+    let mut names = FieldNames::default();
+    let mut scan = Scan::new(query, &mut names);
     scan.currency = currency_named(&readable);
     for Found { range, value } in values(&readable, query.locale, query.clock, Reads::Measures) {
         let name = field_before(&readable, range.start);
-        scan.rate = name.and_then(Unit::of_rate);
+        let name = name.map(|name| scan.field_name(name));
+        scan.rate = name.as_ref().and_then(|name| name.rate.clone());
         scan.measure(&value, None);
-        if let Some(name) = name {
+        if let Some(name) = &name {
             let written = readable.get(range.clone()).unwrap_or_default();
             if let Some(amount) = Decimal::of_json(written) {
-                scan.field_amount(written, amount, name, Unit::of_field(name).as_ref());
+                scan.field_amount(written, amount, name, name.unit.as_ref());
                 scan.instant(amount, name);
             }
         }
@@ -54,7 +57,12 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
 fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
     let mut search = TextSearch::default();
     for TextWord { range: Range { start, end }, word, is_glued } in text_words(text) {
-        search.word(&query.wanted, &word, (0, start), is_glued, |number, begin| add(number, &(begin..end)));
+        if !query.wanted.may_have(word) {
+            search.interrupt();
+            continue;
+        }
+        let found = |number, begin| add(number, &(begin..end));
+        search.word(&query.wanted, &folded(word), (0, start), is_glued, found);
     }
 }
 

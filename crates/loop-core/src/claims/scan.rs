@@ -1,8 +1,6 @@
 //! One pass over a piece of evidence: which of the wanted values it has.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -11,15 +9,14 @@ use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
+use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
-use crate::claims::priced::{currency_in, currency_named, is_price};
-use crate::claims::unit::{Unit, minor_of_field};
+use crate::claims::priced::{currency_in, currency_named};
+use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
+use crate::claims::word::{TextWord, text_words};
 use crate::types::{Evidence, Locale, Status, WorkItem, steps};
-
-/// Longer keys name nothing.
-const MAX_NAME: usize = 100;
 
 /// What the sentence of a value says that matters for finding it.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +35,19 @@ pub(crate) struct Context {
     pub(crate) noun: Option<Box<str>>,
 }
 
+/// Which computations over records the values of a document can need at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Computations {
+    /// A whole number without a unit.
+    pub(crate) counts: bool,
+    /// An amount of a sentence that names a sum.
+    pub(crate) sums: bool,
+}
+
 /// What is looked for, and by what each value may be computed.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
+    pub(crate) asked: Computations,
     pub(crate) wanted: Wanted,
     /// By the number of the value.
     pub(crate) contexts: Vec<Context>,
@@ -56,8 +63,8 @@ pub(crate) struct Query {
 pub(crate) type Hits = BTreeMap<usize, Option<Formula>>;
 
 /// Looks through an observation.
-pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
-    let mut scan = Scan::new(query);
+pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> Hits {
+    let mut scan = Scan::new(query, names);
     let observation = &evidence.observation;
     if observation.status == Status::Empty {
         scan.all_absent();
@@ -77,7 +84,8 @@ pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
                 if matches!(&data, Json::Array(elements) if elements.is_empty()) {
                     scan.all_absent();
                 }
-                scan.json(&data, &evidence.tool, None);
+                let name = scan.field_name(&evidence.tool);
+                scan.json(&data, &name, None);
             }
             scan.text(&observation.markdown, None);
         }
@@ -86,19 +94,21 @@ pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
 }
 
 /// Looks through the work item.
-pub(crate) fn item(query: &Query, item: &WorkItem) -> Hits {
-    let mut scan = Scan::new(query);
+pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hits {
+    let mut scan = Scan::new(query, names);
     for text in [&item.id, &item.title, &item.full] {
         scan.text(text, None);
     }
     if let Ok(data @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str::<Json>(&item.full) {
-        scan.json(&data, &item.kind, None);
+        let name = scan.field_name(&item.kind);
+        scan.json(&data, &name, None);
     }
     scan.hits
 }
 
 pub(super) struct Scan<'a> {
     pub(super) query: &'a Query,
+    names: &'a mut FieldNames,
     pub(super) search: TextSearch,
     /// The same in the names of fields, which are no part of the texts beneath them.
     pub(super) name_search: TextSearch,
@@ -113,14 +123,15 @@ pub(super) struct Scan<'a> {
     /// The unit of the rate that the field has: of `pence_per_kwh`.
     pub(super) rate: Option<Unit>,
     /// The names of the fields above the value, the outermost first.
-    pub(super) path: Vec<String>,
+    pub(super) path: Vec<Arc<FieldName>>,
     pub(super) hits: Hits,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(query: &'a Query) -> Self {
+    pub(super) fn new(query: &'a Query, names: &'a mut FieldNames) -> Self {
         Self {
             query,
+            names,
             search: TextSearch::default(),
             name_search: TextSearch::default(),
             field: 0,
@@ -157,15 +168,17 @@ impl<'a> Scan<'a> {
     }
 
     /// The words of a field's name are absent, because its value says so.
-    fn absent_field(&mut self, name: &str) {
+    fn absent_field(&mut self, name: &FieldName) {
         if self.query.absent.is_empty() {
             return;
         }
-        for word in
-            unaccented(&folded(name)).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2)
-        {
-            self.absent(stem(word));
+        for stem in &name.stems {
+            self.absent(stem);
         }
+    }
+
+    pub(super) fn field_name(&mut self, name: &str) -> Arc<FieldName> {
+        self.names.get(name, self.query.locale, self.query.clock)
     }
 
     fn text(&mut self, text: &str, unit: Option<&Unit>) {
@@ -176,14 +189,12 @@ impl<'a> Scan<'a> {
     }
 
     /// The name of a field.
-    fn name(&mut self, name: &str) {
-        let name = readable(name);
-        let spaced = name.replace('_', " ");
+    fn name(&mut self, name: &FieldName) {
         std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&spaced);
+        self.words(&name.spaced);
         std::mem::swap(&mut self.search, &mut self.name_search);
-        if name.bytes().any(|byte| byte.is_ascii_digit()) {
-            self.measures(&spread(&name), None);
+        for found in &name.found {
+            self.measure(&found.value, None);
         }
     }
 
@@ -204,7 +215,7 @@ impl<'a> Scan<'a> {
                 };
                 self.amount(number.amount, own);
                 if own.is_none() && number.amount.to_whole().is_some_and(|whole| whole >= 1_000_000) {
-                    self.amount(number.amount, Unit::named("bytes").as_ref());
+                    self.amount(number.amount, Some(&Unit::BYTES));
                 }
                 if let Some(other) = other {
                     self.amount(*other, own);
@@ -221,35 +232,24 @@ impl<'a> Scan<'a> {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
+        let wants_absence = !self.query.absent.is_empty();
         for TextWord { range, word, is_glued } in text_words(text) {
-            let hits = &mut self.hits;
-            let place = (self.field, range.start);
-            self.search
-                .word(&self.query.wanted, &word, place, is_glued, |number, _| Self::hit(hits, number, None));
-            if !self.query.absent.is_empty() {
-                if matches!(
-                    &*word,
-                    "no" | "not"
-                        | "none"
-                        | "without"
-                        | "missing"
-                        | "0"
-                        | "kein"
-                        | "keine"
-                        | "nicht"
-                        | "aucun"
-                        | "aucune"
-                        | "ohne"
-                        | "sin"
-                        | "sans"
-                        | "ningún"
-                        | "ninguna"
-                ) {
-                    self.negated = 5;
-                } else if self.negated > 0 {
-                    self.negated -= 1;
-                    self.absent(stem(&unaccented(&word)));
-                }
+            if self.query.wanted.may_have(word) {
+                let (hits, place) = (&mut self.hits, (self.field, range.start));
+                let found = |number: usize, _| Self::hit(hits, number, None);
+                self.search.word(&self.query.wanted, &folded(word), place, is_glued, found);
+            } else {
+                self.search.interrupt();
+            }
+            if !wants_absence {
+                continue;
+            }
+            let word = folded(word);
+            if NEGATIONS.contains(&&*word) {
+                self.negated = 5;
+            } else if self.negated > 0 {
+                self.negated -= 1;
+                self.absent(stem(&unaccented(&word)));
             }
         }
         self.negated = 0;
@@ -278,7 +278,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A value under a name: of its field, or of what holds it.
-    fn json(&mut self, value: &Json, name: &str, unit: Option<&Unit>) {
+    fn json(&mut self, value: &Json, name: &Arc<FieldName>, unit: Option<&Unit>) {
         steps::count(1);
         match value {
             Json::Null | Json::Bool(false) => self.absent_field(name),
@@ -333,14 +333,12 @@ impl<'a> Scan<'a> {
                 let own = currency_in(members);
                 let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
                 let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
-                self.path.push(name.to_owned());
+                self.path.push(Arc::clone(name));
                 for (key, value) in members {
-                    self.name(key);
-                    // A longer key is a text. Its list may have many elements, each of which looks at the name.
-                    let field = if key.len() > MAX_NAME { "" } else { key };
-                    let named = Unit::of_field(field);
-                    let outer = std::mem::replace(&mut self.rate, Unit::of_rate(field));
-                    self.json(value, field, named.as_ref().or(unit));
+                    let field = self.field_name(key);
+                    self.name(&field);
+                    let outer = std::mem::replace(&mut self.rate, field.rate.clone());
+                    self.json(value, &field, field.unit.as_ref().or(unit));
                     self.rate = outer;
                 }
                 self.path.pop();
@@ -353,17 +351,23 @@ impl<'a> Scan<'a> {
     }
 
     /// A number of a field, in each unit that it can have.
-    pub(super) fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
+    pub(super) fn field_amount(
+        &mut self,
+        written: &str,
+        amount: Decimal,
+        name: &FieldName,
+        unit: Option<&Unit>,
+    ) {
         let has_point = written.contains(['.', ',']);
-        let is_money = is_price(name) || self.is_own_currency && has_point;
-        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
-        if let Some((power, code)) = minor_of_field(name) {
+        let is_money = name.is_price || self.is_own_currency && has_point;
+        if let Some((power, code)) = name.minor {
             let currency = code.map(Unit::money).or_else(|| self.currency.clone());
             if let Some(amount) = amount.over_power_of_ten(power) {
                 self.amount(amount, currency.as_ref());
             }
             return;
         }
+        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
         self.amount(amount, unit.or(currency.as_ref()));
         if unit.is_some() {
             return;
@@ -377,25 +381,19 @@ impl<'a> Scan<'a> {
             }
             return;
         }
-        let name = folded(name);
-        let is_any = |words: &[&str]| words.iter().any(|word| name.contains(word));
-        if amount.to_whole().is_some_and(|number| number >= 1_000) && is_any(SIZES) {
-            self.amount(amount, Unit::named("bytes").as_ref());
+        if name.is_size && amount.to_whole().is_some_and(|number| number >= 1_000) {
+            self.amount(amount, Some(&Unit::BYTES));
         }
-        if is_any(DURATIONS) {
-            self.amount(amount, Unit::named("seconds").as_ref());
-            self.amount(amount, Unit::named("ms").as_ref());
+        if name.is_duration {
+            self.amount(amount, Some(&Unit::SECONDS));
+            self.amount(amount, Some(&Unit::MILLISECONDS));
         }
     }
 
     /// An instant in seconds or milliseconds since 1970, where the name of its field says that it is one.
-    pub(super) fn instant(&mut self, amount: Decimal, name: &str) {
-        let name = folded(name);
-        let is_instant =
-            ["at", "time", "date", "timestamp", "ts", "ms", "unix"].iter().any(|end| name.ends_with(end));
-        let Some(number) = amount.to_whole().filter(|number| is_instant && *number > 100_000_000) else {
-            return;
-        };
+    pub(super) fn instant(&mut self, amount: Decimal, name: &FieldName) {
+        let is_instant = |number: &u64| name.is_instant && *number > 100_000_000;
+        let Some(number) = amount.to_whole().filter(is_instant) else { return };
         let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
         let Ok(seconds) = i64::try_from(seconds) else { return };
         for clock in [0, self.query.clock] {
@@ -411,13 +409,11 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Words in the name of a field that holds bytes, where it names no unit.
-const SIZES: &[&str] =
-    &["size", "bytes", "length", "used", "free", "available", "capacity", "memory", "quota", "limit"];
-
-/// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
-const DURATIONS: &[&str] =
-    &["duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime"];
+/// Words of evidence that negate the few words behind them.
+const NEGATIONS: &[&str] = &[
+    "no", "not", "none", "without", "missing", "0", "kein", "keine", "nicht", "aucun", "aucune", "ohne",
+    "sin", "sans", "ningún", "ninguna",
+];
 
 /// The one word for a state that systems and people name in several.
 pub(crate) fn same(stem: &str) -> &str {
@@ -429,51 +425,4 @@ pub(crate) fn same(stem: &str) -> &str {
         () if begins(BAD) => "failed",
         () => stem,
     }
-}
-
-/// The name of a field with spaces between its words: `last_90_days`, `failedLogons24h`.
-fn spread(name: &str) -> String {
-    let mut spread = String::with_capacity(name.len() + 8);
-    let mut was_letter = false;
-    for c in name.chars() {
-        if c == '_' || c.is_ascii_digit() && was_letter {
-            spread.push(' ');
-        }
-        if c != '_' {
-            spread.push(c);
-        }
-        was_letter = c.is_alphabetic();
-    }
-    spread
-}
-
-/// A word of a text: where it is, as it is compared, and whether a dash or an underscore joins it to the word before and to
-/// the word after.
-pub(super) struct TextWord<'a> {
-    pub(super) range: Range<usize>,
-    pub(super) word: Cow<'a, str>,
-    pub(super) is_glued: (bool, bool),
-}
-
-/// The words of a text, in their order.
-pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let from = at + text.get(at..)?.find(char::is_alphanumeric)?;
-        let rest = text.get(from..).unwrap_or_default();
-        at = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
-        let word = folded(text.get(from..at).unwrap_or_default());
-        let is_glued = (is_glue_before(text, from), is_glue_after(text, at));
-        Some(TextWord { range: from..at, word, is_glued })
-    })
-}
-
-fn is_glue_before(text: &str, at: usize) -> bool {
-    let mut before = text.get(..at).unwrap_or_default().chars().rev();
-    matches!(before.next(), Some('-' | '_')) && before.next().is_some_and(char::is_alphanumeric)
-}
-
-fn is_glue_after(text: &str, at: usize) -> bool {
-    let mut after = text.get(at..).unwrap_or_default().chars();
-    matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
 }

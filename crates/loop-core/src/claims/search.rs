@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::claims::field::FieldNames;
 use crate::claims::formula::{self, Formula, Operand, Operations};
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
@@ -21,6 +22,8 @@ use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 pub struct ClaimSearch {
     first_day: Option<i64>,
     query: Query,
+    /// The names of fields of what was read.
+    names: FieldNames,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
@@ -120,6 +123,7 @@ impl ClaimSearch {
         Self {
             first_day,
             query: Query { first_year, clock: utc_offset, locale, ..Query::default() },
+            names: FieldNames::default(),
             places: Vec::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
@@ -189,12 +193,19 @@ impl ClaimSearch {
             let behind = begin_of(readable.get(found.range.end..).unwrap_or_default());
             let is_part = is_part(behind);
             let noun = match &found.value {
-                Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
+                Value::Amount { measured: Measured::Noun(noun), .. } => {
+                    Some(absence::stem(&absence::unaccented(noun)).into())
+                }
                 _ => None,
             };
             let number = self.places.len();
             if !self.query.wanted.add(number, &found.value, self.first_day) {
                 continue;
+            }
+            if let Value::Amount { number, measured, .. } = &found.value {
+                let is_bare = !matches!(measured, Measured::Unit(_));
+                self.query.asked.counts |= is_bare && number.amount.to_whole().is_some();
+                self.query.asked.sums |= named.sum;
             }
             self.query.contexts.push(Context {
                 names_sum: named.sum,
@@ -239,14 +250,14 @@ impl ClaimSearch {
 
     /// Reads the work item.
     pub fn look_in_item(&mut self, item: &WorkItem) {
-        let hits = scan::item(&self.query, item);
+        let hits = scan::item(&self.query, &mut self.names, item);
         self.note(EvidenceId::ITEM, hits);
     }
 
     /// Reads a piece of evidence. One that may not be cited grounds nothing.
     pub fn look_in(&mut self, evidence: &Evidence) {
         if evidence.observation.status.is_citable() {
-            let hits = scan::evidence(&self.query, evidence);
+            let hits = scan::evidence(&self.query, &mut self.names, evidence);
             self.note(evidence.id, hits);
         }
     }

@@ -1,5 +1,10 @@
 //! Units, currencies, and the words of amounts.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::claims::chunk::folded;
 use crate::claims::decimal::Decimal;
 
 /// What a unit measures. Amounts of one dimension are compared.
@@ -35,6 +40,10 @@ impl Unit {
 
     pub(crate) const SECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000, binary: None };
 
+    pub(crate) const MILLISECONDS: Self = Self { dimension: Dimension::Time, factor: 1, binary: None };
+
+    pub(crate) const BYTES: Self = Self { dimension: Dimension::Bytes, factor: 1, binary: Some(1) };
+
     /// How many seconds one of it has. `None`: it is not a time, or less than a second.
     pub(crate) fn seconds(&self) -> Option<u64> {
         (self.dimension == Dimension::Time && self.factor >= 1_000).then_some(self.factor / 1_000)
@@ -60,6 +69,9 @@ impl Unit {
 
     /// The unit that a word of a text names. Codes of currencies have capitals.
     pub(crate) fn named(word: &str) -> Option<Self> {
+        if word.len() > MAX_UNIT {
+            return None;
+        }
         if let Some(code) = currency_of_code(word) {
             return Some(Self::money(code));
         }
@@ -71,22 +83,20 @@ impl Unit {
             "To" => "tb",
             word => word,
         };
-        let folded = word.to_lowercase();
-        if let Some((_, code)) = CURRENCIES.iter().find(|(names, _)| names.contains(&&*folded)) {
-            return Some(Self::money(code));
-        }
-        if PERCENT.contains(&&*folded) {
-            return Some(Self::PERCENT);
-        }
-        let (_, dimension, factor) = UNITS.iter().find(|(names, ..)| names.contains(&&*folded))?;
-        if *dimension != Dimension::Bytes {
-            return Some(Self { dimension: dimension.clone(), factor: *factor, binary: None });
-        }
-        let binary = BINARY.iter().find(|(decimal, _)| decimal == factor).map(|(_, binary)| *binary);
+        let is_small = |c: char| c.is_ascii() && !c.is_ascii_uppercase();
+        let folded = match word.chars().all(is_small) {
+            true => Cow::Borrowed(word),
+            false => Cow::Owned(word.to_lowercase()),
+        };
+        NAMES.get(&*folded).cloned()
+    }
+
+    fn of_bytes(name: &str, factor: u64) -> Self {
+        let binary = BINARY.iter().find(|(decimal, _)| *decimal == factor).map(|(_, binary)| *binary);
         // `GiB` has one size only.
-        match binary.filter(|_| folded.ends_with("ib")) {
-            Some(binary) => Some(Self { dimension: Dimension::Bytes, factor: binary, binary: Some(binary) }),
-            None => Some(Self { dimension: Dimension::Bytes, factor: *factor, binary }),
+        match binary.filter(|_| name.ends_with("ib")) {
+            Some(binary) => Self { dimension: Dimension::Bytes, factor: binary, binary: Some(binary) },
+            None => Self { dimension: Dimension::Bytes, factor, binary },
         }
     }
 
@@ -153,12 +163,19 @@ pub(crate) fn currency_of(symbol: char) -> Option<&'static str> {
 
 /// The currency of a code in capitals.
 pub(crate) fn currency_of_code(code: &str) -> Option<&'static str> {
+    if code.len() != 3 {
+        return None;
+    }
     CURRENCIES.iter().map(|(_, known)| *known).find(|known| *known == code)
 }
 
 /// The power of ten that a word multiplies by.
 pub(crate) fn power_of(word: &str) -> Option<u32> {
-    Some(match &*word.to_lowercase() {
+    // The longest has 9 letters.
+    if word.len() > 12 || word.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    Some(match &*folded(word) {
         "thousand" | "tausend" | "mille" | "mil" | "千" => 3,
         "million" | "millionen" | "millions" | "millones" | "mio" | "millón" => 6,
         "billion" | "milliarden" | "milliards" | "mrd" | "bn" | "milliarde" | "milliard" => 9,
@@ -186,6 +203,28 @@ fn words_of(name: &str) -> Vec<String> {
     words.retain(|word| !word.is_empty());
     words
 }
+
+/// The longest name of a unit, in bytes.
+const MAX_UNIT: usize = 24;
+
+/// Each name of a unit, in small letters.
+static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
+    let mut names = BTreeMap::new();
+    for (of_unit, dimension, factor) in &UNITS {
+        for name in *of_unit {
+            let unit = match dimension {
+                Dimension::Bytes => Unit::of_bytes(name, *factor),
+                other => Unit { dimension: other.clone(), factor: *factor, binary: None },
+            };
+            names.entry(*name).or_insert(unit);
+        }
+    }
+    names.extend(PERCENT.iter().map(|name| (*name, Unit::PERCENT)));
+    for (of_currency, code) in &CURRENCIES {
+        names.extend(of_currency.iter().map(|name| (*name, Unit::money(code))));
+    }
+    names
+});
 
 const PERCENT: &[&str] = &[
     "%",

@@ -6,6 +6,7 @@ use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value, ValueKind};
+use crate::claims::word::Vocabulary;
 use crate::types::steps;
 
 /// Longer texts are compared by their first words.
@@ -50,19 +51,32 @@ pub(crate) struct Wanted {
     times: BTreeMap<Time, Vec<usize>>,
     /// The tree of words; the first node is the root.
     nodes: Vec<Node>,
+    /// The words of the texts.
+    vocabulary: Vocabulary,
     /// How often each value is in the document.
-    same: BTreeMap<String, usize>,
+    same: BTreeMap<Same, usize>,
 }
 
-/// Equal values have equal keys: those that the same value of a text can find.
-fn key_of(value: &Value) -> String {
-    match value {
-        Value::Amount { number, .. } => format!("{:?}", number.amount),
-        Value::Day(day) => format!("{day:?}"),
-        Value::RelativeDay(days) => format!("{days} days"),
-        Value::Time(time) => format!("{time:?}"),
-        Value::Text { words, .. } => {
-            words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect::<Vec<_>>().join(" ")
+/// Equal values are equal here: those that the same value of a text can find.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Same {
+    Amount(Decimal),
+    Day(Day),
+    RelativeDay(i64),
+    Time(Time),
+    Text(Box<str>),
+}
+
+impl Same {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Amount { number, .. } => Self::Amount(number.amount),
+            Value::Day(day) => Self::Day(*day),
+            Value::RelativeDay(days) => Self::RelativeDay(*days),
+            Value::Time(time) => Self::Time(*time),
+            Value::Text { words, .. } => Self::Text(
+                words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect::<Vec<_>>().join(" ").into(),
+            ),
         }
     }
 }
@@ -78,7 +92,7 @@ impl Wanted {
     /// Adds a value under a number, unless there are very many that equal it. `first_day` is the day of the run's start.
     /// Whether it is looked for.
     pub(crate) fn add(&mut self, number: usize, value: &Value, first_day: Option<i64>) -> bool {
-        let same = self.same.entry(key_of(value)).or_default();
+        let same = self.same.entry(Same::of(value)).or_default();
         *same += 1;
         if *same > MAX_SAME {
             return false;
@@ -142,6 +156,7 @@ impl Wanted {
         }
         let mut at = 0;
         for word in words.iter().take(MAX_WORDS) {
+            self.vocabulary.add(word);
             let fresh = self.nodes.len();
             let Some(node) = self.nodes.get_mut(at) else { return };
             at = *node.next.entry(word.clone()).or_insert(fresh);
@@ -212,6 +227,11 @@ impl Wanted {
         }
     }
 
+    /// Whether a word as it is written may be one of a wanted text.
+    pub(crate) fn may_have(&self, word: &str) -> bool {
+        self.vocabulary.may_have(word)
+    }
+
     pub(crate) fn has_texts(&self) -> bool {
         !self.nodes.is_empty()
     }
@@ -226,6 +246,12 @@ pub(crate) struct TextSearch {
 }
 
 impl TextSearch {
+    /// A word that no text has.
+    pub(crate) fn interrupt(&mut self) {
+        steps::count(1);
+        self.open.clear();
+    }
+
     /// The next word. `field` is the number of the text that it is in, and `at` is where it begins there. `is_glued`: whether a
     /// dash is between it and the word before, and the word after. A text neither begins nor ends there: `web-1` is not in
     /// `web-1-old`. Calls `found` with each text that ends here, and where it begins.
