@@ -1,6 +1,6 @@
 //! Amounts: numbers with what they count.
 
-use crate::claims::chunk::folded;
+use crate::claims::chunk::{Chunk, folded};
 use crate::claims::decimal::Number;
 use crate::claims::reader::Reader;
 use crate::claims::unit::{Unit, currency_of, currency_of_code, power_of};
@@ -321,6 +321,14 @@ impl Reader<'_> {
 
     /// What the chunk after a number says that it counts.
     pub(super) fn measured(&self, at: usize) -> Measured {
+        // `20 business days`.
+        let is_kind = |it: &&Chunk<'_>| matches!(it.text, "business" | "working" | "calendar" | "consecutive" | "full");
+        if let Some(next) = self.next(at).filter(is_kind)
+            && next.after.is_empty()
+            && let Some(unit) = self.next(at + 1).and_then(|it| Unit::named(it.text))
+        {
+            return Measured::Unit(unit);
+        }
         let Some(next) = self.next(at) else {
             // A symbol is punctuation where nothing else is in its chunk.
             return Measured::Nothing;

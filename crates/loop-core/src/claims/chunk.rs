@@ -27,6 +27,29 @@ impl Chunk<'_> {
 
 /// The chunks of a text, in order.
 pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
+    split(text, false)
+}
+
+/// The same of a text of evidence, where what separates cells and fields separates chunks too.
+pub(crate) fn cells(text: &str) -> Vec<Chunk<'_>> {
+    split(text, true)
+}
+
+/// Whether a chunk of evidence ends with this character: a separator of cells, or a comma that is not in a number.
+fn ends_cell(text: &str, at: usize, c: char) -> bool {
+    match c {
+        ';' | '|' | '=' | '<' | '>' | '{' | '}' | '[' | ']' | '"' => true,
+        ',' => {
+            let is_digit = |at: Option<usize>| {
+                at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit)
+            };
+            !(is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)))
+        }
+        _ => false,
+    }
+}
+
+fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
     let mut found = Vec::new();
     let mut begin: Option<(usize, bool, bool)> = None;
     let mut ended_at = usize::MAX;
@@ -57,6 +80,10 @@ pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
             Some((from, is_cjk, is_joined)) if is_cjk != is_unspaced(c) && is_wordy(c) => {
                 push(from, at, is_joined);
                 begin = Some((at, is_unspaced(c), true));
+            }
+            Some((from, _, is_joined)) if has_cells && ends_cell(text, at, c) => {
+                push(from, at + c.len_utf8(), is_joined);
+                begin = None;
             }
             // What separates clauses separates chunks, and is after the first.
             Some((from, _, is_joined)) if matches!(c, '、' | '。' | '；' | '，') => {

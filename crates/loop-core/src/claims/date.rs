@@ -121,6 +121,33 @@ pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
     }
 }
 
+/// The day that digits name if day and month are exchanged. `None`: their order is clear.
+pub(crate) fn exchanged(text: &str, day: Day) -> Option<Day> {
+    let is_open = text.contains(['/', '.']) && day.day <= 12 && day.day != day.month;
+    is_open.then(|| Day::new(day.year, day.day, day.month)).flatten()
+}
+
+/// `10AUG`, `01-Dec-2026`, `2-Jan`.
+pub(crate) fn compact_day(text: &str) -> Option<Day> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    if !(1..=2).contains(&digits) || text.len() > 20 {
+        return None;
+    }
+    let (day, rest) = text.split_at_checked(digits)?;
+    let rest = rest.trim_start_matches(['-', '/']);
+    let letters = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+    let (month, year) = rest.split_at_checked(letters)?;
+    let year = year.trim_start_matches(['-', '/']);
+    let year = match year.len() {
+        0 => None,
+        4 => Some(year.parse().ok()?),
+        _ => return None,
+    };
+    // `5 mar` is a day where a month may follow a number, and `5mar` is nothing.
+    let is_month = letters >= 3 && rest.starts_with(char::is_uppercase);
+    Day::new(year, month_of(Some(month).filter(|_| is_month)?)?, day.parse().ok()?)
+}
+
 /// The time that a chunk names: `14:05`, `14:05:33`, `14h30`.
 pub(crate) fn time_of(text: &str) -> Option<Time> {
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);

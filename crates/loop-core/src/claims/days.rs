@@ -87,9 +87,12 @@ impl Reader<'_> {
             let to = if minute.is_some() { at + 3 } else { at + 1 };
             return Some(self.push_to(at, to, '時'.len_utf8(), Value::Time(time)));
         }
+        // `à 10 h` is a time, and `de 10 h` may be a duration.
+        let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
+        let is_at = self.locale == Locale::Fr && matches!(before, "à" | "vers" | "dès" | "avant" | "après");
         let hour = match half(next) {
             Some(is_pm) => twelve(hour, is_pm)?,
-            None if next == "Uhr" => hour,
+            None if next == "Uhr" || next == "h" && is_at => hour,
             None => return None,
         };
         let time = Time::new(hour, 0, None)?;

@@ -141,6 +141,19 @@ impl Decimal {
         Self { unscaled: exact, scale: self.scale + more }.rounded(places)
     }
 
+    pub(crate) fn product(self, other: Self) -> Option<Self> {
+        let scale = self.scale.checked_add(other.scale).filter(|scale| *scale < 60)?;
+        Some(Self::new(self.unscaled.checked_mul(other.unscaled)?, scale))
+    }
+
+    /// It divided by another number, with so many digits after the point, the last of which is cut.
+    pub(crate) fn quotient(self, by: Self, digits: u32) -> Option<Self> {
+        let scale = self.scale.max(by.scale);
+        let (part, whole) = (self.at_scale(scale)?, by.at_scale(scale)?);
+        let exact = part.checked_mul(10_i128.checked_pow(digits)?)?.checked_div(whole)?;
+        Some(Self::new(exact, digits))
+    }
+
     /// So many percent of it.
     pub(crate) fn percent(self, percent: Self) -> Option<Self> {
         let scale = self.scale.checked_add(percent.scale)?.checked_add(2)?;

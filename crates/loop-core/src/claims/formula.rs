@@ -33,6 +33,12 @@ pub enum Formula {
     SumOfAmounts,
     /// It is how many percent one of two amounts is of the other, as `3 of 12` in the sentence; or so many percent of an amount.
     Percentage,
+    /// It is one of two values of the sentences times the other.
+    Product,
+    /// It is one of two values of the sentences divided by the other.
+    Quotient,
+    /// It is a day or a time of the sentences, so much earlier or later as they say.
+    Shifted,
     /// It is how many percent the difference of two amounts is of one of them.
     PercentageOfDifference,
 }
@@ -53,6 +59,9 @@ impl fmt::Display for Formula {
             Self::Difference => f.write_str("difference of the two other amounts"),
             Self::SumOfAmounts => f.write_str("sum of the other amounts"),
             Self::Percentage => f.write_str("percentage of the two other amounts"),
+            Self::Product => f.write_str("product of two other amounts"),
+            Self::Quotient => f.write_str("quotient of two other amounts"),
+            Self::Shifted => f.write_str("another day or time, and the duration between"),
             Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
         }
     }
@@ -64,6 +73,8 @@ pub(crate) struct Operations {
     pub(crate) sum: bool,
     pub(crate) count: bool,
     pub(crate) difference: bool,
+    /// Whether it says that something follows from what was said.
+    pub(crate) follows: bool,
 }
 
 impl Operations {
@@ -78,12 +89,16 @@ impl Operations {
             named.sum |= SUM.contains(&word);
             named.count |= COUNT.contains(&word) || SUM.contains(&word);
             named.difference |= DIFFERENCE.contains(&word);
+            named.follows |= FOLLOWS.contains(&word);
         }
         named
     }
 }
 
 const SUM: &[&str] = &[
+    "all",
+    "tout",
+    "ganzen",
     "total",
     "totals",
     "totalling",
@@ -113,6 +128,16 @@ const SUM: &[&str] = &[
 const COUNT: &[&str] = &[
     "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
     "von", "anzahl", "gibt", "gab", "hay", "nombre", "número", "件",
+];
+
+/// Words of a sentence that draws a conclusion.
+const FOLLOWS: &[&str] = &[
+    "so", "that", "which", "thus", "therefore", "hence", "means", "makes", "equals", "leaves", "leaving", "left",
+    "remaining", "remains", "worth", "after", "net", "short", "over", "total", "pay", "pays", "owe", "owes", "gets",
+    "end", "ends", "cost", "costs", "add", "adds", "per", "each", "times", "average", "also", "macht", "damit", "somit",
+    "daher", "bleiben", "bleibt", "fehlen", "fehlt", "je", "pro", "rest", "entspricht", "geht", "sind", "soit", "donc",
+    "reste", "fait", "par", "chacun", "decir", "supone", "suponen", "quedan", "queda", "serían", "cada", "cuesta", "por",
+    "unos",
 ];
 
 const DIFFERENCE: &[&str] = &[
@@ -145,6 +170,18 @@ const DIFFERENCE: &[&str] = &[
     "más",
     "menos",
     "later",
+    "late",
+    "after",
+    "before",
+    "within",
+    "took",
+    "takes",
+    "lasted",
+    "statt",
+    "instead",
+    "spät",
+    "earlier",
+    "short",
     "delay",
     "verspätung",
     "später",
@@ -195,7 +232,7 @@ fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
 }
 
 /// A sentence with more values names no operands.
-const MAX_VALUES: usize = 64;
+pub(crate) const MAX_VALUES: usize = 64;
 
 /// An amount of a sentence, for computing with it.
 pub(crate) struct Operand<'a> {

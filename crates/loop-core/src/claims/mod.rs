@@ -15,6 +15,7 @@ mod cited;
 mod date;
 mod days;
 mod decimal;
+mod derive;
 mod field;
 mod formula;
 mod name;

@@ -12,6 +12,32 @@ pub(super) fn currency_named(text: &str) -> Option<Unit> {
     named.all(|code| code == first).then(|| Unit::money(first))
 }
 
+/// The currencies that a text names by a symbol, by a code in capitals or in the name of a field, each once. Other words of
+/// three letters are not codes: `ils` is a French word.
+pub(super) fn currencies_written(text: &str) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    let mut add = |code: &'static str| {
+        if !found.contains(&code) {
+            found.push(code);
+        }
+    };
+    for word in text.split(|c: char| !(c.is_alphanumeric() || c == '_' || currency_of(c).is_some())) {
+        if !word.is_ascii() || word.contains('$') {
+            word.chars().filter_map(currency_of).for_each(&mut add);
+        }
+        let is_word = (4..=8).contains(&word.len())
+            && word.starts_with(['d', 'e', 'f', 'p', 'r', 'y', 'D', 'E', 'F', 'P', 'R', 'Y']);
+        if is_word && let Some(code) = Unit::named(word).and_then(|unit| unit.currency()) {
+            add(code);
+        }
+        match word.split_once('_') {
+            Some(_) => word.split('_').filter_map(code_of).for_each(&mut add),
+            None => word.split(|c| currency_of(c).is_some()).filter_map(currency_of_code).for_each(&mut add),
+        }
+    }
+    found
+}
+
 /// The currencies of a text: of its symbols, and of its words of three letters.
 fn currencies(text: &str) -> impl Iterator<Item = &'static str> {
     let is_part = |c: char| c.is_alphanumeric() || currency_of(c).is_some();

@@ -11,7 +11,7 @@ use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
-use crate::claims::priced::{currency_in, currency_named};
+use crate::claims::priced::{currencies_written, currency_in, currency_named};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
@@ -31,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) is_part: bool,
     /// The unit of a rate: `kWh` of `24 pence per kWh`.
     pub(crate) rate: Option<Unit>,
+    /// The currency of the value.
+    pub(crate) currency: Option<&'static str>,
     /// The stem of the noun behind the number.
     pub(crate) noun: Option<Box<str>>,
 }
@@ -42,6 +44,8 @@ pub(crate) struct Computations {
     pub(crate) counts: bool,
     /// An amount of a sentence that names a sum.
     pub(crate) sums: bool,
+    /// An amount of money.
+    pub(crate) money: bool,
 }
 
 /// What is looked for, and by what each value may be computed.
@@ -70,6 +74,9 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
         scan.all_absent();
     }
     scan.currency = currency_named(&observation.data);
+    if query.asked.money {
+        scan.currencies = currencies(evidence);
+    }
     scan.text(&observation.summary, None);
     match observation.data.as_text() {
         Some(text) => {
@@ -91,6 +98,16 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
         }
     }
     scan.hits
+}
+
+/// The currencies that an observation names.
+pub(crate) fn currencies(evidence: &Evidence) -> Vec<&'static str> {
+    let observation = &evidence.observation;
+    let mut found = currencies_written(&observation.data);
+    for text in [&observation.summary, &observation.markdown] {
+        found.extend(currencies_written(text));
+    }
+    found
 }
 
 /// Looks through the work item.
@@ -118,6 +135,8 @@ pub(super) struct Scan<'a> {
     pub(super) negated: usize,
     /// The one currency that the observation names. `None`: none, or several.
     pub(super) currency: Option<Unit>,
+    /// All currencies that it names: a number without a unit is not one of another.
+    pub(super) currencies: Vec<&'static str>,
     /// Whether the record itself names it.
     pub(super) is_own_currency: bool,
     /// The unit of the rate that the field has: of `pence_per_kwh`.
@@ -137,6 +156,7 @@ impl<'a> Scan<'a> {
             field: 0,
             negated: 0,
             currency: None,
+            currencies: Vec::new(),
             is_own_currency: false,
             rate: None,
             path: Vec::new(),
@@ -162,8 +182,12 @@ impl<'a> Scan<'a> {
     }
 
     fn absent(&mut self, stem: &str) {
-        for number in self.query.absent.get(stem).into_iter().flatten() {
-            Self::hit(&mut self.hits, *number, None);
+        // A field is `fixed_in` where a sentence has `no fix`.
+        let of_verb = stem.strip_suffix("ed").filter(|verb| verb.len() > 2);
+        for stem in std::iter::once(stem).chain(of_verb) {
+            for number in self.query.absent.get(stem).into_iter().flatten() {
+                Self::hit(&mut self.hits, *number, None);
+            }
         }
     }
 
@@ -256,8 +280,17 @@ impl<'a> Scan<'a> {
     }
 
     fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
+        // `-765.00` of an account is a payment of 765.00.
+        if amount.is_negative() {
+            self.amount(amount.absolute(), unit);
+        }
         let (hits, contexts, rate) = (&mut self.hits, &self.query.contexts, &self.rate);
+        let currencies = &self.currencies;
         self.query.wanted.amount(amount, unit, |number, exactness| {
+            let of_value = contexts.get(number).and_then(|context| context.currency);
+            if of_value.is_some_and(|code| !currencies.is_empty() && !currencies.contains(&code)) {
+                return;
+            }
             let stated = contexts.get(number).and_then(|context| context.rate.as_ref());
             if rate.as_ref().zip(stated).is_some_and(|(rate, stated)| rate != stated) {
                 return;

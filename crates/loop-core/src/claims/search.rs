@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use crate::claims::field::FieldNames;
 use crate::claims::formula::{self, Formula, Operand, Operations};
+use crate::claims::priced::currencies_written;
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
 use crate::claims::wanted::MAX_SAME;
-use crate::claims::{Claim, Grounding, absence, chunk, cited, date, place};
+use crate::claims::{Claim, Grounding, absence, chunk, cited, date, derive, place};
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
@@ -24,6 +25,8 @@ pub struct ClaimSearch {
     query: Query,
     /// The names of fields of what was read.
     names: FieldNames,
+    /// The currencies that the evidence and the work item name. An amount of another one is nowhere.
+    currencies: BTreeSet<&'static str>,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
@@ -45,6 +48,9 @@ fn rate(text: &str) -> Option<Unit> {
     words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
     Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
 }
+
+/// How many sentences back a value may be that is computed with.
+const SENTENCES: usize = 5;
 
 /// In how many bytes of its begin the subject of a sentence begins.
 const SUBJECT: usize = 24;
@@ -124,6 +130,7 @@ impl ClaimSearch {
             first_day,
             query: Query { first_year, clock: utc_offset, locale, ..Query::default() },
             names: FieldNames::default(),
+            currencies: BTreeSet::new(),
             places: Vec::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
@@ -207,11 +214,17 @@ impl ClaimSearch {
                 self.query.asked.counts |= is_bare && number.amount.to_whole().is_some();
                 self.query.asked.sums |= named.sum;
             }
+            let currency = match &found.value {
+                Value::Amount { measured: Measured::Unit(unit), .. } => unit.currency(),
+                _ => None,
+            };
+            self.query.asked.money |= currency.is_some();
             self.query.contexts.push(Context {
                 names_sum: named.sum,
                 names_count: named.count || was_part,
                 is_part,
                 rate: rate(behind),
+                currency,
                 stems: Arc::clone(&stems),
                 noun,
             });
@@ -250,6 +263,9 @@ impl ClaimSearch {
 
     /// Reads the work item.
     pub fn look_in_item(&mut self, item: &WorkItem) {
+        if self.query.asked.money {
+            self.currencies.extend(currencies_written(&item.title).into_iter().chain(currencies_written(&item.full)));
+        }
         let hits = scan::item(&self.query, &mut self.names, item);
         self.note(EvidenceId::ITEM, hits);
     }
@@ -257,6 +273,9 @@ impl ClaimSearch {
     /// Reads a piece of evidence. One that may not be cited grounds nothing.
     pub fn look_in(&mut self, evidence: &Evidence) {
         if evidence.observation.status.is_citable() {
+            if self.query.asked.money {
+                self.currencies.extend(scan::currencies(evidence));
+            }
             let hits = scan::evidence(&self.query, &mut self.names, evidence);
             self.note(evidence.id, hits);
         }
@@ -292,6 +311,7 @@ impl ClaimSearch {
             claims.push(stated.candidates.iter().map(of).collect());
         }
         compute(asked, &mut claims);
+        derive(asked, &mut claims, self.query.first_year);
         repeated(asked, &mut claims);
         let mut claims: Vec<FoundClaim> = claims.into_iter().flatten().collect();
         claims.sort_by_key(|found| found.claim.at.start);
@@ -318,6 +338,9 @@ impl ClaimSearch {
             .filter(|(id, _)| is_known(**id))
             .map(|(id, formula)| (*id, formula))
             .collect();
+        let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
+        let is_named = currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
+        let places: BTreeMap<EvidenceId, &Option<Formula>> = if is_named { places } else { BTreeMap::new() };
         let cited = candidate.cited(stated);
         // Whom the work item is about may be the subject of any sentence.
         let of_item = Some(EvidenceId::ITEM)
@@ -371,6 +394,41 @@ fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Grounds what results from the values that the sentence and the few before it state.
+fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_year: Option<i32>) {
+    let is_short = |stated: &&Stated| stated.candidates.len() <= formula::MAX_VALUES;
+    for (n, stated) in asked.sentences.iter().enumerate().filter(|(_, stated)| is_short(stated)) {
+        for (at, candidate) in stated.candidates.iter().enumerate() {
+            let is_open = claims.get(n).and_then(|of| of.get(at)).is_some_and(|it| it.claim.state != Grounding::Grounded);
+            let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
+            let (mut terms, mut places) = (Vec::new(), Vec::new());
+            for m in n.saturating_sub(SENTENCES)..=n {
+                let of = asked.sentences.get(m).filter(is_short).into_iter();
+                for (place, candidate) in of.flat_map(|it| it.candidates.iter().enumerate()) {
+                    let found = claims.get(m).and_then(|of| of.get(place));
+                    let is_grounded = found.is_some_and(|it| it.claim.state == Grounding::Grounded);
+                    if let Some(value) = candidate.found.as_ref().filter(|_| is_grounded) {
+                        terms.push(derive::Term { value: &value.value, before: n - m });
+                        places.push((m, place));
+                    }
+                }
+            }
+            let Some((formula, of)) = derive::derived(&open.value, &terms, stated.named, first_year) else { continue };
+            let operands = of.iter().filter_map(|term| places.get(*term));
+            let mut evidence: Vec<EvidenceId> = operands
+                .filter_map(|(m, place)| claims.get(*m)?.get(*place))
+                .flat_map(|it| it.claim.evidence.clone())
+                .collect();
+            evidence.sort_unstable();
+            evidence.dedup();
+            if let Some(found) = claims.get_mut(n).and_then(|of| of.get_mut(at)) {
+                let claim = &mut found.claim;
+                (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));
+            }
         }
     }
 }

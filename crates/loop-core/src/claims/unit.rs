@@ -13,7 +13,7 @@ pub(crate) enum Dimension {
     Bytes,
     /// Bytes where a kilobyte has 1,024.
     BinaryBytes,
-    /// Milliseconds.
+    /// Microseconds.
     Time,
     /// Milligrams.
     Mass,
@@ -38,15 +38,24 @@ pub(crate) struct Unit {
 impl Unit {
     pub(crate) const PERCENT: Self = Self { dimension: Dimension::Percent, factor: 1, binary: None };
 
-    pub(crate) const SECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000, binary: None };
+    pub(crate) const SECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000_000, binary: None };
 
-    pub(crate) const MILLISECONDS: Self = Self { dimension: Dimension::Time, factor: 1, binary: None };
+    pub(crate) const MILLISECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000, binary: None };
 
     pub(crate) const BYTES: Self = Self { dimension: Dimension::Bytes, factor: 1, binary: Some(1) };
 
     /// How many seconds one of it has. `None`: it is not a time, or less than a second.
     pub(crate) fn seconds(&self) -> Option<u64> {
-        (self.dimension == Dimension::Time && self.factor >= 1_000).then_some(self.factor / 1_000)
+        let second = Self::SECONDS.factor;
+        (self.dimension == Dimension::Time && self.factor >= second).then_some(self.factor / second)
+    }
+
+    /// The code of its currency.
+    pub(crate) fn currency(&self) -> Option<&'static str> {
+        match self.dimension {
+            Dimension::Money(code) => Some(code),
+            _ => None,
+        }
     }
 
     /// A count: it equals amounts without a unit, and no others.
@@ -108,6 +117,14 @@ impl Unit {
             return Self::named(if last == "c" { "°c" } else { "°f" });
         }
         // `min` is also the least, and a letter alone is often a name.
+        let is_time = |word: &String| {
+            ["wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "espera"]
+                .iter()
+                .any(|name| word.starts_with(name))
+        };
+        if last == "min" && before.iter().any(is_time) {
+            return Self::named(last);
+        }
         let of_last = match last.as_str() {
             "s" | "h" | "m" | "kg" | "g" if !before.is_empty() => Self::named(last),
             "min" | "day" | "year" | "month" | "week" | "second" => None,
@@ -210,7 +227,7 @@ const MAX_UNIT: usize = 24;
 /// Each name of a unit, in small letters.
 static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
     let mut names = BTreeMap::new();
-    for (of_unit, dimension, factor) in &UNITS {
+    for (of_unit, dimension, factor) in UNITS {
         for name in *of_unit {
             let unit = match dimension {
                 Dimension::Bytes => Unit::of_bytes(name, *factor),
@@ -280,40 +297,41 @@ const BINARY: [(u64, u64); 6] = [
     (1_000_000_000_000_000, 1 << 50),
 ];
 
-const UNITS: [(&[&str], Dimension, u64); 40] = [
+const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["byte", "bytes", "octet", "octets"], Dimension::Bytes, 1),
     (&["kb", "kib", "kbyte", "kilobyte", "kilobytes"], Dimension::Bytes, 1_000),
     (&["mb", "mib", "mbyte", "megabyte", "megabytes"], Dimension::Bytes, 1_000_000),
     (&["gb", "gib", "gbyte", "gigabyte", "gigabytes"], Dimension::Bytes, 1_000_000_000),
     (&["tb", "tib", "tbyte", "terabyte", "terabytes"], Dimension::Bytes, 1_000_000_000_000),
     (&["pb", "pib", "petabyte", "petabytes"], Dimension::Bytes, 1_000_000_000_000_000),
-    (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"], Dimension::Time, 1),
+    (&["µs", "μs", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
+    (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"], Dimension::Time, 1_000),
     (
         &[
             "s", "sec", "secs", "second", "seconds", "sek", "sekunde", "sekunden", "seconde", "secondes",
             "segundo", "segundos", "秒",
         ],
         Dimension::Time,
-        1_000,
+        1_000_000,
     ),
-    (&["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"], Dimension::Time, 60_000),
+    (&["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"], Dimension::Time, 60_000_000),
     (
         &[
             "h", "hr", "hrs", "hour", "hours", "std", "stunde", "stunden", "heure", "heures", "hora",
             "horas", "時間",
         ],
         Dimension::Time,
-        3_600_000,
+        3_600_000_000,
     ),
     (
         &["day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間"],
         Dimension::Time,
-        86_400_000,
+        86_400_000_000,
     ),
     (
         &["week", "weeks", "woche", "wochen", "semaine", "semaines", "semana", "semanas", "週間"],
         Dimension::Time,
-        604_800_000,
+        604_800_000_000,
     ),
     (
         &["month", "months", "monat", "monate", "monaten", "mois", "mes", "meses", "か月"],
@@ -345,6 +363,27 @@ const UNITS: [(&[&str], Dimension, u64); 40] = [
     (&["kw"], Dimension::Other("watt"), 1_000),
     (&["wh"], Dimension::Other("watt-hour"), 1),
     (&["kwh"], Dimension::Other("watt-hour"), 1_000),
+    (&["m²", "m2", "sqm", "qm"], Dimension::Other("square metre"), 1),
+    (&["ft²", "ft2", "sqft"], Dimension::Other("square foot"), 1),
+    (&["km²", "km2"], Dimension::Other("square kilometre"), 1),
+    (&["m³", "m3"], Dimension::Other("cubic metre"), 1),
+    (&["l", "litre", "litres", "liter", "liters", "litros"], Dimension::Other("litre"), 1_000),
+    (&["ml", "millilitre", "millilitres", "milliliter", "milliliters"], Dimension::Other("litre"), 1),
+    (&["mmol"], Dimension::Other("mole"), 1_000),
+    (&["µmol", "μmol", "umol"], Dimension::Other("mole"), 1),
+    (&["bar"], Dimension::Other("bar"), 1_000),
+    (&["mbar", "hpa"], Dimension::Other("bar"), 1),
+    (&["kpa"], Dimension::Other("pascal"), 1_000),
+    (&["psi"], Dimension::Other("pound per square inch"), 1),
+    (&["v", "volt", "volts"], Dimension::Other("volt"), 1_000),
+    (&["mv"], Dimension::Other("volt"), 1),
+    (&["kv"], Dimension::Other("volt"), 1_000_000),
+    (&["db"], Dimension::Other("decibel"), 1),
+    (&["rpm"], Dimension::Other("turn per minute"), 1),
+    (&["ppm"], Dimension::Other("millionth"), 1),
+    (&["mile", "miles"], Dimension::Other("mile"), 1),
+    (&["inch", "inches"], Dimension::Other("inch"), 1),
+    (&["µg", "μg"], Dimension::Other("microgram"), 1),
     (&["hz"], Dimension::Other("hertz"), 1),
     (&["mhz"], Dimension::Other("hertz"), 1_000_000),
     (&["ghz"], Dimension::Other("hertz"), 1_000_000_000),
