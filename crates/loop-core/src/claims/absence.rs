@@ -59,7 +59,8 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)
     // `None of the six beds`.
     let is_none = matches!(&*folded(chunks.get(at)?.text), "none");
     let skipped = if is_none {
-        let small = |it: &&Chunk<'_>| matches!(it.text, "of" | "the" | "these" | "those" | "our" | "its" | "their");
+        let small =
+            |it: &&Chunk<'_>| matches!(it.text, "of" | "the" | "these" | "those" | "our" | "its" | "their");
         chunks.iter().skip(at + 1).take_while(small).count()
     } else {
         0
@@ -275,8 +276,9 @@ const FOUND: &[&str] = &[
 
 const SMALL: &[&str] = &[
     "the", "was", "were", "are", "has", "had", "have", "for", "and", "that", "this", "with", "could", "did",
-    "does", "been", "any", "yet", "all", "far", "noch", "bisher", "encore", "aún", "todavía", "once", "single", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein",
-    "eine", "einen", "haben", "wir",
+    "does", "been", "any", "yet", "all", "far", "noch", "bisher", "encore", "aún", "todavía", "once",
+    "single", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein", "eine", "einen",
+    "haben", "wir",
 ];
 
 #[cfg(test)]

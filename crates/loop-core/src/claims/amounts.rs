@@ -1,6 +1,6 @@
 //! Amounts: numbers with what they count.
 
-use crate::claims::chunk::{Chunk, folded};
+use crate::claims::chunk::folded;
 use crate::claims::decimal::Number;
 use crate::claims::reader::Reader;
 use crate::claims::unit::{Unit, currency_of, currency_of_code, power_of};
@@ -14,7 +14,7 @@ fn unit_at_start(word: &str) -> Option<Unit> {
 }
 
 /// Words between the parts of a duration.
-const AND: &[&str] = &["and", "und", "et", "y", "e"];
+pub(super) const AND: &[&str] = &["and", "und", "et", "y", "e"];
 
 /// Signs of dollars, and pence.
 const DOLLARS: &[(&str, &str)] = &[
@@ -32,6 +32,11 @@ const DOLLARS: &[(&str, &str)] = &[
 /// Whether a word names the hundredth part of a pound.
 fn is_pence(word: &str) -> bool {
     matches!(word, "pence" | "penny" | "p")
+}
+
+/// Whether a word may be between a number and its unit.
+fn is_kind(word: &str) -> bool {
+    matches!(word, "business" | "working" | "calendar" | "consecutive" | "full")
 }
 
 /// Words behind a number that it does not count.
@@ -199,8 +204,18 @@ impl Reader<'_> {
             let value = self.amount_of(at, "", number, Measured::Unit(Unit::money("GBP")));
             return Some(self.push(at, last + 1, value));
         }
+        if let Some((number, unit, to)) = self.and_a_half(last, number) {
+            let value = self.amount_of(at, "", number, Measured::Unit(unit));
+            return Some(self.push(at, to, value));
+        }
         let measured = self.measured(last);
-        let taken = usize::from(!matches!(measured, Measured::Nothing));
+        let taken = match &measured {
+            Measured::Nothing => 0,
+            Measured::Noun(_) => 1,
+            // `business` may be before the unit.
+            Measured::Unit(_) if self.next(last).is_some_and(|it| is_kind(it.text)) => 2,
+            Measured::Unit(_) => 1,
+        };
         let is_day_unit =
             matches!(&measured, Measured::Unit(unit) if Unit::named("day").is_some_and(|day| day == *unit));
         if self.reads == Reads::All
@@ -241,7 +256,12 @@ impl Reader<'_> {
     }
 
     /// `12 min 14 s`, `12 minutes and 14 seconds`: all of it in seconds, and its last chunk. `last` is the chunk of the first number.
-    fn duration(&self, last: usize, first: Number, measured: &Measured) -> Option<(Number, usize)> {
+    pub(super) fn duration(
+        &self,
+        last: usize,
+        first: Number,
+        measured: &Measured,
+    ) -> Option<(Number, usize)> {
         let Measured::Unit(unit) = measured else { return None };
         let mut smallest = unit.seconds()?;
         let mut total = first.amount.times(smallest)?;
@@ -322,8 +342,7 @@ impl Reader<'_> {
     /// What the chunk after a number says that it counts.
     pub(super) fn measured(&self, at: usize) -> Measured {
         // `20 business days`.
-        let is_kind = |it: &&Chunk<'_>| matches!(it.text, "business" | "working" | "calendar" | "consecutive" | "full");
-        if let Some(next) = self.next(at).filter(is_kind)
+        if let Some(next) = self.next(at).filter(|it| is_kind(it.text))
             && next.after.is_empty()
             && let Some(unit) = self.next(at + 1).and_then(|it| Unit::named(it.text))
         {

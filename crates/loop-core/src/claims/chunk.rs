@@ -17,6 +17,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) after: &'a str,
     /// Whether it follows the chunk before it without white space.
     pub(crate) is_joined: bool,
+    /// Whether a line ends between the chunk before it and this one.
+    pub(crate) is_first: bool,
 }
 
 impl Chunk<'_> {
@@ -40,9 +42,8 @@ fn ends_cell(text: &str, at: usize, c: char) -> bool {
     match c {
         ';' | '|' | '=' | '<' | '>' | '{' | '}' | '[' | ']' | '"' => true,
         ',' => {
-            let is_digit = |at: Option<usize>| {
-                at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit)
-            };
+            let is_digit =
+                |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
             !(is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)))
         }
         _ => false,
@@ -53,7 +54,8 @@ fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
     let mut found = Vec::new();
     let mut begin: Option<(usize, bool, bool)> = None;
     let mut ended_at = usize::MAX;
-    let mut push = |from: usize, to: usize, is_joined: bool| {
+    let mut line_ended = false;
+    let mut push = |from: usize, to: usize, is_joined: bool, is_first: bool| {
         let whole = text.get(from..to).unwrap_or_default();
         let start = whole.find(is_part).unwrap_or(whole.len());
         let stop = whole.rfind(is_last_part).map_or(start, |at| {
@@ -66,6 +68,7 @@ fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
             before: whole.get(..start).unwrap_or_default(),
             after: whole.get(stop..).unwrap_or_default(),
             is_joined,
+            is_first,
         });
     };
     for (at, c) in text.char_indices() {
@@ -74,20 +77,24 @@ fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
         let is_space = c.is_whitespace() && !is_between_digits(text, at, c);
         match begin {
             Some((from, _, is_joined)) if is_space => {
-                push(from, at, is_joined);
+                push(from, at, is_joined, std::mem::take(&mut line_ended));
                 begin = None;
             }
             Some((from, is_cjk, is_joined)) if is_cjk != is_unspaced(c) && is_wordy(c) => {
-                push(from, at, is_joined);
+                push(from, at, is_joined, std::mem::take(&mut line_ended));
                 begin = Some((at, is_unspaced(c), true));
             }
-            Some((from, _, is_joined)) if has_cells && ends_cell(text, at, c) => {
-                push(from, at + c.len_utf8(), is_joined);
+            // The text of a link, and its address.
+            Some((from, _, is_joined))
+                if has_cells && ends_cell(text, at, c)
+                    || c == ']' && text.as_bytes().get(at + 1) == Some(&b'(') =>
+            {
+                push(from, at + c.len_utf8(), is_joined, std::mem::take(&mut line_ended));
                 begin = None;
             }
             // What separates clauses separates chunks, and is after the first.
             Some((from, _, is_joined)) if matches!(c, '、' | '。' | '；' | '，') => {
-                push(from, at + c.len_utf8(), is_joined);
+                push(from, at + c.len_utf8(), is_joined, std::mem::take(&mut line_ended));
                 begin = None;
             }
             None if !is_space => begin = Some((at, is_unspaced(c), ended_at == at)),
@@ -95,10 +102,11 @@ fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
         }
         if is_space {
             ended_at = usize::MAX;
+            line_ended |= c == '\n';
         }
     }
     if let Some((from, _, is_joined)) = begin {
-        push(from, text.len(), is_joined);
+        push(from, text.len(), is_joined, line_ended);
     }
     found
 }

@@ -61,6 +61,20 @@ impl Reader<'_> {
                 None => self.clock_time(at, at, time, offset),
             });
         }
+        // `7.45 am`, `7.45 Uhr`.
+        if let Some((hour, minute)) = text.split_once('.')
+            && minute.len() == 2
+            && let Some(is_pm) =
+                next.and_then(|next| half(next).map(Some).or((next == "Uhr").then_some(None)))
+            && let (Ok(hour), Ok(minute)) = (hour.parse::<u32>(), minute.parse::<u32>())
+        {
+            let hour = match is_pm {
+                Some(is_pm) => twelve(hour, is_pm)?,
+                None => hour,
+            };
+            let time = Time::new(hour, minute, None)?;
+            return Some(self.push(at, at + 1, Value::Time(time)));
+        }
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (hour, rest) = text.split_at_checked(digits)?;
         let hour: u32 = (1..=2).contains(&hour.len()).then(|| hour.parse().ok()).flatten()?;

@@ -19,6 +19,7 @@ mod derive;
 mod field;
 mod formula;
 mod name;
+mod number_word;
 mod place;
 mod priced;
 mod reader;
@@ -31,6 +32,7 @@ mod steps_tests;
 mod unit;
 mod value;
 mod wanted;
+mod weak;
 mod word;
 
 use std::ops::Range;

@@ -124,8 +124,11 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
     let mut words = 1;
     while words < MAX_WORDS
         && let (Some(before), Some(after)) = (chunks.get(next - 1), chunks.get(next))
-        && (before.after.is_empty() || is_initial(before) || before.after == "." && TITLES.contains(&before.text))
+        && (before.after.is_empty()
+            || is_initial(before)
+            || before.after == "." && TITLES.contains(&before.text))
         && after.before.is_empty()
+        && !after.is_first
     {
         steps::count(1);
         let is_inside = matches!(after.text, "de" | "van" | "von" | "der" | "den" | "la" | "du" | "da" | "y");
@@ -181,14 +184,25 @@ fn is_capital(text: &str) -> bool {
 }
 
 const TITLES: [&str; 16] = [
-    "Mr", "Mrs", "Ms", "Dr", "Prof", "Herr", "Herrn", "Frau", "Señor", "Señora", "Monsieur", "Madame", "Miss", "Sr",
-    "Sra", "Mme",
+    "Mr", "Mrs", "Ms", "Dr", "Prof", "Herr", "Herrn", "Frau", "Señor", "Señora", "Monsieur", "Madame",
+    "Miss", "Sr", "Sra", "Mme",
 ];
 
 /// What a letter may call a person behind a title, instead of by name.
 const CALLED: &[&str] = &[
-    "kollege", "kollegen", "kollegin", "kolleginnen", "doktor", "professor", "professorin", "direktor", "direktorin",
-    "präsident", "präsidentin", "nachbar", "nachbarin",
+    "kollege",
+    "kollegen",
+    "kollegin",
+    "kolleginnen",
+    "doktor",
+    "professor",
+    "professorin",
+    "direktor",
+    "direktorin",
+    "präsident",
+    "präsidentin",
+    "nachbar",
+    "nachbarin",
 ];
 
 /// Whether a word with a capital begins a sentence rather than a name.
@@ -198,6 +212,29 @@ pub(crate) fn is_no_name(word: &str) -> bool {
 
 /// Words that a sentence begins with, and that are part of no name.
 const NOT_NAMES: &[&str] = &[
+    "ihr",
+    "ihre",
+    "ihren",
+    "ihrem",
+    "ihrer",
+    "ihnen",
+    "sie",
+    "unser",
+    "unsere",
+    "unseren",
+    "mein",
+    "meine",
+    "wir",
+    "ich",
+    "dear",
+    "kind",
+    "best",
+    "warm",
+    "many",
+    "good",
+    "mit",
+    "viele",
+    "beste",
     "hi",
     "hello",
     "hey",

@@ -92,7 +92,12 @@ impl<'a> Reader<'a> {
             if let Some(read) = self.address(at, text) {
                 return read;
             }
-            if !has_digit && let Some(read) = self.relative(at, text).or_else(|| self.japanese_name(at)) {
+            if !has_digit
+                && let Some(read) = self
+                    .relative(at, text)
+                    .or_else(|| self.japanese_name(at))
+                    .or_else(|| self.number_word(at))
+            {
                 return read;
             }
         }

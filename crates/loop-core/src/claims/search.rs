@@ -13,7 +13,7 @@ use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
 use crate::claims::wanted::MAX_SAME;
-use crate::claims::{Claim, Grounding, absence, chunk, cited, date, derive, place};
+use crate::claims::{Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, weak};
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
@@ -75,6 +75,8 @@ struct Candidate {
     found: Option<Found>,
     /// Where it is in its sentence.
     range: Range<usize>,
+    /// Whether it is a claim only where it is grounded.
+    is_weak: bool,
     /// What it rests on. `None`: what its sentence does, which cites nothing itself.
     cited: Option<Arc<[EvidenceId]>>,
 }
@@ -183,6 +185,7 @@ impl ClaimSearch {
         let first = self.first_day.and_then(date::Day::of_unix_days);
         let is_first =
             |day: date::Day| first.is_some_and(|first| (first.month, first.day) == (day.month, day.day));
+        let sentence_of = weak::Sentence::new(&readable, sentence.cites, folded_words);
         let mut was_part = false;
         for found in values(&readable, self.query.locale, self.query.clock, Reads::All) {
             // Advice says `today` too.
@@ -230,7 +233,24 @@ impl ClaimSearch {
             });
             was_part = is_part;
             self.places.push(BTreeMap::new());
-            candidates.push(Candidate { number, found: Some(found), cited: cited_at(range.end), range });
+            if let Value::Amount { number: read, measured: Measured::Unit(unit), .. } = &found.value
+                && unit.is_span()
+                && let Some(whole) = read.amount.to_whole().filter(|whole| *whole <= 90)
+            {
+                let written = readable.get(found.range.clone()).unwrap_or_default();
+                let of_unit = words(written).into_iter().next_back().unwrap_or_default();
+                for name in number_word::words_of(whole, self.query.locale) {
+                    self.query.wanted.add_in_words(number, name, &[&of_unit]);
+                }
+            }
+            let is_weak = sentence_of.is_weak(&found);
+            candidates.push(Candidate {
+                number,
+                found: Some(found),
+                is_weak,
+                cited: cited_at(range.end),
+                range,
+            });
         }
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
         for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
@@ -251,7 +271,8 @@ impl ClaimSearch {
             }
             self.query.contexts.push(Context::default());
             self.places.push(BTreeMap::new());
-            candidates.push(Candidate { number, found: None, cited: cited_at(range.end), range });
+            let cited = cited_at(range.end);
+            candidates.push(Candidate { number, found: None, is_weak: false, cited, range });
         }
         candidates
     }
@@ -264,7 +285,8 @@ impl ClaimSearch {
     /// Reads the work item.
     pub fn look_in_item(&mut self, item: &WorkItem) {
         if self.query.asked.money {
-            self.currencies.extend(currencies_written(&item.title).into_iter().chain(currencies_written(&item.full)));
+            self.currencies
+                .extend(currencies_written(&item.title).into_iter().chain(currencies_written(&item.full)));
         }
         let hits = scan::item(&self.query, &mut self.names, item);
         self.note(EvidenceId::ITEM, hits);
@@ -313,7 +335,12 @@ impl ClaimSearch {
         compute(asked, &mut claims);
         derive(asked, &mut claims, self.query.first_year);
         repeated(asked, &mut claims);
-        let mut claims: Vec<FoundClaim> = claims.into_iter().flatten().collect();
+        let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
+        let mut claims: Vec<FoundClaim> = candidates
+            .zip(claims.into_iter().flatten())
+            .filter(|(candidate, found)| !candidate.is_weak || found.claim.state == Grounding::Grounded)
+            .map(|(_, found)| found)
+            .collect();
         claims.sort_by_key(|found| found.claim.at.start);
         claims
     }
@@ -339,7 +366,8 @@ impl ClaimSearch {
             .map(|(id, formula)| (*id, formula))
             .collect();
         let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
-        let is_named = currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
+        let is_named =
+            currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
         let places: BTreeMap<EvidenceId, &Option<Formula>> = if is_named { places } else { BTreeMap::new() };
         let cited = candidate.cited(stated);
         // Whom the work item is about may be the subject of any sentence.
@@ -403,7 +431,10 @@ fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_year: Option<i32>
     let is_short = |stated: &&Stated| stated.candidates.len() <= formula::MAX_VALUES;
     for (n, stated) in asked.sentences.iter().enumerate().filter(|(_, stated)| is_short(stated)) {
         for (at, candidate) in stated.candidates.iter().enumerate() {
-            let is_open = claims.get(n).and_then(|of| of.get(at)).is_some_and(|it| it.claim.state != Grounding::Grounded);
+            let is_open = claims
+                .get(n)
+                .and_then(|of| of.get(at))
+                .is_some_and(|it| it.claim.state != Grounding::Grounded);
             let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
             let (mut terms, mut places) = (Vec::new(), Vec::new());
             for m in n.saturating_sub(SENTENCES)..=n {
@@ -417,7 +448,9 @@ fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_year: Option<i32>
                     }
                 }
             }
-            let Some((formula, of)) = derive::derived(&open.value, &terms, stated.named, first_year) else { continue };
+            let Some((formula, of)) = derive::derived(&open.value, &terms, stated.named, first_year) else {
+                continue;
+            };
             let operands = of.iter().filter_map(|term| places.get(*term));
             let mut evidence: Vec<EvidenceId> = operands
                 .filter_map(|(m, place)| claims.get(*m)?.get(*place))

@@ -60,6 +60,14 @@ fn paragraphs(body: &str) -> Vec<Range<usize>> {
             is_open = false;
             continue;
         }
+        // A line in bold letters is a heading too.
+        let bold = trimmed.strip_prefix("**").and_then(|rest| rest.trim_end_matches(':').strip_suffix("**"));
+        if !is_open
+            && trimmed.len() < 80
+            && bold.is_some_and(|text| !text.contains("**") && !text.contains("[E"))
+        {
+            continue;
+        }
         let end = start + line.trim_end().len();
         let marker = marker_of(trimmed);
         let is_row = trimmed.starts_with('|');

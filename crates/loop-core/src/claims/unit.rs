@@ -58,6 +58,11 @@ impl Unit {
         }
     }
 
+    /// Whether it is a span of time, also one of months.
+    pub(crate) fn is_span(&self) -> bool {
+        matches!(self.dimension, Dimension::Time | Dimension::Other("month"))
+    }
+
     /// A count: it equals amounts without a unit, and no others.
     pub(crate) const COUNT: Self = Self { dimension: Dimension::Other("count"), factor: 1, binary: None };
 
@@ -305,7 +310,11 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["tb", "tib", "tbyte", "terabyte", "terabytes"], Dimension::Bytes, 1_000_000_000_000),
     (&["pb", "pib", "petabyte", "petabytes"], Dimension::Bytes, 1_000_000_000_000_000),
     (&["µs", "μs", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
-    (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"], Dimension::Time, 1_000),
+    (
+        &["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"],
+        Dimension::Time,
+        1_000,
+    ),
     (
         &[
             "s", "sec", "secs", "second", "seconds", "sek", "sekunde", "sekunden", "seconde", "secondes",
@@ -314,7 +323,11 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
         Dimension::Time,
         1_000_000,
     ),
-    (&["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"], Dimension::Time, 60_000_000),
+    (
+        &["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"],
+        Dimension::Time,
+        60_000_000,
+    ),
     (
         &[
             "h", "hr", "hrs", "hour", "hours", "std", "stunde", "stunden", "heure", "heures", "hora",

@@ -147,6 +147,20 @@ impl Wanted {
         true
     }
 
+    /// Texts that say the same in words, such as `five working days`. The first word is in the vocabulary of few documents.
+    pub(crate) fn add_in_words(&mut self, number: usize, name: &str, units: &[&str]) {
+        for unit in units {
+            for between in ["", "business", "working", "calendar"] {
+                let words: Vec<Box<str>> = [name, between, unit]
+                    .into_iter()
+                    .filter(|word| !word.is_empty())
+                    .map(Into::into)
+                    .collect();
+                self.add_words(number, &words, false);
+            }
+        }
+    }
+
     fn add_words(&mut self, number: usize, words: &[Box<str>], is_spread: bool) {
         if words.is_empty() {
             return;
