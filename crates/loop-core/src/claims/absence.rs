@@ -59,8 +59,7 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)
     // `None of the six beds`.
     let is_none = matches!(&*folded(chunks.get(at)?.text), "none");
     let skipped = if is_none {
-        let small =
-            |it: &&Chunk<'_>| matches!(it.text, "of" | "the" | "these" | "those" | "our" | "its" | "their");
+        let small = |it: &&Chunk<'_>| matches!(it.text, "of" | "the" | "these" | "those");
         chunks.iter().skip(at + 1).take_while(small).count()
     } else {
         0

@@ -14,7 +14,7 @@ use crate::claims::value::{Measured, Value};
 const MAX_TERMS: usize = 14;
 
 /// How many pairs are tried for a share in whole percent.
-const MAX_SHARES: usize = 3;
+const MAX_SHARES: usize = 4;
 
 /// How many values a sum has at most.
 const MAX_SUM: usize = 24;
@@ -60,12 +60,17 @@ pub(super) fn derived(
     if !wanted.is_named {
         return None;
     }
-    let Kind::Amount { dimension, .. } = &wanted.kind else { return None };
+    let Kind::Amount { dimension, factor, .. } = &wanted.kind else { return None };
     let mut sum = Decimal::whole(0);
     let mut places = Vec::new();
     for (at, term) in terms.iter().enumerate().rev().take(MAX_SUM) {
-        let Some((of, base)) = base_of(term.value) else { continue };
-        if of != *dimension {
+        let Some((of, mut base)) = base_of(term.value) else { continue };
+        if of.is_none() {
+            base = base.times(*factor)?;
+        }
+        // The cells of a column have their unit in its name.
+        let is_cell = of.is_none() && matches!(term.value, Value::Amount { number, .. } if number.places > 0);
+        if of != *dimension && !is_cell {
             continue;
         }
         sum = sum.plus(base)?;
@@ -139,13 +144,16 @@ impl Wanted {
         };
         let is_long = match &kind {
             Kind::Amount { number, dimension, .. } => {
-                number.significant > 2
+                // The digits as written, with the zeros at its end.
+                let zeros = usize::try_from(-number.places).unwrap_or(0);
+                let is_exact = number.significant > 2
+                    || number.significant + zeros > 2 && is_named && dimension.is_some()
+                    || number.significant > 1 && number.places >= 0 && is_named && dimension.is_none();
+                is_exact
                     || number.places > 0 && number.significant > 1
                     || matches!(dimension, Some(Dimension::Percent | Dimension::Time))
-                    || is_named && matches!(dimension, Some(Dimension::Money(_))) && is_thousands(number)
             }
-            Kind::Time(_) => true,
-            Kind::Day(_) => false,
+            Kind::Time(_) | Kind::Day(_) => true,
         };
         Some(Self { kind, is_named, is_long })
     }
@@ -155,9 +163,15 @@ impl Wanted {
         match (one.min(two), one.max(two)) {
             (0, 0..=3) => self.is_long,
             (1, 1) if self.is_percent() => true,
-            (1, 1..=3) | (2, 2..=3) => self.is_long && self.is_named,
+            (1, 1..=4) | (2, 2..=3) => self.is_long && self.is_named,
+            (1..=5, 1..=5) => self.is_named && self.is_unlikely(),
             _ => false,
         }
+    }
+
+    /// Whether it has so many digits that no two numbers near it give it by chance.
+    fn is_unlikely(&self) -> bool {
+        matches!(&self.kind, Kind::Amount { number, .. } if number.significant > 3)
     }
 
     fn is_share(&self) -> bool {
@@ -290,19 +304,23 @@ impl Wanted {
             return quotient.is_some_and(|quotient| self.equals(quotient)).then_some(Formula::Quotient);
         }
         // `64.85` of two numbers of which the text names the unit of one only.
+        let factor = |value: &Value| match value {
+            Value::Amount { measured: Measured::Unit(unit), .. } => {
+                unit.factors().next().map(|(_, factor)| factor)
+            }
+            _ => None,
+        };
         let is_or_bare = |of: &Option<Dimension>| of.is_none() || of == dimension;
-        let is_bare = is_or_bare(&of_a) && is_or_bare(&of_b) && dimension.is_some();
-        let written =
-            |result: Option<Decimal>| result.map(Decimal::absolute) == Some(number.amount.absolute());
-        if is_bare && number.significant > 2 {
-            if written(number_a.amount.plus(number_b.amount.negated())) {
-                return Some(Formula::Difference);
-            }
-            if written(number_a.amount.plus(number_b.amount)) {
-                return Some(Formula::SumOfAmounts);
-            }
+        if dimension.is_none() || number.significant < 3 || !(is_or_bare(&of_a) && is_or_bare(&of_b)) {
+            return None;
         }
-        None
+        let Kind::Amount { factor: own, .. } = &self.kind else { return None };
+        let by = factor(a).or(factor(b)).unwrap_or(*own);
+        let (one, two) = (number_a.amount.times(by)?, number_b.amount.times(by)?);
+        if one.plus(two.negated()).is_some_and(|difference| self.is_exactly(difference)) {
+            return Some(Formula::Difference);
+        }
+        one.plus(two).is_some_and(|sum| self.is_exactly(sum)).then_some(Formula::SumOfAmounts)
     }
 }
 
@@ -313,10 +331,62 @@ fn is_share_of(one: &Value, two: &Value) -> bool {
         .is_some_and(|((one, _), (two, _))| one == two && one != Some(Dimension::Percent))
 }
 
-fn is_thousands(number: &Number) -> bool {
-    number.amount.to_whole().is_some_and(|whole| whole >= 1_000)
-}
-
 fn is_points(noun: &str) -> bool {
     matches!(noun, "points" | "point" | "punkte" | "punkten" | "puntos")
 }
+
+/// What the evidence must have so that a value results from it and another value of its sentence, with the operation. The values
+/// are those of the sentence, with its numbers in words.
+pub(super) fn of_evidence<'a>(
+    value: &Value,
+    others: impl Iterator<Item = &'a Value>,
+) -> Vec<(Value, Formula)> {
+    let Value::Amount { number, measured, .. } = value else { return Vec::new() };
+    let is_money = matches!(measured, Measured::Unit(unit) if unit.currency().is_some());
+    let zeros = usize::try_from(-number.places).unwrap_or(0);
+    if number.significant + zeros < 3 || !is_money && number.significant < 3 {
+        return Vec::new();
+    }
+    let like = |amount: Decimal| Value::Amount {
+        // Nothing is rounded to it.
+        number: Number { amount, places: 0, significant: 0 },
+        measured: measured.clone(),
+        other: None,
+        is_about: false,
+    };
+    let own = base_of(value).and_then(|(dimension, _)| dimension);
+    let mut found: Vec<(Value, Formula)> = Vec::new();
+    for other in others {
+        let (Some((dimension, _)), Value::Amount { number: by, .. }) = (base_of(other), other) else {
+            continue;
+        };
+        if dimension == own && own.is_some() || other == value || by.amount.is_negative() {
+            continue;
+        }
+        let exact = |by: Decimal, formula: Formula| {
+            let of = number.amount.quotient(by, DIGITS)?;
+            (of.product(by)? == number.amount).then(|| (like(of), formula))
+        };
+        match dimension {
+            Some(Dimension::Percent) => {
+                let share = by.amount.over_power_of_ten(2);
+                let rest = share.and_then(|share| Decimal::whole(1).plus(share.negated()));
+                found.extend(share.and_then(|share| exact(share, Formula::Percentage)));
+                found.extend(
+                    rest.filter(|rest| !rest.is_negative()).and_then(|rest| exact(rest, Formula::Percentage)),
+                );
+            }
+            Some(Dimension::Time) => {}
+            _ if by.amount != Decimal::whole(1) => found.extend(exact(by.amount, Formula::Product)),
+            _ => {}
+        }
+    }
+    found.truncate(MAX_OPERANDS);
+    found
+}
+
+/// How many values of the evidence are looked for at most for one of a sentence.
+const MAX_OPERANDS: usize = 6;
+
+/// How many digits behind the point a quotient has.
+const DIGITS: u32 = 4;

@@ -33,6 +33,10 @@ pub(super) struct FieldName {
     pub(super) is_duration: bool,
     /// Whether a number in it may be an instant.
     pub(super) is_instant: bool,
+    /// Whether it is a rate or a share, of which 0.19 is 19 %.
+    pub(super) is_share: bool,
+    /// Whether it holds the value of a record that names its unit in another field.
+    pub(super) is_measure: bool,
     /// Its words, shortened to their stems.
     pub(super) stems: Vec<Box<str>>,
     /// As a text, where it may be part of one: with spaces between its words.
@@ -62,6 +66,10 @@ impl FieldName {
             is_price: is_price_folded(&folded),
             is_size: has(SIZES),
             is_duration: has(DURATIONS),
+            is_share: ["rate", "ratio", "share", "discount", "fraction", "satz", "taux", "tasa"]
+                .iter()
+                .any(|word| folded.contains(word)),
+            is_measure: MEASURES.contains(&&*folded),
             is_instant: INSTANTS.iter().any(|end| folded.ends_with(end)),
             stems: unaccented(&folded)
                 .split(|c: char| !c.is_alphabetic())
@@ -100,6 +108,13 @@ const SIZES: &[&str] =
 /// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
 const DURATIONS: &[&str] =
     &["duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime"];
+
+/// Names of fields whose unit is in another field of the record.
+const MEASURES: &[&str] = &[
+    "value", "result", "reading", "amount", "quantity", "min", "max", "mean", "avg", "average", "median",
+    "low", "high", "limit", "target", "current", "wert", "messwert", "menge", "valeur", "valor", "数値",
+    "値",
+];
 
 /// Ends of the name of a field that holds an instant.
 const INSTANTS: &[&str] = &["at", "time", "date", "timestamp", "ts", "ms", "unix"];

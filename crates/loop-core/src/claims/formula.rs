@@ -37,6 +37,11 @@ pub enum Formula {
     Product,
     /// It is one of two values of the sentences divided by the other.
     Quotient,
+    /// It is the time between two fields of a record.
+    Between {
+        /// The fields.
+        of: Arc<str>,
+    },
     /// It is a day or a time of the sentences, so much earlier or later as they say.
     Shifted,
     /// It is how many percent the difference of two amounts is of one of them.
@@ -61,6 +66,7 @@ impl fmt::Display for Formula {
             Self::Percentage => f.write_str("percentage of the two other amounts"),
             Self::Product => f.write_str("product of two other amounts"),
             Self::Quotient => f.write_str("quotient of two other amounts"),
+            Self::Between { of } => write!(f, "time between {of}"),
             Self::Shifted => f.write_str("another day or time, and the duration between"),
             Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
         }

@@ -27,8 +27,10 @@ mod records;
 mod scan;
 mod search;
 mod sentence;
+mod span;
 #[cfg(test)]
 mod steps_tests;
+mod table;
 mod unit;
 mod value;
 mod wanted;

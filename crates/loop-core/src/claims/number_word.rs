@@ -136,6 +136,11 @@ impl Reader<'_> {
         let first = Number { amount, places: 0, significant: 1 };
         let measured = self.measured(at);
         let Measured::Unit(unit) = &measured else { return None };
+        let is_ago =
+            self.get(at + 2).is_some_and(|it| it.text == "ago") && Unit::named("day").as_ref() == Some(unit);
+        if is_ago && let Ok(days) = i64::try_from(number) {
+            return Some(self.push(at, at + 2, Value::RelativeDay(-days)));
+        }
         if !unit.is_span() {
             return None;
         }

@@ -12,6 +12,8 @@ use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
 use crate::claims::priced::{currencies_written, currency_in, currency_named};
+use crate::claims::span;
+use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
@@ -46,6 +48,8 @@ pub(crate) struct Computations {
     pub(crate) sums: bool,
     /// An amount of money.
     pub(crate) money: bool,
+    /// A duration.
+    pub(crate) spans: bool,
 }
 
 /// What is looked for, and by what each value may be computed.
@@ -80,8 +84,8 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
     scan.text(&observation.summary, None);
     match observation.data.as_text() {
         Some(text) => {
-            scan.text(text, None);
             scan.lines(text);
+            scan.table(text);
             if *text != observation.markdown {
                 scan.text(&observation.markdown, None);
             }
@@ -203,6 +207,28 @@ impl<'a> Scan<'a> {
 
     pub(super) fn field_name(&mut self, name: &str) -> Arc<FieldName> {
         self.names.get(name, self.query.locale, self.query.clock)
+    }
+
+    /// A text that may have tables: the numbers of a column whose name says a unit are not without one.
+    fn table(&mut self, text: &str) {
+        let Tables { lists, measured } = table::tables(text);
+        match measured.is_empty() {
+            true => self.text(text, None),
+            false => {
+                self.field += 1;
+                self.words(&readable(text));
+                let mut rest = text.to_owned();
+                for range in measured {
+                    let blank = " ".repeat(range.len());
+                    rest.replace_range(range, &blank);
+                }
+                self.measures(&readable(&rest), None);
+            }
+        }
+        let name = self.field_name("");
+        for rows in lists {
+            self.json(&Json::Array(rows), &name, None);
+        }
     }
 
     fn text(&mut self, text: &str, unit: Option<&Unit>) {
@@ -363,6 +389,11 @@ impl<'a> Scan<'a> {
                 if members.is_empty() {
                     self.absent_field(name);
                 }
+                if self.query.asked.spans {
+                    self.spans(members);
+                }
+                // `{"value": 139, "unit": "mmol/L"}`.
+                let of_record = unit_in(members);
                 let own = currency_in(members);
                 let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
                 let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
@@ -371,7 +402,8 @@ impl<'a> Scan<'a> {
                     let field = self.field_name(key);
                     self.name(&field);
                     let outer = std::mem::replace(&mut self.rate, field.rate.clone());
-                    self.json(value, &field, field.unit.as_ref().or(unit));
+                    let of_record = of_record.as_ref().filter(|_| field.is_measure);
+                    self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
                     self.rate = outer;
                 }
                 self.path.pop();
@@ -380,6 +412,18 @@ impl<'a> Scan<'a> {
                     self.currency = outer;
                 }
             }
+        }
+    }
+
+    /// The durations between the days and times of a record.
+    fn spans(&mut self, members: &serde_json::Map<String, Json>) {
+        for (seconds, of) in span::spans(members, self.query.locale) {
+            let (hits, of) = (&mut self.hits, Arc::<str>::from(of));
+            self.query.wanted.amount(Decimal::whole(seconds), Some(&Unit::SECONDS), |number, exactness| {
+                if exactness == Exactness::Exact {
+                    Self::hit(hits, number, Some(Formula::Between { of: Arc::clone(&of) }));
+                }
+            });
         }
     }
 
@@ -400,7 +444,13 @@ impl<'a> Scan<'a> {
             }
             return;
         }
-        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
+        if name.is_share && unit.is_none() && amount.to_whole().is_none() {
+            // A rate of 0.19 is 19 %.
+            if let Some(percent) = amount.times(100) {
+                self.amount(percent, Some(&Unit::PERCENT));
+            }
+        }
+        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money && !name.is_share);
         self.amount(amount, unit.or(currency.as_ref()));
         if unit.is_some() {
             return;
@@ -447,6 +497,13 @@ const NEGATIONS: &[&str] = &[
     "no", "not", "none", "without", "missing", "0", "kein", "keine", "nicht", "aucun", "aucune", "ohne",
     "sin", "sans", "ningún", "ninguna",
 ];
+
+/// The unit that a record names for its values.
+fn unit_in(members: &serde_json::Map<String, Json>) -> Option<Unit> {
+    let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
+    let name = names.iter().find_map(|name| members.get(*name))?.as_str()?;
+    Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
+}
 
 /// The one word for a state that systems and people name in several.
 pub(crate) fn same(stem: &str) -> &str {

@@ -49,6 +49,9 @@ fn rate(text: &str) -> Option<Unit> {
     Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
 }
 
+/// In a sentence with more values, none is computed with evidence.
+const MAX_FACTORS: usize = 8;
+
 /// How many sentences back a value may be that is computed with.
 const SENTENCES: usize = 5;
 
@@ -75,6 +78,8 @@ struct Candidate {
     found: Option<Found>,
     /// Where it is in its sentence.
     range: Range<usize>,
+    /// What of the evidence it results from, with another value of its sentence.
+    operands: Vec<(usize, Formula)>,
     /// Whether it is a claim only where it is grounded.
     is_weak: bool,
     /// What it rests on. `None`: what its sentence does, which cites nothing itself.
@@ -222,6 +227,10 @@ impl ClaimSearch {
                 _ => None,
             };
             self.query.asked.money |= currency.is_some();
+            self.query.asked.spans |= matches!(
+                &found.value,
+                Value::Amount { measured: Measured::Unit(unit), .. } if unit.is_span()
+            );
             self.query.contexts.push(Context {
                 names_sum: named.sum,
                 names_count: named.count || was_part,
@@ -247,11 +256,13 @@ impl ClaimSearch {
             candidates.push(Candidate {
                 number,
                 found: Some(found),
+                operands: Vec::new(),
                 is_weak,
                 cited: cited_at(range.end),
                 range,
             });
         }
+        self.with_evidence(&readable, &mut candidates);
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
         for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
             let range = place(absence.range.start)..place(absence.range.end);
@@ -272,9 +283,44 @@ impl ClaimSearch {
             self.query.contexts.push(Context::default());
             self.places.push(BTreeMap::new());
             let cited = cited_at(range.end);
-            candidates.push(Candidate { number, found: None, is_weak: false, cited, range });
+            candidates.push(Candidate {
+                number,
+                found: None,
+                operands: Vec::new(),
+                is_weak: false,
+                cited,
+                range,
+            });
         }
         candidates
+    }
+
+    /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
+    fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
+        if candidates.len() > MAX_FACTORS {
+            return;
+        }
+        let values: Vec<Value> =
+            candidates.iter().filter_map(|it| it.found.as_ref()).map(|it| it.value.clone()).collect();
+        let words: Vec<Value> = chunk::chunks(text)
+            .iter()
+            .filter_map(|it| number_word::number_of(&chunk::folded(it.text), self.query.locale))
+            .take(MAX_FACTORS)
+            .map(Value::whole)
+            .collect();
+        for candidate in candidates {
+            let Some(value) = candidate.found.as_ref().map(|it| it.value.clone()) else { continue };
+            for (wanted, formula) in derive::of_evidence(&value, values.iter().chain(&words)) {
+                let number = self.places.len();
+                if !self.query.wanted.add(number, &wanted, self.first_day) {
+                    continue;
+                }
+                let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
+                self.query.contexts.push(Context { currency, ..Context::default() });
+                self.places.push(BTreeMap::new());
+                candidate.operands.push((number, formula));
+            }
+        }
     }
 
     /// Whether no section has a checkable value.
@@ -350,6 +396,23 @@ impl ClaimSearch {
         place::places(&self.query, text)
     }
 
+    /// The cited evidence that has what a value results from, with another value of its sentence.
+    fn computed<'a>(
+        &self,
+        candidate: &'a Candidate,
+        stated: &Stated,
+        is_known: &impl Fn(EvidenceId) -> bool,
+    ) -> Option<(EvidenceId, &'a Formula)> {
+        let mut cited: Vec<EvidenceId> =
+            stated.cited.iter().copied().filter(|id| *id != EvidenceId::ITEM && is_known(*id)).collect();
+        cited.sort_unstable();
+        candidate.operands.iter().find_map(|(number, formula)| {
+            let places = self.places.get(*number)?;
+            let id = cited.iter().find(|id| matches!(places.get(id), Some(None)))?;
+            Some((*id, formula))
+        })
+    }
+
     fn claim(
         &self,
         asked: &Asked,
@@ -377,6 +440,20 @@ impl ClaimSearch {
         let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
         cited.sort_unstable();
         cited.dedup();
+        let computed = self.computed(candidate, stated, &is_known).filter(|_| cited.is_empty() && is_named);
+        if let Some((evidence, formula)) = computed {
+            let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
+            return Claim {
+                section: Arc::clone(&asked.id),
+                sentence: asked.part(&stated.range).into(),
+                value: asked.part(&at).into(),
+                at,
+                kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
+                state: Grounding::Grounded,
+                evidence: vec![evidence],
+                formula: Some(formula.clone()),
+            };
+        }
         let state = match (cited.is_empty(), places.is_empty()) {
             (false, _) => Grounding::Grounded,
             (true, false) => Grounding::Elsewhere,

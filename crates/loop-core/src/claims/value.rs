@@ -105,6 +105,12 @@ pub(crate) struct Found {
 }
 
 impl Value {
+    /// A whole number without a unit.
+    pub(crate) fn whole(number: u64) -> Self {
+        let number = Number { amount: Decimal::whole(number), places: 0, significant: 0 };
+        Self::Amount { number, measured: Measured::Nothing, other: None, is_about: false }
+    }
+
     pub(crate) fn kind(&self) -> ValueKind {
         use crate::claims::unit::Dimension;
         match self {

@@ -32,18 +32,29 @@ impl<'a> Sentence<'a> {
         match &found.value {
             // The state of now, and not an event, unless a time is named.
             Value::RelativeDay(0) => !self.behind(&found.range).contains(|c: char| c.is_ascii_digit()),
-            Value::RelativeDay(_) | Value::Day(_) => self.is_advice,
+            Value::RelativeDay(_) | Value::Day(_) => false,
             Value::Time(_) => self.is_advice,
             Value::Amount { measured, .. } => {
                 let kind = found.value.kind();
                 let is_bare = !matches!(measured, Measured::Unit(_));
-                self.is_advice && kind != ValueKind::Money || is_bare && self.is_reference(&found.range)
+                self.is_advice && kind != ValueKind::Money
+                    || is_bare && self.is_reference(&found.range)
+                    || is_bare && self.is_counted(&found.range)
+                    || kind == ValueKind::Quantity && self.compares(&found.range)
             }
             Value::Text { kind: ValueKind::Name, words, .. } => words.iter().any(|word| is_common(word)),
             Value::Text { kind: ValueKind::Quote, .. } => !self.cites,
             Value::Text { kind: ValueKind::Host, .. } => self.is_advice,
             Value::Text { .. } => false,
         }
+    }
+
+    /// Whether a small number has a counter behind it, as `2枚`: what it counts is seldom written as a number.
+    fn is_counted(&self, range: &Range<usize>) -> bool {
+        let written = self.text.get(range.clone()).unwrap_or_default();
+        let mut rest = written.chars().skip_while(char::is_ascii_digit);
+        let is_small = written.chars().take_while(char::is_ascii_digit).count() == 1;
+        is_small && rest.next().is_some_and(crate::types::is_unspaced)
     }
 
     fn before(&self, range: &Range<usize>) -> &'a str {
@@ -54,7 +65,24 @@ impl<'a> Sentence<'a> {
     fn behind(&self, range: &Range<usize>) -> &'a str {
         let rest = self.text.get(range.end..).unwrap_or_default();
         let end = rest.char_indices().nth(16).map_or(rest.len(), |(at, _)| at);
-        rest.get(..end).unwrap_or_default()
+        let near = rest.get(..end).unwrap_or_default();
+        near.split('[').next().unwrap_or_default()
+    }
+
+    /// Whether a duration in words compares: `two days later than`, `more than nine weeks`.
+    fn compares(&self, range: &Range<usize>) -> bool {
+        let written = self.text.get(range.clone()).unwrap_or_default();
+        if written.starts_with(|c: char| c.is_ascii_digit()) {
+            return false;
+        }
+        let before = self.before(range);
+        let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let behind = self.behind(range);
+        let mut next = behind.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        !self.cites
+            || behind.starts_with(['\'', '\u{2019}'])
+            || COMPARING.contains(&&*folded(word))
+            || next.next().is_some_and(|word| COMPARING.contains(&&*folded(word)))
     }
 
     /// Whether a number names a part of a text or a place: `section 3.2`, `room 2.14`. Or a part of a command in a code span.
@@ -126,6 +154,13 @@ const ADVICE: &[&str] = &[
     "proponemos",
     "debería",
     "deben",
+];
+
+/// Words next to a duration that is compared with another.
+const COMPARING: &[&str] = &[
+    "than", "nearly", "almost", "over", "under", "not", "only", "another", "before", "later", "earlier",
+    "after", "ago", "old", "too", "early", "late", "short", "until", "at", "alt", "vor", "später", "früher",
+    "avant", "après", "plus", "moins", "antes", "después", "más", "from", "away", "left",
 ];
 
 /// Verbs that a sentence of advice begins with.
