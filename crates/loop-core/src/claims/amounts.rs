@@ -172,6 +172,7 @@ impl Reader<'_> {
                 (Reads::Measures, "M") => "MB",
                 (Reads::Measures, "G") => "GB",
                 (Reads::Measures, "T") => "TB",
+                (Reads::Measures, "d") => "days",
                 (_, suffix) => suffix,
             };
             // `42%`, `42GB`, `42€`. `24-hour` says what kind of thing it is.

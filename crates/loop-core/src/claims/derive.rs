@@ -96,6 +96,8 @@ struct Wanted {
     kind: Kind,
     /// Whether the sentence names an operation, or says that something follows.
     is_named: bool,
+    /// Whether it names a difference.
+    is_change: bool,
     /// Whether chance is unlikely to give it.
     is_long: bool,
 }
@@ -155,7 +157,7 @@ impl Wanted {
             }
             Kind::Time(_) | Kind::Day(_) => true,
         };
-        Some(Self { kind, is_named, is_long })
+        Some(Self { kind, is_named, is_change: named.difference, is_long })
     }
 
     /// Whether two terms so many sentences before may be its operands.
@@ -275,7 +277,7 @@ impl Wanted {
                 return Some(Formula::Percentage);
             }
             let difference = base_a.plus(base_b.negated())?;
-            let is_change = self.is_named && is_it(difference, base_a);
+            let is_change = self.is_change && is_it(difference, base_a);
             return is_change.then_some(Formula::PercentageOfDifference);
         }
         if of_a == *dimension && of_b == *dimension {

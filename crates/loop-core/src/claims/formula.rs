@@ -81,6 +81,10 @@ pub(crate) struct Operations {
     pub(crate) difference: bool,
     /// Whether it says that something follows from what was said.
     pub(crate) follows: bool,
+    /// Whether it counts from the start of the run: `in nine days`.
+    pub(crate) from_start: bool,
+    /// Whether it names a month and a year.
+    pub(crate) yearly: bool,
 }
 
 impl Operations {
@@ -91,12 +95,19 @@ impl Operations {
         named.sum = text.contains("合計") || text.contains("計で");
         named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
         named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
+        let (mut month, mut year) = (false, false);
         for word in words {
+            named.from_start |=
+                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde");
+            month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
+            year |=
+                matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
             named.sum |= SUM.contains(&word);
             named.count |= COUNT.contains(&word) || SUM.contains(&word);
             named.difference |= DIFFERENCE.contains(&word);
             named.follows |= FOLLOWS.contains(&word);
         }
+        named.yearly = month && year;
         named
     }
 }
@@ -420,7 +431,9 @@ fn percentage(
     others: Vec<(usize, Decimal)>,
 ) -> Option<(Formula, Vec<usize>)> {
     let Value::Amount { number, .. } = all.get(at)?.value else { return None };
-    let places = u32::try_from(number.places).unwrap_or(0);
+    // `6 %` is exact or wrong: of one digit nothing is rounded.
+    let is_short = number.significant < 2 && number.places <= 0;
+    let places = if is_short { 2 } else { u32::try_from(number.places).unwrap_or(0) };
     // `3 of 12`.
     let is_share =
         |text: &str| matches!(text.trim(), "of" | "of the" | "out of" | "in" | "von" | "sur" | "de" | "/");

@@ -131,7 +131,16 @@ impl Reader<'_> {
         if half {
             return self.half(at);
         }
-        let number = number_of(&word, self.locale)?;
+        let one = matches!(&*word, "one" | "une" | "una").then_some(1);
+        let number = number_of(&word, self.locale).or(one)?;
+        let whole = Number { amount: Decimal::whole(number), places: 0, significant: 1 };
+        if let Some((whole, unit, to)) = self.and_a_half(at, whole) {
+            let value = self.amount_of(at, "", whole, Measured::Unit(unit));
+            return Some(self.push(at, to, value));
+        }
+        if one.is_some() {
+            return None;
+        }
         let amount = Decimal::whole(number);
         let first = Number { amount, places: 0, significant: 1 };
         let measured = self.measured(at);

@@ -7,14 +7,14 @@ use serde_json::{Map, Value as Json};
 
 use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::folded;
-use crate::claims::decimal::Decimal;
+use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
 use crate::claims::priced::{currency_in, is_price};
 use crate::claims::scan::{Computations, Context, Scan, same};
 use crate::claims::unit::Unit;
 use crate::claims::wanted::Exactness;
-use crate::types::steps;
+use crate::types::{Locale, steps};
 
 /// Longer texts are no value by which records are counted.
 const MAX_COUNTED: usize = 40;
@@ -55,6 +55,9 @@ impl Scan<'_> {
                 Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {}
             }
         }
+        if asked.sums {
+            self.named_sums(elements);
+        }
         self.sums(&records, name);
         self.kinds(records.kinds, elements.len());
     }
@@ -78,6 +81,56 @@ impl Scan<'_> {
                     Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
                 }
             });
+        }
+    }
+
+    /// Sums over the records that a sentence names, by the words of a text in each.
+    fn named_sums(&mut self, elements: &[Json]) {
+        if self.query.summed.is_empty() || elements.len() < 2 {
+            return;
+        }
+        let members = elements.iter().filter_map(Json::as_object);
+        let labels: Vec<Vec<Vec<Box<str>>>> = members
+            .clone()
+            .map(|members| {
+                let texts = members.values().filter_map(Json::as_str).take(MAX_LABELS);
+                let texts =
+                    texts.filter(|text| text.len() <= MAX_COUNTED && text.contains(char::is_alphabetic));
+                texts.map(|text| words_of(&folded(text))).filter(|words| !words.is_empty()).collect()
+            })
+            .collect();
+        let query = self.query;
+        for number in &query.summed {
+            let Some(context) = query.contexts.get(*number) else { continue };
+            let is_named = |labels: &&Vec<Vec<Box<str>>>| {
+                labels.iter().any(|words| words.iter().all(|word| context.stems.contains(word)))
+            };
+            let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
+            for (members, _) in members.clone().zip(&labels).filter(|(_, labels)| is_named(labels)) {
+                steps::count(1);
+                for (key, value) in members {
+                    let amount = match value {
+                        Json::Number(number) => Decimal::of_json(&number.to_string()),
+                        Json::String(text) => amount_in(text, query.locale),
+                        _ => None,
+                    };
+                    if amount.is_some() {
+                        let (sum, many) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
+                        *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
+                        *many += 1;
+                    }
+                }
+            }
+            for (key, (sum, many)) in sums {
+                let Some(sum) = sum.filter(|_| many > 1).map(Decimal::absolute) else { continue };
+                let unit = self.field_name(key).unit.clone();
+                let hits = &mut self.hits;
+                query.wanted.amount(sum, unit.as_ref(), |found, exactness| {
+                    if found == *number && exactness == Exactness::Exact {
+                        Self::hit(hits, found, Some(Formula::Sum { of: key.into() }));
+                    }
+                });
+            }
         }
     }
 
@@ -134,6 +187,18 @@ impl Scan<'_> {
             }
         });
     }
+}
+
+/// Of more texts of a record none is its name.
+const MAX_LABELS: usize = 6;
+
+/// The number of a cell: `-2,105.00`, `12.40 GB`.
+fn amount_in(text: &str, locale: Locale) -> Option<Decimal> {
+    let digits = text.split(' ').next().unwrap_or_default();
+    if text.len() > MAX_COUNTED || !digits.ends_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    Number::read(digits, locale).map(|number| number.amount)
 }
 
 /// The words of a value by which records are counted, shortened to their stems.

@@ -56,6 +56,8 @@ pub(crate) struct Computations {
 #[derive(Debug, Default)]
 pub(crate) struct Query {
     pub(crate) asked: Computations,
+    /// The amounts of sentences that name a sum, for the sums of the records that they name.
+    pub(crate) summed: Vec<usize>,
     pub(crate) wanted: Wanted,
     /// By the number of the value.
     pub(crate) contexts: Vec<Context>,
@@ -271,7 +273,12 @@ impl<'a> Scan<'a> {
                     self.amount(*other, own);
                 }
             }
-            Value::Day(day) => self.day(*day),
+            Value::Day(day) => {
+                if let Some(year) = day.year {
+                    self.year(year);
+                }
+                self.day(*day);
+            }
             Value::Time(time) => self.time(*time),
             // Only documents have them.
             Value::RelativeDay(_) | Value::Text { .. } => {}
@@ -331,6 +338,11 @@ impl<'a> Scan<'a> {
         self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
     }
 
+    fn year(&mut self, year: i32) {
+        let hits = &mut self.hits;
+        self.query.wanted.year(year, |number| Self::hit(hits, number, None));
+    }
+
     fn time(&mut self, time: Time) {
         let hits = &mut self.hits;
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
@@ -357,7 +369,7 @@ impl<'a> Scan<'a> {
             Json::String(text) => {
                 if matches!(
                     &*folded(text),
-                    "" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
+                    "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
                 ) {
                     self.absent_field(name);
                 }

@@ -52,6 +52,9 @@ fn rate(text: &str) -> Option<Unit> {
 /// In a sentence with more values, none is computed with evidence.
 const MAX_FACTORS: usize = 8;
 
+/// For how many values the sums of the records that their sentences name are made.
+const MAX_SUMMED: usize = 16;
+
 /// How many sentences back a value may be that is computed with.
 const SENTENCES: usize = 5;
 
@@ -231,6 +234,12 @@ impl ClaimSearch {
                 &found.value,
                 Value::Amount { measured: Measured::Unit(unit), .. } if unit.is_span()
             );
+            if named.sum
+                && self.query.summed.len() < MAX_SUMMED
+                && matches!(found.value, Value::Amount { .. })
+            {
+                self.query.summed.push(number);
+            }
             self.query.contexts.push(Context {
                 names_sum: named.sum,
                 names_count: named.count || was_part,
@@ -379,7 +388,7 @@ impl ClaimSearch {
             claims.push(stated.candidates.iter().map(of).collect());
         }
         compute(asked, &mut claims);
-        derive(asked, &mut claims, self.query.first_year);
+        derive(asked, &mut claims, self.first_day);
         repeated(asked, &mut claims);
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
         let mut claims: Vec<FoundClaim> = candidates
@@ -504,16 +513,25 @@ fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
 }
 
 /// Grounds what results from the values that the sentence and the few before it state.
-fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_year: Option<i32>) {
+fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: Option<i64>) {
+    let months = Value::whole(12);
+    let start = first_day.and_then(date::Day::of_unix_days).map(Value::Day);
+    let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
     let is_short = |stated: &&Stated| stated.candidates.len() <= formula::MAX_VALUES;
     for (n, stated) in asked.sentences.iter().enumerate().filter(|(_, stated)| is_short(stated)) {
         for (at, candidate) in stated.candidates.iter().enumerate() {
-            let is_open = claims
-                .get(n)
-                .and_then(|of| of.get(at))
-                .is_some_and(|it| it.claim.state != Grounding::Grounded);
+            let state = claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.state);
+            let is_open = state.is_some_and(|state| state != Grounding::Grounded);
             let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
             let (mut terms, mut places) = (Vec::new(), Vec::new());
+            if stated.named.yearly {
+                terms.push(derive::Term { value: &months, before: 0 });
+                places.push((usize::MAX, 0));
+            }
+            if let Some(start) = start.as_ref().filter(|_| stated.named.from_start) {
+                terms.push(derive::Term { value: start, before: 0 });
+                places.push((usize::MAX, 0));
+            }
             for m in n.saturating_sub(SENTENCES)..=n {
                 let of = asked.sentences.get(m).filter(is_short).into_iter();
                 for (place, candidate) in of.flat_map(|it| it.candidates.iter().enumerate()) {
@@ -535,6 +553,11 @@ fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_year: Option<i32>
                 .collect();
             evidence.sort_unstable();
             evidence.dedup();
+            // A value that other evidence has cites the wrong one, unless it results from what it cites.
+            let cited = candidate.cited(stated);
+            if state == Some(Grounding::Elsewhere) && !evidence.iter().all(|id| cited.contains(id)) {
+                continue;
+            }
             if let Some(found) = claims.get_mut(n).and_then(|of| of.get_mut(at)) {
                 let claim = &mut found.claim;
                 (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));

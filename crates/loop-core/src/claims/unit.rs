@@ -142,7 +142,8 @@ impl Unit {
             matches!(end, "Ko" | "Mo" | "Go").then(|| Self::named(end)).flatten()
         });
         let code = |word: &String| currency_of_code(&word.to_uppercase()).map(Self::money);
-        of_last.or_else(|| code(last)).or_else(|| {
+        // `precio_eur_mwh` is a price.
+        before.iter().find_map(code).or(of_last).or_else(|| code(last)).or_else(|| {
             let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct");
             before.iter().rev().find_map(|word| {
                 code(word).or_else(|| Some(word).filter(is_long).and_then(|word| Self::named(word)))

@@ -49,6 +49,8 @@ pub(crate) struct Wanted {
     rounded: BTreeMap<Side, BTreeMap<(u64, i32), Level>>,
     days: BTreeMap<Day, Vec<usize>>,
     times: BTreeMap<Time, Vec<usize>>,
+    /// Numbers that may be years.
+    years: BTreeMap<i32, Vec<usize>>,
     /// The tree of words; the first node is the root.
     nodes: Vec<Node>,
     /// The words of the texts.
@@ -103,6 +105,13 @@ impl Wanted {
                 // `2.3` is as exact as it was written.
                 let rounds =
                     read.significant >= least || read.places > 0 && read.significant >= SIGNIFICANT_ABOUT;
+                // `until the end of 2026` is in the date of a record.
+                let year = read.amount.to_whole().and_then(|year| i32::try_from(year).ok());
+                if let Some(year) =
+                    year.filter(|year| (1900..=2200).contains(year) && *measured == Measured::Nothing)
+                {
+                    self.years.entry(year).or_default().push(number);
+                }
                 let mut sides = vec![(Side::Any, 1)];
                 match measured {
                     Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),
@@ -230,6 +239,11 @@ impl Wanted {
         for day in [exact, Day { year: None, ..day }] {
             self.days.get(&day).into_iter().flatten().for_each(|number| found(*number));
         }
+    }
+
+    /// Calls `found` with each wanted number that is this year.
+    pub(crate) fn year(&self, year: i32, found: impl FnMut(usize)) {
+        self.years.get(&year).into_iter().flatten().copied().for_each(found);
     }
 
     /// Calls `found` with each wanted time that is this one, with or without its seconds.

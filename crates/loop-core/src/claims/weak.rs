@@ -21,9 +21,10 @@ impl<'a> Sentence<'a> {
     pub(super) fn new(text: &'a str, cites: bool, words: &[Box<str>]) -> Self {
         let is_advice = !cites
             && (words.iter().any(|word| ADVICE.contains(&&**word))
-                || words
-                    .first()
-                    .is_some_and(|word| COMMANDS.contains(&&**word) || CONDITIONS.contains(&&**word)));
+                || words.first().is_some_and(|word| {
+                    text.starts_with(char::is_alphabetic) && !near_colon(text) && COMMANDS.contains(&&**word)
+                        || CONDITIONS.contains(&&**word)
+                }));
         Self { text, cites, is_advice }
     }
 
@@ -31,7 +32,10 @@ impl<'a> Sentence<'a> {
     pub(super) fn is_weak(&self, found: &Found) -> bool {
         match &found.value {
             // The state of now, and not an event, unless a time is named.
-            Value::RelativeDay(0) => !self.behind(&found.range).contains(|c: char| c.is_ascii_digit()),
+            Value::RelativeDay(0) => {
+                let behind = self.behind(&found.range);
+                !(behind.contains(':') || behind.trim_start().starts_with("at "))
+            }
             Value::RelativeDay(_) | Value::Day(_) => false,
             Value::Time(_) => self.is_advice,
             Value::Amount { measured, .. } => {
@@ -53,8 +57,7 @@ impl<'a> Sentence<'a> {
     fn is_counted(&self, range: &Range<usize>) -> bool {
         let written = self.text.get(range.clone()).unwrap_or_default();
         let mut rest = written.chars().skip_while(char::is_ascii_digit);
-        let is_small = written.chars().take_while(char::is_ascii_digit).count() == 1;
-        is_small && rest.next().is_some_and(crate::types::is_unspaced)
+        written.starts_with('1') && rest.next().is_some_and(crate::types::is_unspaced)
     }
 
     fn before(&self, range: &Range<usize>) -> &'a str {
@@ -103,6 +106,11 @@ impl<'a> Sentence<'a> {
         let end = self.text.get(range.end..).and_then(|rest| rest.find('`')).map(|at| at + range.end);
         end.and_then(|end| self.text.get(begin..end)).is_some_and(|code| code.contains([' ', '(', '=']))
     }
+}
+
+/// Whether the first words are the name of what follows: `Restore tests: the last one was …`.
+fn near_colon(text: &str) -> bool {
+    text.char_indices().take(40).any(|(_, c)| c == ':')
 }
 
 fn is_common(word: &str) -> bool {
