@@ -48,6 +48,10 @@ impl Reader<'_> {
         let twelve =
             |hour: u32, is_pm: bool| (1..=12).contains(&hour).then(|| hour % 12 + if is_pm { 12 } else { 0 });
         let next = self.next(at).map(|next| next.text);
+        // `8-10 am` is a range of hours, and not an offset.
+        if text.contains('-') && !text.contains([':', 'T', 'h']) {
+            return None;
+        }
         let (text, offset) = split_offset(text);
         if let Some(time) = time_of(text) {
             if let Some(is_pm) = next.and_then(half) {

@@ -44,7 +44,12 @@ impl Scan<'_> {
                 },
             );
         }
-        let mut records = Records { asked, currency: self.currency.clone(), ..Records::default() };
+        let mut records = Records {
+            asked,
+            currency: self.currency.clone(),
+            locale: self.query.locale,
+            ..Records::default()
+        };
         for element in elements {
             steps::count(1);
             match element {
@@ -63,8 +68,8 @@ impl Scan<'_> {
     }
 
     fn sums(&mut self, records: &Records<'_>, name: &str) {
-        for (key, (sum, numbers)) in &records.sums {
-            let Some(sum) = sum.filter(|_| *numbers > 1) else { continue };
+        for (key, (sum, numbers)) in records.sums.iter().chain(&records.debits) {
+            let Some(sum) = sum.filter(|_| *numbers > 1).map(Decimal::absolute) else { continue };
             let shown = if key.is_empty() { name } else { key };
             let field = self.field_name(shown);
             // A sum of cents is written in the unit.
@@ -205,7 +210,7 @@ fn amount_in(text: &str, locale: Locale) -> Option<Decimal> {
 fn words_of(kind: &str) -> Vec<Box<str>> {
     kind.split(|c: char| !c.is_alphanumeric())
         .filter(|word| word.len() > 1)
-        .map(|word| same(stem(word)).into())
+        .map(|word| same(stem(&unaccented(word))).into())
         .collect()
 }
 
@@ -214,15 +219,24 @@ fn words_of(kind: &str) -> Vec<Box<str>> {
 struct Records<'a> {
     asked: Computations,
     currency: Option<Unit>,
+    locale: Locale,
+    /// By field: the sum of the numbers below zero, which are payments in an account.
+    debits: BTreeMap<&'a str, (Option<Decimal>, usize)>,
     sums: BTreeMap<&'a str, (Option<Decimal>, usize)>,
     kinds: BTreeMap<(&'a str, Cow<'a, str>), usize>,
 }
 
 impl<'a> Records<'a> {
     fn add(&mut self, key: &'a str, amount: Option<Decimal>) {
-        let (sum, numbers) = self.sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
-        *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
-        *numbers += 1;
+        let mut sums = vec![&mut self.sums];
+        if amount.is_some_and(Decimal::is_negative) {
+            sums.push(&mut self.debits);
+        }
+        for sums in sums {
+            let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
+            *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
+            *numbers += 1;
+        }
     }
 
     fn kind(&mut self, key: &'a str, text: &'a str) {
@@ -240,10 +254,7 @@ impl<'a> Records<'a> {
             match value {
                 Json::Number(number) if asks_sums => self.add(key, Decimal::of_json(&number.to_string())),
                 Json::String(text) => {
-                    if asks_sums
-                        && (1..=MAX_COUNTED).contains(&text.len())
-                        && let Some(amount) = Decimal::of_json(text)
-                    {
+                    if asks_sums && let Some(amount) = amount_in(text, self.locale) {
                         self.add(key, Some(amount));
                     }
                     self.kind(key, text);

@@ -177,8 +177,10 @@ impl ClaimSearch {
         named: Operations,
     ) -> Vec<Candidate> {
         let mut candidates = Vec::new();
-        let mut stems: BTreeSet<Box<str>> =
-            folded_words.iter().map(|word| scan::same(absence::stem(word)).into()).collect();
+        let mut stems: BTreeSet<Box<str>> = folded_words
+            .iter()
+            .map(|word| scan::same(absence::stem(&absence::unaccented(word))).into())
+            .collect();
         // Words of these scripts have no spaces between them.
         for (word, stem) in [("失敗", "failed"), ("成功", "success")] {
             if text.contains(word) {
@@ -528,7 +530,8 @@ fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: Option<i64>)
                 terms.push(derive::Term { value: &months, before: 0 });
                 places.push((usize::MAX, 0));
             }
-            if let Some(start) = start.as_ref().filter(|_| stated.named.from_start) {
+            let is_amount = matches!(open.value, Value::Amount { .. });
+            if let Some(start) = start.as_ref().filter(|_| is_amount && stated.named.from_start) {
                 terms.push(derive::Term { value: start, before: 0 });
                 places.push((usize::MAX, 0));
             }

@@ -69,11 +69,13 @@ pub(super) fn spans(members: &Map<String, Json>, locale: Locale) -> Vec<(u64, St
                 (None, None) => 0,
                 _ => continue,
             };
-            let between = days * 86_400 + seconds;
-            // A time of day that is smaller is of the next day.
-            let between = if one.day.is_none() { between.rem_euclid(86_400) } else { between.abs() };
-            if let Some(between) = u64::try_from(between).ok().filter(|between| *between > 0) {
-                found.push((between, format!("{} and {}", one.name, two.name)));
+            let between = (days * 86_400 + seconds).abs();
+            // Of two times of day either may be the first.
+            let other = Some(86_400 - between).filter(|_| one.day.is_none());
+            for between in std::iter::once(between).chain(other) {
+                if let Some(between) = u64::try_from(between).ok().filter(|between| *between > 0) {
+                    found.push((between, format!("{} and {}", one.name, two.name)));
+                }
             }
         }
     }

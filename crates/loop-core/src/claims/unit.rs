@@ -121,6 +121,15 @@ impl Unit {
         if matches!(last.as_str(), "c" | "f") && before.iter().any(|word| word.starts_with("temp")) {
             return Self::named(if last == "c" { "°c" } else { "°f" });
         }
+        // `kWh` has capitals inside.
+        let end =
+            name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
+        if end.len() > 2
+            && end.chars().any(char::is_uppercase)
+            && let Some(unit) = Self::named(end).filter(|unit| unit.currency().is_none())
+        {
+            return Some(unit);
+        }
         // `min` is also the least, and a letter alone is often a name.
         let is_time = |word: &String| {
             ["wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "espera"]

@@ -53,11 +53,11 @@ impl<'a> Sentence<'a> {
         }
     }
 
-    /// Whether a small number has a counter behind it, as `2枚`: what it counts is seldom written as a number.
+    /// Whether it is one piece, as in `1個4,800円`: a price for each.
     fn is_counted(&self, range: &Range<usize>) -> bool {
         let written = self.text.get(range.clone()).unwrap_or_default();
-        let mut rest = written.chars().skip_while(char::is_ascii_digit);
-        written.starts_with('1') && rest.next().is_some_and(crate::types::is_unspaced)
+        let counter = written.strip_prefix('1').and_then(|rest| rest.chars().next());
+        counter.is_some_and(|c| "個枚本袋泊台冊箱人名件回つ".contains(c))
     }
 
     fn before(&self, range: &Range<usize>) -> &'a str {
