@@ -53,11 +53,13 @@ impl Decimal {
         let (mut small, mut large, mut many) = (0_u64, 0_i128, 0);
         for digit in digits {
             many += 1;
+            if many > MAX_DIGITS {
+                return None;
+            }
             match many {
                 ..=18 => small = small * 10 + u64::from(digit),
                 19 => large = i128::from(small) * 10 + i128::from(digit),
-                ..=MAX_DIGITS => large = large * 10 + i128::from(digit),
-                _ => return None,
+                _ => large = large * 10 + i128::from(digit),
             }
         }
         let unscaled = if many > 18 { large } else { i128::from(small) };

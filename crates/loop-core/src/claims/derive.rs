@@ -48,8 +48,7 @@ pub(super) fn derived(
             if wanted.is_share() && !is_share_of(one.value, two.value) {
                 continue;
             }
-            let Some(left) = pairs.checked_sub(1) else { return None };
-            pairs = left;
+            pairs = pairs.checked_sub(1)?;
             let pair = [(one.value, two.value), (two.value, one.value)];
             let found = pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year));
             if let Some(formula) = found {
@@ -362,7 +361,18 @@ pub(super) fn of_evidence<'a>(
         let (Some((dimension, _)), Value::Amount { number: by, .. }) = (base_of(other), other) else {
             continue;
         };
-        if dimension == own && own.is_some() || other == value || by.amount.is_negative() {
+        if other == value || by.amount.is_negative() {
+            continue;
+        }
+        if dimension == own {
+            // `£7,000 above the asking price`, next to the price that was paid.
+            let (Some((_, one)), Some((_, two))) = (base_of(value), base_of(other)) else { continue };
+            let is_same = matches!((value, other), (Value::Amount { measured: a, .. }, Value::Amount { measured: b, .. }) if a == b);
+            if is_same && own.is_some() && number.significant + zeros > 3 && one != two {
+                found.extend(number.amount.plus(by.amount).map(|sum| (like(sum), Formula::Difference)));
+                let rest = by.amount.plus(number.amount.negated()).filter(|rest| !rest.is_negative());
+                found.extend(rest.map(|rest| (like(rest), Formula::Difference)));
+            }
             continue;
         }
         let exact = |by: Decimal, formula: Formula| {
@@ -388,7 +398,7 @@ pub(super) fn of_evidence<'a>(
 }
 
 /// How many values of the evidence are looked for at most for one of a sentence.
-const MAX_OPERANDS: usize = 6;
+const MAX_OPERANDS: usize = 8;
 
 /// How many digits behind the point a quotient has.
 const DIGITS: u32 = 4;

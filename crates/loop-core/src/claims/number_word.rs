@@ -173,9 +173,7 @@ impl Reader<'_> {
             if self.get(at + 1).is_some_and(|it| matches!(it.text, "a" | "an")) { at + 2 } else { at + 1 };
         let unit = Unit::named(self.get(unit_at)?.text)?;
         let amount = Decimal::of_json("0.5")?;
-        if unit.seconds().is_none() {
-            return None;
-        }
+        unit.seconds()?;
         let number = Number { amount, places: 1, significant: 1 };
         let value = self.amount_of(at, "", number, Measured::Unit(unit));
         Some(self.push(at, unit_at, value))

@@ -33,6 +33,10 @@ pub(crate) struct Context {
     pub(crate) is_part: bool,
     /// The unit of a rate: `kWh` of `24 pence per kWh`.
     pub(crate) rate: Option<Unit>,
+    /// The number of its sentence.
+    pub(crate) sentence: usize,
+    /// The unit of the value.
+    pub(crate) unit: Option<Unit>,
     /// The currency of the value.
     pub(crate) currency: Option<&'static str>,
     /// The stem of the noun behind the number.
@@ -88,6 +92,11 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
         Some(text) => {
             scan.lines(text);
             scan.table(text);
+            if query.asked.spans {
+                for seconds in span::between_lines(text, query.locale) {
+                    scan.span(seconds, "lines");
+                }
+            }
             if *text != observation.markdown {
                 scan.text(&observation.markdown, None);
             }
@@ -103,7 +112,7 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
             scan.text(&observation.markdown, None);
         }
     }
-    scan.hits
+    scan.finished()
 }
 
 /// The currencies that an observation names.
@@ -126,7 +135,7 @@ pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hi
         let name = scan.field_name(&item.kind);
         scan.json(&data, &name, None);
     }
-    scan.hits
+    scan.finished()
 }
 
 pub(super) struct Scan<'a> {
@@ -150,6 +159,10 @@ pub(super) struct Scan<'a> {
     /// The names of the fields above the value, the outermost first.
     pub(super) path: Vec<Arc<FieldName>>,
     pub(super) hits: Hits,
+    /// What was found as a number without a unit only.
+    bare: BTreeSet<usize>,
+    /// What has the number of an amount of the observation, and another unit than it.
+    other_units: BTreeSet<usize>,
 }
 
 impl<'a> Scan<'a> {
@@ -167,6 +180,8 @@ impl<'a> Scan<'a> {
             rate: None,
             path: Vec::new(),
             hits: Hits::new(),
+            bare: BTreeSet::new(),
+            other_units: BTreeSet::new(),
         }
     }
 
@@ -179,6 +194,14 @@ impl<'a> Scan<'a> {
             }
             std::collections::btree_map::Entry::Occupied(_) => {}
         }
+    }
+
+    /// What was found. A number without a unit is not `42 PB` where the observation has `42 GB`.
+    fn finished(mut self) -> Hits {
+        for number in self.bare.intersection(&self.other_units) {
+            self.hits.remove(number);
+        }
+        self.hits
     }
 
     fn all_absent(&mut self) {
@@ -317,6 +340,16 @@ impl<'a> Scan<'a> {
         if amount.is_negative() {
             self.amount(amount.absolute(), unit);
         }
+        if let Some(unit) = unit {
+            let (contexts, other_units) = (&self.query.contexts, &mut self.other_units);
+            self.query.wanted.written(amount, |number| {
+                let of_value = contexts.get(number).and_then(|context| context.unit.as_ref());
+                if of_value.is_some_and(|own| own.dimension == unit.dimension && !own.is_size_of(unit)) {
+                    other_units.insert(number);
+                }
+            });
+        }
+        let bare = &mut self.bare;
         let (hits, contexts, rate) = (&mut self.hits, &self.query.contexts, &self.rate);
         let currencies = &self.currencies;
         self.query.wanted.amount(amount, unit, |number, exactness| {
@@ -329,6 +362,11 @@ impl<'a> Scan<'a> {
                 return;
             }
             let formula = (exactness == Exactness::Rounded).then_some(Formula::Rounded);
+            match unit {
+                None if !hits.contains_key(&number) => _ = bare.insert(number),
+                None => {}
+                Some(_) => _ = bare.remove(&number),
+            }
             Self::hit(hits, number, formula);
         });
     }
@@ -393,6 +431,9 @@ impl<'a> Scan<'a> {
                     self.absent_field(name);
                 }
                 self.records(elements, name);
+                if self.query.asked.spans {
+                    self.spans_between(elements);
+                }
                 for element in elements {
                     self.json(element, name, unit);
                 }
@@ -430,6 +471,19 @@ impl<'a> Scan<'a> {
     /// The durations between the days and times of a record.
     fn spans(&mut self, members: &serde_json::Map<String, Json>) {
         for (seconds, of) in span::spans(members, self.query.locale) {
+            self.span(seconds, &of);
+        }
+    }
+
+    /// The durations between records that follow each other.
+    fn spans_between(&mut self, elements: &[Json]) {
+        for (seconds, of) in span::between_records(elements, self.query.locale) {
+            self.span(seconds, &format!("{of} of records"));
+        }
+    }
+
+    fn span(&mut self, seconds: u64, of: &str) {
+        {
             let (hits, of) = (&mut self.hits, Arc::<str>::from(of));
             self.query.wanted.amount(Decimal::whole(seconds), Some(&Unit::SECONDS), |number, exactness| {
                 if exactness == Exactness::Exact {

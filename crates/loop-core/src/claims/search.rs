@@ -31,6 +31,10 @@ pub struct ClaimSearch {
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
     sections: Vec<Asked>,
+    /// How many sentences were read.
+    sentences: usize,
+    /// The values of the sentence before the one that is added.
+    before: Vec<Value>,
 }
 
 /// A claim, and the number of its value: the same value of the same sentence has one number in all versions.
@@ -54,6 +58,9 @@ const MAX_FACTORS: usize = 8;
 
 /// For how many values the sums of the records that their sentences name are made.
 const MAX_SUMMED: usize = 16;
+
+/// For how many values of a section that no evidence has it is tried what they result from.
+const MAX_OPEN: usize = 1_000;
 
 /// How many sentences back a value may be that is computed with.
 const SENTENCES: usize = 5;
@@ -144,11 +151,14 @@ impl ClaimSearch {
             places: Vec::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
+            sentences: 0,
+            before: Vec::new(),
         }
     }
 
     /// Adds a section, or another version of one. They are numbered from 0 on. What was read before is not compared with it.
     pub fn add(&mut self, section: &Section) {
+        self.before.clear();
         let stated = sentences(&section.body).into_iter().map(|sentence| {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
             let folded_words = words(text);
@@ -176,6 +186,7 @@ impl ClaimSearch {
         folded_words: &[Box<str>],
         named: Operations,
     ) -> Vec<Candidate> {
+        self.sentences += 1;
         let mut candidates = Vec::new();
         let mut stems: BTreeSet<Box<str>> = folded_words
             .iter()
@@ -242,7 +253,13 @@ impl ClaimSearch {
             {
                 self.query.summed.push(number);
             }
+            let unit = match &found.value {
+                Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
+                _ => None,
+            };
             self.query.contexts.push(Context {
+                sentence: self.sentences,
+                unit,
                 names_sum: named.sum,
                 names_count: named.count || was_part,
                 is_part,
@@ -309,10 +326,12 @@ impl ClaimSearch {
     /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
     fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
         if candidates.len() > MAX_FACTORS {
+            self.before.clear();
             return;
         }
         let values: Vec<Value> =
             candidates.iter().filter_map(|it| it.found.as_ref()).map(|it| it.value.clone()).collect();
+        let before = std::mem::replace(&mut self.before, values.clone());
         let words: Vec<Value> = chunk::chunks(text)
             .iter()
             .filter_map(|it| number_word::number_of(&chunk::folded(it.text), self.query.locale))
@@ -321,13 +340,17 @@ impl ClaimSearch {
             .collect();
         for candidate in candidates {
             let Some(value) = candidate.found.as_ref().map(|it| it.value.clone()) else { continue };
-            for (wanted, formula) in derive::of_evidence(&value, values.iter().chain(&words)) {
+            for (wanted, formula) in derive::of_evidence(&value, values.iter().chain(&words).chain(&before)) {
                 let number = self.places.len();
                 if !self.query.wanted.add(number, &wanted, self.first_day) {
                     continue;
                 }
                 let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
-                self.query.contexts.push(Context { currency, ..Context::default() });
+                self.query.contexts.push(Context {
+                    currency,
+                    sentence: self.sentences,
+                    ..Context::default()
+                });
                 self.places.push(BTreeMap::new());
                 candidate.operands.push((number, formula));
             }
@@ -520,11 +543,15 @@ fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: Option<i64>)
     let start = first_day.and_then(date::Day::of_unix_days).map(Value::Day);
     let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
     let is_short = |stated: &&Stated| stated.candidates.len() <= formula::MAX_VALUES;
+    // Pairs are tried for each: a document with more is not read by a person either.
+    let mut left = MAX_OPEN;
     for (n, stated) in asked.sentences.iter().enumerate().filter(|(_, stated)| is_short(stated)) {
         for (at, candidate) in stated.candidates.iter().enumerate() {
             let state = claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.state);
             let is_open = state.is_some_and(|state| state != Grounding::Grounded);
             let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
+            let Some(fewer) = left.checked_sub(1) else { return };
+            left = fewer;
             let (mut terms, mut places) = (Vec::new(), Vec::new());
             if stated.named.yearly {
                 terms.push(derive::Term { value: &months, before: 0 });

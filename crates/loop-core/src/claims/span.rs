@@ -46,6 +46,64 @@ fn moment<'a>(name: &'a str, text: &str, locale: Locale) -> Option<Moment<'a>> {
     Some(Moment { name, day: Some(day), seconds })
 }
 
+/// The seconds between the days and times of records that follow each other, and the name of the field.
+pub(super) fn between_records(elements: &[Json], locale: Locale) -> Vec<(u64, String)> {
+    let mut found = Vec::new();
+    let mut before: Vec<Moment<'_>> = Vec::new();
+    for element in elements {
+        let Some(members) = element.as_object() else { continue };
+        let own: Vec<Moment<'_>> = members
+            .iter()
+            .filter_map(|(name, value)| moment(name, value.as_str()?, locale))
+            .take(MAX_MOMENTS)
+            .collect();
+        for one in &own {
+            let same = before.iter().find(|it| it.name == one.name);
+            found.extend(same.and_then(|same| apart(same, one)).map(|apart| (apart, one.name.to_owned())));
+        }
+        before = own;
+    }
+    found
+}
+
+/// The seconds between the days and times that lines of a text begin with, line by line.
+pub(super) fn between_lines(text: &str, locale: Locale) -> Vec<u64> {
+    let moment_of = |line: &str| {
+        let line = line.trim_start_matches(['[', '-', ' ']);
+        let mut words = line.split([' ', '\t', ']']);
+        let first = words.next()?;
+        let with_time = words.next().filter(|time| time_of(time.trim_end_matches([',', 'Z'])).is_some());
+        match with_time {
+            Some(time) => moment("", &format!("{first} {}", time.trim_end_matches(',')), locale),
+            None => moment("", first, locale),
+        }
+    };
+    let mut found = Vec::new();
+    let mut before: Option<Moment<'_>> = None;
+    for line in text.lines() {
+        let head = line.get(..line.floor_char_boundary(line.len().min(MAX_TEXT))).unwrap_or_default();
+        let Some(one) = moment_of(head) else { continue };
+        found.extend(before.as_ref().and_then(|before| apart(before, &one)));
+        before = Some(one);
+    }
+    found
+}
+
+/// The seconds between two moments of one kind.
+fn apart(one: &Moment<'_>, two: &Moment<'_>) -> Option<u64> {
+    let days = match (one.day, two.day) {
+        (Some(one), Some(two)) => two - one,
+        (None, None) => 0,
+        _ => return None,
+    };
+    let seconds = match (one.seconds, two.seconds) {
+        (Some(one), Some(two)) => two - one,
+        (None, None) => 0,
+        _ => return None,
+    };
+    u64::try_from((days * 86_400 + seconds).abs()).ok().filter(|apart| *apart > 0)
+}
+
 /// The seconds between each two days or times of a record, and the names of their fields.
 pub(super) fn spans(members: &Map<String, Json>, locale: Locale) -> Vec<(u64, String)> {
     let moments: Vec<Moment<'_>> = members
@@ -59,23 +117,11 @@ pub(super) fn spans(members: &Map<String, Json>, locale: Locale) -> Vec<(u64, St
     let mut found = Vec::new();
     for (at, one) in moments.iter().enumerate() {
         for two in moments.iter().skip(at + 1) {
-            let days = match (one.day, two.day) {
-                (Some(one), Some(two)) => two - one,
-                (None, None) => 0,
-                _ => continue,
-            };
-            let seconds = match (one.seconds, two.seconds) {
-                (Some(one), Some(two)) => two - one,
-                (None, None) => 0,
-                _ => continue,
-            };
-            let between = (days * 86_400 + seconds).abs();
+            let Some(between) = apart(one, two) else { continue };
             // Of two times of day either may be the first.
-            let other = Some(86_400 - between).filter(|_| one.day.is_none());
+            let other = 86_400_u64.checked_sub(between).filter(|other| one.day.is_none() && *other > 0);
             for between in std::iter::once(between).chain(other) {
-                if let Some(between) = u64::try_from(between).ok().filter(|between| *between > 0) {
-                    found.push((between, format!("{} and {}", one.name, two.name)));
-                }
+                found.push((between, format!("{} and {}", one.name, two.name)));
             }
         }
     }

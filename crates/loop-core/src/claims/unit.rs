@@ -58,6 +58,12 @@ impl Unit {
         }
     }
 
+    /// Whether it has the size of another unit of its dimension, as `GB` has of `GiB`.
+    pub(crate) fn is_size_of(&self, other: &Self) -> bool {
+        let sizes = |unit: &Self| [Some(unit.factor), unit.binary];
+        sizes(self).iter().flatten().any(|size| sizes(other).iter().flatten().any(|other| size == other))
+    }
+
     /// Whether it is a span of time, also one of months.
     pub(crate) fn is_span(&self) -> bool {
         matches!(self.dimension, Dimension::Time | Dimension::Other("month"))

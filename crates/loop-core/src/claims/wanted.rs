@@ -49,6 +49,8 @@ pub(crate) struct Wanted {
     rounded: BTreeMap<Side, BTreeMap<(u64, i32), Level>>,
     days: BTreeMap<Day, Vec<usize>>,
     times: BTreeMap<Time, Vec<usize>>,
+    /// Amounts with a unit, by the number as written.
+    written: BTreeMap<Decimal, Vec<usize>>,
     /// Numbers that may be years.
     years: BTreeMap<i32, Vec<usize>>,
     /// The tree of words; the first node is the root.
@@ -116,6 +118,7 @@ impl Wanted {
                 match measured {
                     Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),
                     Measured::Unit(unit) => {
+                        self.written.entry(read.amount).or_default().push(number);
                         sides.extend(unit.factors().map(|(it, factor)| (Side::Of(it), factor)))
                     }
                 }
@@ -239,6 +242,11 @@ impl Wanted {
         for day in [exact, Day { year: None, ..day }] {
             self.days.get(&day).into_iter().flatten().for_each(|number| found(*number));
         }
+    }
+
+    /// Calls `found` with each wanted amount that is written with this number, in any unit.
+    pub(crate) fn written(&self, amount: Decimal, found: impl FnMut(usize)) {
+        self.written.get(&amount).into_iter().flatten().copied().for_each(found);
     }
 
     /// Calls `found` with each wanted number that is this year.
