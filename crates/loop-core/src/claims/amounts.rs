@@ -29,6 +29,11 @@ const DOLLARS: &[(&str, &str)] = &[
     ("R$", "BRL"),
 ];
 
+/// Whether a word names the hundredth part of some currency.
+fn is_cents(word: &str) -> bool {
+    matches!(word, "cent" | "cents" | "centimes" | "céntimos")
+}
+
 /// Whether a word names the hundredth part of a pound.
 fn is_pence(word: &str) -> bool {
     matches!(word, "pence" | "penny" | "p")
@@ -209,6 +214,13 @@ impl Reader<'_> {
         {
             let number = Number { amount, places: number.places + 2, ..number };
             let value = self.amount_of(at, "", number, Measured::Unit(Unit::money("GBP")));
+            return Some(self.push(at, last + 1, value));
+        }
+        if self.next(last).is_some_and(|next| is_cents(next.text))
+            && let Some(amount) = number.amount.over_power_of_ten(2)
+        {
+            let number = Number { amount, places: number.places + 2, ..number };
+            let value = self.amount_of(at, "", number, Measured::Nothing);
             return Some(self.push(at, last + 1, value));
         }
         if let Some((number, unit, to)) = self.and_a_half(last, number) {

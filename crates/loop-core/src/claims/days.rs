@@ -49,8 +49,25 @@ impl Reader<'_> {
             |hour: u32, is_pm: bool| (1..=12).contains(&hour).then(|| hour % 12 + if is_pm { 12 } else { 0 });
         let next = self.next(at).map(|next| next.text);
         // `8-10 am` is a range of hours, and not an offset.
-        if text.contains('-') && !text.contains([':', 'T', 'h']) {
-            return None;
+        if text.contains(['-', '\u{2013}']) && !text.contains([':', 'T', 'h']) {
+            let (first, second) = text.split_once(['-', '\u{2013}'])?;
+            let is_pm = next.and_then(half);
+            is_pm.or((next == Some("Uhr")).then_some(false))?;
+            let hour = |text: &str| {
+                let hour: u32 = Some(text).filter(|text| text.len() <= 2)?.parse().ok()?;
+                let hour = if let Some(is_pm) = is_pm { twelve(hour, is_pm)? } else { hour };
+                Time::new(hour, 0, None)
+            };
+            let (first, second) = (hour(first)?, hour(second)?);
+            self.push(at, at, Value::Time(first));
+            if self.reads == Reads::Measures {
+                // A text may say both without what is behind them.
+                for time in [first, second] {
+                    let value = Value::whole(u64::from(time.minutes / 60 % 12));
+                    self.push(at, at, value);
+                }
+            }
+            return Some(self.push(at, at + 1, Value::Time(second)));
         }
         let (text, offset) = split_offset(text);
         if let Some(time) = time_of(text) {

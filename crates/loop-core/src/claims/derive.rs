@@ -56,6 +56,9 @@ pub(super) fn derived(
             }
         }
     }
+    if let Some(found) = wanted.remainder(terms) {
+        return Some(found);
+    }
     if !wanted.is_named {
         return None;
     }
@@ -95,6 +98,8 @@ struct Wanted {
     kind: Kind,
     /// Whether the sentence names an operation, or says that something follows.
     is_named: bool,
+    /// Whether it names a sum or a difference.
+    is_operation: bool,
     /// Whether it names a difference.
     is_change: bool,
     /// Whether chance is unlikely to give it.
@@ -156,7 +161,13 @@ impl Wanted {
             }
             Kind::Time(_) | Kind::Day(_) => true,
         };
-        Some(Self { kind, is_named, is_change: named.difference, is_long })
+        Some(Self {
+            kind,
+            is_named,
+            is_operation: named.sum || named.difference,
+            is_change: named.difference,
+            is_long,
+        })
     }
 
     /// Whether two terms so many sentences before may be its operands.
@@ -172,7 +183,9 @@ impl Wanted {
 
     /// Whether it has so many digits that no two numbers near it give it by chance.
     fn is_unlikely(&self) -> bool {
-        matches!(&self.kind, Kind::Amount { number, .. } if number.significant > 3)
+        let Kind::Amount { number, .. } = &self.kind else { return false };
+        let zeros = usize::try_from(-number.places).unwrap_or(0);
+        number.significant > 3 || self.is_operation && number.significant + zeros > 2
     }
 
     fn is_share(&self) -> bool {
@@ -201,6 +214,32 @@ impl Wanted {
         let rounds = number.significant > 2 || number.significant > 1 && (number.places > 0 || *is_about);
         rounds
             && base.divided(*factor, number.places).map(Decimal::absolute) == Some(number.amount.absolute())
+    }
+
+    /// What is left of the largest amount of the sentence without all others of its kind.
+    fn remainder(&self, terms: &[Term<'_>]) -> Option<(Formula, Vec<usize>)> {
+        let Kind::Amount { dimension, .. } = &self.kind else { return None };
+        let own: Vec<(usize, Decimal)> = terms
+            .iter()
+            .enumerate()
+            .filter(|(_, term)| term.before == 0)
+            .filter_map(|(at, term)| {
+                base_of(term.value).filter(|(of, _)| of == dimension).map(|(_, base)| (at, base))
+            })
+            .take(MAX_SUM)
+            .collect();
+        if own.len() < 3 || !self.is_named {
+            return None;
+        }
+        let all = own.iter().try_fold(Decimal::whole(0), |sum, (_, base)| sum.plus(*base))?;
+        // What is left is the largest amount twice, less the sum of all.
+        let is_it = own.iter().any(|(_, base)| {
+            let twice = base.times(2);
+            twice
+                .and_then(|twice| twice.plus(all.negated()))
+                .is_some_and(|rest| !rest.is_negative() && self.is_exactly(rest))
+        });
+        is_it.then(|| (Formula::Difference, own.into_iter().map(|(at, _)| at).collect()))
     }
 
     /// How it results from two values.

@@ -33,6 +33,8 @@ pub(super) struct FieldName {
     pub(super) is_duration: bool,
     /// Whether a number in it may be an instant.
     pub(super) is_instant: bool,
+    /// Whether it is nothing but the name of a unit, such as `days` of a list of them.
+    pub(super) is_unit: bool,
     /// Whether it is a rate or a share, of which 0.19 is 19 %.
     pub(super) is_share: bool,
     /// Whether it holds the value of a record that names its unit in another field.
@@ -66,6 +68,7 @@ impl FieldName {
             is_price: is_price_folded(&folded),
             is_size: has(SIZES),
             is_duration: has(DURATIONS),
+            is_unit: Unit::named(&folded).is_some(),
             is_share: ["rate", "ratio", "share", "discount", "fraction", "satz", "taux", "tasa"]
                 .iter()
                 .any(|word| folded.contains(word)),

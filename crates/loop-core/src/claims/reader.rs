@@ -124,6 +124,14 @@ impl<'a> Reader<'a> {
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
                 return self.push(at, at, value);
             }
+            // `2028-04` names a year.
+            if self.reads == Reads::Measures
+                && let Some((year, month)) = text.split_once('-')
+                && (year.len(), month.len()) == (4, 2)
+                && let (Ok(year), Ok(1..=12)) = (year.parse::<u64>(), month.parse::<u32>())
+            {
+                return self.push(at, at, Value::whole(year));
+            }
             if let Some(read) =
                 self.time(at, text).or_else(|| self.written_day(at)).or_else(|| self.amount(at))
             {

@@ -81,7 +81,12 @@ impl Scan<'_> {
             let unit = own.as_ref().or(records.currency.as_ref().filter(|_| field.is_price));
             let (hits, contexts) = (&mut self.hits, &self.query.contexts);
             self.query.wanted.amount(sum, unit, |number, exactness| {
-                let may_be = contexts.get(number).is_some_and(|context| context.names_sum);
+                // `12.5 hours of overtime` names the column.
+                let names_field = |context: &Context| {
+                    !field.stems.is_empty() && field.stems.iter().all(|stem| context.stems.contains(stem))
+                };
+                let may_be =
+                    contexts.get(number).is_some_and(|context| context.names_sum || names_field(context));
                 if may_be && exactness == Exactness::Exact {
                     Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
                 }

@@ -456,6 +456,15 @@ impl<'a> Scan<'a> {
                     self.name(&field);
                     let outer = std::mem::replace(&mut self.rate, field.rate.clone());
                     let of_record = of_record.as_ref().filter(|_| field.is_measure);
+                    let holds_records = match value {
+                        Json::Array(elements) => elements.first().is_some_and(Json::is_object),
+                        other => other.is_object(),
+                    };
+                    if field.is_unit && holds_records {
+                        self.json(value, &field, unit);
+                        self.rate = outer;
+                        continue;
+                    }
                     self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
                     self.rate = outer;
                 }

@@ -236,7 +236,7 @@ impl ClaimSearch {
             if let Value::Amount { number, measured, .. } = &found.value {
                 let is_bare = !matches!(measured, Measured::Unit(_));
                 self.query.asked.counts |= is_bare && number.amount.to_whole().is_some();
-                self.query.asked.sums |= named.sum;
+                self.query.asked.sums |= named.sum || number.places > 0;
             }
             let currency = match &found.value {
                 Value::Amount { measured: Measured::Unit(unit), .. } => unit.currency(),

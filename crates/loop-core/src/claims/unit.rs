@@ -136,6 +136,12 @@ impl Unit {
         {
             return Some(unit);
         }
+        // `pump_m3_h` is a rate, whose number is in cubic metres.
+        if matches!(last.as_str(), "h" | "s" | "min" | "d")
+            && let Some(unit) = before.last().filter(|word| word.len() > 1).and_then(|word| Self::named(word))
+        {
+            return Some(unit);
+        }
         // `min` is also the least, and a letter alone is often a name.
         let is_time = |word: &String| {
             ["wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "espera"]

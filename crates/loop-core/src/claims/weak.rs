@@ -166,9 +166,10 @@ const ADVICE: &[&str] = &[
 
 /// Words next to a duration that is compared with another.
 const COMPARING: &[&str] = &[
-    "than", "nearly", "almost", "over", "under", "not", "only", "another", "before", "later", "earlier",
-    "after", "ago", "old", "too", "early", "late", "short", "until", "at", "alt", "vor", "später", "früher",
-    "avant", "après", "plus", "moins", "antes", "después", "más", "from", "away", "left",
+    "than", "to", "or", "bis", "oder", "ou", "nearly", "almost", "over", "under", "not", "only", "another",
+    "before", "later", "earlier", "after", "ago", "old", "too", "early", "late", "short", "until", "at",
+    "alt", "vor", "später", "früher", "avant", "après", "plus", "moins", "antes", "después", "más", "from",
+    "away", "left",
 ];
 
 /// Verbs that a sentence of advice begins with.
