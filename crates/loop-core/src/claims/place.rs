@@ -7,7 +7,7 @@ use crate::claims::chunk::{self, folded};
 use crate::claims::decimal::Decimal;
 use crate::claims::field::FieldNames;
 use crate::claims::formula::Formula;
-use crate::claims::priced::{currencies_written, currency_named};
+use crate::claims::priced::currencies_written;
 use crate::claims::scan::{Query, Scan};
 use crate::claims::value::{Found, Reads, values};
 use crate::claims::wanted::TextSearch;
@@ -37,7 +37,7 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
     };
     let mut names = FieldNames::default();
     let mut scan = Scan::new(query, &mut names);
-    scan.currency = currency_named(&readable);
+    scan.names_currency_in(&readable);
     scan.currencies = currencies_written(&readable);
     for Found { range, value } in values(&readable, query.locale, query.clock, Reads::Measures) {
         let name = field_before(&readable, range.start).map(|name| scan.field_name(name));

@@ -46,7 +46,7 @@ impl Scan<'_> {
         }
         let mut records = Records {
             asked,
-            currency: self.currency.clone(),
+            currency: if asked.sums { self.currency() } else { None },
             locale: self.query.locale,
             ..Records::default()
         };

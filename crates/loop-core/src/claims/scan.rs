@@ -83,7 +83,7 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
     if observation.status == Status::Empty {
         scan.all_absent();
     }
-    scan.currency = currency_named(&observation.data);
+    scan.named_in = &observation.data;
     if query.asked.money {
         scan.currencies = currencies(evidence);
     }
@@ -148,8 +148,12 @@ pub(super) struct Scan<'a> {
     pub(super) field: usize,
     /// How many of the next words a negation is about.
     pub(super) negated: usize,
-    /// The one currency that the observation names. `None`: none, or several.
+    /// The currency that the record names.
     pub(super) currency: Option<Unit>,
+    /// The text whose currency is that of all amounts without one, where it names only one.
+    named_in: &'a str,
+    /// The one currency that the text names, once it was asked for. `Some(None)`: it names none, or several.
+    named: Option<Option<Unit>>,
     /// All currencies that it names: a number without a unit is not one of another.
     pub(super) currencies: Vec<&'static str>,
     /// Whether the record itself names it.
@@ -175,6 +179,8 @@ impl<'a> Scan<'a> {
             field: 0,
             negated: 0,
             currency: None,
+            named_in: "",
+            named: None,
             currencies: Vec::new(),
             is_own_currency: false,
             rate: None,
@@ -194,6 +200,19 @@ impl<'a> Scan<'a> {
             }
             std::collections::btree_map::Entry::Occupied(_) => {}
         }
+    }
+
+    /// The text whose only currency is that of amounts without one.
+    pub(super) fn names_currency_in(&mut self, text: &'a str) {
+        self.named_in = text;
+    }
+
+    /// The currency of an amount without one: the record's, else the only one of the observation.
+    pub(super) fn currency(&mut self) -> Option<Unit> {
+        if self.currency.is_some() {
+            return self.currency.clone();
+        }
+        self.named.get_or_insert_with(|| currency_named(self.named_in)).clone()
     }
 
     /// What was found. A number without a unit is not `42 PB` where the observation has `42 GB`.
@@ -513,7 +532,7 @@ impl<'a> Scan<'a> {
         let has_point = written.contains(['.', ',']);
         let is_money = name.is_price || self.is_own_currency && has_point;
         if let Some((power, code)) = name.minor {
-            let currency = code.map(Unit::money).or_else(|| self.currency.clone());
+            let currency = code.map(Unit::money).or_else(|| self.currency());
             if let Some(amount) = amount.over_power_of_ten(power) {
                 self.amount(amount, currency.as_ref());
             }
@@ -525,7 +544,8 @@ impl<'a> Scan<'a> {
                 self.amount(percent, Some(&Unit::PERCENT));
             }
         }
-        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money && !name.is_share);
+        let is_money = unit.is_none() && is_money && !name.is_share;
+        let currency = if is_money { self.currency() } else { None };
         self.amount(amount, unit.or(currency.as_ref()));
         if unit.is_some() {
             return;
