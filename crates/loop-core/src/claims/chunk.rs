@@ -138,9 +138,12 @@ fn is_last_part(c: char) -> bool {
 
 /// A text for comparing: small letters, without invisible characters, full-width characters and dashes as plain ones.
 pub(crate) fn folded(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_ascii() && !c.is_ascii_uppercase();
-    if text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
+    // Nearly all texts of evidence are ASCII.
+    if text.is_ascii() {
+        return match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(text.to_ascii_lowercase()),
+            false => Cow::Borrowed(text),
+        };
     }
     let mut folded = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !is_invisible(*c) && !is_joiner(*c)) {
@@ -161,7 +164,7 @@ pub(crate) fn plain(c: char) -> char {
 
 /// A text whose numbers can be read: without invisible characters, with plain digits. Most texts are that already.
 pub(crate) fn readable(text: &str) -> Cow<'_, str> {
-    match text.contains(is_changed) {
+    match !text.is_ascii() && text.contains(is_changed) {
         false => Cow::Borrowed(text),
         true => {
             let kept = text.chars().filter(|c| !is_invisible(*c) && !is_joiner(*c));
@@ -178,7 +181,7 @@ fn is_changed(c: char) -> bool {
 /// The places in a text, by the places in its [`readable`] form: `places[n]` is where the byte `n` comes from. Empty if both
 /// are the same.
 pub(crate) fn places(text: &str) -> Vec<usize> {
-    if !text.contains(is_changed) {
+    if text.is_ascii() || !text.contains(is_changed) {
         return Vec::new();
     }
     let mut places = Vec::with_capacity(text.len());

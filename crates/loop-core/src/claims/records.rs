@@ -44,12 +44,7 @@ impl Scan<'_> {
                 },
             );
         }
-        let mut records = Records {
-            asked,
-            currency: if asked.sums { self.currency() } else { None },
-            locale: self.query.locale,
-            ..Records::default()
-        };
+        let mut records = Records { asked, locale: self.query.locale, ..Records::default() };
         for element in elements {
             steps::count(1);
             match element {
@@ -78,7 +73,11 @@ impl Scan<'_> {
                 None => (Some(sum), field.unit.clone()),
             };
             let Some(sum) = sum else { continue };
-            let unit = own.as_ref().or(records.currency.as_ref().filter(|_| field.is_price));
+            let of_price = match own.is_none() && field.is_price {
+                true => records.currency.clone().or_else(|| self.currency()),
+                false => None,
+            };
+            let unit = own.as_ref().or(of_price.as_ref());
             let (hits, contexts) = (&mut self.hits, &self.query.contexts);
             self.query.wanted.amount(sum, unit, |number, exactness| {
                 // `12.5 hours of overtime` names the column.

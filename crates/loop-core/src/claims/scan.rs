@@ -424,10 +424,12 @@ impl<'a> Scan<'a> {
                 self.words(&number);
             }
             Json::String(text) => {
-                if matches!(
-                    &*folded(text),
-                    "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
-                ) {
+                if text.len() <= MAX_NOTHING
+                    && matches!(
+                        &*folded(text),
+                        "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
+                    )
+                {
                     self.absent_field(name);
                 }
                 // A number as a person writes it: `1.480,00`.
@@ -586,6 +588,9 @@ impl<'a> Scan<'a> {
         }
     }
 }
+
+/// The longest text that says that a field has no value: `not found`.
+const MAX_NOTHING: usize = 9;
 
 /// Words of evidence that negate the few words behind them.
 const NEGATIONS: &[&str] = &[
