@@ -247,6 +247,117 @@ fn text_that_is_no_value_is_left_alone() {
     }
 }
 
+/// The claims of a body about one piece of evidence, as `value: state, formula`.
+#[track_caller]
+fn check_of(data: &Value, body: &str, expected: &[&str]) {
+    let shown = |claim: Claim| {
+        let formula = claim.formula.map(|formula| format!(", {formula}")).unwrap_or_default();
+        format!("{}: {}{formula}", claim.value, claim.state.name())
+    };
+    let all = [evidence(1, Status::Ok, data)];
+    let found: Vec<String> = read(body, &all, "", Locale::En).into_iter().map(shown).collect();
+    assert_eq!(found, expected, "{body}");
+}
+
+/// Issue 19: a value is grounded by one operation over values that the sentences state and the evidence has.
+#[test]
+fn what_follows_from_stated_values_is_grounded() {
+    let order = json!({"lines": [{"item": "pump", "price_eur": 1850}, {"item": "hose", "price_eur": 231}], "pieces": 412,
+        "opened": "2026-03-02", "out": "06:40", "back": "09:15"});
+    let (pump, left) = ("1,850 EUR: grounded", "1,619 EUR: grounded, difference of the two other amounts");
+    check_of(
+        &order,
+        "The pump costs 1,850 EUR, and 231 EUR less that is 1,619 EUR [E1].",
+        &[pump, "231 EUR: grounded", left],
+    );
+    // A wrong result is not.
+    let lied = "1,629 EUR: ungrounded";
+    check_of(
+        &order,
+        "The pump costs 1,850 EUR, and 231 EUR less that is 1,629 EUR [E1].",
+        &[pump, "231 EUR: grounded", lied],
+    );
+    // The other operand may be in the evidence alone.
+    check_of(
+        &order,
+        "Three pumps cost 5,550 EUR [E1].",
+        &["5,550 EUR: grounded, product of two other amounts"],
+    );
+    check_of(&order, "Three pumps cost 5,650 EUR [E1].", &["5,650 EUR: ungrounded"]);
+    // The time between two fields of a record.
+    check_of(&order, "It took 155 minutes [E1].", &["155 minutes: grounded, time between back and out"]);
+    check_of(&order, "It took 165 minutes [E1].", &["165 minutes: ungrounded"]);
+    check_of(
+        &order,
+        "It was opened on 2 March. It has to be closed within 14 days, so by 16 March [E1].",
+        &["2 March: grounded", "14 days: ungrounded", "16 March: ungrounded"],
+    );
+    // A value that cites the wrong evidence is not excused by what the document states.
+    let other = evidence(2, Status::Ok, &json!({"n": 1619}));
+    let all = [evidence(1, Status::Ok, &order), other];
+    let states: Vec<Grounding> =
+        read("1,850 EUR less 231 EUR [E1]. It has 1,850 EUR [E2].", &all, "", Locale::En)
+            .into_iter()
+            .map(|it| it.state)
+            .collect();
+    assert_eq!(states, [Grounding::Grounded, Grounding::Grounded, Grounding::Elsewhere]);
+}
+
+#[test]
+fn the_name_of_a_column_and_of_another_field_says_the_unit() {
+    let table = json!(
+        "item         price (EUR)   delivery (days)\nchair        189.00        14\ntable        452.50        35\n"
+    );
+    check_of(
+        &table,
+        "The chair costs €189.00 and comes in 14 days [E1].",
+        &["€189.00: grounded", "14 days: grounded"],
+    );
+    check_of(
+        &table,
+        "The chair costs $189.00 and comes in 14 hours [E1].",
+        &["$189.00: ungrounded", "14 hours: ungrounded"],
+    );
+    check_of(&table, "Both cost €641.50 in total [E1].", &["€641.50: grounded, sum of price (EUR)"]);
+    let record = json!({"test": "sodium", "value": 139, "unit": "mmol/L"});
+    check_of(&record, "Sodium is 139 mmol/L [E1].", &["139 mmol/L: grounded"]);
+    check_of(&record, "Sodium is 139 µmol/L [E1].", &["139 µmol/L: ungrounded"]);
+    // A number without a unit is not one of which the evidence has another.
+    let mixed = json!({"text": "96 GB are used", "count": 96});
+    check_of(&mixed, "96 GB are used [E1].", &["96 GB: grounded"]);
+    check_of(&mixed, "96 PB are used [E1].", &["96 PB: ungrounded"]);
+}
+
+#[test]
+fn greetings_and_phrases_in_capitals_are_not_names_and_initials_are() {
+    let data = json!({"signed_by": "Margaret Halloran", "commit": "9f3ac21d7e55"});
+    for body in [
+        "Hello Ingrid, thanks.",
+        "Dear Mrs. Nwosu,",
+        "Kind regards, Your Service Team",
+        "**Recommended Actions**",
+    ] {
+        check_of(&data, body, &[]);
+    }
+    check_of(&data, "M. Halloran signed for it [E1].", &["M. Halloran: grounded"]);
+    check_of(&data, "K. Petersen signed for it [E1].", &["K. Petersen: ungrounded"]);
+}
+
+#[test]
+fn durations_in_words_are_values() {
+    let data =
+        json!({"notice_months": 6, "text": "Refunds within five working days.", "turnover_minutes": 30});
+    check_of(&data, "Notice takes six months [E1].", &["six months: grounded"]);
+    check_of(&data, "Notice takes six weeks [E1].", &["six weeks: ungrounded"]);
+    check_of(
+        &data,
+        "It takes 5 working days, and half an hour each [E1].",
+        &["5 working days: grounded", "half an hour: grounded"],
+    );
+    // Advice is not about the evidence.
+    check_of(&data, "Please look again after 2 hours.", &[]);
+}
+
 #[test]
 fn the_order_of_the_evidence_does_not_matter_and_its_numbers_are_named() {
     let first = evidence(1, Status::Ok, &jobs());

@@ -112,6 +112,11 @@ fn held_out() -> Vec<Case> {
     cases(include_str!("samples/claims/held_out.jsonl"))
 }
 
+/// The same, by an author who has not read the code. They were measured before the code was changed with them in view.
+fn held_out_2() -> Vec<Case> {
+    cases(include_str!("samples/claims/held_out_2.jsonl"))
+}
+
 fn cases(file: &str) -> Vec<Case> {
     file.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -413,9 +418,10 @@ fn share(part: u32, whole: u32) -> f64 {
 }
 
 /// The table of `docs/explanation/grounding.md`.
-fn table(figures: &[&Figures; 3]) -> String {
-    let mut text =
-        String::from("| lie | by hand | by hand, once held out | by script |\n|---|---|---|---|\n");
+fn table(figures: &[&Figures; 4]) -> String {
+    let mut text = String::from(
+        "| lie | by hand | by hand, once held out | a second set, once held out | by script |\n|---|---|---|---|---|\n",
+    );
     let mut row = |name: &str, cell: &dyn Fn(&Figures) -> String| {
         let cells: Vec<String> = figures.iter().map(|figures| cell(figures)).collect();
         let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
@@ -442,7 +448,8 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     let hand = Figures::of(&by_hand(), shows);
     let script = Figures::of(&(0..240).map(by_script).collect::<Vec<_>>(), shows);
     let late = Figures::of(&held_out(), shows);
-    let table = table(&[&hand, &late, &script]);
+    let second = Figures::of(&held_out_2(), shows);
+    let table = table(&[&hand, &late, &second, &script]);
     println!("{table}");
     compare(&table);
     // Issue 19: at least 97 % of the lies, and at most 1 % of the true values, of each corpus that the code was made with.
@@ -453,7 +460,9 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     }
     let (found, planted) = late.totals();
     assert!(share(found, planted) >= 97.0, "{found} of {planted} lies are found\n{table}");
-    let all = |of: fn(&Figures) -> u32| [&hand, &late, &script].into_iter().map(of).sum::<u32>();
+    let (found, planted) = second.totals();
+    assert!(share(found, planted) >= 95.0, "{found} of {planted} lies are found\n{table}");
+    let all = |of: fn(&Figures) -> u32| [&hand, &late, &second, &script].into_iter().map(of).sum::<u32>();
     assert!(all(|it| it.totals().1) >= 600 && all(|it| it.values) >= 2_000);
     assert!(
         share(all(|it| it.flagged), all(|it| it.values)) <= 1.0,

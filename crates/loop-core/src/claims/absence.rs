@@ -56,6 +56,15 @@ pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
 
 /// What follows `no`: the end of the words, and the words. `None`: it is not about something that could exist.
 fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)> {
+    // `None of the six beds`.
+    let is_none = matches!(&*folded(chunks.get(at)?.text), "none");
+    let skipped = if is_none {
+        let small = |it: &&Chunk<'_>| matches!(it.text, "of" | "the" | "these" | "those");
+        chunks.iter().skip(at + 1).take_while(small).count()
+    } else {
+        0
+    };
+    let at = at + skipped;
     let first = chunks.get(at + 1).filter(|next| next.before.is_empty())?;
     let is_number = first.text.starts_with(|c: char| c.is_ascii_digit());
     if is_number || !chunks.get(at)?.after.is_empty() || OTHER.contains(&&*folded(first.text)) {
@@ -266,8 +275,9 @@ const FOUND: &[&str] = &[
 
 const SMALL: &[&str] = &[
     "the", "was", "were", "are", "has", "had", "have", "for", "and", "that", "this", "with", "could", "did",
-    "does", "been", "any", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein",
-    "eine", "einen", "haben", "wir",
+    "does", "been", "any", "yet", "all", "far", "noch", "bisher", "encore", "aún", "todavía", "once",
+    "single", "der", "die", "das", "wurde", "wurden", "konnte", "les", "gibt", "ist", "ein", "eine", "einen",
+    "haben", "wir",
 ];
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ fn unit_at_start(word: &str) -> Option<Unit> {
 }
 
 /// Words between the parts of a duration.
-const AND: &[&str] = &["and", "und", "et", "y", "e"];
+pub(super) const AND: &[&str] = &["and", "und", "et", "y", "e"];
 
 /// Signs of dollars, and pence.
 const DOLLARS: &[(&str, &str)] = &[
@@ -29,9 +29,19 @@ const DOLLARS: &[(&str, &str)] = &[
     ("R$", "BRL"),
 ];
 
+/// Whether a word names the hundredth part of some currency.
+fn is_cents(word: &str) -> bool {
+    matches!(word, "cent" | "cents" | "centimes" | "céntimos")
+}
+
 /// Whether a word names the hundredth part of a pound.
 fn is_pence(word: &str) -> bool {
     matches!(word, "pence" | "penny" | "p")
+}
+
+/// Whether a word may be between a number and its unit.
+fn is_kind(word: &str) -> bool {
+    matches!(word, "business" | "working" | "calendar" | "consecutive" | "full")
 }
 
 /// Words behind a number that it does not count.
@@ -53,6 +63,12 @@ fn is_about(before: &str) -> bool {
             | "roughly"
             | "nearly"
             | "almost"
+            | "over"
+            | "under"
+            | "knapp"
+            | "gut"
+            | "presque"
+            | "casi"
             | "circa"
             | "ca"
             | "some"
@@ -167,6 +183,7 @@ impl Reader<'_> {
                 (Reads::Measures, "M") => "MB",
                 (Reads::Measures, "G") => "GB",
                 (Reads::Measures, "T") => "TB",
+                (Reads::Measures, "d") => "days",
                 (_, suffix) => suffix,
             };
             // `42%`, `42GB`, `42€`. `24-hour` says what kind of thing it is.
@@ -199,8 +216,25 @@ impl Reader<'_> {
             let value = self.amount_of(at, "", number, Measured::Unit(Unit::money("GBP")));
             return Some(self.push(at, last + 1, value));
         }
+        if self.next(last).is_some_and(|next| is_cents(next.text))
+            && let Some(amount) = number.amount.over_power_of_ten(2)
+        {
+            let number = Number { amount, places: number.places + 2, ..number };
+            let value = self.amount_of(at, "", number, Measured::Nothing);
+            return Some(self.push(at, last + 1, value));
+        }
+        if let Some((number, unit, to)) = self.and_a_half(last, number) {
+            let value = self.amount_of(at, "", number, Measured::Unit(unit));
+            return Some(self.push(at, to, value));
+        }
         let measured = self.measured(last);
-        let taken = usize::from(!matches!(measured, Measured::Nothing));
+        let taken = match &measured {
+            Measured::Nothing => 0,
+            Measured::Noun(_) => 1,
+            // `business` may be before the unit.
+            Measured::Unit(_) if self.next(last).is_some_and(|it| is_kind(it.text)) => 2,
+            Measured::Unit(_) => 1,
+        };
         let is_day_unit =
             matches!(&measured, Measured::Unit(unit) if Unit::named("day").is_some_and(|day| day == *unit));
         if self.reads == Reads::All
@@ -241,7 +275,12 @@ impl Reader<'_> {
     }
 
     /// `12 min 14 s`, `12 minutes and 14 seconds`: all of it in seconds, and its last chunk. `last` is the chunk of the first number.
-    fn duration(&self, last: usize, first: Number, measured: &Measured) -> Option<(Number, usize)> {
+    pub(super) fn duration(
+        &self,
+        last: usize,
+        first: Number,
+        measured: &Measured,
+    ) -> Option<(Number, usize)> {
         let Measured::Unit(unit) = measured else { return None };
         let mut smallest = unit.seconds()?;
         let mut total = first.amount.times(smallest)?;
@@ -321,6 +360,13 @@ impl Reader<'_> {
 
     /// What the chunk after a number says that it counts.
     pub(super) fn measured(&self, at: usize) -> Measured {
+        // `20 business days`.
+        if let Some(next) = self.next(at).filter(|it| is_kind(it.text))
+            && next.after.is_empty()
+            && let Some(unit) = self.next(at + 1).and_then(|it| Unit::named(it.text))
+        {
+            return Measured::Unit(unit);
+        }
         let Some(next) = self.next(at) else {
             // A symbol is punctuation where nothing else is in its chunk.
             return Measured::Nothing;
@@ -348,6 +394,11 @@ impl Reader<'_> {
         }
         let is_noun =
             !is_small && word.chars().count() > 2 && word.chars().all(|c| c.is_alphabetic() || c == '-');
-        if is_noun { Measured::Noun(folded(word).into()) } else { Measured::Nothing }
+        match (is_noun, self.reads) {
+            (true, Reads::All) => Measured::Noun(folded(word).into()),
+            // Of evidence it only matters that the number has a noun.
+            (true, Reads::Measures) => Measured::Noun(Box::default()),
+            (false, _) => Measured::Nothing,
+        }
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Chunk<'a> {
     pub(crate) after: &'a str,
     /// Whether it follows the chunk before it without white space.
     pub(crate) is_joined: bool,
+    /// Whether a line ends between the chunk before it and this one.
+    pub(crate) is_first: bool,
 }
 
 impl Chunk<'_> {
@@ -27,10 +29,33 @@ impl Chunk<'_> {
 
 /// The chunks of a text, in order.
 pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
+    split(text, false)
+}
+
+/// The same of a text of evidence, where what separates cells and fields separates chunks too.
+pub(crate) fn cells(text: &str) -> Vec<Chunk<'_>> {
+    split(text, true)
+}
+
+/// Whether a chunk of evidence ends with this character: a separator of cells, or a comma that is not in a number.
+fn ends_cell(text: &str, at: usize, c: char) -> bool {
+    match c {
+        ';' | '|' | '=' | '<' | '>' | '{' | '}' | '[' | ']' | '"' => true,
+        ',' => {
+            let is_digit =
+                |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+            !(is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)))
+        }
+        _ => false,
+    }
+}
+
+fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
     let mut found = Vec::new();
     let mut begin: Option<(usize, bool, bool)> = None;
     let mut ended_at = usize::MAX;
-    let mut push = |from: usize, to: usize, is_joined: bool| {
+    let mut line_ended = false;
+    let mut push = |from: usize, to: usize, is_joined: bool, is_first: bool| {
         let whole = text.get(from..to).unwrap_or_default();
         let start = whole.find(is_part).unwrap_or(whole.len());
         let stop = whole.rfind(is_last_part).map_or(start, |at| {
@@ -43,6 +68,7 @@ pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
             before: whole.get(..start).unwrap_or_default(),
             after: whole.get(stop..).unwrap_or_default(),
             is_joined,
+            is_first,
         });
     };
     for (at, c) in text.char_indices() {
@@ -51,16 +77,24 @@ pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
         let is_space = c.is_whitespace() && !is_between_digits(text, at, c);
         match begin {
             Some((from, _, is_joined)) if is_space => {
-                push(from, at, is_joined);
+                push(from, at, is_joined, std::mem::take(&mut line_ended));
                 begin = None;
             }
             Some((from, is_cjk, is_joined)) if is_cjk != is_unspaced(c) && is_wordy(c) => {
-                push(from, at, is_joined);
+                push(from, at, is_joined, std::mem::take(&mut line_ended));
                 begin = Some((at, is_unspaced(c), true));
+            }
+            // The text of a link, and its address.
+            Some((from, _, is_joined))
+                if has_cells && ends_cell(text, at, c)
+                    || c == ']' && text.as_bytes().get(at + 1) == Some(&b'(') =>
+            {
+                push(from, at + c.len_utf8(), is_joined, std::mem::take(&mut line_ended));
+                begin = None;
             }
             // What separates clauses separates chunks, and is after the first.
             Some((from, _, is_joined)) if matches!(c, '、' | '。' | '；' | '，') => {
-                push(from, at + c.len_utf8(), is_joined);
+                push(from, at + c.len_utf8(), is_joined, std::mem::take(&mut line_ended));
                 begin = None;
             }
             None if !is_space => begin = Some((at, is_unspaced(c), ended_at == at)),
@@ -68,10 +102,11 @@ pub(crate) fn chunks(text: &str) -> Vec<Chunk<'_>> {
         }
         if is_space {
             ended_at = usize::MAX;
+            line_ended |= c == '\n';
         }
     }
     if let Some((from, _, is_joined)) = begin {
-        push(from, text.len(), is_joined);
+        push(from, text.len(), is_joined, line_ended);
     }
     found
 }
@@ -103,9 +138,12 @@ fn is_last_part(c: char) -> bool {
 
 /// A text for comparing: small letters, without invisible characters, full-width characters and dashes as plain ones.
 pub(crate) fn folded(text: &str) -> Cow<'_, str> {
-    let is_plain = |c: char| c.is_ascii() && !c.is_ascii_uppercase();
-    if text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
+    // Nearly all texts of evidence are ASCII.
+    if text.is_ascii() {
+        return match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => Cow::Owned(text.to_ascii_lowercase()),
+            false => Cow::Borrowed(text),
+        };
     }
     let mut folded = String::with_capacity(text.len());
     for c in text.chars().filter(|c| !is_invisible(*c) && !is_joiner(*c)) {
@@ -126,7 +164,7 @@ pub(crate) fn plain(c: char) -> char {
 
 /// A text whose numbers can be read: without invisible characters, with plain digits. Most texts are that already.
 pub(crate) fn readable(text: &str) -> Cow<'_, str> {
-    match text.contains(is_changed) {
+    match !text.is_ascii() && text.contains(is_changed) {
         false => Cow::Borrowed(text),
         true => {
             let kept = text.chars().filter(|c| !is_invisible(*c) && !is_joiner(*c));
@@ -143,7 +181,7 @@ fn is_changed(c: char) -> bool {
 /// The places in a text, by the places in its [`readable`] form: `places[n]` is where the byte `n` comes from. Empty if both
 /// are the same.
 pub(crate) fn places(text: &str) -> Vec<usize> {
-    if !text.contains(is_changed) {
+    if text.is_ascii() || !text.contains(is_changed) {
         return Vec::new();
     }
     let mut places = Vec::with_capacity(text.len());

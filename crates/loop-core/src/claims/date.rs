@@ -1,5 +1,6 @@
 //! Dates and times, as texts write them.
 
+use crate::claims::chunk::folded;
 use crate::types::Locale;
 
 /// A day. Without a year where the text names none.
@@ -120,6 +121,33 @@ pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
     }
 }
 
+/// The day that digits name if day and month are exchanged. `None`: their order is clear.
+pub(crate) fn exchanged(text: &str, day: Day) -> Option<Day> {
+    let is_open = text.contains(['/', '.']) && day.day <= 12 && day.day != day.month;
+    is_open.then(|| Day::new(day.year, day.day, day.month)).flatten()
+}
+
+/// `10AUG`, `01-Dec-2026`, `2-Jan`.
+pub(crate) fn compact_day(text: &str) -> Option<Day> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    if !(1..=2).contains(&digits) || text.len() > 20 {
+        return None;
+    }
+    let (day, rest) = text.split_at_checked(digits)?;
+    let rest = rest.trim_start_matches(['-', '/']);
+    let letters = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+    let (month, year) = rest.split_at_checked(letters)?;
+    let year = year.trim_start_matches(['-', '/']);
+    let year = match year.len() {
+        0 => None,
+        4 => Some(year.parse().ok()?),
+        _ => return None,
+    };
+    // `5 mar` is a day where a month may follow a number, and `5mar` is nothing.
+    let is_month = letters >= 3 && rest.starts_with(char::is_uppercase);
+    Day::new(year, month_of(Some(month).filter(|_| is_month)?)?, day.parse().ok()?)
+}
+
 /// The time that a chunk names: `14:05`, `14:05:33`, `14h30`.
 pub(crate) fn time_of(text: &str) -> Option<Time> {
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
@@ -199,11 +227,16 @@ pub(crate) fn offset_of(text: &str) -> Option<i32> {
 
 /// The month that a word names, in full or by its first letters.
 pub(crate) fn month_of(word: &str) -> Option<u32> {
-    let word = word.trim_end_matches('.').to_lowercase();
-    if word.chars().count() < 3 {
+    let word = word.trim_end_matches('.');
+    // The longest is `septiembre`; a name has three letters at least.
+    if !(3..=12).contains(&word.len()) {
         return None;
     }
-    let found = MONTHS.iter().position(|names| names.contains(&&*word))?;
+    let word = folded(word);
+    let first = word.chars().next()?;
+    let found = MONTHS
+        .iter()
+        .position(|names| names.iter().any(|name| name.starts_with(first) && *name == &*word))?;
     u32::try_from(found + 1).ok()
 }
 

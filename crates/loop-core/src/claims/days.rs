@@ -48,6 +48,27 @@ impl Reader<'_> {
         let twelve =
             |hour: u32, is_pm: bool| (1..=12).contains(&hour).then(|| hour % 12 + if is_pm { 12 } else { 0 });
         let next = self.next(at).map(|next| next.text);
+        // `8-10 am` is a range of hours, and not an offset.
+        if text.contains(['-', '\u{2013}']) && !text.contains([':', 'T', 'h']) {
+            let (first, second) = text.split_once(['-', '\u{2013}'])?;
+            let is_pm = next.and_then(half);
+            is_pm.or((next == Some("Uhr")).then_some(false))?;
+            let hour = |text: &str| {
+                let hour: u32 = Some(text).filter(|text| text.len() <= 2)?.parse().ok()?;
+                let hour = if let Some(is_pm) = is_pm { twelve(hour, is_pm)? } else { hour };
+                Time::new(hour, 0, None)
+            };
+            let (first, second) = (hour(first)?, hour(second)?);
+            self.push(at, at, Value::Time(first));
+            if self.reads == Reads::Measures {
+                // A text may say both without what is behind them.
+                for time in [first, second] {
+                    let value = Value::whole(u64::from(time.minutes / 60 % 12));
+                    self.push(at, at, value);
+                }
+            }
+            return Some(self.push(at, at + 1, Value::Time(second)));
+        }
         let (text, offset) = split_offset(text);
         if let Some(time) = time_of(text) {
             if let Some(is_pm) = next.and_then(half) {
@@ -60,6 +81,20 @@ impl Reader<'_> {
                 Some(offset) => self.clock_time(at, at + 1, time, Some(offset)),
                 None => self.clock_time(at, at, time, offset),
             });
+        }
+        // `7.45 am`, `7.45 Uhr`.
+        if let Some((hour, minute)) = text.split_once('.')
+            && minute.len() == 2
+            && let Some(is_pm) =
+                next.and_then(|next| half(next).map(Some).or((next == "Uhr").then_some(None)))
+            && let (Ok(hour), Ok(minute)) = (hour.parse::<u32>(), minute.parse::<u32>())
+        {
+            let hour = match is_pm {
+                Some(is_pm) => twelve(hour, is_pm)?,
+                None => hour,
+            };
+            let time = Time::new(hour, minute, None)?;
+            return Some(self.push(at, at + 1, Value::Time(time)));
         }
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (hour, rest) = text.split_at_checked(digits)?;
@@ -87,9 +122,12 @@ impl Reader<'_> {
             let to = if minute.is_some() { at + 3 } else { at + 1 };
             return Some(self.push_to(at, to, '時'.len_utf8(), Value::Time(time)));
         }
+        // `à 10 h` is a time, and `de 10 h` may be a duration.
+        let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
+        let is_at = self.locale == Locale::Fr && matches!(before, "à" | "vers" | "dès" | "avant" | "après");
         let hour = match half(next) {
             Some(is_pm) => twelve(hour, is_pm)?,
-            None if next == "Uhr" => hour,
+            None if next == "Uhr" || next == "h" && is_at => hour,
             None => return None,
         };
         let time = Time::new(hour, 0, None)?;
@@ -166,7 +204,8 @@ impl Reader<'_> {
     /// `November 26, 2026`, `Nov 26`.
     pub(super) fn month_first(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at)?;
-        let month = month_of(chunk.text).filter(|_| chunk.text.starts_with(char::is_uppercase))?;
+        let month =
+            Some(chunk.text).filter(|text| text.starts_with(char::is_uppercase)).and_then(month_of)?;
         let day_at =
             self.get(at + 1).filter(|next| next.before.is_empty() && matches!(chunk.after, "" | "."))?;
         let digits = day_at.text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -18,7 +18,16 @@ impl Decimal {
     }
 
     fn new(unscaled: i128, scale: u32) -> Self {
+        if scale == 0 {
+            return Self { unscaled, scale };
+        }
         let (mut unscaled, mut scale) = (unscaled, scale);
+        if let Ok(mut small) = i64::try_from(unscaled) {
+            while scale > 0 && small % 10 == 0 {
+                (small, scale) = (small / 10, scale - 1);
+            }
+            return Self { unscaled: i128::from(small), scale };
+        }
         while scale > 0 && unscaled % 10 == 0 {
             (unscaled, scale) = (unscaled / 10, scale - 1);
         }
@@ -30,8 +39,31 @@ impl Decimal {
         if whole.len() + part.len() > MAX_DIGITS {
             return None;
         }
-        let unscaled: i128 = format!("{whole}{part}").parse().ok()?;
-        let scale = u32::try_from(part.len()).ok()?;
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number = is_digits(whole) && is_digits(part) && !(whole.is_empty() && part.is_empty());
+        is_number
+            .then(|| Self::of_bytes(is_negative, whole.bytes().chain(part.bytes()), part.len()))
+            .flatten()
+    }
+
+    /// The number with these digits, so many of which are behind the point. What is not a digit is passed over.
+    fn of_bytes(is_negative: bool, digits: impl Iterator<Item = u8>, places: usize) -> Option<Self> {
+        let digits = digits.filter(u8::is_ascii_digit).map(|byte| byte - b'0');
+        // Most numbers are short, and 64 bits are faster than 128.
+        let (mut small, mut large, mut many) = (0_u64, 0_i128, 0);
+        for digit in digits {
+            many += 1;
+            if many > MAX_DIGITS {
+                return None;
+            }
+            match many {
+                ..=18 => small = small * 10 + u64::from(digit),
+                19 => large = i128::from(small) * 10 + i128::from(digit),
+                _ => large = large * 10 + i128::from(digit),
+            }
+        }
+        let unscaled = if many > 18 { large } else { i128::from(small) };
+        let scale = u32::try_from(places).ok()?;
         Some(Self::new(if is_negative { -unscaled } else { unscaled }, scale))
     }
 
@@ -43,7 +75,7 @@ impl Decimal {
         };
         let (is_negative, digits) = match mantissa.strip_prefix('-') {
             Some(digits) => (true, digits),
-            None => (false, mantissa),
+            None => (false, mantissa.strip_prefix('+').unwrap_or(mantissa)),
         };
         let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
         let number = Self::of_digits(is_negative, whole, part)?;
@@ -111,6 +143,19 @@ impl Decimal {
         Self { unscaled: exact, scale: self.scale + more }.rounded(places)
     }
 
+    pub(crate) fn product(self, other: Self) -> Option<Self> {
+        let scale = self.scale.checked_add(other.scale).filter(|scale| *scale < 60)?;
+        Some(Self::new(self.unscaled.checked_mul(other.unscaled)?, scale))
+    }
+
+    /// It divided by another number, with so many digits after the point, the last of which is cut.
+    pub(crate) fn quotient(self, by: Self, digits: u32) -> Option<Self> {
+        let scale = self.scale.max(by.scale);
+        let (part, whole) = (self.at_scale(scale)?, by.at_scale(scale)?);
+        let exact = part.checked_mul(10_i128.checked_pow(digits)?)?.checked_div(whole)?;
+        Some(Self::new(exact, digits))
+    }
+
     /// So many percent of it.
     pub(crate) fn percent(self, percent: Self) -> Option<Self> {
         let scale = self.scale.checked_add(percent.scale)?.checked_add(2)?;
@@ -150,24 +195,28 @@ pub(crate) struct Number {
 
 impl Number {
     /// Reads a number with its separators. `None`: it is not one in this locale, such as a version or a name of digits.
-    pub(crate) fn read(text: &str, locale: Locale) -> Option<Self> {
+    pub(crate) fn read<'a>(text: &'a str, locale: Locale) -> Option<Self> {
         let (is_negative, text) = match text.strip_prefix(['-', '\u{2212}']) {
             Some(digits) => (true, digits),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
         let (whole, part) = split(text, locale)?;
-        if whole.len() > 1 && whole.starts_with('0') {
+        // The separators of thousands are not digits.
+        let digits = |text: &'a str| text.bytes().filter(u8::is_ascii_digit);
+        let (of_whole, of_part) = (digits(whole).count(), part.len());
+        if of_whole > 1 && whole.starts_with('0') || of_whole + of_part > MAX_DIGITS {
             return None;
         }
-        let amount = Decimal::of_digits(is_negative, &whole, &part)?;
-        let zeros = whole.len() - whole.trim_end_matches('0').len();
-        let places = match i32::try_from(part.len()).ok()? {
-            0 if zeros < whole.len() => -i32::try_from(zeros).ok()?,
+        let amount = Decimal::of_bytes(is_negative, digits(whole).chain(digits(part)), of_part)?;
+        let is_zero = |byte: &u8| *byte == b'0';
+        let zeros = digits(whole).rev().take_while(is_zero).count();
+        let places = match i32::try_from(of_part).ok()? {
+            0 if zeros < of_whole => -i32::try_from(zeros).ok()?,
             places => places,
         };
-        let digits = format!("{whole}{part}");
-        let digits = digits.trim_start_matches('0');
-        let significant = if part.is_empty() { digits.trim_end_matches('0').len() } else { digits.len() };
+        let before = digits(whole).chain(digits(part)).take_while(is_zero).count();
+        let behind = if part.is_empty() { zeros } else { 0 };
+        let significant = (of_whole + of_part).saturating_sub(before + behind);
         Some(Self { amount, places, significant })
     }
 
@@ -177,41 +226,39 @@ impl Number {
     }
 }
 
-/// The digits before and after the point.
-fn split(text: &str, locale: Locale) -> Option<(String, String)> {
+fn is_separator(c: char) -> bool {
+    matches!(c, '.' | ',' | '\'' | '\u{2019}' | ' ' | '\u{a0}' | '\u{202f}')
+}
+
+/// What is before the point, with the separators of thousands, and the digits behind it.
+fn split(text: &str, locale: Locale) -> Option<(&str, &str)> {
     let is_digit = |c: char| c.is_ascii_digit();
     if !text.starts_with(is_digit) || !text.ends_with(is_digit) {
         return None;
     }
-    let mut groups = vec![String::new()];
-    let mut separators = Vec::new();
-    for c in text.chars() {
-        match c {
-            '0'..='9' => groups.last_mut()?.push(c),
-            '.' | ',' | '\'' | '\u{2019}' | ' ' | '\u{a0}' | '\u{202f}' => {
-                separators.push(c);
-                groups.push(String::new());
-            }
-            _ => return None,
+    let (mut last, mut many) = (None, 0);
+    for (at, c) in text.char_indices().filter(|(_, c)| !c.is_ascii_digit()) {
+        if !is_separator(c) {
+            return None;
         }
+        (last, many) = (Some((at, c)), many + 1);
     }
-    let last = separators.last().copied();
-    let Some(last) = last else { return Some((groups.concat(), String::new())) };
-    let of_last = separators.iter().filter(|separator| **separator == last).count();
-    let is_last_the_point = matches!(last, '.' | ',') && of_last == 1 && {
-        let is_grouped = groups.last().is_some_and(|group| group.len() == 3)
-            && groups.first().is_some_and(|group| group.len() <= 3 && group != "0");
+    let Some((at, last)) = last else { return Some((text, "")) };
+    let (before, after) = (text.get(..at)?, text.get(at + last.len_utf8()..)?);
+    let is_last_the_point = matches!(last, '.' | ',') && !before.contains(last) && {
+        let first = text.split(is_separator).next().unwrap_or_default();
+        let is_grouped = after.len() == 3 && first.len() <= 3 && first != "0";
         // `1.234` is one thousand in one locale, and a little more than one in another.
-        separators.len() > 1 || !is_grouped || last == locale.point()
+        many > 1 || !is_grouped || last == locale.point()
     };
-    let part = if is_last_the_point { groups.pop()? } else { String::new() };
-    let thousands = if is_last_the_point { separators.split_last()?.1 } else { &separators };
-    let is_same = thousands.windows(2).all(|pair| pair.first() == pair.last());
-    let (first, rest) = groups.split_first()?;
-    let is_grouped = rest.is_empty()
-        || (first.len() <= 3 && !first.is_empty() && rest.iter().all(|group| group.len() == 3));
-    let is_other = !is_last_the_point || thousands.first() != Some(&last);
-    (is_same && is_grouped && is_other).then(|| (groups.concat(), part))
+    let (whole, part) = if is_last_the_point { (before, after) } else { (text, "") };
+    let mut separators = whole.chars().filter(|c| is_separator(*c));
+    let Some(thousands) = separators.next() else { return Some((whole, part)) };
+    let mut groups = whole.split(is_separator);
+    let is_grouped = groups.next().is_some_and(|first| (1..=3).contains(&first.len()))
+        && groups.all(|group| group.len() == 3);
+    let is_other = !is_last_the_point || thousands != last;
+    (separators.all(|it| it == thousands) && is_grouped && is_other).then_some((whole, part))
 }
 
 #[cfg(test)]

@@ -33,6 +33,17 @@ pub enum Formula {
     SumOfAmounts,
     /// It is how many percent one of two amounts is of the other, as `3 of 12` in the sentence; or so many percent of an amount.
     Percentage,
+    /// It is one of two values of the sentences times the other.
+    Product,
+    /// It is one of two values of the sentences divided by the other.
+    Quotient,
+    /// It is the time between two fields of a record.
+    Between {
+        /// The fields.
+        of: Arc<str>,
+    },
+    /// It is a day or a time of the sentences, so much earlier or later as they say.
+    Shifted,
     /// It is how many percent the difference of two amounts is of one of them.
     PercentageOfDifference,
 }
@@ -53,6 +64,10 @@ impl fmt::Display for Formula {
             Self::Difference => f.write_str("difference of the two other amounts"),
             Self::SumOfAmounts => f.write_str("sum of the other amounts"),
             Self::Percentage => f.write_str("percentage of the two other amounts"),
+            Self::Product => f.write_str("product of two other amounts"),
+            Self::Quotient => f.write_str("quotient of two other amounts"),
+            Self::Between { of } => write!(f, "time between {of}"),
+            Self::Shifted => f.write_str("another day or time, and the duration between"),
             Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
         }
     }
@@ -64,6 +79,12 @@ pub(crate) struct Operations {
     pub(crate) sum: bool,
     pub(crate) count: bool,
     pub(crate) difference: bool,
+    /// Whether it says that something follows from what was said.
+    pub(crate) follows: bool,
+    /// Whether it counts from the start of the run: `in nine days`.
+    pub(crate) from_start: bool,
+    /// Whether it names a month and a year.
+    pub(crate) yearly: bool,
 }
 
 impl Operations {
@@ -74,16 +95,27 @@ impl Operations {
         named.sum = text.contains("合計") || text.contains("計で");
         named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
         named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
+        let (mut month, mut year) = (false, false);
         for word in words {
+            named.from_start |=
+                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde");
+            month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
+            year |=
+                matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
             named.sum |= SUM.contains(&word);
             named.count |= COUNT.contains(&word) || SUM.contains(&word);
             named.difference |= DIFFERENCE.contains(&word);
+            named.follows |= FOLLOWS.contains(&word);
         }
+        named.yearly = month && year;
         named
     }
 }
 
 const SUM: &[&str] = &[
+    "all",
+    "tout",
+    "ganzen",
     "total",
     "totals",
     "totalling",
@@ -113,6 +145,76 @@ const SUM: &[&str] = &[
 const COUNT: &[&str] = &[
     "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
     "von", "anzahl", "gibt", "gab", "hay", "nombre", "número", "件",
+];
+
+/// Words of a sentence that draws a conclusion.
+const FOLLOWS: &[&str] = &[
+    "so",
+    "that",
+    "which",
+    "thus",
+    "therefore",
+    "hence",
+    "means",
+    "makes",
+    "equals",
+    "leaves",
+    "leaving",
+    "left",
+    "remaining",
+    "remains",
+    "worth",
+    "after",
+    "net",
+    "short",
+    "over",
+    "total",
+    "pay",
+    "pays",
+    "owe",
+    "owes",
+    "gets",
+    "end",
+    "ends",
+    "cost",
+    "costs",
+    "add",
+    "adds",
+    "per",
+    "each",
+    "times",
+    "average",
+    "also",
+    "macht",
+    "damit",
+    "somit",
+    "daher",
+    "bleiben",
+    "bleibt",
+    "fehlen",
+    "fehlt",
+    "je",
+    "pro",
+    "rest",
+    "entspricht",
+    "geht",
+    "sind",
+    "soit",
+    "donc",
+    "reste",
+    "fait",
+    "par",
+    "chacun",
+    "decir",
+    "supone",
+    "suponen",
+    "quedan",
+    "queda",
+    "serían",
+    "cada",
+    "cuesta",
+    "por",
+    "unos",
 ];
 
 const DIFFERENCE: &[&str] = &[
@@ -145,6 +247,18 @@ const DIFFERENCE: &[&str] = &[
     "más",
     "menos",
     "later",
+    "late",
+    "after",
+    "before",
+    "within",
+    "took",
+    "takes",
+    "lasted",
+    "statt",
+    "instead",
+    "spät",
+    "earlier",
+    "short",
     "delay",
     "verspätung",
     "später",
@@ -195,7 +309,7 @@ fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
 }
 
 /// A sentence with more values names no operands.
-const MAX_VALUES: usize = 64;
+pub(crate) const MAX_VALUES: usize = 64;
 
 /// An amount of a sentence, for computing with it.
 pub(crate) struct Operand<'a> {
@@ -317,7 +431,9 @@ fn percentage(
     others: Vec<(usize, Decimal)>,
 ) -> Option<(Formula, Vec<usize>)> {
     let Value::Amount { number, .. } = all.get(at)?.value else { return None };
-    let places = u32::try_from(number.places).unwrap_or(0);
+    // `6 %` is exact or wrong: of one digit nothing is rounded.
+    let is_short = number.significant < 2 && number.places <= 0;
+    let places = if is_short { 2 } else { u32::try_from(number.places).unwrap_or(0) };
     // `3 of 12`.
     let is_share =
         |text: &str| matches!(text.trim(), "of" | "of the" | "out of" | "in" | "von" | "sur" | "de" | "/");

@@ -15,8 +15,11 @@ mod cited;
 mod date;
 mod days;
 mod decimal;
+mod derive;
+mod field;
 mod formula;
 mod name;
+mod number_word;
 mod place;
 mod priced;
 mod reader;
@@ -24,11 +27,15 @@ mod records;
 mod scan;
 mod search;
 mod sentence;
+mod span;
 #[cfg(test)]
 mod steps_tests;
+mod table;
 mod unit;
 mod value;
 mod wanted;
+mod weak;
+mod word;
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -115,7 +115,8 @@ pub(crate) struct NameAt {
 /// The words with capitals that begin at a chunk. `None`: it has no capital.
 pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option<NameAt> {
     let chunk = chunks.get(at)?;
-    if !is_capital(chunk.text) {
+    let begins_short = is_initial(chunk);
+    if !is_capital(chunk.text) && !begins_short {
         return None;
     }
     let mut last = at;
@@ -123,12 +124,15 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
     let mut words = 1;
     while words < MAX_WORDS
         && let (Some(before), Some(after)) = (chunks.get(next - 1), chunks.get(next))
-        && before.after.is_empty()
+        && (before.after.is_empty()
+            || is_initial(before)
+            || before.after == "." && TITLES.contains(&before.text))
         && after.before.is_empty()
+        && !after.is_first
     {
         steps::count(1);
         let is_inside = matches!(after.text, "de" | "van" | "von" | "der" | "den" | "la" | "du" | "da" | "y");
-        if is_capital(after.text) {
+        if is_capital(after.text) || is_initial(after) && words < MAX_WORDS - 1 {
             (last, words) = (next, words + 1);
         } else if !is_inside || locale.capitalises_nouns() || next > last + 2 {
             break;
@@ -150,24 +154,128 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
     // In a language with capitals for all nouns only a title makes a name.
     let is_name = match locale.capitalises_nouns() {
         // A sentence begins with a capital, and two nouns seldom follow each other.
-        true => title && first <= last || first < last && small && at > 0,
+        true => (title || begins_short) && first <= last || first < last && small && at > 0,
         false => first < last && small,
     };
+    let is_call = chunks.get(last).is_some_and(|it| CALLED.contains(&&*folded(it.text)));
+    let is_name = is_name && !(is_call && first == last);
     Some(NameAt { words: is_name.then_some((first, last)), passed })
 }
 
+/// A word without the article of one letter before it, which French and Italian set before a vowel: `L'entretien`.
+pub(crate) fn without_article(text: &str) -> &str {
+    let mut chars = text.chars();
+    let is_article = chars.next().is_some_and(|c| matches!(c, 'l' | 'L' | 'd' | 'D'))
+        && chars.next().is_some_and(|c| matches!(c, '\'' | '\u{2019}'));
+    if is_article { chars.as_str() } else { text }
+}
+
+/// One letter and a point, as of a first name.
+fn is_initial(chunk: &Chunk<'_>) -> bool {
+    let mut chars = chunk.text.chars();
+    chunk.after == "." && chars.next().is_some_and(char::is_uppercase) && chars.next().is_none()
+}
+
 fn is_capital(text: &str) -> bool {
-    let text = text.strip_prefix("d'").or_else(|| text.strip_prefix("d\u{2019}")).unwrap_or(text);
+    let text = without_article(text);
     let mut chars = text.chars();
     let is_word = text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '\u{2019}' | '&'));
     is_word && chars.next().is_some_and(char::is_uppercase) && (chars.next().is_some() || text.len() > 1)
 }
 
-const TITLES: [&str; 12] =
-    ["Mr", "Mrs", "Ms", "Dr", "Prof", "Herr", "Herrn", "Frau", "Señor", "Señora", "Monsieur", "Madame"];
+const TITLES: [&str; 16] = [
+    "Mr", "Mrs", "Ms", "Dr", "Prof", "Herr", "Herrn", "Frau", "Señor", "Señora", "Monsieur", "Madame",
+    "Miss", "Sr", "Sra", "Mme",
+];
+
+/// What a letter may call a person behind a title, instead of by name.
+const CALLED: &[&str] = &[
+    "kollege",
+    "kollegen",
+    "kollegin",
+    "kolleginnen",
+    "doktor",
+    "professor",
+    "professorin",
+    "direktor",
+    "direktorin",
+    "präsident",
+    "präsidentin",
+    "nachbar",
+    "nachbarin",
+];
+
+/// Whether a word with a capital begins a sentence rather than a name.
+pub(crate) fn is_no_name(word: &str) -> bool {
+    NOT_NAMES.contains(&&*folded(word))
+}
 
 /// Words that a sentence begins with, and that are part of no name.
 const NOT_NAMES: &[&str] = &[
+    "ihr",
+    "ihre",
+    "ihren",
+    "ihrem",
+    "ihrer",
+    "ihnen",
+    "sie",
+    "unser",
+    "unsere",
+    "unseren",
+    "mein",
+    "meine",
+    "wir",
+    "ich",
+    "dear",
+    "kind",
+    "best",
+    "warm",
+    "many",
+    "good",
+    "mit",
+    "viele",
+    "beste",
+    "hi",
+    "hello",
+    "hey",
+    "dear",
+    "thanks",
+    "thank",
+    "cheers",
+    "regards",
+    "hallo",
+    "liebe",
+    "lieber",
+    "sehr",
+    "geehrte",
+    "geehrter",
+    "danke",
+    "bonjour",
+    "bonsoir",
+    "cher",
+    "chère",
+    "chers",
+    "merci",
+    "hola",
+    "estimado",
+    "estimada",
+    "estimados",
+    "querido",
+    "querida",
+    "gracias",
+    "monsieur",
+    "madame",
+    "mme",
+    "señor",
+    "señora",
+    "sr",
+    "sra",
+    "don",
+    "doña",
+    "mr",
+    "mrs",
+    "ms",
+    "miss",
     "the",
     "a",
     "an",

@@ -3,38 +3,50 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::claims::chunk;
+use crate::claims::chunk::{self, folded};
 use crate::claims::decimal::Decimal;
+use crate::claims::field::FieldNames;
 use crate::claims::formula::Formula;
-use crate::claims::priced::currency_named;
-use crate::claims::scan::{Query, Scan, TextWord, text_words};
-use crate::claims::unit::Unit;
+use crate::claims::priced::currencies_written;
+use crate::claims::scan::{Query, Scan};
 use crate::claims::value::{Found, Reads, values};
 use crate::claims::wanted::TextSearch;
+use crate::claims::word::{TextWord, text_words};
 use crate::types::steps;
 
 /// Longer names of fields are not looked back for.
 const MAX_NAME: usize = 100;
 
-/// The first place of each wanted value that is copied from this text, also from a field of JSON whose name says the unit.
-/// What is counted or summed has no one place.
+/// Of each value so many places are compared.
+const MAX_PLACES: usize = 64;
+
+/// The places of values, by their numbers.
+type Places = BTreeMap<usize, Vec<Range<usize>>>;
+
+/// The place of each wanted value that is copied from this text, also from a field of JSON whose name says the unit. Of several
+/// places it is the one that is nearest to another value of its sentence. What is counted or summed has no one place.
 pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>> {
-    let mut found = BTreeMap::new();
+    let mut found = Places::new();
     let (readable, of_text) = (chunk::readable(text), chunk::places(text));
     let place = |at: usize| of_text.get(at).copied().unwrap_or(at);
     let mut add = |number: usize, range: &Range<usize>| {
-        found.entry(number).or_insert_with(|| place(range.start)..place(range.end));
+        let places = found.entry(number).or_default();
+        if places.len() < MAX_PLACES {
+            places.push(place(range.start)..place(range.end));
+        }
     };
-    let mut scan = Scan::new(query);
-    scan.currency = currency_named(&readable);
+    let mut names = FieldNames::default();
+    let mut scan = Scan::new(query, &mut names);
+    scan.names_currency_in(&readable);
+    scan.currencies = currencies_written(&readable);
     for Found { range, value } in values(&readable, query.locale, query.clock, Reads::Measures) {
-        let name = field_before(&readable, range.start);
-        scan.rate = name.and_then(Unit::of_rate);
+        let name = field_before(&readable, range.start).map(|name| scan.field_name(name));
+        scan.rate = name.as_ref().and_then(|name| name.rate.clone());
         scan.measure(&value, None);
-        if let Some(name) = name {
+        if let Some(name) = &name {
             let written = readable.get(range.clone()).unwrap_or_default();
             if let Some(amount) = Decimal::of_json(written) {
-                scan.field_amount(written, amount, name, Unit::of_field(name).as_ref());
+                scan.field_amount(written, amount, name, name.unit.as_ref());
                 scan.instant(amount, name);
             }
         }
@@ -47,14 +59,45 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
     if query.wanted.has_texts() {
         words(query, &readable, add);
     }
-    found
+    nearest(query, found)
+}
+
+/// One place of each value.
+fn nearest(query: &Query, found: Places) -> BTreeMap<usize, Range<usize>> {
+    let sentence_of = |number: usize| query.contexts.get(number).map(|context| context.sentence);
+    // Where values begin, by their sentence.
+    let mut begins: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
+    for (number, places) in &found {
+        if let Some(sentence) = sentence_of(*number) {
+            begins.entry(sentence).or_default().extend(places.iter().map(|place| (place.start, *number)));
+        }
+    }
+    begins.values_mut().for_each(|begins| begins.sort_unstable());
+    let distance = |number: usize, place: &Range<usize>| {
+        let begins = sentence_of(number).and_then(|sentence| begins.get(&sentence))?;
+        let at = begins.partition_point(|(begin, _)| *begin < place.start);
+        let is_other = |it: &&(usize, usize)| it.1 != number;
+        let before = begins.get(..at).into_iter().flatten().rev().find(is_other);
+        let behind = begins.get(at..).into_iter().flatten().find(is_other);
+        before.into_iter().chain(behind).map(|(begin, _)| begin.abs_diff(place.start)).min()
+    };
+    let nearest = |(number, places): (usize, Vec<Range<usize>>)| {
+        let place = places.into_iter().min_by_key(|place| distance(number, place).unwrap_or(usize::MAX))?;
+        Some((number, place))
+    };
+    found.into_iter().filter_map(nearest).collect()
 }
 
 /// The texts that stand in a text as words.
 fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
     let mut search = TextSearch::default();
     for TextWord { range: Range { start, end }, word, is_glued } in text_words(text) {
-        search.word(&query.wanted, &word, (0, start), is_glued, |number, begin| add(number, &(begin..end)));
+        if !query.wanted.may_have(word) {
+            search.interrupt();
+            continue;
+        }
+        let found = |number, begin| add(number, &(begin..end));
+        search.word(&query.wanted, &folded(word), (0, start), is_glued, found);
     }
 }
 

@@ -1,12 +1,12 @@
 //! The reader of values: what begins at a chunk.
 
 use crate::claims::chunk::Chunk;
-use crate::claims::date::{Timestamp, day_of, instant_of};
+use crate::claims::date::{Timestamp, compact_day, day_of, exchanged, instant_of};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, words};
-use crate::types::Locale;
+use crate::types::{Locale, is_unspaced};
 
 /// What follows a name in Japanese.
 const NAME_ENDS: &[&str] =
@@ -41,7 +41,7 @@ fn iso_duration(text: &str) -> Option<Decimal> {
 
 /// A name without the ending of what belongs to it, and without the article before it in French.
 fn owner(text: &str) -> &str {
-    let text = text.strip_prefix("d'").or_else(|| text.strip_prefix("d\u{2019}")).unwrap_or(text);
+    let text = name::without_article(text);
     text.strip_suffix("'s").or_else(|| text.strip_suffix("\u{2019}s")).unwrap_or(text)
 }
 
@@ -92,7 +92,12 @@ impl<'a> Reader<'a> {
             if let Some(read) = self.address(at, text) {
                 return read;
             }
-            if !has_digit && let Some(read) = self.relative(at, text).or_else(|| self.japanese_name(at)) {
+            if !has_digit
+                && let Some(read) = self
+                    .relative(at, text)
+                    .or_else(|| self.japanese_name(at))
+                    .or_else(|| self.number_word(at))
+            {
                 return read;
             }
         }
@@ -103,7 +108,13 @@ impl<'a> Reader<'a> {
             // The point of `26.11.` is punctuation of the chunk.
             let is_pointed = self.locale == Locale::De && chunk.after.starts_with('.');
             let pointed = || is_pointed.then(|| day_of(&format!("{text}."), self.locale)).flatten();
-            if let Some(day) = day_of(text, self.locale).or_else(pointed) {
+            if let Some(day) = day_of(text, self.locale).or_else(pointed).or_else(|| compact_day(text)) {
+                // Evidence has the order of its own country.
+                if self.reads == Reads::Measures
+                    && let Some(other) = exchanged(text, day)
+                {
+                    self.push(at, at, Value::Day(other));
+                }
                 return self.push(at, at, Value::Day(day));
             }
             if self.reads == Reads::Measures
@@ -112,6 +123,14 @@ impl<'a> Reader<'a> {
                 let number = Number { amount: seconds, places: 0, significant: 1 };
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
                 return self.push(at, at, value);
+            }
+            // `2028-04` names a year.
+            if self.reads == Reads::Measures
+                && let Some((year, month)) = text.split_once('-')
+                && (year.len(), month.len()) == (4, 2)
+                && let (Ok(year), Ok(1..=12)) = (year.parse::<u64>(), month.parse::<u32>())
+            {
+                return self.push(at, at, Value::whole(year));
             }
             if let Some(read) =
                 self.time(at, text).or_else(|| self.written_day(at)).or_else(|| self.amount(at))
@@ -161,7 +180,8 @@ impl<'a> Reader<'a> {
     /// `佐藤 美咲さん`: characters of names around one space, before an ending.
     fn japanese_name(&mut self, at: usize) -> Option<usize> {
         let (first, second) = (self.get(at)?, self.next(at)?);
-        if second.is_joined || !first.text.ends_with(is_han) {
+        let is_name = |c: char| is_han(c) || is_unspaced(c);
+        if second.is_joined || !first.text.ends_with(is_han) || !second.text.starts_with(is_name) {
             return None;
         }
         let family_at = first.text.rfind(|c: char| !is_han(c));
@@ -189,16 +209,24 @@ impl<'a> Reader<'a> {
         }
         let name = name::name_at(self.chunks, at, self.locale)?;
         let Some((first, last)) = name.words else { return Some(name.passed) };
+        let end = self.get(last)?.end();
         let text_of = |from: usize| {
             (from..=last)
                 .filter_map(|at| self.get(at))
-                .flat_map(|it| words(owner(it.text)))
+                .flat_map(|it| match it.end() == end {
+                    true => words(owner(it.text)),
+                    // `Caulker's Wynd` is a name as it is.
+                    false => words(name::without_article(it.text)),
+                })
                 .collect::<Vec<_>>()
         };
         // A sentence begins with a capital, whatever its first word is.
         let capitals =
             (first..=last).filter_map(|at| self.get(at)).filter(|it| it.text.starts_with(char::is_uppercase));
-        let also = (first == 0 && capitals.count() > 2).then(|| text_of(first + 1));
+        let is_long = first == 0 && capitals.count() > 2;
+        // `M. Halloran` is `Margaret Halloran`.
+        let is_initial = self.get(first).is_some_and(|it| it.text.chars().count() == 1);
+        let also = (is_long || is_initial && last > first).then(|| text_of(first + 1));
         let value = Value::Text { kind: ValueKind::Name, words: text_of(first), also };
         self.push(first, last, value);
         Some(name.passed)
@@ -223,6 +251,7 @@ impl<'a> Reader<'a> {
         let is_between = |c: char| match c {
             // `24/7`.
             '/' => !is_all,
+            ',' => !is_all,
             c => matches!(c, '=' | ':' | ';' | '|' | '<' | '>' | '{' | '}' | '[' | ']' | '(' | ')' | '"'),
         };
         if !is_all && let Some(read) = self.range(at, chunk.text) {

@@ -1,18 +1,20 @@
 //! Counts and sums of the records of a list, and of the lines of a text.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 
-use crate::claims::absence::stem;
+use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::folded;
-use crate::claims::decimal::Decimal;
+use crate::claims::decimal::{Decimal, Number};
+use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
 use crate::claims::priced::{currency_in, is_price};
-use crate::claims::scan::{Context, Scan, same};
-use crate::claims::unit::{Unit, minor_of_field};
+use crate::claims::scan::{Computations, Context, Scan, same};
+use crate::claims::unit::Unit;
 use crate::claims::wanted::Exactness;
-use crate::types::steps;
+use crate::types::{Locale, steps};
 
 /// Longer texts are no value by which records are counted.
 const MAX_COUNTED: usize = 40;
@@ -25,95 +27,124 @@ const MAX_PATH: usize = 3;
 
 impl Scan<'_> {
     /// Counts and sums of records.
-    pub(super) fn records(&mut self, elements: &[Json], name: &str) {
-        let all = self
-            .path
-            .iter()
-            .rev()
-            .take(MAX_PATH)
-            .map(String::as_str)
-            .chain([name])
-            .collect::<Vec<_>>()
-            .join(" ");
-        let names: BTreeSet<Box<str>> = folded(&all)
-            .split(|c: char| !c.is_alphabetic())
-            .filter(|word| word.len() > 2)
-            .map(|word| stem(word).into())
-            .collect();
-        self.counted(elements.len(), name, |context| {
-            context.names_count || context.noun.as_ref().is_some_and(|noun| names.contains(noun))
-        });
-        let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
-        let mut kinds: BTreeMap<(&str, Box<str>), usize> = BTreeMap::new();
-        let mut currency = self.currency.clone();
+    pub(super) fn records(&mut self, elements: &[Json], field: &FieldName) {
+        let asked = self.query.asked;
+        if asked == Computations::default() {
+            return;
+        }
+        let name = &*field.name;
+        if asked.counts {
+            let contexts = self.path.iter().rev().take(MAX_PATH).map(AsRef::as_ref).chain([field]);
+            let names: BTreeSet<Box<str>> = contexts.flat_map(|it| it.stems.iter().cloned()).collect();
+            self.counted(
+                elements.len(),
+                || name.to_owned(),
+                |context| {
+                    context.names_count || context.noun.as_ref().is_some_and(|noun| names.contains(noun))
+                },
+            );
+        }
+        let mut records = Records { asked, locale: self.query.locale, ..Records::default() };
         for element in elements {
             steps::count(1);
             match element {
-                Json::Number(number) => add(&mut sums, "", Decimal::of_json(&number.to_string())),
-                Json::Object(members) => {
-                    currency = currency.or_else(|| currency_in(members));
-                    for (key, value) in members {
-                        match value {
-                            Json::Number(number) => {
-                                add(&mut sums, key, Decimal::of_json(&number.to_string()))
-                            }
-                            Json::String(text) if text.len() <= MAX_COUNTED => {
-                                if let Some(amount) = Decimal::of_json(text).filter(|_| !text.is_empty()) {
-                                    add(&mut sums, key, Some(amount));
-                                }
-                                *kinds.entry((key, folded(text).into())).or_default() += 1;
-                            }
-                            Json::Bool(true) => *kinds.entry((key, folded(key).into())).or_default() += 1,
-                            // `price: {amount, currency}`, and `licenses: [MIT]`.
-                            Json::Object(inner) => {
-                                currency = currency.or_else(|| currency_in(inner));
-                                for (_, value) in inner.iter().filter(|(name, _)| is_price(name)) {
-                                    let number = match value {
-                                        Json::Number(number) => Decimal::of_json(&number.to_string()),
-                                        Json::String(text) if !text.is_empty() => Decimal::of_json(text),
-                                        _ => None,
-                                    };
-                                    if number.is_some() {
-                                        add(&mut sums, key, number);
-                                    }
-                                }
-                            }
-                            Json::Array(all) => {
-                                let texts = all.iter().filter_map(Json::as_str);
-                                for text in texts.filter(|text| text.len() <= MAX_COUNTED) {
-                                    *kinds.entry((key, folded(text).into())).or_default() += 1;
-                                }
-                            }
-                            Json::String(_) | Json::Bool(false) | Json::Null => {}
-                        }
-                    }
+                Json::Number(number) if asked.sums => {
+                    records.add("", Decimal::of_json(&number.to_string()));
                 }
-                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) => {}
+                Json::Object(members) => records.read(members),
+                Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {}
             }
         }
-        for (key, (sum, numbers)) in sums {
-            let Some(sum) = sum.filter(|_| numbers > 1) else { continue };
+        if asked.sums {
+            self.named_sums(elements);
+        }
+        self.sums(&records, name);
+        self.kinds(records.kinds, elements.len());
+    }
+
+    fn sums(&mut self, records: &Records<'_>, name: &str) {
+        for (key, (sum, numbers)) in records.sums.iter().chain(&records.debits) {
+            let Some(sum) = sum.filter(|_| *numbers > 1).map(Decimal::absolute) else { continue };
             let shown = if key.is_empty() { name } else { key };
+            let field = self.field_name(shown);
             // A sum of cents is written in the unit.
-            let minor = minor_of_field(shown);
-            let sum = match minor {
-                Some((power, _)) => sum.over_power_of_ten(power),
-                None => Some(sum),
+            let (sum, own) = match field.minor {
+                Some((power, code)) => (sum.over_power_of_ten(power), code.map(Unit::money)),
+                None => (Some(sum), field.unit.clone()),
             };
             let Some(sum) = sum else { continue };
-            let own = match minor {
-                Some((_, code)) => code.map(Unit::money),
-                None => Unit::of_field(shown),
+            let of_price = match own.is_none() && field.is_price {
+                true => records.currency.clone().or_else(|| self.currency()),
+                false => None,
             };
-            let unit = own.as_ref().or(currency.as_ref().filter(|_| is_price(key)));
+            let unit = own.as_ref().or(of_price.as_ref());
             let (hits, contexts) = (&mut self.hits, &self.query.contexts);
             self.query.wanted.amount(sum, unit, |number, exactness| {
-                let may_be = contexts.get(number).is_some_and(|context| context.names_sum);
+                // `12.5 hours of overtime` names the column.
+                let names_field = |context: &Context| {
+                    !field.stems.is_empty() && field.stems.iter().all(|stem| context.stems.contains(stem))
+                };
+                let may_be =
+                    contexts.get(number).is_some_and(|context| context.names_sum || names_field(context));
                 if may_be && exactness == Exactness::Exact {
                     Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
                 }
             });
         }
+    }
+
+    /// Sums over the records that a sentence names, by the words of a text in each.
+    fn named_sums(&mut self, elements: &[Json]) {
+        if self.query.summed.is_empty() || elements.len() < 2 {
+            return;
+        }
+        let members = elements.iter().filter_map(Json::as_object);
+        let labels: Vec<Vec<Vec<Box<str>>>> = members
+            .clone()
+            .map(|members| {
+                let texts = members.values().filter_map(Json::as_str).take(MAX_LABELS);
+                let texts =
+                    texts.filter(|text| text.len() <= MAX_COUNTED && text.contains(char::is_alphabetic));
+                texts.map(|text| words_of(&folded(text))).filter(|words| !words.is_empty()).collect()
+            })
+            .collect();
+        let query = self.query;
+        for number in &query.summed {
+            let Some(context) = query.contexts.get(*number) else { continue };
+            let is_named = |labels: &&Vec<Vec<Box<str>>>| {
+                labels.iter().any(|words| words.iter().all(|word| context.stems.contains(word)))
+            };
+            let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
+            for (members, _) in members.clone().zip(&labels).filter(|(_, labels)| is_named(labels)) {
+                steps::count(1);
+                for (key, value) in members {
+                    let amount = match value {
+                        Json::Number(number) => Decimal::of_json(&number.to_string()),
+                        Json::String(text) => amount_in(text, query.locale),
+                        _ => None,
+                    };
+                    if amount.is_some() {
+                        let (sum, many) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
+                        *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
+                        *many += 1;
+                    }
+                }
+            }
+            for (key, (sum, many)) in sums {
+                let Some(sum) = sum.filter(|_| many > 1).map(Decimal::absolute) else { continue };
+                let unit = self.field_name(key).unit.clone();
+                let hits = &mut self.hits;
+                query.wanted.amount(sum, unit.as_ref(), |found, exactness| {
+                    if found == *number && exactness == Exactness::Exact {
+                        Self::hit(hits, found, Some(Formula::Sum { of: key.into() }));
+                    }
+                });
+            }
+        }
+    }
+
+    /// Counts of the records of each kind in a list of so many.
+    fn kinds(&mut self, kinds: BTreeMap<(&str, Cow<'_, str>), usize>, all: usize) {
         let words: Vec<Vec<Box<str>>> = kinds.keys().map(|(_, kind)| words_of(kind)).collect();
         let names = |words: &[Box<str>], context: &Context| {
             !words.is_empty() && words.iter().all(|word| context.stems.contains(word))
@@ -123,9 +154,10 @@ impl Scan<'_> {
             context.is_part && words.len() <= MAX_KINDS && !words.iter().any(|words| names(words, context))
         };
         for (((key, kind), count), words) in kinds.into_iter().zip(&words) {
-            let shown = format!("{key} = {kind}");
-            self.counted(count, &shown, |context| names(words, context) || is_unnamed(context));
-            self.counted(elements.len().saturating_sub(count), &format!("{key} is not {kind}"), is_unnamed);
+            let shown = || format!("{key} = {kind}");
+            self.counted(count, shown, |context| names(words, context) || is_unnamed(context));
+            let shown = || format!("{key} is not {kind}");
+            self.counted(all.saturating_sub(count), shown, is_unnamed);
         }
     }
 
@@ -140,39 +172,116 @@ impl Scan<'_> {
         for line in text.lines() {
             let folded = folded(line);
             let words = folded.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
-            let of_line: BTreeSet<&str> = words.filter_map(|word| nouns.get(stem(word)).copied()).collect();
+            let of_line: BTreeSet<&str> =
+                words.filter_map(|word| nouns.get(stem(&unaccented(word))).copied()).collect();
             for noun in of_line {
                 *counts.entry(noun).or_default() += 1;
             }
         }
         for (noun, count) in counts {
-            self.counted(count, &format!("lines with {noun}"), |context| {
-                context.noun.as_deref() == Some(noun)
-            });
+            self.counted(
+                count,
+                || format!("lines with {noun}"),
+                |context| context.noun.as_deref() == Some(noun),
+            );
         }
     }
 
-    fn counted(&mut self, count: usize, of: &str, may_be: impl Fn(&Context) -> bool) {
+    fn counted(&mut self, count: usize, of: impl Fn() -> String, may_be: impl Fn(&Context) -> bool) {
         let Ok(count) = u64::try_from(count) else { return };
         let (hits, contexts) = (&mut self.hits, &self.query.contexts);
         self.query.wanted.amount(Decimal::whole(count), Some(&Unit::COUNT), |number, exactness| {
             if exactness == Exactness::Exact && contexts.get(number).is_some_and(&may_be) {
-                Self::hit(hits, number, Some(Formula::Count { of: of.into() }));
+                Self::hit(hits, number, Some(Formula::Count { of: of().into() }));
             }
         });
     }
+}
+
+/// Of more texts of a record none is its name.
+const MAX_LABELS: usize = 6;
+
+/// The number of a cell: `-2,105.00`, `12.40 GB`.
+fn amount_in(text: &str, locale: Locale) -> Option<Decimal> {
+    let digits = text.split(' ').next().unwrap_or_default();
+    if text.len() > MAX_COUNTED || !digits.ends_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    Number::read(digits, locale).map(|number| number.amount)
 }
 
 /// The words of a value by which records are counted, shortened to their stems.
 fn words_of(kind: &str) -> Vec<Box<str>> {
     kind.split(|c: char| !c.is_alphanumeric())
         .filter(|word| word.len() > 1)
-        .map(|word| same(stem(word)).into())
+        .map(|word| same(stem(&unaccented(word))).into())
         .collect()
 }
 
-fn add<'a>(sums: &mut BTreeMap<&'a str, (Option<Decimal>, usize)>, key: &'a str, amount: Option<Decimal>) {
-    let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
-    *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
-    *numbers += 1;
+/// What the records of a list have: the numbers of each field, and the texts by which records are counted.
+#[derive(Debug, Default)]
+struct Records<'a> {
+    asked: Computations,
+    currency: Option<Unit>,
+    locale: Locale,
+    /// By field: the sum of the numbers below zero, which are payments in an account.
+    debits: BTreeMap<&'a str, (Option<Decimal>, usize)>,
+    sums: BTreeMap<&'a str, (Option<Decimal>, usize)>,
+    kinds: BTreeMap<(&'a str, Cow<'a, str>), usize>,
+}
+
+impl<'a> Records<'a> {
+    fn add(&mut self, key: &'a str, amount: Option<Decimal>) {
+        let mut sums = vec![&mut self.sums];
+        if amount.is_some_and(Decimal::is_negative) {
+            sums.push(&mut self.debits);
+        }
+        for sums in sums {
+            let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
+            *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
+            *numbers += 1;
+        }
+    }
+
+    fn kind(&mut self, key: &'a str, text: &'a str) {
+        if self.asked.counts && text.len() <= MAX_COUNTED {
+            *self.kinds.entry((key, folded(text))).or_default() += 1;
+        }
+    }
+
+    fn read(&mut self, members: &'a Map<String, Json>) {
+        let asks_sums = self.asked.sums;
+        if asks_sums && self.currency.is_none() {
+            self.currency = currency_in(members);
+        }
+        for (key, value) in members {
+            match value {
+                Json::Number(number) if asks_sums => self.add(key, Decimal::of_json(&number.to_string())),
+                Json::String(text) => {
+                    if asks_sums && let Some(amount) = amount_in(text, self.locale) {
+                        self.add(key, Some(amount));
+                    }
+                    self.kind(key, text);
+                }
+                Json::Bool(true) => self.kind(key, key),
+                // `price: {amount, currency}`.
+                Json::Object(inner) if asks_sums => {
+                    self.currency = self.currency.take().or_else(|| currency_in(inner));
+                    for (_, value) in inner.iter().filter(|(name, _)| is_price(name)) {
+                        let number = match value {
+                            Json::Number(number) => Decimal::of_json(&number.to_string()),
+                            Json::String(text) if !text.is_empty() => Decimal::of_json(text),
+                            _ => None,
+                        };
+                        if number.is_some() {
+                            self.add(key, number);
+                        }
+                    }
+                }
+                // `licenses: [MIT]`.
+                Json::Array(all) => all.iter().filter_map(Json::as_str).for_each(|text| self.kind(key, text)),
+                Json::Number(_) | Json::Object(_) | Json::Bool(false) | Json::Null => {}
+            }
+        }
+    }
 }

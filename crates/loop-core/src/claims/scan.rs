@@ -1,8 +1,6 @@
 //! One pass over a piece of evidence: which of the wanted values it has.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -11,15 +9,16 @@ use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
+use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
-use crate::claims::priced::{currency_in, currency_named, is_price};
-use crate::claims::unit::{Unit, minor_of_field};
+use crate::claims::priced::{currencies_written, currency_in, currency_named};
+use crate::claims::span;
+use crate::claims::table::{self, Tables};
+use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
+use crate::claims::word::{TextWord, text_words};
 use crate::types::{Evidence, Locale, Status, WorkItem, steps};
-
-/// Longer keys name nothing.
-const MAX_NAME: usize = 100;
 
 /// What the sentence of a value says that matters for finding it.
 #[derive(Clone, Debug, Default)]
@@ -34,13 +33,35 @@ pub(crate) struct Context {
     pub(crate) is_part: bool,
     /// The unit of a rate: `kWh` of `24 pence per kWh`.
     pub(crate) rate: Option<Unit>,
+    /// The number of its sentence.
+    pub(crate) sentence: usize,
+    /// The unit of the value.
+    pub(crate) unit: Option<Unit>,
+    /// The currency of the value.
+    pub(crate) currency: Option<&'static str>,
     /// The stem of the noun behind the number.
     pub(crate) noun: Option<Box<str>>,
+}
+
+/// Which computations over records the values of a document can need at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Computations {
+    /// A whole number without a unit.
+    pub(crate) counts: bool,
+    /// An amount of a sentence that names a sum.
+    pub(crate) sums: bool,
+    /// An amount of money.
+    pub(crate) money: bool,
+    /// A duration.
+    pub(crate) spans: bool,
 }
 
 /// What is looked for, and by what each value may be computed.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
+    pub(crate) asked: Computations,
+    /// The amounts of sentences that name a sum, for the sums of the records that they name.
+    pub(crate) summed: Vec<usize>,
     pub(crate) wanted: Wanted,
     /// By the number of the value.
     pub(crate) contexts: Vec<Context>,
@@ -56,18 +77,26 @@ pub(crate) struct Query {
 pub(crate) type Hits = BTreeMap<usize, Option<Formula>>;
 
 /// Looks through an observation.
-pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
-    let mut scan = Scan::new(query);
+pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> Hits {
+    let mut scan = Scan::new(query, names);
     let observation = &evidence.observation;
     if observation.status == Status::Empty {
         scan.all_absent();
     }
-    scan.currency = currency_named(&observation.data);
+    scan.named_in = &observation.data;
+    if query.asked.money {
+        scan.currencies = currencies(evidence);
+    }
     scan.text(&observation.summary, None);
     match observation.data.as_text() {
         Some(text) => {
-            scan.text(text, None);
             scan.lines(text);
+            scan.table(text);
+            if query.asked.spans {
+                for seconds in span::between_lines(text, query.locale) {
+                    scan.span(seconds, "lines");
+                }
+            }
             if *text != observation.markdown {
                 scan.text(&observation.markdown, None);
             }
@@ -77,28 +106,41 @@ pub(crate) fn evidence(query: &Query, evidence: &Evidence) -> Hits {
                 if matches!(&data, Json::Array(elements) if elements.is_empty()) {
                     scan.all_absent();
                 }
-                scan.json(&data, &evidence.tool, None);
+                let name = scan.field_name(&evidence.tool);
+                scan.json(&data, &name, None);
             }
             scan.text(&observation.markdown, None);
         }
     }
-    scan.hits
+    scan.finished()
+}
+
+/// The currencies that an observation names.
+pub(crate) fn currencies(evidence: &Evidence) -> Vec<&'static str> {
+    let observation = &evidence.observation;
+    let mut found = currencies_written(&observation.data);
+    for text in [&observation.summary, &observation.markdown] {
+        found.extend(currencies_written(text));
+    }
+    found
 }
 
 /// Looks through the work item.
-pub(crate) fn item(query: &Query, item: &WorkItem) -> Hits {
-    let mut scan = Scan::new(query);
+pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hits {
+    let mut scan = Scan::new(query, names);
     for text in [&item.id, &item.title, &item.full] {
         scan.text(text, None);
     }
     if let Ok(data @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str::<Json>(&item.full) {
-        scan.json(&data, &item.kind, None);
+        let name = scan.field_name(&item.kind);
+        scan.json(&data, &name, None);
     }
-    scan.hits
+    scan.finished()
 }
 
 pub(super) struct Scan<'a> {
     pub(super) query: &'a Query,
+    names: &'a mut FieldNames,
     pub(super) search: TextSearch,
     /// The same in the names of fields, which are no part of the texts beneath them.
     pub(super) name_search: TextSearch,
@@ -106,30 +148,46 @@ pub(super) struct Scan<'a> {
     pub(super) field: usize,
     /// How many of the next words a negation is about.
     pub(super) negated: usize,
-    /// The one currency that the observation names. `None`: none, or several.
+    /// The currency that the record names.
     pub(super) currency: Option<Unit>,
+    /// The text whose currency is that of all amounts without one, where it names only one.
+    named_in: &'a str,
+    /// The one currency that the text names, once it was asked for. `Some(None)`: it names none, or several.
+    named: Option<Option<Unit>>,
+    /// All currencies that it names: a number without a unit is not one of another.
+    pub(super) currencies: Vec<&'static str>,
     /// Whether the record itself names it.
     pub(super) is_own_currency: bool,
     /// The unit of the rate that the field has: of `pence_per_kwh`.
     pub(super) rate: Option<Unit>,
     /// The names of the fields above the value, the outermost first.
-    pub(super) path: Vec<String>,
+    pub(super) path: Vec<Arc<FieldName>>,
     pub(super) hits: Hits,
+    /// What was found as a number without a unit only.
+    bare: BTreeSet<usize>,
+    /// What has the number of an amount of the observation, and another unit than it.
+    other_units: BTreeSet<usize>,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn new(query: &'a Query) -> Self {
+    pub(super) fn new(query: &'a Query, names: &'a mut FieldNames) -> Self {
         Self {
             query,
+            names,
             search: TextSearch::default(),
             name_search: TextSearch::default(),
             field: 0,
             negated: 0,
             currency: None,
+            named_in: "",
+            named: None,
+            currencies: Vec::new(),
             is_own_currency: false,
             rate: None,
             path: Vec::new(),
             hits: Hits::new(),
+            bare: BTreeSet::new(),
+            other_units: BTreeSet::new(),
         }
     }
 
@@ -144,6 +202,27 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// The text whose only currency is that of amounts without one.
+    pub(super) fn names_currency_in(&mut self, text: &'a str) {
+        self.named_in = text;
+    }
+
+    /// The currency of an amount without one: the record's, else the only one of the observation.
+    pub(super) fn currency(&mut self) -> Option<Unit> {
+        if self.currency.is_some() {
+            return self.currency.clone();
+        }
+        self.named.get_or_insert_with(|| currency_named(self.named_in)).clone()
+    }
+
+    /// What was found. A number without a unit is not `42 PB` where the observation has `42 GB`.
+    fn finished(mut self) -> Hits {
+        for number in self.bare.intersection(&self.other_units) {
+            self.hits.remove(number);
+        }
+        self.hits
+    }
+
     fn all_absent(&mut self) {
         for number in self.query.absent.values().flatten() {
             Self::hit(&mut self.hits, *number, None);
@@ -151,20 +230,48 @@ impl<'a> Scan<'a> {
     }
 
     fn absent(&mut self, stem: &str) {
-        for number in self.query.absent.get(stem).into_iter().flatten() {
-            Self::hit(&mut self.hits, *number, None);
+        // A field is `fixed_in` where a sentence has `no fix`.
+        let of_verb = stem.strip_suffix("ed").filter(|verb| verb.len() > 2);
+        for stem in std::iter::once(stem).chain(of_verb) {
+            for number in self.query.absent.get(stem).into_iter().flatten() {
+                Self::hit(&mut self.hits, *number, None);
+            }
         }
     }
 
     /// The words of a field's name are absent, because its value says so.
-    fn absent_field(&mut self, name: &str) {
+    fn absent_field(&mut self, name: &FieldName) {
         if self.query.absent.is_empty() {
             return;
         }
-        for word in
-            unaccented(&folded(name)).split(|c: char| !c.is_alphabetic()).filter(|word| word.len() > 2)
-        {
-            self.absent(stem(word));
+        for stem in &name.stems {
+            self.absent(stem);
+        }
+    }
+
+    pub(super) fn field_name(&mut self, name: &str) -> Arc<FieldName> {
+        self.names.get(name, self.query.locale, self.query.clock)
+    }
+
+    /// A text that may have tables: the numbers of a column whose name says a unit are not without one.
+    fn table(&mut self, text: &str) {
+        let Tables { lists, measured } = table::tables(text);
+        match measured.is_empty() {
+            true => self.text(text, None),
+            false => {
+                self.field += 1;
+                self.words(&readable(text));
+                let mut rest = text.to_owned();
+                for range in measured {
+                    let blank = " ".repeat(range.len());
+                    rest.replace_range(range, &blank);
+                }
+                self.measures(&readable(&rest), None);
+            }
+        }
+        let name = self.field_name("");
+        for rows in lists {
+            self.json(&Json::Array(rows), &name, None);
         }
     }
 
@@ -176,14 +283,12 @@ impl<'a> Scan<'a> {
     }
 
     /// The name of a field.
-    fn name(&mut self, name: &str) {
-        let name = readable(name);
-        let spaced = name.replace('_', " ");
+    fn name(&mut self, name: &FieldName) {
         std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&spaced);
+        self.words(&name.spaced);
         std::mem::swap(&mut self.search, &mut self.name_search);
-        if name.bytes().any(|byte| byte.is_ascii_digit()) {
-            self.measures(&spread(&name), None);
+        for found in &name.found {
+            self.measure(&found.value, None);
         }
     }
 
@@ -204,13 +309,18 @@ impl<'a> Scan<'a> {
                 };
                 self.amount(number.amount, own);
                 if own.is_none() && number.amount.to_whole().is_some_and(|whole| whole >= 1_000_000) {
-                    self.amount(number.amount, Unit::named("bytes").as_ref());
+                    self.amount(number.amount, Some(&Unit::BYTES));
                 }
                 if let Some(other) = other {
                     self.amount(*other, own);
                 }
             }
-            Value::Day(day) => self.day(*day),
+            Value::Day(day) => {
+                if let Some(year) = day.year {
+                    self.year(year);
+                }
+                self.day(*day);
+            }
             Value::Time(time) => self.time(*time),
             // Only documents have them.
             Value::RelativeDay(_) | Value::Text { .. } => {}
@@ -221,48 +331,61 @@ impl<'a> Scan<'a> {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
+        let wants_absence = !self.query.absent.is_empty();
         for TextWord { range, word, is_glued } in text_words(text) {
-            let hits = &mut self.hits;
-            let place = (self.field, range.start);
-            self.search
-                .word(&self.query.wanted, &word, place, is_glued, |number, _| Self::hit(hits, number, None));
-            if !self.query.absent.is_empty() {
-                if matches!(
-                    &*word,
-                    "no" | "not"
-                        | "none"
-                        | "without"
-                        | "missing"
-                        | "0"
-                        | "kein"
-                        | "keine"
-                        | "nicht"
-                        | "aucun"
-                        | "aucune"
-                        | "ohne"
-                        | "sin"
-                        | "sans"
-                        | "ningún"
-                        | "ninguna"
-                ) {
-                    self.negated = 5;
-                } else if self.negated > 0 {
-                    self.negated -= 1;
-                    self.absent(stem(&unaccented(&word)));
-                }
+            if self.query.wanted.may_have(word) {
+                let (hits, place) = (&mut self.hits, (self.field, range.start));
+                let found = |number: usize, _| Self::hit(hits, number, None);
+                self.search.word(&self.query.wanted, &folded(word), place, is_glued, found);
+            } else {
+                self.search.interrupt();
+            }
+            if !wants_absence {
+                continue;
+            }
+            let word = folded(word);
+            if NEGATIONS.contains(&&*word) {
+                self.negated = 5;
+            } else if self.negated > 0 {
+                self.negated -= 1;
+                self.absent(stem(&unaccented(&word)));
             }
         }
         self.negated = 0;
     }
 
     fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
+        // `-765.00` of an account is a payment of 765.00.
+        if amount.is_negative() {
+            self.amount(amount.absolute(), unit);
+        }
+        if let Some(unit) = unit {
+            let (contexts, other_units) = (&self.query.contexts, &mut self.other_units);
+            self.query.wanted.written(amount, |number| {
+                let of_value = contexts.get(number).and_then(|context| context.unit.as_ref());
+                if of_value.is_some_and(|own| own.dimension == unit.dimension && !own.is_size_of(unit)) {
+                    other_units.insert(number);
+                }
+            });
+        }
+        let bare = &mut self.bare;
         let (hits, contexts, rate) = (&mut self.hits, &self.query.contexts, &self.rate);
+        let currencies = &self.currencies;
         self.query.wanted.amount(amount, unit, |number, exactness| {
+            let of_value = contexts.get(number).and_then(|context| context.currency);
+            if of_value.is_some_and(|code| !currencies.is_empty() && !currencies.contains(&code)) {
+                return;
+            }
             let stated = contexts.get(number).and_then(|context| context.rate.as_ref());
             if rate.as_ref().zip(stated).is_some_and(|(rate, stated)| rate != stated) {
                 return;
             }
             let formula = (exactness == Exactness::Rounded).then_some(Formula::Rounded);
+            match unit {
+                None if !hits.contains_key(&number) => _ = bare.insert(number),
+                None => {}
+                Some(_) => _ = bare.remove(&number),
+            }
             Self::hit(hits, number, formula);
         });
     }
@@ -272,13 +395,18 @@ impl<'a> Scan<'a> {
         self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
     }
 
+    fn year(&mut self, year: i32) {
+        let hits = &mut self.hits;
+        self.query.wanted.year(year, |number| Self::hit(hits, number, None));
+    }
+
     fn time(&mut self, time: Time) {
         let hits = &mut self.hits;
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
     }
 
     /// A value under a name: of its field, or of what holds it.
-    fn json(&mut self, value: &Json, name: &str, unit: Option<&Unit>) {
+    fn json(&mut self, value: &Json, name: &Arc<FieldName>, unit: Option<&Unit>) {
         steps::count(1);
         match value {
             Json::Null | Json::Bool(false) => self.absent_field(name),
@@ -296,10 +424,12 @@ impl<'a> Scan<'a> {
                 self.words(&number);
             }
             Json::String(text) => {
-                if matches!(
-                    &*folded(text),
-                    "" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
-                ) {
+                if text.len() <= MAX_NOTHING
+                    && matches!(
+                        &*folded(text),
+                        "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
+                    )
+                {
                     self.absent_field(name);
                 }
                 // A number as a person writes it: `1.480,00`.
@@ -322,6 +452,9 @@ impl<'a> Scan<'a> {
                     self.absent_field(name);
                 }
                 self.records(elements, name);
+                if self.query.asked.spans {
+                    self.spans_between(elements);
+                }
                 for element in elements {
                     self.json(element, name, unit);
                 }
@@ -330,17 +463,30 @@ impl<'a> Scan<'a> {
                 if members.is_empty() {
                     self.absent_field(name);
                 }
+                if self.query.asked.spans {
+                    self.spans(members);
+                }
+                // `{"value": 139, "unit": "mmol/L"}`.
+                let of_record = unit_in(members);
                 let own = currency_in(members);
                 let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
                 let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
-                self.path.push(name.to_owned());
+                self.path.push(Arc::clone(name));
                 for (key, value) in members {
-                    self.name(key);
-                    // A longer key is a text. Its list may have many elements, each of which looks at the name.
-                    let field = if key.len() > MAX_NAME { "" } else { key };
-                    let named = Unit::of_field(field);
-                    let outer = std::mem::replace(&mut self.rate, Unit::of_rate(field));
-                    self.json(value, field, named.as_ref().or(unit));
+                    let field = self.field_name(key);
+                    self.name(&field);
+                    let outer = std::mem::replace(&mut self.rate, field.rate.clone());
+                    let of_record = of_record.as_ref().filter(|_| field.is_measure);
+                    let holds_records = match value {
+                        Json::Array(elements) => elements.first().is_some_and(Json::is_object),
+                        other => other.is_object(),
+                    };
+                    if field.is_unit && holds_records {
+                        self.json(value, &field, unit);
+                        self.rate = outer;
+                        continue;
+                    }
+                    self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
                     self.rate = outer;
                 }
                 self.path.pop();
@@ -352,18 +498,56 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// The durations between the days and times of a record.
+    fn spans(&mut self, members: &serde_json::Map<String, Json>) {
+        for (seconds, of) in span::spans(members, self.query.locale) {
+            self.span(seconds, &of);
+        }
+    }
+
+    /// The durations between records that follow each other.
+    fn spans_between(&mut self, elements: &[Json]) {
+        for (seconds, of) in span::between_records(elements, self.query.locale) {
+            self.span(seconds, &format!("{of} of records"));
+        }
+    }
+
+    fn span(&mut self, seconds: u64, of: &str) {
+        {
+            let (hits, of) = (&mut self.hits, Arc::<str>::from(of));
+            self.query.wanted.amount(Decimal::whole(seconds), Some(&Unit::SECONDS), |number, exactness| {
+                if exactness == Exactness::Exact {
+                    Self::hit(hits, number, Some(Formula::Between { of: Arc::clone(&of) }));
+                }
+            });
+        }
+    }
+
     /// A number of a field, in each unit that it can have.
-    pub(super) fn field_amount(&mut self, written: &str, amount: Decimal, name: &str, unit: Option<&Unit>) {
+    pub(super) fn field_amount(
+        &mut self,
+        written: &str,
+        amount: Decimal,
+        name: &FieldName,
+        unit: Option<&Unit>,
+    ) {
         let has_point = written.contains(['.', ',']);
-        let is_money = is_price(name) || self.is_own_currency && has_point;
-        let currency = self.currency.clone().filter(|_| unit.is_none() && is_money);
-        if let Some((power, code)) = minor_of_field(name) {
-            let currency = code.map(Unit::money).or_else(|| self.currency.clone());
+        let is_money = name.is_price || self.is_own_currency && has_point;
+        if let Some((power, code)) = name.minor {
+            let currency = code.map(Unit::money).or_else(|| self.currency());
             if let Some(amount) = amount.over_power_of_ten(power) {
                 self.amount(amount, currency.as_ref());
             }
             return;
         }
+        if name.is_share && unit.is_none() && amount.to_whole().is_none() {
+            // A rate of 0.19 is 19 %.
+            if let Some(percent) = amount.times(100) {
+                self.amount(percent, Some(&Unit::PERCENT));
+            }
+        }
+        let is_money = unit.is_none() && is_money && !name.is_share;
+        let currency = if is_money { self.currency() } else { None };
         self.amount(amount, unit.or(currency.as_ref()));
         if unit.is_some() {
             return;
@@ -377,25 +561,19 @@ impl<'a> Scan<'a> {
             }
             return;
         }
-        let name = folded(name);
-        let is_any = |words: &[&str]| words.iter().any(|word| name.contains(word));
-        if amount.to_whole().is_some_and(|number| number >= 1_000) && is_any(SIZES) {
-            self.amount(amount, Unit::named("bytes").as_ref());
+        if name.is_size && amount.to_whole().is_some_and(|number| number >= 1_000) {
+            self.amount(amount, Some(&Unit::BYTES));
         }
-        if is_any(DURATIONS) {
-            self.amount(amount, Unit::named("seconds").as_ref());
-            self.amount(amount, Unit::named("ms").as_ref());
+        if name.is_duration {
+            self.amount(amount, Some(&Unit::SECONDS));
+            self.amount(amount, Some(&Unit::MILLISECONDS));
         }
     }
 
     /// An instant in seconds or milliseconds since 1970, where the name of its field says that it is one.
-    pub(super) fn instant(&mut self, amount: Decimal, name: &str) {
-        let name = folded(name);
-        let is_instant =
-            ["at", "time", "date", "timestamp", "ts", "ms", "unix"].iter().any(|end| name.ends_with(end));
-        let Some(number) = amount.to_whole().filter(|number| is_instant && *number > 100_000_000) else {
-            return;
-        };
+    pub(super) fn instant(&mut self, amount: Decimal, name: &FieldName) {
+        let is_instant = |number: &u64| name.is_instant && *number > 100_000_000;
+        let Some(number) = amount.to_whole().filter(is_instant) else { return };
         let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
         let Ok(seconds) = i64::try_from(seconds) else { return };
         for clock in [0, self.query.clock] {
@@ -411,13 +589,21 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Words in the name of a field that holds bytes, where it names no unit.
-const SIZES: &[&str] =
-    &["size", "bytes", "length", "used", "free", "available", "capacity", "memory", "quota", "limit"];
+/// The longest text that says that a field has no value: `not found`.
+const MAX_NOTHING: usize = 9;
 
-/// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
-const DURATIONS: &[&str] =
-    &["duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime"];
+/// Words of evidence that negate the few words behind them.
+const NEGATIONS: &[&str] = &[
+    "no", "not", "none", "without", "missing", "0", "kein", "keine", "nicht", "aucun", "aucune", "ohne",
+    "sin", "sans", "ningún", "ninguna",
+];
+
+/// The unit that a record names for its values.
+fn unit_in(members: &serde_json::Map<String, Json>) -> Option<Unit> {
+    let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
+    let name = names.iter().find_map(|name| members.get(*name))?.as_str()?;
+    Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
+}
 
 /// The one word for a state that systems and people name in several.
 pub(crate) fn same(stem: &str) -> &str {
@@ -429,51 +615,4 @@ pub(crate) fn same(stem: &str) -> &str {
         () if begins(BAD) => "failed",
         () => stem,
     }
-}
-
-/// The name of a field with spaces between its words: `last_90_days`, `failedLogons24h`.
-fn spread(name: &str) -> String {
-    let mut spread = String::with_capacity(name.len() + 8);
-    let mut was_letter = false;
-    for c in name.chars() {
-        if c == '_' || c.is_ascii_digit() && was_letter {
-            spread.push(' ');
-        }
-        if c != '_' {
-            spread.push(c);
-        }
-        was_letter = c.is_alphabetic();
-    }
-    spread
-}
-
-/// A word of a text: where it is, as it is compared, and whether a dash or an underscore joins it to the word before and to
-/// the word after.
-pub(super) struct TextWord<'a> {
-    pub(super) range: Range<usize>,
-    pub(super) word: Cow<'a, str>,
-    pub(super) is_glued: (bool, bool),
-}
-
-/// The words of a text, in their order.
-pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let from = at + text.get(at..)?.find(char::is_alphanumeric)?;
-        let rest = text.get(from..).unwrap_or_default();
-        at = from + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
-        let word = folded(text.get(from..at).unwrap_or_default());
-        let is_glued = (is_glue_before(text, from), is_glue_after(text, at));
-        Some(TextWord { range: from..at, word, is_glued })
-    })
-}
-
-fn is_glue_before(text: &str, at: usize) -> bool {
-    let mut before = text.get(..at).unwrap_or_default().chars().rev();
-    matches!(before.next(), Some('-' | '_')) && before.next().is_some_and(char::is_alphanumeric)
-}
-
-fn is_glue_after(text: &str, at: usize) -> bool {
-    let mut after = text.get(at..).unwrap_or_default().chars();
-    matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
 }

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::claims::field::FieldNames;
 use crate::claims::formula::{self, Formula, Operand, Operations};
+use crate::claims::priced::currencies_written;
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
 use crate::claims::wanted::MAX_SAME;
-use crate::claims::{Claim, Grounding, absence, chunk, cited, date, place};
+use crate::claims::{Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, weak};
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
@@ -21,10 +23,18 @@ use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 pub struct ClaimSearch {
     first_day: Option<i64>,
     query: Query,
+    /// The names of fields of what was read.
+    names: FieldNames,
+    /// The currencies that the evidence and the work item name. An amount of another one is nowhere.
+    currencies: BTreeSet<&'static str>,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
     sections: Vec<Asked>,
+    /// How many sentences were read.
+    sentences: usize,
+    /// The values of the sentence before the one that is added.
+    before: Vec<Value>,
 }
 
 /// A claim, and the number of its value: the same value of the same sentence has one number in all versions.
@@ -42,6 +52,18 @@ fn rate(text: &str) -> Option<Unit> {
     words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
     Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
 }
+
+/// In a sentence with more values, none is computed with evidence.
+const MAX_FACTORS: usize = 8;
+
+/// For how many values the sums of the records that their sentences name are made.
+const MAX_SUMMED: usize = 16;
+
+/// For how many values of a section that no evidence has it is tried what they result from.
+const MAX_OPEN: usize = 1_000;
+
+/// How many sentences back a value may be that is computed with.
+const SENTENCES: usize = 5;
 
 /// In how many bytes of its begin the subject of a sentence begins.
 const SUBJECT: usize = 24;
@@ -66,6 +88,10 @@ struct Candidate {
     found: Option<Found>,
     /// Where it is in its sentence.
     range: Range<usize>,
+    /// What of the evidence it results from, with another value of its sentence.
+    operands: Vec<(usize, Formula)>,
+    /// Whether it is a claim only where it is grounded.
+    is_weak: bool,
     /// What it rests on. `None`: what its sentence does, which cites nothing itself.
     cited: Option<Arc<[EvidenceId]>>,
 }
@@ -120,14 +146,19 @@ impl ClaimSearch {
         Self {
             first_day,
             query: Query { first_year, clock: utc_offset, locale, ..Query::default() },
+            names: FieldNames::default(),
+            currencies: BTreeSet::new(),
             places: Vec::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
+            sentences: 0,
+            before: Vec::new(),
         }
     }
 
     /// Adds a section, or another version of one. They are numbered from 0 on. What was read before is not compared with it.
     pub fn add(&mut self, section: &Section) {
+        self.before.clear();
         let stated = sentences(&section.body).into_iter().map(|sentence| {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
             let folded_words = words(text);
@@ -155,9 +186,12 @@ impl ClaimSearch {
         folded_words: &[Box<str>],
         named: Operations,
     ) -> Vec<Candidate> {
+        self.sentences += 1;
         let mut candidates = Vec::new();
-        let mut stems: BTreeSet<Box<str>> =
-            folded_words.iter().map(|word| scan::same(absence::stem(word)).into()).collect();
+        let mut stems: BTreeSet<Box<str>> = folded_words
+            .iter()
+            .map(|word| scan::same(absence::stem(&absence::unaccented(word))).into())
+            .collect();
         // Words of these scripts have no spaces between them.
         for (word, stem) in [("失敗", "failed"), ("成功", "success")] {
             if text.contains(word) {
@@ -172,6 +206,7 @@ impl ClaimSearch {
         let first = self.first_day.and_then(date::Day::of_unix_days);
         let is_first =
             |day: date::Day| first.is_some_and(|first| (first.month, first.day) == (day.month, day.day));
+        let sentence_of = weak::Sentence::new(&readable, sentence.cites, folded_words);
         let mut was_part = false;
         for found in values(&readable, self.query.locale, self.query.clock, Reads::All) {
             // Advice says `today` too.
@@ -189,25 +224,73 @@ impl ClaimSearch {
             let behind = begin_of(readable.get(found.range.end..).unwrap_or_default());
             let is_part = is_part(behind);
             let noun = match &found.value {
-                Value::Amount { measured: Measured::Noun(noun), .. } => Some(absence::stem(noun).into()),
+                Value::Amount { measured: Measured::Noun(noun), .. } => {
+                    Some(absence::stem(&absence::unaccented(noun)).into())
+                }
                 _ => None,
             };
             let number = self.places.len();
             if !self.query.wanted.add(number, &found.value, self.first_day) {
                 continue;
             }
+            if let Value::Amount { number, measured, .. } = &found.value {
+                let is_bare = !matches!(measured, Measured::Unit(_));
+                self.query.asked.counts |= is_bare && number.amount.to_whole().is_some();
+                self.query.asked.sums |= named.sum || number.places > 0;
+            }
+            let currency = match &found.value {
+                Value::Amount { measured: Measured::Unit(unit), .. } => unit.currency(),
+                _ => None,
+            };
+            self.query.asked.money |= currency.is_some();
+            self.query.asked.spans |= matches!(
+                &found.value,
+                Value::Amount { measured: Measured::Unit(unit), .. } if unit.is_span()
+            );
+            if named.sum
+                && self.query.summed.len() < MAX_SUMMED
+                && matches!(found.value, Value::Amount { .. })
+            {
+                self.query.summed.push(number);
+            }
+            let unit = match &found.value {
+                Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
+                _ => None,
+            };
             self.query.contexts.push(Context {
+                sentence: self.sentences,
+                unit,
                 names_sum: named.sum,
                 names_count: named.count || was_part,
                 is_part,
                 rate: rate(behind),
+                currency,
                 stems: Arc::clone(&stems),
                 noun,
             });
             was_part = is_part;
             self.places.push(BTreeMap::new());
-            candidates.push(Candidate { number, found: Some(found), cited: cited_at(range.end), range });
+            if let Value::Amount { number: read, measured: Measured::Unit(unit), .. } = &found.value
+                && unit.is_span()
+                && let Some(whole) = read.amount.to_whole().filter(|whole| *whole <= 90)
+            {
+                let written = readable.get(found.range.clone()).unwrap_or_default();
+                let of_unit = words(written).into_iter().next_back().unwrap_or_default();
+                for name in number_word::words_of(whole, self.query.locale) {
+                    self.query.wanted.add_in_words(number, name, &[&of_unit]);
+                }
+            }
+            let is_weak = sentence_of.is_weak(&found);
+            candidates.push(Candidate {
+                number,
+                found: Some(found),
+                operands: Vec::new(),
+                is_weak,
+                cited: cited_at(range.end),
+                range,
+            });
         }
+        self.with_evidence(&readable, &mut candidates);
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
         for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
             let range = place(absence.range.start)..place(absence.range.end);
@@ -227,9 +310,51 @@ impl ClaimSearch {
             }
             self.query.contexts.push(Context::default());
             self.places.push(BTreeMap::new());
-            candidates.push(Candidate { number, found: None, cited: cited_at(range.end), range });
+            let cited = cited_at(range.end);
+            candidates.push(Candidate {
+                number,
+                found: None,
+                operands: Vec::new(),
+                is_weak: false,
+                cited,
+                range,
+            });
         }
         candidates
+    }
+
+    /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
+    fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
+        if candidates.len() > MAX_FACTORS {
+            self.before.clear();
+            return;
+        }
+        let values: Vec<Value> =
+            candidates.iter().filter_map(|it| it.found.as_ref()).map(|it| it.value.clone()).collect();
+        let before = std::mem::replace(&mut self.before, values.clone());
+        let words: Vec<Value> = chunk::chunks(text)
+            .iter()
+            .filter_map(|it| number_word::number_of(&chunk::folded(it.text), self.query.locale))
+            .take(MAX_FACTORS)
+            .map(Value::whole)
+            .collect();
+        for candidate in candidates {
+            let Some(value) = candidate.found.as_ref().map(|it| it.value.clone()) else { continue };
+            for (wanted, formula) in derive::of_evidence(&value, values.iter().chain(&words).chain(&before)) {
+                let number = self.places.len();
+                if !self.query.wanted.add(number, &wanted, self.first_day) {
+                    continue;
+                }
+                let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
+                self.query.contexts.push(Context {
+                    currency,
+                    sentence: self.sentences,
+                    ..Context::default()
+                });
+                self.places.push(BTreeMap::new());
+                candidate.operands.push((number, formula));
+            }
+        }
     }
 
     /// Whether no section has a checkable value.
@@ -239,14 +364,21 @@ impl ClaimSearch {
 
     /// Reads the work item.
     pub fn look_in_item(&mut self, item: &WorkItem) {
-        let hits = scan::item(&self.query, item);
+        if self.query.asked.money {
+            self.currencies
+                .extend(currencies_written(&item.title).into_iter().chain(currencies_written(&item.full)));
+        }
+        let hits = scan::item(&self.query, &mut self.names, item);
         self.note(EvidenceId::ITEM, hits);
     }
 
     /// Reads a piece of evidence. One that may not be cited grounds nothing.
     pub fn look_in(&mut self, evidence: &Evidence) {
         if evidence.observation.status.is_citable() {
-            let hits = scan::evidence(&self.query, evidence);
+            if self.query.asked.money {
+                self.currencies.extend(scan::currencies(evidence));
+            }
+            let hits = scan::evidence(&self.query, &mut self.names, evidence);
             self.note(evidence.id, hits);
         }
     }
@@ -281,8 +413,14 @@ impl ClaimSearch {
             claims.push(stated.candidates.iter().map(of).collect());
         }
         compute(asked, &mut claims);
+        derive(asked, &mut claims, self.first_day);
         repeated(asked, &mut claims);
-        let mut claims: Vec<FoundClaim> = claims.into_iter().flatten().collect();
+        let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
+        let mut claims: Vec<FoundClaim> = candidates
+            .zip(claims.into_iter().flatten())
+            .filter(|(candidate, found)| !candidate.is_weak || found.claim.state == Grounding::Grounded)
+            .map(|(_, found)| found)
+            .collect();
         claims.sort_by_key(|found| found.claim.at.start);
         claims
     }
@@ -290,6 +428,23 @@ impl ClaimSearch {
     /// Where values stand in a text, by their numbers: the first place of each that is copied from it.
     pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
         place::places(&self.query, text)
+    }
+
+    /// The cited evidence that has what a value results from, with another value of its sentence.
+    fn computed<'a>(
+        &self,
+        candidate: &'a Candidate,
+        stated: &Stated,
+        is_known: &impl Fn(EvidenceId) -> bool,
+    ) -> Option<(EvidenceId, &'a Formula)> {
+        let mut cited: Vec<EvidenceId> =
+            stated.cited.iter().copied().filter(|id| *id != EvidenceId::ITEM && is_known(*id)).collect();
+        cited.sort_unstable();
+        candidate.operands.iter().find_map(|(number, formula)| {
+            let places = self.places.get(*number)?;
+            let id = cited.iter().find(|id| matches!(places.get(id), Some(None)))?;
+            Some((*id, formula))
+        })
     }
 
     fn claim(
@@ -307,6 +462,10 @@ impl ClaimSearch {
             .filter(|(id, _)| is_known(**id))
             .map(|(id, formula)| (*id, formula))
             .collect();
+        let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
+        let is_named =
+            currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
+        let places: BTreeMap<EvidenceId, &Option<Formula>> = if is_named { places } else { BTreeMap::new() };
         let cited = candidate.cited(stated);
         // Whom the work item is about may be the subject of any sentence.
         let of_item = Some(EvidenceId::ITEM)
@@ -315,6 +474,20 @@ impl ClaimSearch {
         let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
         cited.sort_unstable();
         cited.dedup();
+        let computed = self.computed(candidate, stated, &is_known).filter(|_| cited.is_empty() && is_named);
+        if let Some((evidence, formula)) = computed {
+            let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
+            return Claim {
+                section: Arc::clone(&asked.id),
+                sentence: asked.part(&stated.range).into(),
+                value: asked.part(&at).into(),
+                at,
+                kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
+                state: Grounding::Grounded,
+                evidence: vec![evidence],
+                formula: Some(formula.clone()),
+            };
+        }
         let state = match (cited.is_empty(), places.is_empty()) {
             (false, _) => Grounding::Grounded,
             (true, false) => Grounding::Elsewhere,
@@ -360,6 +533,65 @@ fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Grounds what results from the values that the sentence and the few before it state.
+fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: Option<i64>) {
+    let months = Value::whole(12);
+    let start = first_day.and_then(date::Day::of_unix_days).map(Value::Day);
+    let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
+    let is_short = |stated: &&Stated| stated.candidates.len() <= formula::MAX_VALUES;
+    // Pairs are tried for each: a document with more is not read by a person either.
+    let mut left = MAX_OPEN;
+    for (n, stated) in asked.sentences.iter().enumerate().filter(|(_, stated)| is_short(stated)) {
+        for (at, candidate) in stated.candidates.iter().enumerate() {
+            let state = claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.state);
+            let is_open = state.is_some_and(|state| state != Grounding::Grounded);
+            let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
+            let Some(fewer) = left.checked_sub(1) else { return };
+            left = fewer;
+            let (mut terms, mut places) = (Vec::new(), Vec::new());
+            if stated.named.yearly {
+                terms.push(derive::Term { value: &months, before: 0 });
+                places.push((usize::MAX, 0));
+            }
+            let is_amount = matches!(open.value, Value::Amount { .. });
+            if let Some(start) = start.as_ref().filter(|_| is_amount && stated.named.from_start) {
+                terms.push(derive::Term { value: start, before: 0 });
+                places.push((usize::MAX, 0));
+            }
+            for m in n.saturating_sub(SENTENCES)..=n {
+                let of = asked.sentences.get(m).filter(is_short).into_iter();
+                for (place, candidate) in of.flat_map(|it| it.candidates.iter().enumerate()) {
+                    let found = claims.get(m).and_then(|of| of.get(place));
+                    let is_grounded = found.is_some_and(|it| it.claim.state == Grounding::Grounded);
+                    if let Some(value) = candidate.found.as_ref().filter(|_| is_grounded) {
+                        terms.push(derive::Term { value: &value.value, before: n - m });
+                        places.push((m, place));
+                    }
+                }
+            }
+            let Some((formula, of)) = derive::derived(&open.value, &terms, stated.named, first_year) else {
+                continue;
+            };
+            let operands = of.iter().filter_map(|term| places.get(*term));
+            let mut evidence: Vec<EvidenceId> = operands
+                .filter_map(|(m, place)| claims.get(*m)?.get(*place))
+                .flat_map(|it| it.claim.evidence.clone())
+                .collect();
+            evidence.sort_unstable();
+            evidence.dedup();
+            // A value that other evidence has cites the wrong one, unless it results from what it cites.
+            let cited = candidate.cited(stated);
+            if state == Some(Grounding::Elsewhere) && !evidence.iter().all(|id| cited.contains(id)) {
+                continue;
+            }
+            if let Some(found) = claims.get_mut(n).and_then(|of| of.get_mut(at)) {
+                let claim = &mut found.claim;
+                (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));
+            }
         }
     }
 }

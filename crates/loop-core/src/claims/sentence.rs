@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claims::date::month_of;
+use crate::claims::name;
 use crate::reply::{citations, fenced};
 use crate::types::{EvidenceId, steps};
 
@@ -57,6 +58,14 @@ fn paragraphs(body: &str) -> Vec<Range<usize>> {
         let indent = line.len() - line.trim_start().len();
         if trimmed.is_empty() || trimmed.starts_with('#') {
             is_open = false;
+            continue;
+        }
+        // A line in bold letters is a heading too.
+        let bold = trimmed.strip_prefix("**").and_then(|rest| rest.trim_end_matches(':').strip_suffix("**"));
+        if !is_open
+            && trimmed.len() < 80
+            && bold.is_some_and(|text| !text.contains("**") && !text.contains("[E"))
+        {
             continue;
         }
         let end = start + line.trim_end().len();
@@ -147,6 +156,16 @@ fn ends(text: &str, at: usize, after: usize, mark: char) -> bool {
         .map(|(at, c)| at + c.len_utf8());
     let word = before.get(word_at.unwrap_or(0)..).unwrap_or_default();
     if ABBREVIATIONS.contains(&&*word.to_lowercase()) {
+        return false;
+    }
+    // `M. Halloran`, but not `plan B. The next`.
+    let next_name = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+    let mut letters = word.chars();
+    if letters.next().is_some_and(char::is_uppercase)
+        && letters.next().is_none()
+        && next_name.starts_with(char::is_uppercase)
+        && !name::is_no_name(next_name)
+    {
         return false;
     }
     // `Nov. 27`.

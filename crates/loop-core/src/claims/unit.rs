@@ -1,5 +1,10 @@
 //! Units, currencies, and the words of amounts.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use crate::claims::chunk::folded;
 use crate::claims::decimal::Decimal;
 
 /// What a unit measures. Amounts of one dimension are compared.
@@ -8,7 +13,7 @@ pub(crate) enum Dimension {
     Bytes,
     /// Bytes where a kilobyte has 1,024.
     BinaryBytes,
-    /// Milliseconds.
+    /// Microseconds.
     Time,
     /// Milligrams.
     Mass,
@@ -33,11 +38,35 @@ pub(crate) struct Unit {
 impl Unit {
     pub(crate) const PERCENT: Self = Self { dimension: Dimension::Percent, factor: 1, binary: None };
 
-    pub(crate) const SECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000, binary: None };
+    pub(crate) const SECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000_000, binary: None };
+
+    pub(crate) const MILLISECONDS: Self = Self { dimension: Dimension::Time, factor: 1_000, binary: None };
+
+    pub(crate) const BYTES: Self = Self { dimension: Dimension::Bytes, factor: 1, binary: Some(1) };
 
     /// How many seconds one of it has. `None`: it is not a time, or less than a second.
     pub(crate) fn seconds(&self) -> Option<u64> {
-        (self.dimension == Dimension::Time && self.factor >= 1_000).then_some(self.factor / 1_000)
+        let second = Self::SECONDS.factor;
+        (self.dimension == Dimension::Time && self.factor >= second).then_some(self.factor / second)
+    }
+
+    /// The code of its currency.
+    pub(crate) fn currency(&self) -> Option<&'static str> {
+        match self.dimension {
+            Dimension::Money(code) => Some(code),
+            _ => None,
+        }
+    }
+
+    /// Whether it has the size of another unit of its dimension, as `GB` has of `GiB`.
+    pub(crate) fn is_size_of(&self, other: &Self) -> bool {
+        let sizes = |unit: &Self| [Some(unit.factor), unit.binary];
+        sizes(self).iter().flatten().any(|size| sizes(other).iter().flatten().any(|other| size == other))
+    }
+
+    /// Whether it is a span of time, also one of months.
+    pub(crate) fn is_span(&self) -> bool {
+        matches!(self.dimension, Dimension::Time | Dimension::Other("month"))
     }
 
     /// A count: it equals amounts without a unit, and no others.
@@ -60,6 +89,9 @@ impl Unit {
 
     /// The unit that a word of a text names. Codes of currencies have capitals.
     pub(crate) fn named(word: &str) -> Option<Self> {
+        if word.len() > MAX_UNIT {
+            return None;
+        }
         if let Some(code) = currency_of_code(word) {
             return Some(Self::money(code));
         }
@@ -71,22 +103,20 @@ impl Unit {
             "To" => "tb",
             word => word,
         };
-        let folded = word.to_lowercase();
-        if let Some((_, code)) = CURRENCIES.iter().find(|(names, _)| names.contains(&&*folded)) {
-            return Some(Self::money(code));
-        }
-        if PERCENT.contains(&&*folded) {
-            return Some(Self::PERCENT);
-        }
-        let (_, dimension, factor) = UNITS.iter().find(|(names, ..)| names.contains(&&*folded))?;
-        if *dimension != Dimension::Bytes {
-            return Some(Self { dimension: dimension.clone(), factor: *factor, binary: None });
-        }
-        let binary = BINARY.iter().find(|(decimal, _)| decimal == factor).map(|(_, binary)| *binary);
+        let is_small = |c: char| c.is_ascii() && !c.is_ascii_uppercase();
+        let folded = match word.chars().all(is_small) {
+            true => Cow::Borrowed(word),
+            false => Cow::Owned(word.to_lowercase()),
+        };
+        NAMES.get(&*folded).cloned()
+    }
+
+    fn of_bytes(name: &str, factor: u64) -> Self {
+        let binary = BINARY.iter().find(|(decimal, _)| *decimal == factor).map(|(_, binary)| *binary);
         // `GiB` has one size only.
-        match binary.filter(|_| folded.ends_with("ib")) {
-            Some(binary) => Some(Self { dimension: Dimension::Bytes, factor: binary, binary: Some(binary) }),
-            None => Some(Self { dimension: Dimension::Bytes, factor: *factor, binary }),
+        match binary.filter(|_| name.ends_with("ib")) {
+            Some(binary) => Self { dimension: Dimension::Bytes, factor: binary, binary: Some(binary) },
+            None => Self { dimension: Dimension::Bytes, factor, binary },
         }
     }
 
@@ -97,7 +127,30 @@ impl Unit {
         if matches!(last.as_str(), "c" | "f") && before.iter().any(|word| word.starts_with("temp")) {
             return Self::named(if last == "c" { "°c" } else { "°f" });
         }
+        // `kWh` has capitals inside.
+        let end =
+            name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
+        if end.len() > 2
+            && end.chars().any(char::is_uppercase)
+            && let Some(unit) = Self::named(end).filter(|unit| unit.currency().is_none())
+        {
+            return Some(unit);
+        }
+        // `pump_m3_h` is a rate, whose number is in cubic metres.
+        if matches!(last.as_str(), "h" | "s" | "min" | "d")
+            && let Some(unit) = before.last().filter(|word| word.len() > 1).and_then(|word| Self::named(word))
+        {
+            return Some(unit);
+        }
         // `min` is also the least, and a letter alone is often a name.
+        let is_time = |word: &String| {
+            ["wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "espera"]
+                .iter()
+                .any(|name| word.starts_with(name))
+        };
+        if last == "min" && before.iter().any(is_time) {
+            return Self::named(last);
+        }
         let of_last = match last.as_str() {
             "s" | "h" | "m" | "kg" | "g" if !before.is_empty() => Self::named(last),
             "min" | "day" | "year" | "month" | "week" | "second" => None,
@@ -110,7 +163,8 @@ impl Unit {
             matches!(end, "Ko" | "Mo" | "Go").then(|| Self::named(end)).flatten()
         });
         let code = |word: &String| currency_of_code(&word.to_uppercase()).map(Self::money);
-        of_last.or_else(|| code(last)).or_else(|| {
+        // `precio_eur_mwh` is a price.
+        before.iter().find_map(code).or(of_last).or_else(|| code(last)).or_else(|| {
             let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct");
             before.iter().rev().find_map(|word| {
                 code(word).or_else(|| Some(word).filter(is_long).and_then(|word| Self::named(word)))
@@ -153,12 +207,19 @@ pub(crate) fn currency_of(symbol: char) -> Option<&'static str> {
 
 /// The currency of a code in capitals.
 pub(crate) fn currency_of_code(code: &str) -> Option<&'static str> {
+    if code.len() != 3 {
+        return None;
+    }
     CURRENCIES.iter().map(|(_, known)| *known).find(|known| *known == code)
 }
 
 /// The power of ten that a word multiplies by.
 pub(crate) fn power_of(word: &str) -> Option<u32> {
-    Some(match &*word.to_lowercase() {
+    // The longest has 9 letters.
+    if word.len() > 12 || word.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    Some(match &*folded(word) {
         "thousand" | "tausend" | "mille" | "mil" | "千" => 3,
         "million" | "millionen" | "millions" | "millones" | "mio" | "millón" => 6,
         "billion" | "milliarden" | "milliards" | "mrd" | "bn" | "milliarde" | "milliard" => 9,
@@ -186,6 +247,28 @@ fn words_of(name: &str) -> Vec<String> {
     words.retain(|word| !word.is_empty());
     words
 }
+
+/// The longest name of a unit, in bytes.
+const MAX_UNIT: usize = 24;
+
+/// Each name of a unit, in small letters.
+static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
+    let mut names = BTreeMap::new();
+    for (of_unit, dimension, factor) in UNITS {
+        for name in *of_unit {
+            let unit = match dimension {
+                Dimension::Bytes => Unit::of_bytes(name, *factor),
+                other => Unit { dimension: other.clone(), factor: *factor, binary: None },
+            };
+            names.entry(*name).or_insert(unit);
+        }
+    }
+    names.extend(PERCENT.iter().map(|name| (*name, Unit::PERCENT)));
+    for (of_currency, code) in &CURRENCIES {
+        names.extend(of_currency.iter().map(|name| (*name, Unit::money(code))));
+    }
+    names
+});
 
 const PERCENT: &[&str] = &[
     "%",
@@ -241,40 +324,49 @@ const BINARY: [(u64, u64); 6] = [
     (1_000_000_000_000_000, 1 << 50),
 ];
 
-const UNITS: [(&[&str], Dimension, u64); 40] = [
+const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["byte", "bytes", "octet", "octets"], Dimension::Bytes, 1),
     (&["kb", "kib", "kbyte", "kilobyte", "kilobytes"], Dimension::Bytes, 1_000),
     (&["mb", "mib", "mbyte", "megabyte", "megabytes"], Dimension::Bytes, 1_000_000),
     (&["gb", "gib", "gbyte", "gigabyte", "gigabytes"], Dimension::Bytes, 1_000_000_000),
     (&["tb", "tib", "tbyte", "terabyte", "terabytes"], Dimension::Bytes, 1_000_000_000_000),
     (&["pb", "pib", "petabyte", "petabytes"], Dimension::Bytes, 1_000_000_000_000_000),
-    (&["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"], Dimension::Time, 1),
+    (&["µs", "μs", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
+    (
+        &["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"],
+        Dimension::Time,
+        1_000,
+    ),
     (
         &[
             "s", "sec", "secs", "second", "seconds", "sek", "sekunde", "sekunden", "seconde", "secondes",
             "segundo", "segundos", "秒",
         ],
         Dimension::Time,
-        1_000,
+        1_000_000,
     ),
-    (&["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"], Dimension::Time, 60_000),
+    (
+        &["min", "mins", "minute", "minutes", "minuten", "minuto", "minutos", "分"],
+        Dimension::Time,
+        60_000_000,
+    ),
     (
         &[
             "h", "hr", "hrs", "hour", "hours", "std", "stunde", "stunden", "heure", "heures", "hora",
             "horas", "時間",
         ],
         Dimension::Time,
-        3_600_000,
+        3_600_000_000,
     ),
     (
         &["day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間"],
         Dimension::Time,
-        86_400_000,
+        86_400_000_000,
     ),
     (
         &["week", "weeks", "woche", "wochen", "semaine", "semaines", "semana", "semanas", "週間"],
         Dimension::Time,
-        604_800_000,
+        604_800_000_000,
     ),
     (
         &["month", "months", "monat", "monate", "monaten", "mois", "mes", "meses", "か月"],
@@ -306,6 +398,27 @@ const UNITS: [(&[&str], Dimension, u64); 40] = [
     (&["kw"], Dimension::Other("watt"), 1_000),
     (&["wh"], Dimension::Other("watt-hour"), 1),
     (&["kwh"], Dimension::Other("watt-hour"), 1_000),
+    (&["m²", "m2", "sqm", "qm"], Dimension::Other("square metre"), 1),
+    (&["ft²", "ft2", "sqft"], Dimension::Other("square foot"), 1),
+    (&["km²", "km2"], Dimension::Other("square kilometre"), 1),
+    (&["m³", "m3"], Dimension::Other("cubic metre"), 1),
+    (&["l", "litre", "litres", "liter", "liters", "litros"], Dimension::Other("litre"), 1_000),
+    (&["ml", "millilitre", "millilitres", "milliliter", "milliliters"], Dimension::Other("litre"), 1),
+    (&["mmol"], Dimension::Other("mole"), 1_000),
+    (&["µmol", "μmol", "umol"], Dimension::Other("mole"), 1),
+    (&["bar"], Dimension::Other("bar"), 1_000),
+    (&["mbar", "hpa"], Dimension::Other("bar"), 1),
+    (&["kpa"], Dimension::Other("pascal"), 1_000),
+    (&["psi"], Dimension::Other("pound per square inch"), 1),
+    (&["v", "volt", "volts"], Dimension::Other("volt"), 1_000),
+    (&["mv"], Dimension::Other("volt"), 1),
+    (&["kv"], Dimension::Other("volt"), 1_000_000),
+    (&["db"], Dimension::Other("decibel"), 1),
+    (&["rpm"], Dimension::Other("turn per minute"), 1),
+    (&["ppm"], Dimension::Other("millionth"), 1),
+    (&["mile", "miles"], Dimension::Other("mile"), 1),
+    (&["inch", "inches"], Dimension::Other("inch"), 1),
+    (&["µg", "μg"], Dimension::Other("microgram"), 1),
     (&["hz"], Dimension::Other("hertz"), 1),
     (&["mhz"], Dimension::Other("hertz"), 1_000_000),
     (&["ghz"], Dimension::Other("hertz"), 1_000_000_000),

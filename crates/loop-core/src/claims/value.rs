@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::chunk::{chunks, folded};
+use crate::claims::chunk::{cells, chunks, folded};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
@@ -105,6 +105,12 @@ pub(crate) struct Found {
 }
 
 impl Value {
+    /// A whole number without a unit.
+    pub(crate) fn whole(number: u64) -> Self {
+        let number = Number { amount: Decimal::whole(number), places: 0, significant: 0 };
+        Self::Amount { number, measured: Measured::Nothing, other: None, is_about: false }
+    }
+
     pub(crate) fn kind(&self) -> ValueKind {
         use crate::claims::unit::Dimension;
         match self {
@@ -141,7 +147,7 @@ pub(crate) fn values(text: &str, locale: Locale, clock: i32, reads: Reads) -> Ve
     if reads == Reads::Measures && !text.bytes().any(|byte| byte.is_ascii_digit()) {
         return Vec::new();
     }
-    let chunks = chunks(text);
+    let chunks = if reads == Reads::All { chunks(text) } else { cells(text) };
     let quotes = if reads == Reads::All { name::quotes(text) } else { Vec::new() };
     let mut reader = Reader { chunks: &chunks, locale, clock, reads, found: Vec::new() };
     let (mut at, mut quote) = (0, 0);

@@ -6,6 +6,7 @@ use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value, ValueKind};
+use crate::claims::word::Vocabulary;
 use crate::types::steps;
 
 /// Longer texts are compared by their first words.
@@ -48,21 +49,38 @@ pub(crate) struct Wanted {
     rounded: BTreeMap<Side, BTreeMap<(u64, i32), Level>>,
     days: BTreeMap<Day, Vec<usize>>,
     times: BTreeMap<Time, Vec<usize>>,
+    /// Amounts with a unit, by the number as written.
+    written: BTreeMap<Decimal, Vec<usize>>,
+    /// Numbers that may be years.
+    years: BTreeMap<i32, Vec<usize>>,
     /// The tree of words; the first node is the root.
     nodes: Vec<Node>,
+    /// The words of the texts.
+    vocabulary: Vocabulary,
     /// How often each value is in the document.
-    same: BTreeMap<String, usize>,
+    same: BTreeMap<Same, usize>,
 }
 
-/// Equal values have equal keys: those that the same value of a text can find.
-fn key_of(value: &Value) -> String {
-    match value {
-        Value::Amount { number, .. } => format!("{:?}", number.amount),
-        Value::Day(day) => format!("{day:?}"),
-        Value::RelativeDay(days) => format!("{days} days"),
-        Value::Time(time) => format!("{time:?}"),
-        Value::Text { words, .. } => {
-            words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect::<Vec<_>>().join(" ")
+/// Equal values are equal here: those that the same value of a text can find.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Same {
+    Amount(Decimal),
+    Day(Day),
+    RelativeDay(i64),
+    Time(Time),
+    Text(Box<str>),
+}
+
+impl Same {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::Amount { number, .. } => Self::Amount(number.amount),
+            Value::Day(day) => Self::Day(*day),
+            Value::RelativeDay(days) => Self::RelativeDay(*days),
+            Value::Time(time) => Self::Time(*time),
+            Value::Text { words, .. } => Self::Text(
+                words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect::<Vec<_>>().join(" ").into(),
+            ),
         }
     }
 }
@@ -78,7 +96,7 @@ impl Wanted {
     /// Adds a value under a number, unless there are very many that equal it. `first_day` is the day of the run's start.
     /// Whether it is looked for.
     pub(crate) fn add(&mut self, number: usize, value: &Value, first_day: Option<i64>) -> bool {
-        let same = self.same.entry(key_of(value)).or_default();
+        let same = self.same.entry(Same::of(value)).or_default();
         *same += 1;
         if *same > MAX_SAME {
             return false;
@@ -89,10 +107,18 @@ impl Wanted {
                 // `2.3` is as exact as it was written.
                 let rounds =
                     read.significant >= least || read.places > 0 && read.significant >= SIGNIFICANT_ABOUT;
+                // `until the end of 2026` is in the date of a record.
+                let year = read.amount.to_whole().and_then(|year| i32::try_from(year).ok());
+                if let Some(year) =
+                    year.filter(|year| (1900..=2200).contains(year) && *measured == Measured::Nothing)
+                {
+                    self.years.entry(year).or_default().push(number);
+                }
                 let mut sides = vec![(Side::Any, 1)];
                 match measured {
                     Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),
                     Measured::Unit(unit) => {
+                        self.written.entry(read.amount).or_default().push(number);
                         sides.extend(unit.factors().map(|(it, factor)| (Side::Of(it), factor)))
                     }
                 }
@@ -133,6 +159,20 @@ impl Wanted {
         true
     }
 
+    /// Texts that say the same in words, such as `five working days`. The first word is in the vocabulary of few documents.
+    pub(crate) fn add_in_words(&mut self, number: usize, name: &str, units: &[&str]) {
+        for unit in units {
+            for between in ["", "business", "working", "calendar"] {
+                let words: Vec<Box<str>> = [name, between, unit]
+                    .into_iter()
+                    .filter(|word| !word.is_empty())
+                    .map(Into::into)
+                    .collect();
+                self.add_words(number, &words, false);
+            }
+        }
+    }
+
     fn add_words(&mut self, number: usize, words: &[Box<str>], is_spread: bool) {
         if words.is_empty() {
             return;
@@ -142,6 +182,7 @@ impl Wanted {
         }
         let mut at = 0;
         for word in words.iter().take(MAX_WORDS) {
+            self.vocabulary.add(word);
             let fresh = self.nodes.len();
             let Some(node) = self.nodes.get_mut(at) else { return };
             at = *node.next.entry(word.clone()).or_insert(fresh);
@@ -203,6 +244,16 @@ impl Wanted {
         }
     }
 
+    /// Calls `found` with each wanted amount that is written with this number, in any unit.
+    pub(crate) fn written(&self, amount: Decimal, found: impl FnMut(usize)) {
+        self.written.get(&amount).into_iter().flatten().copied().for_each(found);
+    }
+
+    /// Calls `found` with each wanted number that is this year.
+    pub(crate) fn year(&self, year: i32, found: impl FnMut(usize)) {
+        self.years.get(&year).into_iter().flatten().copied().for_each(found);
+    }
+
     /// Calls `found` with each wanted time that is this one, with or without its seconds.
     pub(crate) fn time(&self, time: Time, mut found: impl FnMut(usize)) {
         let whole = Time { seconds: None, ..time };
@@ -210,6 +261,11 @@ impl Wanted {
         for time in as_written.into_iter().chain([whole]) {
             self.times.get(&time).into_iter().flatten().for_each(|number| found(*number));
         }
+    }
+
+    /// Whether a word as it is written may be one of a wanted text.
+    pub(crate) fn may_have(&self, word: &str) -> bool {
+        self.vocabulary.may_have(word)
     }
 
     pub(crate) fn has_texts(&self) -> bool {
@@ -226,6 +282,12 @@ pub(crate) struct TextSearch {
 }
 
 impl TextSearch {
+    /// A word that no text has.
+    pub(crate) fn interrupt(&mut self) {
+        steps::count(1);
+        self.open.clear();
+    }
+
     /// The next word. `field` is the number of the text that it is in, and `at` is where it begins there. `is_glued`: whether a
     /// dash is between it and the word before, and the word after. A text neither begins nor ends there: `web-1` is not in
     /// `web-1-old`. Calls `found` with each text that ends here, and where it begins.

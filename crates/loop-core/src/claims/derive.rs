@@ -1,0 +1,443 @@
+//! Values that result from what the document itself states: from two values of the sentence or of the few before it, or from
+//! the sum of several.
+//!
+//! Only values that are grounded are computed with, and one operation is made. They are few, so their pairs can be tried
+//! without finding a result by chance: values of one or two digits need a word that names the operation.
+
+use crate::claims::date::{Day, Time};
+use crate::claims::decimal::{Decimal, Number};
+use crate::claims::formula::{Formula, Operations};
+use crate::claims::unit::{Dimension, Unit};
+use crate::claims::value::{Measured, Value};
+
+/// From how many values pairs are made.
+const MAX_TERMS: usize = 14;
+
+/// How many pairs are tried for a share in whole percent.
+const MAX_SHARES: usize = 4;
+
+/// How many values a sum has at most.
+const MAX_SUM: usize = 24;
+
+/// A value that may be computed with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Term<'a> {
+    pub(super) value: &'a Value,
+    /// How many sentences before it is.
+    pub(super) before: usize,
+}
+
+/// What a value of a sentence results from: the operation, and the places of the terms. `terms` are in the order of the
+/// document, without the value itself.
+pub(super) fn derived(
+    open: &Value,
+    terms: &[Term<'_>],
+    named: Operations,
+    first_year: Option<i32>,
+) -> Option<(Formula, Vec<usize>)> {
+    let wanted = Wanted::of(open, named)?;
+    let first = terms.len().saturating_sub(MAX_TERMS);
+    let near = || terms.iter().enumerate().skip(first).rev();
+    // Of shares in whole percent there are a hundred, so few pairs are tried.
+    let mut pairs = if wanted.is_share() { MAX_SHARES } else { usize::MAX };
+    for (at, one) in near() {
+        for (other, two) in near().filter(|(other, _)| *other < at) {
+            if !wanted.may_be(one.before, two.before) {
+                continue;
+            }
+            if wanted.is_share() && !is_share_of(one.value, two.value) {
+                continue;
+            }
+            pairs = pairs.checked_sub(1)?;
+            let pair = [(one.value, two.value), (two.value, one.value)];
+            let found = pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year));
+            if let Some(formula) = found {
+                return Some((formula, vec![other, at]));
+            }
+        }
+    }
+    if let Some(found) = wanted.remainder(terms) {
+        return Some(found);
+    }
+    if !wanted.is_named {
+        return None;
+    }
+    let Kind::Amount { dimension, factor, .. } = &wanted.kind else { return None };
+    let mut sum = Decimal::whole(0);
+    let mut places = Vec::new();
+    for (at, term) in terms.iter().enumerate().rev().take(MAX_SUM) {
+        let Some((of, mut base)) = base_of(term.value) else { continue };
+        if of.is_none() {
+            base = base.times(*factor)?;
+        }
+        // The cells of a column have their unit in its name.
+        let is_cell = of.is_none() && matches!(term.value, Value::Amount { number, .. } if number.places > 0);
+        if of != *dimension && !is_cell {
+            continue;
+        }
+        sum = sum.plus(base)?;
+        places.push(at);
+        if places.len() > 2 && wanted.is_exactly(sum) {
+            places.reverse();
+            return Some((Formula::SumOfAmounts, places));
+        }
+    }
+    None
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Amount { number: Number, dimension: Option<Dimension>, factor: u64, is_about: bool },
+    Time(Time),
+    Day(Day),
+}
+
+/// The value that is looked for.
+#[derive(Clone, Debug)]
+struct Wanted {
+    kind: Kind,
+    /// Whether the sentence names an operation, or says that something follows.
+    is_named: bool,
+    /// Whether it names a sum or a difference.
+    is_operation: bool,
+    /// Whether it names a difference.
+    is_change: bool,
+    /// Whether chance is unlikely to give it.
+    is_long: bool,
+}
+
+/// The dimension and the size of an amount in the smallest unit.
+fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
+    let Value::Amount { number, measured, .. } = value else { return None };
+    match measured {
+        Measured::Nothing | Measured::Noun(_) => Some((None, number.amount)),
+        Measured::Unit(unit) => {
+            unit.in_base(number.amount).next().map(|(dimension, base)| (Some(dimension), base))
+        }
+    }
+}
+
+fn seconds_of(time: Time) -> i64 {
+    i64::from(time.minutes) * 60 + i64::from(time.seconds.unwrap_or(0))
+}
+
+/// A duration in whole seconds.
+fn duration_of(value: &Value) -> Option<i64> {
+    let (dimension, base) = base_of(value)?;
+    let is_time = dimension == Some(Dimension::Time);
+    let micros = Some(base).filter(|_| is_time)?.to_whole()?;
+    (micros % 1_000_000 == 0).then(|| i64::try_from(micros / 1_000_000).ok()).flatten()
+}
+
+impl Wanted {
+    fn of(open: &Value, named: Operations) -> Option<Self> {
+        let is_named = named.sum || named.difference || named.follows;
+        let kind = match open {
+            Value::Amount { number, measured, is_about, .. } => {
+                let (dimension, factor) = match measured {
+                    // `1.7 points` are a difference of percentages.
+                    Measured::Noun(noun) if is_points(noun) => (Some(Dimension::Percent), 1),
+                    Measured::Nothing | Measured::Noun(_) => (None, 1),
+                    Measured::Unit(unit) => {
+                        unit.factors().next().map(|(dimension, factor)| (Some(dimension), factor))?
+                    }
+                };
+                Kind::Amount { number: *number, dimension, factor, is_about: *is_about }
+            }
+            Value::Time(time) => Kind::Time(*time),
+            Value::Day(day) => Kind::Day(*day),
+            Value::RelativeDay(_) | Value::Text { .. } => return None,
+        };
+        let is_long = match &kind {
+            Kind::Amount { number, dimension, .. } => {
+                // The digits as written, with the zeros at its end.
+                let zeros = usize::try_from(-number.places).unwrap_or(0);
+                let is_exact = number.significant > 2
+                    || number.significant + zeros > 2 && is_named && dimension.is_some()
+                    || number.significant > 1 && number.places >= 0 && is_named && dimension.is_none();
+                is_exact
+                    || number.places > 0 && number.significant > 1
+                    || matches!(dimension, Some(Dimension::Percent | Dimension::Time))
+            }
+            Kind::Time(_) | Kind::Day(_) => true,
+        };
+        Some(Self {
+            kind,
+            is_named,
+            is_operation: named.sum || named.difference,
+            is_change: named.difference,
+            is_long,
+        })
+    }
+
+    /// Whether two terms so many sentences before may be its operands.
+    fn may_be(&self, one: usize, two: usize) -> bool {
+        match (one.min(two), one.max(two)) {
+            (0, 0..=3) => self.is_long,
+            (1, 1) if self.is_percent() => true,
+            (1, 1..=4) | (2, 2..=3) => self.is_long && self.is_named,
+            (1..=5, 1..=5) => self.is_named && self.is_unlikely(),
+            _ => false,
+        }
+    }
+
+    /// Whether it has so many digits that no two numbers near it give it by chance.
+    fn is_unlikely(&self) -> bool {
+        let Kind::Amount { number, .. } = &self.kind else { return false };
+        let zeros = usize::try_from(-number.places).unwrap_or(0);
+        number.significant > 3 || self.is_operation && number.significant + zeros > 2
+    }
+
+    fn is_share(&self) -> bool {
+        matches!(&self.kind, Kind::Amount { number, .. } if self.is_percent() && number.places <= 0)
+    }
+
+    fn is_percent(&self) -> bool {
+        matches!(self.kind, Kind::Amount { dimension: Some(Dimension::Percent), .. })
+    }
+
+    /// Whether an amount in the smallest unit is the wanted one. Of a sum nothing is rounded that the text does not say is.
+    fn is_exactly(&self, base: Decimal) -> bool {
+        let Kind::Amount { number, factor, is_about, .. } = &self.kind else { return false };
+        match is_about {
+            true => self.equals(base),
+            false => number.amount.absolute().times(*factor) == Some(base.absolute()),
+        }
+    }
+
+    /// Whether an amount in the smallest unit is the wanted one, or what it is rounded to.
+    fn equals(&self, base: Decimal) -> bool {
+        let Kind::Amount { number, factor, is_about, .. } = &self.kind else { return false };
+        if number.amount.absolute().times(*factor) == Some(base.absolute()) {
+            return true;
+        }
+        let rounds = number.significant > 2 || number.significant > 1 && (number.places > 0 || *is_about);
+        rounds
+            && base.divided(*factor, number.places).map(Decimal::absolute) == Some(number.amount.absolute())
+    }
+
+    /// What is left of the largest amount of the sentence without all others of its kind.
+    fn remainder(&self, terms: &[Term<'_>]) -> Option<(Formula, Vec<usize>)> {
+        let Kind::Amount { dimension, .. } = &self.kind else { return None };
+        let own: Vec<(usize, Decimal)> = terms
+            .iter()
+            .enumerate()
+            .filter(|(_, term)| term.before == 0)
+            .filter_map(|(at, term)| {
+                base_of(term.value).filter(|(of, _)| of == dimension).map(|(_, base)| (at, base))
+            })
+            .take(MAX_SUM)
+            .collect();
+        if own.len() < 3 || !self.is_named {
+            return None;
+        }
+        let all = own.iter().try_fold(Decimal::whole(0), |sum, (_, base)| sum.plus(*base))?;
+        // What is left is the largest amount twice, less the sum of all.
+        let is_it = own.iter().any(|(_, base)| {
+            let twice = base.times(2);
+            twice
+                .and_then(|twice| twice.plus(all.negated()))
+                .is_some_and(|rest| !rest.is_negative() && self.is_exactly(rest))
+        });
+        is_it.then(|| (Formula::Difference, own.into_iter().map(|(at, _)| at).collect()))
+    }
+
+    /// How it results from two values.
+    fn result(&self, a: &Value, b: &Value, first_year: Option<i32>) -> Option<Formula> {
+        match &self.kind {
+            Kind::Time(time) => {
+                let Value::Time(other) = a else { return None };
+                let by = duration_of(b)?;
+                let is_it = |seconds: i64| seconds.rem_euclid(86_400) == seconds_of(*time);
+                let other = seconds_of(*other);
+                (is_it(other + by) || is_it(other - by)).then_some(Formula::Shifted)
+            }
+            Kind::Day(day) => {
+                let (Value::Day(other), Some(by)) = (a, duration_of(b)) else { return None };
+                let days = Some(by / 86_400).filter(|days| by % 86_400 == 0 && *days > 0)?;
+                let of = |day: &Day| Day { year: day.year.or(first_year), ..*day }.unix_days();
+                let difference = of(day)? - of(other)?;
+                (difference.abs() == days).then_some(Formula::Shifted)
+            }
+            Kind::Amount { number, dimension, .. } => self
+                .of_times(dimension, a, b, first_year)
+                .or_else(|| self.of_amounts(number, dimension, a, b)),
+        }
+    }
+
+    /// The time between two times of day, or two days.
+    fn of_times(
+        &self,
+        dimension: &Option<Dimension>,
+        a: &Value,
+        b: &Value,
+        first_year: Option<i32>,
+    ) -> Option<Formula> {
+        if *dimension != Some(Dimension::Time) {
+            return None;
+        }
+        let seconds = match (a, b) {
+            (Value::Time(a), Value::Time(b)) => (seconds_of(*a) - seconds_of(*b)).rem_euclid(86_400),
+            (Value::Day(a), Value::Day(b)) => {
+                let of = |day: &Day| Day { year: day.year.or(first_year), ..*day }.unix_days();
+                of(a)?.checked_sub(of(b)?)?.checked_mul(86_400)?
+            }
+            _ => return None,
+        };
+        let seconds = Decimal::whole(u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)?);
+        let (_, base) = Unit::SECONDS.in_base(seconds).next()?;
+        self.equals(base).then_some(Formula::Difference)
+    }
+
+    fn of_amounts(
+        &self,
+        number: &Number,
+        dimension: &Option<Dimension>,
+        a: &Value,
+        b: &Value,
+    ) -> Option<Formula> {
+        let ((of_a, base_a), (of_b, base_b)) = (base_of(a)?, base_of(b)?);
+        let (Value::Amount { number: number_a, .. }, Value::Amount { number: number_b, .. }) = (a, b) else {
+            return None;
+        };
+        let places = u32::try_from(number.places).unwrap_or(0);
+        if *dimension == Some(Dimension::Percent) && of_a == of_b && of_a != *dimension {
+            // Of small numbers there are too many shares.
+            if number_a.significant.max(number_b.significant) < 2 {
+                return None;
+            }
+            // `6 %` is exact or wrong: of one digit nothing is rounded.
+            let places = if number.significant < 2 && number.places <= 0 { 2 } else { places };
+            let is_it = |part: Decimal, whole: Decimal| {
+                part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount.absolute())
+            };
+            if is_it(base_a, base_b) {
+                return Some(Formula::Percentage);
+            }
+            let difference = base_a.plus(base_b.negated())?;
+            let is_change = self.is_change && is_it(difference, base_a);
+            return is_change.then_some(Formula::PercentageOfDifference);
+        }
+        if of_a == *dimension && of_b == *dimension {
+            if base_a.plus(base_b).is_some_and(|sum| self.is_exactly(sum)) {
+                return Some(Formula::SumOfAmounts);
+            }
+            if base_a.plus(base_b.negated()).is_some_and(|difference| self.is_exactly(difference)) {
+                return Some(Formula::Difference);
+            }
+        }
+        // So many percent of an amount, and what is then left of it or comes on top.
+        if of_b == *dimension && of_a == Some(Dimension::Percent) && *dimension != of_a {
+            let part = base_b.percent(number_a.amount)?;
+            let rest = base_b.plus(part.negated())?;
+            let whole = base_b.plus(part)?;
+            return [part, rest, whole].into_iter().any(|it| self.equals(it)).then_some(Formula::Percentage);
+        }
+        // So many times an amount, and an amount divided by a number. What is counted has another unit, or none.
+        let is_counted = of_a != of_b || of_a.is_none();
+        if of_b == *dimension && is_counted && !number_a.amount.is_negative() {
+            if base_b.product(number_a.amount).is_some_and(|product| self.equals(product)) {
+                return Some(Formula::Product);
+            }
+            let digits = u32::try_from(number.places.max(0)).ok()?.checked_add(4)?;
+            let quotient = base_b.quotient(number_a.amount, digits);
+            return quotient.is_some_and(|quotient| self.equals(quotient)).then_some(Formula::Quotient);
+        }
+        // `64.85` of two numbers of which the text names the unit of one only.
+        let factor = |value: &Value| match value {
+            Value::Amount { measured: Measured::Unit(unit), .. } => {
+                unit.factors().next().map(|(_, factor)| factor)
+            }
+            _ => None,
+        };
+        let is_or_bare = |of: &Option<Dimension>| of.is_none() || of == dimension;
+        if dimension.is_none() || number.significant < 3 || !(is_or_bare(&of_a) && is_or_bare(&of_b)) {
+            return None;
+        }
+        let Kind::Amount { factor: own, .. } = &self.kind else { return None };
+        let by = factor(a).or(factor(b)).unwrap_or(*own);
+        let (one, two) = (number_a.amount.times(by)?, number_b.amount.times(by)?);
+        if one.plus(two.negated()).is_some_and(|difference| self.is_exactly(difference)) {
+            return Some(Formula::Difference);
+        }
+        one.plus(two).is_some_and(|sum| self.is_exactly(sum)).then_some(Formula::SumOfAmounts)
+    }
+}
+
+/// Whether two values are amounts of one kind.
+fn is_share_of(one: &Value, two: &Value) -> bool {
+    base_of(one)
+        .zip(base_of(two))
+        .is_some_and(|((one, _), (two, _))| one == two && one != Some(Dimension::Percent))
+}
+
+fn is_points(noun: &str) -> bool {
+    matches!(noun, "points" | "point" | "punkte" | "punkten" | "puntos")
+}
+
+/// What the evidence must have so that a value results from it and another value of its sentence, with the operation. The values
+/// are those of the sentence, with its numbers in words.
+pub(super) fn of_evidence<'a>(
+    value: &Value,
+    others: impl Iterator<Item = &'a Value>,
+) -> Vec<(Value, Formula)> {
+    let Value::Amount { number, measured, .. } = value else { return Vec::new() };
+    let is_money = matches!(measured, Measured::Unit(unit) if unit.currency().is_some());
+    let zeros = usize::try_from(-number.places).unwrap_or(0);
+    if number.significant + zeros < 3 || !is_money && number.significant < 3 {
+        return Vec::new();
+    }
+    let like = |amount: Decimal| Value::Amount {
+        // Nothing is rounded to it.
+        number: Number { amount, places: 0, significant: 0 },
+        measured: measured.clone(),
+        other: None,
+        is_about: false,
+    };
+    let own = base_of(value).and_then(|(dimension, _)| dimension);
+    let mut found: Vec<(Value, Formula)> = Vec::new();
+    for other in others {
+        let (Some((dimension, _)), Value::Amount { number: by, .. }) = (base_of(other), other) else {
+            continue;
+        };
+        if other == value || by.amount.is_negative() {
+            continue;
+        }
+        if dimension == own {
+            // `£7,000 above the asking price`, next to the price that was paid.
+            let (Some((_, one)), Some((_, two))) = (base_of(value), base_of(other)) else { continue };
+            let is_same = matches!((value, other), (Value::Amount { measured: a, .. }, Value::Amount { measured: b, .. }) if a == b);
+            if is_same && own.is_some() && number.significant + zeros > 3 && one != two {
+                found.extend(number.amount.plus(by.amount).map(|sum| (like(sum), Formula::Difference)));
+                let rest = by.amount.plus(number.amount.negated()).filter(|rest| !rest.is_negative());
+                found.extend(rest.map(|rest| (like(rest), Formula::Difference)));
+            }
+            continue;
+        }
+        let exact = |by: Decimal, formula: Formula| {
+            let of = number.amount.quotient(by, DIGITS)?;
+            (of.product(by)? == number.amount).then(|| (like(of), formula))
+        };
+        match dimension {
+            Some(Dimension::Percent) => {
+                let share = by.amount.over_power_of_ten(2);
+                let rest = share.and_then(|share| Decimal::whole(1).plus(share.negated()));
+                found.extend(share.and_then(|share| exact(share, Formula::Percentage)));
+                found.extend(
+                    rest.filter(|rest| !rest.is_negative()).and_then(|rest| exact(rest, Formula::Percentage)),
+                );
+            }
+            Some(Dimension::Time) => {}
+            _ if by.amount != Decimal::whole(1) => found.extend(exact(by.amount, Formula::Product)),
+            _ => {}
+        }
+    }
+    found.truncate(MAX_OPERANDS);
+    found
+}
+
+/// How many values of the evidence are looked for at most for one of a sentence.
+const MAX_OPERANDS: usize = 8;
+
+/// How many digits behind the point a quotient has.
+const DIGITS: u32 = 4;

@@ -1,0 +1,129 @@
+//! Durations between the days and times that the fields of a record have.
+
+use serde_json::{Map, Value as Json};
+
+use crate::claims::date::{Time, day_of, instant_of, time_of};
+use crate::types::Locale;
+
+/// Of a record with more days and times no durations are computed.
+const MAX_MOMENTS: usize = 6;
+
+/// A longer text is not a day or a time.
+const MAX_TEXT: usize = 40;
+
+/// A day or a time of a record.
+#[derive(Clone, Copy, Debug)]
+struct Moment<'a> {
+    name: &'a str,
+    /// Days since 1970. `None`: it is a time of any day.
+    day: Option<i64>,
+    /// Seconds of the day, of UTC where the text names its offset. `None`: it is a day.
+    seconds: Option<i64>,
+}
+
+fn seconds_of(time: Time) -> i64 {
+    i64::from(time.minutes) * 60 + i64::from(time.seconds.unwrap_or(0))
+}
+
+fn moment<'a>(name: &'a str, text: &str, locale: Locale) -> Option<Moment<'a>> {
+    if text.len() > MAX_TEXT {
+        return None;
+    }
+    if let Some(instant) = instant_of(text, locale) {
+        let offset = i64::from(instant.offset.unwrap_or(0)) * 60;
+        let seconds = seconds_of(instant.time) - offset;
+        return Some(Moment { name, day: Some(instant.day.unix_days()?), seconds: Some(seconds) });
+    }
+    if let Some(time) = time_of(text) {
+        return Some(Moment { name, day: None, seconds: Some(seconds_of(time)) });
+    }
+    let (day, time) = text.split_once(' ').map_or((text, None), |(day, time)| (day, Some(time)));
+    let day = day_of(day, locale)?.unix_days()?;
+    let seconds = match time {
+        Some(time) => Some(seconds_of(time_of(time)?)),
+        None => None,
+    };
+    Some(Moment { name, day: Some(day), seconds })
+}
+
+/// The seconds between the days and times of records that follow each other, and the name of the field.
+pub(super) fn between_records(elements: &[Json], locale: Locale) -> Vec<(u64, String)> {
+    let mut found = Vec::new();
+    let mut before: Vec<Moment<'_>> = Vec::new();
+    for element in elements {
+        let Some(members) = element.as_object() else { continue };
+        let own: Vec<Moment<'_>> = members
+            .iter()
+            .filter_map(|(name, value)| moment(name, value.as_str()?, locale))
+            .take(MAX_MOMENTS)
+            .collect();
+        for one in &own {
+            let same = before.iter().find(|it| it.name == one.name);
+            found.extend(same.and_then(|same| apart(same, one)).map(|apart| (apart, one.name.to_owned())));
+        }
+        before = own;
+    }
+    found
+}
+
+/// The seconds between the days and times that lines of a text begin with, line by line.
+pub(super) fn between_lines(text: &str, locale: Locale) -> Vec<u64> {
+    let moment_of = |line: &str| {
+        let line = line.trim_start_matches(['[', '-', ' ']);
+        let mut words = line.split([' ', '\t', ']']);
+        let first = words.next()?;
+        let with_time = words.next().filter(|time| time_of(time.trim_end_matches([',', 'Z'])).is_some());
+        match with_time {
+            Some(time) => moment("", &format!("{first} {}", time.trim_end_matches(',')), locale),
+            None => moment("", first, locale),
+        }
+    };
+    let mut found = Vec::new();
+    let mut before: Option<Moment<'_>> = None;
+    for line in text.lines() {
+        let head = line.get(..line.floor_char_boundary(line.len().min(MAX_TEXT))).unwrap_or_default();
+        let Some(one) = moment_of(head) else { continue };
+        found.extend(before.as_ref().and_then(|before| apart(before, &one)));
+        before = Some(one);
+    }
+    found
+}
+
+/// The seconds between two moments of one kind.
+fn apart(one: &Moment<'_>, two: &Moment<'_>) -> Option<u64> {
+    let days = match (one.day, two.day) {
+        (Some(one), Some(two)) => two - one,
+        (None, None) => 0,
+        _ => return None,
+    };
+    let seconds = match (one.seconds, two.seconds) {
+        (Some(one), Some(two)) => two - one,
+        (None, None) => 0,
+        _ => return None,
+    };
+    u64::try_from((days * 86_400 + seconds).abs()).ok().filter(|apart| *apart > 0)
+}
+
+/// The seconds between each two days or times of a record, and the names of their fields.
+pub(super) fn spans(members: &Map<String, Json>, locale: Locale) -> Vec<(u64, String)> {
+    let moments: Vec<Moment<'_>> = members
+        .iter()
+        .filter_map(|(name, value)| moment(name, value.as_str()?, locale))
+        .take(MAX_MOMENTS + 1)
+        .collect();
+    if moments.len() > MAX_MOMENTS {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (at, one) in moments.iter().enumerate() {
+        for two in moments.iter().skip(at + 1) {
+            let Some(between) = apart(one, two) else { continue };
+            // Of two times of day either may be the first.
+            let other = 86_400_u64.checked_sub(between).filter(|other| one.day.is_none() && *other > 0);
+            for between in std::iter::once(between).chain(other) {
+                found.push((between, format!("{} and {}", one.name, two.name)));
+            }
+        }
+    }
+    found
+}

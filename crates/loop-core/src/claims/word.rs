@@ -1,0 +1,128 @@
+//! The words of a text of evidence, and which of them a document has.
+
+use std::ops::Range;
+
+use crate::claims::chunk::folded;
+
+/// A word of a text: where it is, as it is written, and whether a dash or an underscore joins it to the word before and to
+/// the word after.
+pub(super) struct TextWord<'a> {
+    pub(super) range: Range<usize>,
+    pub(super) word: &'a str,
+    pub(super) is_glued: (bool, bool),
+}
+
+/// The words of a text, in their order.
+pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let from = at + begin(text.get(at..)?)?;
+        at = from + end(text.get(from..).unwrap_or_default());
+        let is_glued = (is_glue_before(text, from), is_glue_after(text, at));
+        Some(TextWord { range: from..at, word: text.get(from..at).unwrap_or_default(), is_glued })
+    })
+}
+
+/// Where the first word of a text begins.
+fn begin(text: &str) -> Option<usize> {
+    let at = text.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())?;
+    if text.as_bytes().get(at).is_some_and(u8::is_ascii) {
+        return Some(at);
+    }
+    Some(at + text.get(at..)?.find(char::is_alphanumeric)?)
+}
+
+/// Where the word that a text begins with ends.
+fn end(text: &str) -> usize {
+    let at = text.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let rest = text.get(at..).unwrap_or_default();
+    match rest.bytes().next().is_none_or(|byte| byte.is_ascii()) {
+        true => at,
+        false => at + rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len()),
+    }
+}
+
+fn is_glue_before(text: &str, at: usize) -> bool {
+    let mut before = text.get(..at).unwrap_or_default().chars().rev();
+    matches!(before.next(), Some('-' | '_')) && before.next().is_some_and(char::is_alphanumeric)
+}
+
+fn is_glue_after(text: &str, at: usize) -> bool {
+    let mut after = text.get(at..).unwrap_or_default().chars();
+    matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
+}
+
+/// Says of most words that a document does not have them, without folding them: a filter of Bloom with one hash.
+#[derive(Debug)]
+pub(super) struct Vocabulary(Vec<u64>);
+
+impl Default for Vocabulary {
+    fn default() -> Self {
+        Self(vec![0; BLOCKS])
+    }
+}
+
+/// In how many numbers the bits of the filter are.
+const BLOCKS: usize = 256;
+
+impl Vocabulary {
+    /// Adds a folded word.
+    pub(super) fn add(&mut self, word: &str) {
+        let (block, bit) = place(hash(word));
+        if let Some(block) = self.0.get_mut(block) {
+            *block |= bit;
+        }
+    }
+
+    /// Whether a word as it is written may be one that was added.
+    pub(super) fn may_have(&self, word: &str) -> bool {
+        let hash = if word.is_ascii() { hash(word) } else { hash(&folded(word)) };
+        let (block, bit) = place(hash);
+        self.0.get(block).is_some_and(|block| block & bit != 0)
+    }
+}
+
+fn place(hash: u64) -> (usize, u64) {
+    let bits = usize::try_from((hash >> 40) & 0x3fff).unwrap_or(0);
+    (bits / 64, 1 << (bits % 64))
+}
+
+/// FNV-1a over the letters, small and large ones alike.
+fn hash(word: &str) -> u64 {
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_text_are_its_runs_of_letters_and_digits() {
+        let words: Vec<(&str, (bool, bool))> =
+            text_words(" web-1, Zürich_2 (été) 42.5€ ").map(|it| (it.word, it.is_glued)).collect();
+        assert_eq!(
+            words,
+            [
+                ("web", (false, true)),
+                ("1", (true, false)),
+                ("Zürich", (false, true)),
+                ("2", (true, false)),
+                ("été", (false, false)),
+                ("42", (false, false)),
+                ("5", (false, false)),
+            ]
+        );
+        assert_eq!(text_words("…—").count(), 0);
+    }
+
+    #[test]
+    fn a_word_that_was_added_is_known_in_capitals_too() {
+        let mut known = Vocabulary::default();
+        known.add("zürich");
+        known.add("inv");
+        assert!(known.may_have("ZÜRICH") && known.may_have("Inv"));
+        assert!(!known.may_have("backup"));
+    }
+}
