@@ -117,6 +117,11 @@ fn held_out_2() -> Vec<Case> {
     cases(include_str!("samples/claims/held_out_2.jsonl"))
 }
 
+/// A third set by that author. The code was not changed with these in view.
+fn held_out_3() -> Vec<Case> {
+    cases(include_str!("samples/claims/held_out_3.jsonl"))
+}
+
 fn cases(file: &str) -> Vec<Case> {
     file.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -418,9 +423,9 @@ fn share(part: u32, whole: u32) -> f64 {
 }
 
 /// The table of `docs/explanation/grounding.md`.
-fn table(figures: &[&Figures; 4]) -> String {
+fn table(figures: &[&Figures; 5]) -> String {
     let mut text = String::from(
-        "| lie | by hand | by hand, once held out | a second set, once held out | by script |\n|---|---|---|---|---|\n",
+        "| lie | by hand | by hand, once held out | a second set, once held out | a third set, held out | by script |\n|---|---|---|---|---|---|\n",
     );
     let mut row = |name: &str, cell: &dyn Fn(&Figures) -> String| {
         let cells: Vec<String> = figures.iter().map(|figures| cell(figures)).collect();
@@ -449,7 +454,8 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     let script = Figures::of(&(0..240).map(by_script).collect::<Vec<_>>(), shows);
     let late = Figures::of(&held_out(), shows);
     let second = Figures::of(&held_out_2(), shows);
-    let table = table(&[&hand, &late, &second, &script]);
+    let third = Figures::of(&held_out_3(), shows);
+    let table = table(&[&hand, &late, &second, &third, &script]);
     println!("{table}");
     compare(&table);
     // Issue 19: at least 97 % of the lies, and at most 1 % of the true values, of each corpus that the code was made with.
@@ -462,6 +468,9 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     assert!(share(found, planted) >= 97.0, "{found} of {planted} lies are found\n{table}");
     let (found, planted) = second.totals();
     assert!(share(found, planted) >= 95.0, "{found} of {planted} lies are found\n{table}");
+    // As measured: a floor, not a goal.
+    let (found, planted) = third.totals();
+    assert!(share(found, planted) >= 91.0, "{found} of {planted} lies are found\n{table}");
     let all = |of: fn(&Figures) -> u32| [&hand, &late, &second, &script].into_iter().map(of).sum::<u32>();
     assert!(all(|it| it.totals().1) >= 600 && all(|it| it.values) >= 2_000);
     assert!(
