@@ -3,8 +3,8 @@
 use loop_testkit::*;
 
 use loop_core::{
-    DeniedBy, EventKind, NotTakenOver, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Takeover,
-    Verdict,
+    DeniedBy, EventKind, NotTakenOver, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason,
+    Takeover, Verdict,
 };
 
 use crate::common::started::{repeats_nothing, started_writes};
@@ -113,6 +113,54 @@ fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
         .map(|it| it.key.to_string())
         .collect();
     assert_eq!(keys, ["r1/1/action-0", "r1/2/action-0"]);
+}
+
+#[test]
+fn every_try_of_an_approved_effect_keeps_the_key_of_its_first() {
+    // I-6: the parent made it twice, under two keys. The first approved call fails and is approved once more.
+    let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
+    let wipe = draft("medium").asks("wipe", target("b"));
+    let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
+    let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));
+    let fork = parent.forked(1).unwrap().replied(&wipe).answered_by_person("1/action-0", APPROVED);
+    let fork = fork.finished("1/action-0", observed(Status::RetryableError)).replied(&wipe);
+    assert_eq!(fork.asks(), ["2/action-0"]);
+    let fork = fork.answered_by_person("2/action-0", APPROVED).expect_tools(&["1/action-0#2 wipe"]);
+    assert_eq!(&*fork.run.idempotency_key(&key("1/action-0")), "r1/1/action-0");
+}
+
+#[test]
+fn a_write_that_waits_for_its_next_try_has_been_started() {
+    // I-26: not in flight at the place of the fork, since its driver was lost or its tool was not ready.
+    let asked = draft("low").asks("restart", target("a"));
+    let open = run().people().approving(&["restart"]).start().replied(&asked);
+    let start = |mut world: World| {
+        world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+        world
+    };
+    let pending = Observation { retry_after_ms: Some(500), ..observed(Status::Pending) };
+    for begun in [start(open.clone()).resumed(10), open.clone().finished("1/action-0", pending)] {
+        let length = begun.journal.len();
+        let parent = begun.clone().stop(StopMode::Now).ends(StopReason::ManualStop);
+        let fork = parent.forked(length).unwrap();
+        // The fork has the parent's result, and does not try again by itself.
+        assert_eq!((fork.results(), fork.tools()), (parent.results(), Vec::new()));
+        assert_eq!(parent.run.fork(length as u64, []).err(), Some(NotTakenOver::Fixed));
+        let salvaged = begun.salvaged(length, /*lost*/ false).unwrap();
+        assert_eq!((salvaged.results(), salvaged.tools()), (vec!["run in_doubt".to_owned()], Vec::new()));
+    }
+    // One that was never started is made by whichever run continues.
+    let fork = open.salvaged(open.journal.len(), /*lost*/ false).unwrap();
+    fork.expect_tools(&["1/action-0#1 restart"]);
+}
+
+#[test]
+fn a_fork_knows_the_trace_of_its_parent() {
+    let parent = parent();
+    let fork = parent.forked(1).unwrap();
+    assert_eq!(parent.run.started().parent_trace(), None);
+    assert_eq!(fork.run.started().parent_trace(), Some(parent.run.started().trace()));
+    assert_ne!(fork.run.started().trace().span, parent.run.started().trace().span);
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod people;
 mod policy;
 mod policy_authority;
 mod policy_elements;
+mod policy_free_text;
 mod policy_problems;
 mod policy_run;
 mod policy_shown;

@@ -46,6 +46,9 @@ fn a_call_does_not_justify_the_next_page_by_its_own_change() {
     // The first page changed between two reads of it. The second page returns the same, and so would the third.
     let pages = [1, 1, 2, 3].map(|page| json!({"query": "disk", "page": page}));
     assert_eq!(refused_at(&pages, &["a", "b", "b", "b"]), Some(3));
+    // Nor does the change of the first page hide that it has returned the same twice since.
+    let pages = [1, 1, 1, 2].map(|page| json!({"query": "disk", "page": page}));
+    assert_eq!(refused_at(&pages, &["a", "b", "b", "b"]), Some(3));
 }
 
 #[test]

@@ -150,6 +150,47 @@ fn a_note_is_one_short_line() {
     }
 }
 
+#[test]
+fn the_line_for_people_says_what_repeats() {
+    let cases = [
+        (RepeatNote::Failures { times: 3, same: 1, varied: false }, "the tool has failed 3 times in a row"),
+        (
+            RepeatNote::Failures { times: 3, same: 2, varied: true },
+            "the tool has failed 3 times in a row with varied arguments, the last 2 times with the same error",
+        ),
+        (
+            RepeatNote::Failures { times: 3, same: 3, varied: false },
+            "the tool has failed 3 times in a row with the same error",
+        ),
+        (
+            RepeatNote::Failures { times: 3, same: 3, varied: true },
+            "the tool has failed 3 times in a row with varied arguments and the same error",
+        ),
+    ];
+    for (note, line) in cases {
+        assert_eq!(note.summary(), line);
+    }
+}
+
+#[test]
+fn a_failure_that_may_pass_is_one_of_a_kind_only_once_its_tries_are_used_up() {
+    // The same error twice is noted, unless the tool is tried again: that is not a repeat by the model.
+    let noted = |attempts: u32| {
+        let setup = conversation().with(|spec| spec.tools[0].attempts = attempts);
+        let mut world = setup.start();
+        for name in ["a", "b"] {
+            let failed = Observation::failed(Status::RetryableError, "Device", "busy");
+            world = world.replied(&look(name));
+            let key = world.tools()[0].key.to_string();
+            world = world.finished(&key, failed);
+        }
+        let last = world.run.evidence().last().unwrap().id;
+        world.run.repeat_note(last)
+    };
+    assert_eq!(noted(2), None);
+    assert_eq!(noted(1), Some(RepeatNote::Failures { times: 2, same: 2, varied: true }));
+}
+
 fn look(name: &str) -> DraftReply {
     calls(&[("fetch_device", target(name))])
 }
@@ -184,10 +225,13 @@ fn calls_of_one_reply_fail_together_and_count_once() {
     let reply = calls(&[("fetch_device", target("a")), ("fetch_device", target("b"))]);
     let world = fails(conversation().parallel().start().replied(&reply), "no such device");
     assert!(world.run.evidence().iter().all(|it| world.run.repeat_note(it.id).is_none()));
-    let world = fails(world.replied(&look("d")), "no such device");
-    let last = world.run.evidence().last().unwrap();
-    let note = RepeatNote::Failures { times: 2, same: 2, varied: true };
-    assert_eq!(world.run.repeat_note(last.id), Some(note));
+    // Its arguments differed where those of the calls before it did, also if they were made together.
+    for name in ["d", "a"] {
+        let world = fails(world.clone().replied(&look(name)), "no such device");
+        let last = world.run.evidence().last().unwrap();
+        let note = RepeatNote::Failures { times: 2, same: 2, varied: true };
+        assert_eq!(world.run.repeat_note(last.id), Some(note), "{name}");
+    }
 }
 
 #[test]

@@ -51,7 +51,10 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
     build::copy(&root, &copy)?;
     let built = build::build(&copy, &target, &all)?;
     let folder = copy.join("crates/loop-core");
-    let tests = tests_of::measure(&built.programs, &folder, &out)?;
+    let (tests, failing) = tests_of::measure(&built.programs, &folder, &out)?;
+    for name in &failing {
+        println!("mutants: the test {name} fails without a mutant, so it is left out; mend it first");
+    }
     let seconds: f64 = tests.iter().map(|test| test.seconds).sum();
     println!("mutants: {} tests, {seconds:.1} s one after the other", tests.len());
 
@@ -76,10 +79,23 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
         }
     }
     write_unreached(&runnable, &tests, &out.join("unreached.txt"))?;
+    write_tests(&tests, &out.join("tests.txt"))?;
     let runs = runnable.len();
     runnable.truncate(flags.sample.unwrap_or(usize::MAX));
     println!("mutants: {runs} can be run, {} are", runnable.len());
     let results = results.of(runnable.len());
+    let known = match &flags.known {
+        Some(path) => fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        None => String::new(),
+    };
+    let known: BTreeSet<&str> = known.lines().collect();
+    runnable.retain(|mutant| {
+        let is_known = known.contains(mutant.name.as_str());
+        if is_known {
+            results.add(0, mutant, "missed", "");
+        }
+        !is_known
+    });
     kill::run(&runnable, &tests, &folder, flags.jobs.unwrap_or(1), |index, mutant, fate| match fate {
         Fate::Caught(test) => results.add(index, mutant, "caught", &test),
         Fate::TimedOut => results.add(index, mutant, "timeout", ""),
@@ -87,7 +103,7 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
         Fate::Unreached => results.add(index, mutant, "unreached", ""),
     })?;
     results.print();
-    Ok(())
+    if failing.is_empty() { Ok(()) } else { Err(format!("{} tests fail without a mutant", failing.len())) }
 }
 
 /// Those that no test reaches need no run: their names are written also where a sample alone is run.
@@ -100,6 +116,14 @@ fn write_unreached(runnable: &[&Mutant], tests: &[tests_of::Test], path: &Path) 
         .collect();
     println!("mutants: {} are reached by no test: {}", unreached.len(), path.display());
     let lines: String = unreached.iter().map(|name| format!("{name}\n")).collect();
+    fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The tests with their seconds, the dearest first: what a mutant that is missed costs.
+fn write_tests(tests: &[tests_of::Test], path: &Path) -> Result<(), String> {
+    let mut tests: Vec<&tests_of::Test> = tests.iter().collect();
+    tests.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    let lines: String = tests.iter().map(|test| format!("{:.3}\t{}\n", test.seconds, test.name)).collect();
     fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -37,9 +37,13 @@ pub(crate) enum Verdict {
     TimedOut,
 }
 
-/// Runs each test alone without a mutant.
-pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result<Vec<Test>, String> {
-    let mut tests = Vec::new();
+/// Runs each test alone without a mutant. Returns those that pass, and the names of the others.
+pub(crate) fn measure(
+    programs: &[PathBuf],
+    folder: &Path,
+    out: &Path,
+) -> Result<(Vec<Test>, Vec<String>), String> {
+    let (mut tests, mut failing) = (Vec::new(), Vec::new());
     let reached = out.join("reached.txt");
     for program in programs {
         let list =
@@ -51,7 +55,8 @@ pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result
             command.args(["--exact", name]).env(REACHED, &reached);
             let output = command.output().map_err(|error| error.to_string())?;
             if !output.status.success() {
-                return Err(format!("the test {name} fails without a mutant; mend it first"));
+                failing.push(name.to_owned());
+                continue;
             }
             let ids = fs::read_to_string(&reached).unwrap_or_default();
             tests.push(Test {
@@ -64,7 +69,7 @@ pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result
             let _ = fs::remove_file(&reached);
         }
     }
-    Ok(tests)
+    Ok((tests, failing))
 }
 
 /// The tests that reach each mutant.
