@@ -196,6 +196,27 @@ fn what_was_in_flight_takes_the_parents_result() {
 }
 
 #[test]
+fn a_read_is_made_again_unless_a_write_after_it_was_made() {
+    // I-26: side by side a read is independent of the writes. In order it does not run after those that follow it.
+    let forked = |open: World| {
+        let length = open.journal.len();
+        open.all_finished().forked(length).unwrap()
+    };
+    let asked = draft("low").asks("fetch_device", target("a")).asks("wipe", target("b"));
+    let beside = forked(run().people().approving(&["wipe"]).start().replied(&asked));
+    beside.expect_tools(&["1/action-0#1 fetch_device"]);
+    let ordered = |tools: [&str; 2]| {
+        let wanted = tools.map(|tool| (tool, target(tool)));
+        let open = conversation().people().approving(&["restart"]).start().replied(&calls(&wanted));
+        let length = open.journal.len();
+        let parent = open.finished("1/action-0", found("first")).finished("1/action-1", found("second"));
+        parent.forked(length).unwrap()
+    };
+    ordered(["restart", "fetch_device"]).expect_tools(&["1/action-1#1 fetch_device"]);
+    ordered(["fetch_device", "restart"]).expect_call("2/main", 1);
+}
+
+#[test]
 fn what_never_settled_is_in_doubt() {
     // The parent was stopped while `restart a` ran, and does not continue.
     let setup = run().people().approving(&["restart", "wipe"]).patient();
@@ -317,6 +338,25 @@ fn more_passes_continue_a_fork_and_fewer_end_it() {
 }
 
 #[test]
+fn other_limits_continue_a_final_pass_that_a_limit_of_calls_money_or_time_made() {
+    let look = |name: &str| calls(&[("fetch_device", target(name))]);
+    let forked = |parent: &World| {
+        let mut spec = (*parent.spec).clone();
+        spec.limits.passes += 1;
+        parent.forked_under(parent.journal.len(), spec).err()
+    };
+    let last = run().limits(|limits| limits.passes = 1).start().expect_phase("final_pass");
+    assert_eq!(forked(&last), None);
+    // Its call is in flight, or was tried already: the prompt said that it is the last one.
+    assert_eq!(forked(&last.clone().started()), Some(NotTakenOver::Fixed));
+    assert_eq!(forked(&last.started().failed(failure(true))), Some(NotTakenOver::Fixed));
+    // Another cause is not a limit that another spec could have raised before.
+    let tools = conversation().limits(|limits| limits.tool_calls = 1).start().replied(&look("a"));
+    let tools = tools.all_finished().replied(&look("b")).expect_phase("final_pass");
+    assert_eq!(forked(&tools), Some(NotTakenOver::Fixed));
+}
+
+#[test]
 fn calls_that_other_settings_admitted_are_not_continued() {
     let parent = parent();
     let mut spec = (*parent.spec).clone();
@@ -431,4 +471,17 @@ fn a_denial_stays_and_what_is_open_is_asked_as_before() {
     // Of a parent whose end is not known any write may have happened.
     let fork = open.forked(open.journal.len()).unwrap();
     assert!(why(&fork).iter().all(|why| why.contains("run r1 may have made it already")), "{:?}", why(&fork));
+}
+
+#[test]
+fn who_is_asked_anew_has_the_whole_time_again() {
+    // I-26: the fork begins 1,000 ms after the parent asked. What was answered is asked for again as well.
+    let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
+    let open = run().people().start().replied(&asked).wait(1_000).answered_by_person("1/action-0", APPROVED);
+    let (length, limit) = (open.journal.len(), open.spec.limits.person_ms);
+    let deadlines =
+        |world: &World| -> Vec<u64> { world.run.requested().iter().map(|it| it.deadline.0).collect() };
+    assert_eq!(deadlines(&open), [limit]);
+    let fork = open.stop(StopMode::Now).autopilot(&draft("high")).forked(length).unwrap();
+    assert_eq!(deadlines(&fork), [1_000 + limit; 2]);
 }

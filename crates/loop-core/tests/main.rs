@@ -49,6 +49,7 @@ mod repeats_progress;
 mod repeats_sequence;
 mod repeats_stable;
 mod repeats_three_tier;
+mod repeats_waiting;
 mod replay;
 mod reserve;
 mod retry;

@@ -113,6 +113,25 @@ fn an_answer_is_revised_only_while_another_pass_may_follow_and_only_after_an_opi
     at(269_999).expect_call("2/main", 1);
     let late = at(270_000).ends(StopReason::Timeout);
     assert_eq!(late.reasons(), [StopReason::Timeout, StopReason::EvidenceMissing]);
+    // At the end of the wall clock no call is made any more.
+    let first = |ms: u64| setup.clone().start().started().wait(ms).answered(&draft("high"));
+    first(299_999).expect_call("1/opinion", 1);
+    let over = first(300_000).ends(StopReason::Timeout);
+    assert_eq!(over.outcome().opinions[0].opinion, Opinion::Failed);
+}
+
+#[test]
+fn a_second_opinion_is_not_asked_of_another_model_than_the_domain_names() {
+    // A main call may go to a cheaper model where the budget does not cover it. An opinion may not.
+    let base = SecondOpinion { tier: Tier::Base, when: OpinionWhen::Always };
+    let setup = asking(OpinionWhen::Always)
+        .gate(|gate| (gate.second_opinion, gate.cheaper_tier) = (Some(base), true));
+    let world = setup.limits(|limits| limits.cost = Some(loop_core::PicoUsd(2_000_000_000))).start();
+    let large = loop_core::PromptSize { bytes: 60_000, shared_bytes: 0 };
+    let quoted = |world: &World| world.run.quote(&world.call().key, large).map(|quote| quote.tier);
+    assert_eq!(quoted(&world), Ok(Tier::Selector));
+    let asked = world.replied(&draft("high")).expect_call("1/opinion", 1);
+    assert_eq!(quoted(&asked), Err(Refusal::Cost));
 }
 
 #[test]

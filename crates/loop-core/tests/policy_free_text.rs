@@ -53,6 +53,44 @@ fn digits_in_groups_are_one_number() {
 }
 
 #[test]
+fn a_separator_marks_a_word_where_it_is_between_letters() {
+    for (value, expected) in [
+        ("ab.cd", true),
+        ("ab_cd", true),
+        ("ab@cd", true),
+        ("/ab", false),
+        (".ab", false),
+        ("ab-", false),
+        // Two capitals are a name, one begins a sentence.
+        ("ABcd", true),
+        ("Abcd", false),
+        ("abcd2", true),
+    ] {
+        check(&format!("see {value} for more"), &json!(value), expected);
+        // Alone in a field each is what was meant.
+        check(&format!("about: {value}"), &json!(value), true);
+    }
+}
+
+#[test]
+fn quotes_right_around_a_word_mark_it_and_brackets_do_not() {
+    for (text, expected) in [
+        ("see \"abc\" for more", true),
+        ("see 'abc' for more", true),
+        ("see «abc», for more", true),
+        ("see (\"abc\") for more", true),
+        ("see (abc) for more", false),
+        ("see *abc* for more", false),
+        ("see \"(abc)\" for more", false),
+        // One quote may belong to words before or after it.
+        ("see \"abc for more\"", false),
+        ("see \"more abc\"", false),
+    ] {
+        check(text, &json!("abc"), expected);
+    }
+}
+
+#[test]
 fn a_number_sign_marks_letters_digits_and_hyphens() {
     for (text, value, expected) in [
         ("see #abc for more", json!("abc"), true),

@@ -88,6 +88,33 @@ fn searches_in_other_words_with_the_same_result_are_noted_and_never_refused() {
     check(&["find a b = 1", "find c d = 1", "write x = y", "find e f = 1"], &["-", "-", "-", "-"]);
     // Reads of different things may well say the same.
     check(&["read a = 1", "read b = 1", "read c = 1", "read d = 1"], &["-", "-", "-", "-"]);
+    // The same search again is not one in other words.
+    check(
+        &["find a b = 1", "find a b = 1", "find c d = 1", "find e f = 1"],
+        &["-", "same_result", "-", "same_search"],
+    );
+}
+
+#[test]
+fn searches_are_counted_by_what_else_they_are_asked_with_up_to_64_kinds() {
+    let find = |noted: &mut Noted, query: &str, place: usize| {
+        noted.call("find", &json!({"query": query, "in": place}), "7").unwrap().map(|note| note.code())
+    };
+    // Two kinds by turns do not forget each other.
+    let mut noted = Noted::new(Repeats::Progress);
+    for query in ["lost card", "stolen card"] {
+        assert_eq!((find(&mut noted, query, 0), find(&mut noted, query, 1)), (None, None));
+    }
+    assert_eq!(find(&mut noted, "card gone", 0), Some("same_search"));
+    assert_eq!(find(&mut noted, "card gone", 1), Some("same_search"));
+    for (kinds, expected) in [(64, Some("same_search")), (65, None)] {
+        let mut noted = Noted::new(Repeats::Progress);
+        for query in ["lost card", "stolen card"] {
+            assert_eq!(find(&mut noted, query, 0), None);
+        }
+        (1..kinds).for_each(|place| assert_eq!(find(&mut noted, "lost card", place), None));
+        assert_eq!(find(&mut noted, "card gone", 0), expected, "{kinds}");
+    }
 }
 
 #[test]
@@ -112,6 +139,14 @@ fn the_numbers_are_settings_and_two_policies_have_no_notes() {
     assert_eq!(with(RepeatNotes::OFF), ["-"; 5]);
     assert_eq!(with(RepeatNotes { same: 0, ..RepeatNotes::default() }), ["-", "-", "failures", "-", "-"]);
     assert_eq!(with(RepeatNotes { failures: 0, same: 3, searches: 0 }), ["-", "-", "failures", "-", "-"]);
+    let finds = ["find a b = 7", "find c d = 7", "find e f = 7"];
+    for (searches, expected) in
+        [(0, ["-", "-", "-"]), (1, ["-", "same_search", "same_search"]), (3, ["-", "-", "same_search"])]
+    {
+        let guard = Guard::new(Repeats::Progress, ThreeTier::default());
+        let notes = RepeatNotes { searches, ..RepeatNotes::default() };
+        assert_eq!(Noted(guard.with_notes(notes)).codes(&finds), expected, "{searches}");
+    }
     // 1 is 2: what happened once repeats nothing.
     let least = RepeatNotes { failures: 1, same: 1, searches: 1 };
     assert_eq!(with(least), ["-", "failures", "failures", "-", "same_result"]);
@@ -139,6 +174,20 @@ fn a_note_is_one_short_line() {
         "tool 'read' has failed 3 times in a row with varied arguments, the last 2 times with the same error; the \
          last error was: no such row; other tools are: a, b, c, d, e and others"
     );
+    // Another tool is named where this one does not help.
+    for (note, end) in [
+        (RepeatNote::SameResult { times: 2, similar: false }, "between; use it, change something, or finish"),
+        (RepeatNote::SameResult { times: 2, similar: true }, "between; use it, change something, or finish"),
+        (RepeatNote::SameSearch { times: 3 }, "between; other tools are: a"),
+        (RepeatNote::Cycle { length: 2, times: 2 }, "the same results; try something else, or finish"),
+        (RepeatNote::Failures { times: 3, same: 1, varied: false }, "in a row; other tools are: a"),
+    ] {
+        let message = note.message("read", "", &["a"]);
+        assert!(message.ends_with(end), "{message}");
+        assert!(!note.message("read", "", &[]).contains("other tools"), "{note:?}");
+    }
+    let five = all.message("read", "", &["a", "b", "c", "d", "e"]);
+    assert!(five.ends_with("the same error; other tools are: a, b, c, d, e"), "{five}");
     for note in [
         all,
         RepeatNote::SameResult { times: 2, similar: true },
