@@ -28,7 +28,7 @@ pub(crate) enum Fate {
 
 /// Seconds of tests against which every mutant is run first. What they do not notice waits until all have been run against
 /// them, since it may need all other tests.
-const CHEAP: f64 = 2.0;
+const CHEAP: f64 = 10.0;
 
 /// How often a test failed for a mutant of a function.
 type Kills = Mutex<BTreeMap<(String, usize), u32>>;

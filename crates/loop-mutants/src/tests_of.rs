@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::build::{ACTIVE, REACHED};
 
 /// Bytes of memory, in KiB, that a mutant may take: one that never ends must not take the machine.
@@ -19,7 +21,7 @@ const MAX_WAIT: Duration = Duration::from_secs(900);
 const SIGXCPU: i32 = 24;
 
 /// One test of a program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Test {
     pub(crate) program: PathBuf,
     pub(crate) name: String,
