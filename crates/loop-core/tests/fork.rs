@@ -204,7 +204,7 @@ fn a_read_is_made_again_unless_a_write_after_it_was_made() {
     };
     let asked = draft("low").asks("fetch_device", target("a")).asks("wipe", target("b"));
     let beside = forked(run().people().approving(&["wipe"]).start().replied(&asked));
-    beside.expect_tools(&["1/action-0#1 fetch_device"]);
+    beside.expect_tools(&["1/action-0#2 fetch_device"]);
     let ordered = |tools: [&str; 2]| {
         let wanted = tools.map(|tool| (tool, target(tool)));
         let open = conversation().people().approving(&["restart"]).start().replied(&calls(&wanted));

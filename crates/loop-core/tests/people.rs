@@ -265,12 +265,12 @@ fn who_is_asked_reads_the_name_of_the_tool_and_not_the_one_that_the_model_wrote(
         let wipe = spec.tools.iter_mut().find(|tool| &*tool.name == "wipe").unwrap();
         wipe.aliases = vec!["tidy_up".into()];
     });
-    let world = setup.start().replied(&draft("low").asks("tidy_up", json!({"target": "a", "limit": "4"})));
+    let world = setup.start().replied(&draft("low").asks("tidy_up", json!({"target": "a"})));
     let commands = world.run.commands();
     let [loop_core::Command::AskPerson { action, .. }] = commands.as_slice() else { panic!("{commands:?}") };
     assert_eq!(
         (&*action.tool, action.parameters.to_string()),
-        ("wipe", r#"{"limit":4,"target":"a"}"#.to_owned())
+        ("wipe", r#"{"limit":3,"target":"a"}"#.to_owned())
     );
 }
 

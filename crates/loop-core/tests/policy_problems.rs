@@ -187,6 +187,26 @@ fn a_pointer_means_a_parameter_where_a_value_of_the_schema_can_have_it() {
 }
 
 #[test]
+fn a_name_that_nearly_is_one_of_a_tool_is_taken_for_a_typo() {
+    // K7: up to two letters apart, of names of at most 128 bytes. Another name may be one that a model makes up.
+    let is_typo = |own: usize, forbidden: &str| {
+        let mut spec = spec();
+        spec.tools[0].name = "x".repeat(own).into();
+        spec.gate.forbid = names(&[forbidden]);
+        problems(&spec).len() == 1
+    };
+    let named = |length: usize, end: &str| format!("{}{end}", "x".repeat(length - end.len()));
+    assert!(is_typo(20, &named(20, "y")) && is_typo(20, &named(20, "yy")) && is_typo(20, &named(22, "")));
+    assert!(!is_typo(20, &named(20, "yyy")) && !is_typo(20, &named(23, "")));
+    assert!(
+        is_typo(128, &named(128, "y")) && is_typo(127, &named(128, "y")) && is_typo(128, &named(127, "y"))
+    );
+    assert!(
+        !is_typo(129, &named(128, "y")) && !is_typo(128, &named(129, "y")) && !is_typo(129, &named(129, "y"))
+    );
+}
+
+#[test]
 fn settings_that_can_never_count() {
     check(
         |spec| spec.gate.authorities = names(&["a@x.example"]),

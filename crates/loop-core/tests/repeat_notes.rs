@@ -166,6 +166,18 @@ fn three_refused_calls_in_a_row_are_a_loop_that_should_stop() {
 }
 
 #[test]
+fn what_failed_and_what_was_searched_for_before_a_turn_is_not_counted_in_it() {
+    let steps = ["find a b = 7", "find c d = 7", "read x = !no such row"];
+    let mut noted = Noted::new(Repeats::Progress);
+    assert_eq!(noted.codes(&steps), ["-"; 3]);
+    noted.0.new_turn();
+    assert_eq!(noted.codes(&["find e f = 7", "read y = !no such row"]), ["-"; 2]);
+    let mut noted = Noted::new(Repeats::Progress);
+    noted.codes(&steps);
+    assert_eq!(noted.codes(&["find e f = 7", "read y = !no such row"]), ["same_search", "failures"]);
+}
+
+#[test]
 fn a_note_is_one_short_line() {
     let all = RepeatNote::Failures { times: 3, same: 2, varied: true };
     let message = all.message("read", "no such row", &["a", "b", "c", "d", "e", "f"]);
@@ -274,13 +286,22 @@ fn calls_of_one_reply_fail_together_and_count_once() {
     let reply = calls(&[("fetch_device", target("a")), ("fetch_device", target("b"))]);
     let world = fails(conversation().parallel().start().replied(&reply), "no such device");
     assert!(world.run.evidence().iter().all(|it| world.run.repeat_note(it.id).is_none()));
-    // Its arguments differed where those of the calls before it did, also if they were made together.
-    for name in ["d", "a"] {
-        let world = fails(world.clone().replied(&look(name)), "no such device");
-        let last = world.run.evidence().last().unwrap();
-        let note = RepeatNote::Failures { times: 2, same: 2, varied: true };
-        assert_eq!(world.run.repeat_note(last.id), Some(note), "{name}");
-    }
+    let world = fails(world.replied(&look("d")), "no such device");
+    let last = world.run.evidence().last().unwrap();
+    let note = RepeatNote::Failures { times: 2, same: 2, varied: true };
+    assert_eq!(world.run.repeat_note(last.id), Some(note));
+    // The arguments differed also where those of the last two calls are the same.
+    let busy = |mut world: World| {
+        while world.phase() == "acting" {
+            let key = world.tools()[0].key.to_string();
+            world = world.finished(&key, Observation::failed(Status::RetryableError, "Device", "busy"));
+        }
+        world
+    };
+    let setup = conversation().parallel().with(|spec| spec.tools[0].attempts = 1);
+    let world = busy(busy(setup.start().replied(&reply)).replied(&look("a")));
+    let last = world.run.evidence().last().unwrap();
+    assert_eq!((world.run.evidence().len(), world.run.repeat_note(last.id)), (3, Some(note)));
 }
 
 #[test]

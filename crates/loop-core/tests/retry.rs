@@ -146,6 +146,17 @@ fn a_doubt_is_one_in_a_retry_of_a_retry() {
 }
 
 #[test]
+fn the_time_of_a_retry_begins_anew() {
+    // A fork and its parent share one clock. A retry of that fork has a clock of its own.
+    let fork =
+        parent(Repeats::Progress).forked(1).unwrap().replied(&draft("high")).ends(StopReason::Confident);
+    let times = |world: &World| world.run.started().parent.as_ref().unwrap().times.len();
+    assert_eq!(times(&fork), 1);
+    let retry = fork.retried().unwrap();
+    assert_eq!((times(&retry), retry.run.now().0, retry.run.elapsed_ms()), (0, 0, 0));
+}
+
+#[test]
 fn a_retry_inherits_the_taint() {
     // K2, I-27
     let untrusted = |setup: Setup| {
