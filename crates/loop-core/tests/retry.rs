@@ -4,8 +4,8 @@
 use loop_testkit::*;
 
 use loop_core::{
-    CommandKey, EventKind, NotTakenOver, PersonAnswer, Repeats, Run, Slot, Status, StopMode, StopReason,
-    Takeover,
+    CommandKey, EventKind, NotTakenOver, PersonAnswer, RepeatScope, Repeats, Run, Slot, Status, StopMode,
+    StopReason, Takeover,
 };
 
 use crate::crash;
@@ -142,6 +142,20 @@ fn a_doubt_is_one_in_a_retry_of_a_retry() {
         let once = parent(repeats).retried().unwrap().stop(StopMode::Now).autopilot(&draft("high"));
         let twice = once.retried().unwrap().replied(&draft("medium").asks("wipe", target("c")));
         assert_eq!(twice.asks(), ["1/action-0"], "{repeats:?}");
+    }
+}
+
+#[test]
+fn what_the_last_step_of_the_parent_did_is_known_in_every_scope_of_a_retry() {
+    // I-6: with a scope for each step, a call of an earlier step of the same run may be made again.
+    for scope in [RepeatScope::Step, RepeatScope::Run] {
+        let setup = run().people().approving(&["restart"]).patient().gate(|gate| gate.scope = scope);
+        let asked = draft("medium").asks("restart", target("a"));
+        let mut parent = setup.start().replied(&asked);
+        parent.apply(EventKind::ToolStarted { key: loop_testkit::key("1/action-0"), attempt: 1 });
+        let parent = parent.stop(StopMode::AtGate).finished("1/action-0", found("restarted"));
+        let retry = parent.ends(StopReason::ManualStop).retried().unwrap().replied(&asked);
+        assert_eq!((retry.tools().len(), retry.verdicts()), (0, vec!["duplicate"]), "{scope:?}");
     }
 }
 
