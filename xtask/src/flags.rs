@@ -37,6 +37,8 @@ xflags::xflags! {
             optional --base commit: String
             /// Files or folders of crates/loop-core/src alone, for example run/under.rs or gate
             repeated --file file: PathBuf
+            /// Run those too that docs/reference/mutants.txt lists; without it they count as missed
+            optional --listed
             /// N of them in a random order, in place of all
             optional --sample count: usize
             /// The seed of the order (default: 1)

@@ -51,12 +51,18 @@ pub(crate) fn run(flags: &Mutants) -> Result<(), Failure> {
     };
     let path = out.join("list.json");
     write(&path, &Value::Array(chosen).to_string())?;
+    let (names, may_stay) = (names(&all), workspace::read(&workspace::root().join(LIST))?);
+    let known = if flags.listed { String::new() } else { known(&names, &may_stay) };
+    write(&out.join("known.txt"), &known)?;
     start(flags, &path, &out)?;
-    judge(
-        &workspace::read(&out.join("results.txt"))?,
-        &names(&all),
-        &workspace::read(&workspace::root().join(LIST))?,
-    )
+    judge(&workspace::read(&out.join("results.txt"))?, &names, &may_stay)
+}
+
+/// What the list says may stay, by the names that cargo-mutants gives it, one a line. It is not run again.
+fn known(names: &BTreeMap<String, String>, list: &str) -> String {
+    let may_stay: BTreeSet<&str> = listed(list).map(|(name, _)| name).collect();
+    let known = names.iter().filter(|(_, listed)| may_stay.contains(listed.as_str()));
+    known.map(|(name, _)| format!("{name}\n")).collect()
 }
 
 /// The files that a name means: those of a folder, or one.
@@ -103,6 +109,7 @@ fn start(flags: &Mutants, list: &Path, out: &Path) -> Result<(), Failure> {
     let mut command = Command::new("cargo");
     command.args(["run", "--quiet", "--locked", "--package", "loop-mutants", "--"]);
     command.arg("--list").arg(list).arg("--root").arg(workspace::root()).arg("--out").arg(out);
+    command.arg("--known").arg(out.join("known.txt"));
     if flags.sample.is_some() || flags.seed.is_some() {
         command.arg("--seed").arg(flags.seed.unwrap_or(1).to_string());
     }
@@ -157,6 +164,9 @@ fn judge(results: &str, names: &BTreeMap<String, String>, list: &str) -> Result<
         let mut fields = line.split('\t').skip(1);
         let (Some(fate), Some(mutant)) = (fields.next(), fields.next()) else { continue };
         let name = names.get(mutant).map_or(mutant, String::as_str);
+        if matches!(fate, "caught" | "timeout") && known.contains(name) {
+            problems.push(format!("{LIST}: a test notices `{name}`; delete the line"));
+        }
         if !matches!(fate, "missed" | "unreached") {
             continue;
         }
@@ -213,6 +223,11 @@ mod tests {
         assert!(judge(results, &names, list).is_ok());
         assert!(judge(results, &names, "src/a.rs: x | the same\n").is_err());
         assert!(judge(results, &names, &format!("{list}src/a.rs: gone | old\n")).is_err());
+        assert!(judge(results, &names, &format!("{list}src/a.rs: y | noticed now\n")).is_err());
+        assert_eq!(
+            known(&names, list),
+            "crates/loop-core/src/a.rs:1:2: x\ncrates/loop-core/src/a.rs:1:2: z\n"
+        );
     }
 
     #[test]

@@ -459,3 +459,14 @@ fn nothing_is_read_for_a_contract() {
     assert!(world.outcome().document.sections.is_empty());
     assert!(world.outcome().answer.as_deref().unwrap().contains("analysis_confidence"));
 }
+
+#[test]
+fn a_call_that_runs_or_waits_for_a_person_is_progress_after_passes_in_which_nothing_ran() {
+    let none = calls(&[("no_such_tool", target("a"))]);
+    let setup = conversation().people().gate(|gate| (gate.no_progress, gate.breakers.bad_arguments) = (3, 0));
+    let idle = setup.start().replied(&none).replied(&none).expect_call("3/main", 1);
+    idle.clone().replied(&look("a")).expect_tools(&["3/action-0#1 fetch_device"]);
+    let asked = idle.clone().replied(&calls(&[("wipe", target("a"))]));
+    assert_eq!(asked.asks(), ["3/action-0"]);
+    idle.replied(&none).expect_phase("final_pass");
+}

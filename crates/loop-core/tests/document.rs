@@ -2,7 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{Digest, Document, EvidenceId, MergeContext, Millis, PREAMBLE, ProposedSection, SectionSpec};
+use loop_core::{
+    Cite, Digest, Document, EvidenceId, MergeContext, Millis, PREAMBLE, ProposedSection, SectionSpec,
+    StopReason,
+};
 use proptest::prelude::*;
 
 fn declared() -> Vec<SectionSpec> {
@@ -198,4 +201,17 @@ fn the_document_is_updated_before_the_pass_is_written_down_and_judged() {
         })
         .collect();
     assert_eq!(order, ["charged", "merged", "read", "decided", "stopped"]);
+}
+
+#[test]
+fn a_section_that_needs_no_citation_may_have_one_that_is_not_valid() {
+    // It is shown as it is. Where a citation is demanded, each has to be valid.
+    let cited = |cite: Cite| {
+        let section = SectionSpec { cite, ..SectionSpec::new("situation", "Situation").required() };
+        let world = run().unrevised().sections(vec![section]).start();
+        world.replied(&bare_draft("high").section("Situation", "The disk is full [E0] [E9]."))
+    };
+    cited(Cite::No).ends(StopReason::Confident);
+    let world = cited(Cite::Any).ends(StopReason::EvidenceMissing);
+    assert_eq!(world.outcome().missing[0].as_ref(), "evidence for [E9] in section `situation`");
 }

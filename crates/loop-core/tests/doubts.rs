@@ -186,6 +186,18 @@ fn a_doubt_of_an_earlier_turn_is_one() {
 }
 
 #[test]
+fn a_doubt_of_an_earlier_turn_is_one_in_a_retry() {
+    // I-6: the run itself did not request it, and its retry has no messages before it.
+    let world = after_a_turn(run().people().approving(&["wipe"]), &["wipe"]).replied(&draft("high"));
+    let retried = |target_of: &str| {
+        let asked = draft("low").asks("wipe", target(target_of));
+        world.clone().ends(StopReason::Confident).retried().unwrap().replied(&asked)
+    };
+    assert_eq!(retried("a").asks(), ["1/action-0"]);
+    retried("b").expect_tools(&["1/action-0#1 wipe"]);
+}
+
+#[test]
 fn a_write_that_was_cut_off_each_time_is_not_begun_anew() {
     // I-6: `attempts = 2`.
     for repeats in POLICIES {

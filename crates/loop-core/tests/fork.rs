@@ -3,8 +3,8 @@
 use loop_testkit::*;
 
 use loop_core::{
-    DeniedBy, EventKind, NotTakenOver, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Takeover,
-    Verdict,
+    DeniedBy, EventKind, NotTakenOver, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason,
+    Takeover, Verdict,
 };
 
 use crate::common::started::{repeats_nothing, started_writes};
@@ -116,6 +116,54 @@ fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
 }
 
 #[test]
+fn every_try_of_an_approved_effect_keeps_the_key_of_its_first() {
+    // I-6: the parent made it twice, under two keys. The first approved call fails and is approved once more.
+    let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
+    let wipe = draft("medium").asks("wipe", target("b"));
+    let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
+    let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));
+    let fork = parent.forked(1).unwrap().replied(&wipe).answered_by_person("1/action-0", APPROVED);
+    let fork = fork.finished("1/action-0", observed(Status::RetryableError)).replied(&wipe);
+    assert_eq!(fork.asks(), ["2/action-0"]);
+    let fork = fork.answered_by_person("2/action-0", APPROVED).expect_tools(&["1/action-0#2 wipe"]);
+    assert_eq!(&*fork.run.idempotency_key(&key("1/action-0")), "r1/1/action-0");
+}
+
+#[test]
+fn a_write_that_waits_for_its_next_try_has_been_started() {
+    // I-26: not in flight at the place of the fork, since its driver was lost or its tool was not ready.
+    let asked = draft("low").asks("restart", target("a"));
+    let open = run().people().approving(&["restart"]).start().replied(&asked);
+    let start = |mut world: World| {
+        world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+        world
+    };
+    let pending = Observation { retry_after_ms: Some(500), ..observed(Status::Pending) };
+    for begun in [start(open.clone()).resumed(10), open.clone().finished("1/action-0", pending)] {
+        let length = begun.journal.len();
+        let parent = begun.clone().stop(StopMode::Now).ends(StopReason::ManualStop);
+        let fork = parent.forked(length).unwrap();
+        // The fork has the parent's result, and does not try again by itself.
+        assert_eq!((fork.results(), fork.tools()), (parent.results(), Vec::new()));
+        assert_eq!(parent.run.fork(length as u64, []).err(), Some(NotTakenOver::Fixed));
+        let salvaged = begun.salvaged(length, /*lost*/ false).unwrap();
+        assert_eq!((salvaged.results(), salvaged.tools()), (vec!["run in_doubt".to_owned()], Vec::new()));
+    }
+    // One that was never started is made by whichever run continues.
+    let fork = open.salvaged(open.journal.len(), /*lost*/ false).unwrap();
+    fork.expect_tools(&["1/action-0#1 restart"]);
+}
+
+#[test]
+fn a_fork_knows_the_trace_of_its_parent() {
+    let parent = parent();
+    let fork = parent.forked(1).unwrap();
+    assert_eq!(parent.run.started().parent_trace(), None);
+    assert_eq!(fork.run.started().parent_trace(), Some(parent.run.started().trace()));
+    assert_ne!(fork.run.started().trace().span, parent.run.started().trace().span);
+}
+
+#[test]
 fn without_an_approver_it_is_denied() {
     let parent = parent();
     let length = through(&parent, "call_started", 1) - 1;
@@ -145,6 +193,27 @@ fn what_was_in_flight_takes_the_parents_result() {
         let fork = fork.replied(&draft("medium").asks("restart", target("a")));
         assert_eq!(fork.verdicts().last(), Some(&"duplicate"));
     }
+}
+
+#[test]
+fn a_read_is_made_again_unless_a_write_after_it_was_made() {
+    // I-26: side by side a read is independent of the writes. In order it does not run after those that follow it.
+    let forked = |open: World| {
+        let length = open.journal.len();
+        open.all_finished().forked(length).unwrap()
+    };
+    let asked = draft("low").asks("fetch_device", target("a")).asks("wipe", target("b"));
+    let beside = forked(run().people().approving(&["wipe"]).start().replied(&asked));
+    beside.expect_tools(&["1/action-0#2 fetch_device"]);
+    let ordered = |tools: [&str; 2]| {
+        let wanted = tools.map(|tool| (tool, target(tool)));
+        let open = conversation().people().approving(&["restart"]).start().replied(&calls(&wanted));
+        let length = open.journal.len();
+        let parent = open.finished("1/action-0", found("first")).finished("1/action-1", found("second"));
+        parent.forked(length).unwrap()
+    };
+    ordered(["restart", "fetch_device"]).expect_tools(&["1/action-1#1 fetch_device"]);
+    ordered(["fetch_device", "restart"]).expect_call("2/main", 1);
 }
 
 #[test]
@@ -269,6 +338,25 @@ fn more_passes_continue_a_fork_and_fewer_end_it() {
 }
 
 #[test]
+fn other_limits_continue_a_final_pass_that_a_limit_of_calls_money_or_time_made() {
+    let look = |name: &str| calls(&[("fetch_device", target(name))]);
+    let forked = |parent: &World| {
+        let mut spec = (*parent.spec).clone();
+        spec.limits.passes += 1;
+        parent.forked_under(parent.journal.len(), spec).err()
+    };
+    let last = run().limits(|limits| limits.passes = 1).start().expect_phase("final_pass");
+    assert_eq!(forked(&last), None);
+    // Its call is in flight, or was tried already: the prompt said that it is the last one.
+    assert_eq!(forked(&last.clone().started()), Some(NotTakenOver::Fixed));
+    assert_eq!(forked(&last.started().failed(failure(true))), Some(NotTakenOver::Fixed));
+    // Another cause is not a limit that another spec could have raised before.
+    let tools = conversation().limits(|limits| limits.tool_calls = 1).start().replied(&look("a"));
+    let tools = tools.all_finished().replied(&look("b")).expect_phase("final_pass");
+    assert_eq!(forked(&tools), Some(NotTakenOver::Fixed));
+}
+
+#[test]
 fn calls_that_other_settings_admitted_are_not_continued() {
     let parent = parent();
     let mut spec = (*parent.spec).clone();
@@ -383,4 +471,17 @@ fn a_denial_stays_and_what_is_open_is_asked_as_before() {
     // Of a parent whose end is not known any write may have happened.
     let fork = open.forked(open.journal.len()).unwrap();
     assert!(why(&fork).iter().all(|why| why.contains("run r1 may have made it already")), "{:?}", why(&fork));
+}
+
+#[test]
+fn who_is_asked_anew_has_the_whole_time_again() {
+    // I-26: the fork begins 1,000 ms after the parent asked. What was answered is asked for again as well.
+    let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
+    let open = run().people().start().replied(&asked).wait(1_000).answered_by_person("1/action-0", APPROVED);
+    let (length, limit) = (open.journal.len(), open.spec.limits.person_ms);
+    let deadlines =
+        |world: &World| -> Vec<u64> { world.run.requested().iter().map(|it| it.deadline.0).collect() };
+    assert_eq!(deadlines(&open), [limit]);
+    let fork = open.stop(StopMode::Now).autopilot(&draft("high")).forked(length).unwrap();
+    assert_eq!(deadlines(&fork), [1_000 + limit; 2]);
 }

@@ -46,6 +46,9 @@ fn a_call_does_not_justify_the_next_page_by_its_own_change() {
     // The first page changed between two reads of it. The second page returns the same, and so would the third.
     let pages = [1, 1, 2, 3].map(|page| json!({"query": "disk", "page": page}));
     assert_eq!(refused_at(&pages, &["a", "b", "b", "b"]), Some(3));
+    // Nor does the change of the first page hide that it has returned the same twice since.
+    let pages = [1, 1, 1, 2].map(|page| json!({"query": "disk", "page": page}));
+    assert_eq!(refused_at(&pages, &["a", "b", "b", "b"]), Some(3));
 }
 
 #[test]
@@ -117,4 +120,32 @@ fn a_similar_search_is_reused_where_it_returned_something_and_nothing_was_writte
     let mut world = reuse();
     assert_eq!(search(&mut world, "fix bug", Status::PermanentError), Ok(()));
     assert_eq!(search(&mut world, "fix the bug", Status::Ok), Ok(()));
+}
+
+#[test]
+fn a_result_that_comes_after_a_new_turn_began_counts_in_it() {
+    let (rules, arguments) = (ToolRepeats::default(), json!({"path": "log"}));
+    let read = CallFacts { tool: "read", arguments: &arguments, rules: &rules, is_read: true, tries: 1 };
+    let mut guard = Guard::new(Repeats::NeverRerun, ThreeTier::default());
+    let running = guard.before(&read).unwrap();
+    guard.new_turn();
+    guard.after(running, Status::Ok, "7");
+    assert!(guard.before(&read).is_err());
+    // One that came before is not a repeat in it.
+    guard.new_turn();
+    assert!(guard.before(&read).is_ok());
+}
+
+#[test]
+fn a_failure_for_good_is_noted_as_a_failure_and_not_as_a_result() {
+    // The second page fails as the first did.
+    let rules = ToolRepeats::default();
+    let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());
+    let notes = [1, 2].map(|page| {
+        let arguments = json!({"query": "disk", "page": page});
+        let read = CallFacts { tool: "read", arguments: &arguments, rules: &rules, is_read: true, tries: 1 };
+        let running = guard.before(&read).unwrap();
+        guard.after(running, Status::PermanentError, "no such file").map(|note| note.code())
+    });
+    assert_eq!(notes, [None, Some("failures")]);
 }

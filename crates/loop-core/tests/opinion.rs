@@ -5,6 +5,7 @@ use loop_core::{
     RunSpec, SecondOpinion, SectionSpec, Status, StopClass, StopMode, StopReason, Tier,
 };
 use loop_testkit::*;
+use serde_json::json;
 
 /// A document whose situation a second model has to confirm.
 fn asking(when: OpinionWhen) -> Setup {
@@ -89,6 +90,77 @@ fn a_doubted_answer_is_revised_once_and_asked_about_again() {
     let again = world.replied(&draft("high")).expect_call("2/opinion", 1);
     again.clone().replied(&says(&setup, "yes")).ends(StopReason::Confident);
     again.replied(&says(&setup, "no")).ends(StopReason::EvidenceMissing);
+}
+
+#[test]
+fn an_answer_is_revised_only_while_another_pass_may_follow_and_only_after_an_opinion() {
+    // Issue 19, part 6: one condition at a time is not met.
+    let setup = asking(OpinionWhen::Always).gate(|gate| gate.revision_passes = 1);
+    let no = says(&setup, "no");
+    let asked = setup.clone().start().replied(&draft("high")).expect_call("1/opinion", 1);
+    asked.clone().replied(&no).expect_call("2/main", 1);
+    asked.clone().replied(&says(&setup, "cannot tell")).expect_call("2/main", 1);
+    // A call that failed says nothing that a revision could answer.
+    asked.clone().started().failed(failure(false)).ends(StopReason::EvidenceMissing);
+    asked.clone().started().stop(StopMode::AtGate).answered(&no).ends(StopReason::ManualStop);
+    // The pass before was the last one, or the call itself reaches a limit.
+    let last = setup.clone().limits(|limits| limits.passes = 1).start().replied(&draft("high"));
+    last.expect_call("1/opinion", 1).replied(&no).ends(StopReason::MaxPasses);
+    let calls = setup.clone().limits(|limits| limits.model_calls = 2).start().replied(&draft("high"));
+    calls.expect_call("1/opinion", 1).replied(&no).ends(StopReason::MaxModelCalls);
+    // 300 s, of which 30 are held back for a final pass.
+    let at = |ms: u64| asked.clone().started().wait(ms).answered(&no);
+    at(269_999).expect_call("2/main", 1);
+    let late = at(270_000).ends(StopReason::Timeout);
+    assert_eq!(late.reasons(), [StopReason::Timeout, StopReason::EvidenceMissing]);
+    // At the end of the wall clock no call is made any more.
+    let first = |ms: u64| setup.clone().start().started().wait(ms).answered(&draft("high"));
+    first(299_999).expect_call("1/opinion", 1);
+    let over = first(300_000).ends(StopReason::Timeout);
+    assert_eq!(over.outcome().opinions[0].opinion, Opinion::Failed);
+}
+
+#[test]
+fn a_second_opinion_is_not_asked_of_another_model_than_the_domain_names() {
+    // A main call may go to a cheaper model where the budget does not cover it. An opinion may not.
+    let base = SecondOpinion { tier: Tier::Base, when: OpinionWhen::Always };
+    let setup = asking(OpinionWhen::Always)
+        .gate(|gate| (gate.second_opinion, gate.cheaper_tier) = (Some(base), true));
+    let world = setup.limits(|limits| limits.cost = Some(loop_core::PicoUsd(2_000_000_000))).start();
+    let large = loop_core::PromptSize { bytes: 60_000, shared_bytes: 0 };
+    let quoted = |world: &World| world.run.quote(&world.call().key, large).map(|quote| quote.tier);
+    assert_eq!(quoted(&world), Ok(Tier::Selector));
+    let asked = world.replied(&draft("high")).expect_call("1/opinion", 1);
+    assert_eq!(quoted(&asked), Err(Refusal::Cost));
+}
+
+#[test]
+fn an_opinion_has_the_name_that_it_has_in_json() {
+    for opinion in [Opinion::Yes, Opinion::No, Opinion::CannotTell, Opinion::Failed] {
+        assert_eq!(json!(opinion), json!(opinion.name()));
+    }
+}
+
+#[test]
+fn a_fork_asks_about_what_its_own_settings_ask_about() {
+    // The parent is about to ask: the fork's spec names another model, asks nothing, or has only other limits.
+    let setup = asking(OpinionWhen::Always);
+    let parent = setup.clone().start().replied(&draft("high")).expect_call("1/opinion", 1);
+    let forked = |change: &dyn Fn(&mut RunSpec)| {
+        let mut spec = setup.spec.clone();
+        change(&mut spec);
+        parent.forked_under(parent.journal.len(), spec).unwrap()
+    };
+    let other = forked(&|spec| {
+        spec.gate.second_opinion = Some(SecondOpinion { tier: Tier::Base, when: OpinionWhen::Always });
+    });
+    let other = other.expect_call("1/opinion", 1);
+    assert_eq!(other.call().tier, Tier::Base);
+    other.replied(&says(&setup, "yes")).ends(StopReason::Confident);
+    forked(&|spec| spec.gate.second_opinion = None).ends(StopReason::Confident);
+    let same = forked(&|spec| spec.limits.person_ms += 1).expect_call("1/opinion", 1);
+    assert_eq!(same.call().tier, Tier::Selector);
+    same.replied(&says(&setup, "no")).ends(StopReason::EvidenceMissing);
 }
 
 #[test]

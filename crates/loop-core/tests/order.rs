@@ -307,6 +307,13 @@ fn an_announcement_that_was_not_journaled_is_taken_back_and_no_other_one() {
     let mut taken = started.run.clone();
     taken.take_back(&started.journal.last().unwrap().0.kind);
     assert_eq!(taken.state(), before.run.state());
+    let mut other = started.journal.last().unwrap().0.kind.clone();
+    if let EventKind::CallStarted { key: at, .. } = &mut other {
+        *at = key("2/main");
+    }
+    let mut taken = started.run.clone();
+    taken.take_back(&other);
+    assert_eq!(taken.state(), started.run.state());
     let of = |at: &str, attempt| EventKind::ToolStarted { key: key(at), attempt };
     let asks = draft("low").asks("wipe", target("a")).asks("restart", target("b"));
     let mut one = run().approving(&["wipe", "restart"]).start().replied(&asks);

@@ -398,6 +398,23 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
 }
 
 #[test]
+fn an_output_that_is_requested_twice_in_one_reply_is_taken_back_with_the_call_that_ran() {
+    // S2-d2: the second is a repeat of the first, whose result is not known when the reply is judged.
+    let twice = calls(&[("save", target("y")), ("save", target("y")), ("submit", json!({}))]);
+    let setup = || reflected().repeating(loop_core::Repeats::NeverRerun);
+    let ends =
+        |before: World, action: &str| before.replied(&twice).finished(action, observed(Status::InvalidInput));
+    let world = ends(setup().start(), "1/action-0").ends(StopReason::SubmitBeforeOutput);
+    assert_eq!(world.results(), ["run invalid_input", "duplicate", "kept"]);
+    assert_eq!(world.outcome().output, None);
+    let world = ends(setup().start().replied(&save("x")).all_finished(), "2/action-0");
+    world.expect_validation(&format!("2/validate#1 {}", value("x")));
+    // What the call that ran could read is the output.
+    let world = setup().start().replied(&twice).finished("1/action-0", found("formatted"));
+    world.expect_validation(&format!("1/validate#1 {}", value("y")));
+}
+
+#[test]
 fn a_formatter_that_fails_is_told_and_the_output_stands() {
     // S2-77
     let world =

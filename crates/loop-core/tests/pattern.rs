@@ -518,6 +518,8 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
         assert_eq!(reason.name_in(ErrorStyle::Tagged), "failed");
     }
     assert_eq!(StopReason::NoProgress.name_in(ErrorStyle::Named), "no_progress");
+    assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Prefixed), "MAX_ITERATIONS");
+    assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Plain), "max_passes");
 }
 
 #[test]

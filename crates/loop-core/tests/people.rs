@@ -259,6 +259,22 @@ fn what_is_asked_names_the_exact_arguments_the_reason_and_the_end() {
 }
 
 #[test]
+fn who_is_asked_reads_the_name_of_the_tool_and_not_the_one_that_the_model_wrote() {
+    // I-26: what is approved is what runs.
+    let setup = run().people().with(|spec| {
+        let wipe = spec.tools.iter_mut().find(|tool| &*tool.name == "wipe").unwrap();
+        wipe.aliases = vec!["tidy_up".into()];
+    });
+    let world = setup.start().replied(&draft("low").asks("tidy_up", json!({"target": "a"})));
+    let commands = world.run.commands();
+    let [loop_core::Command::AskPerson { action, .. }] = commands.as_slice() else { panic!("{commands:?}") };
+    assert_eq!(
+        (&*action.tool, action.parameters.to_string()),
+        ("wipe", r#"{"limit":3,"target":"a"}"#.to_owned())
+    );
+}
+
+#[test]
 fn an_answer_that_does_not_count_says_why() {
     // I-26, U4
     let mut world = requested();

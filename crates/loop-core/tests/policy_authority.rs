@@ -579,6 +579,12 @@ fn what_a_tool_gives_back_after_it_went_in_is_an_echo() {
         ("\u{438}\u{306}@evil.example", "zo\u{e9}@brown.example", true),
         ("q7zoe1x", "zoe1", false),
         ("q7zoex", "zoe", true),
+        // Zeros before a number are not a part of it, and those before a word are.
+        ("007", "7", false),
+        ("00x", "x", true),
+        ("07.x", "7.x", true),
+        ("x.70", "x.7", true),
+        ("7.10", "7.1", false),
     ] {
         let given = Given::default().returned("look", json!({ "target": requested }), json!([value]));
         check(&item("hello"), &given, json!(value), is_given);

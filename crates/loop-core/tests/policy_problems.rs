@@ -153,6 +153,60 @@ fn what_is_said_of_a_tool_and_cannot_be_meant() {
 }
 
 #[test]
+fn a_pointer_means_a_parameter_where_a_value_of_the_schema_can_have_it() {
+    // K7: without a type and members everything is possible; with either, what is declared alone.
+    let means = |schema: serde_json::Value, pointer: &str| {
+        let mut spec = spec();
+        let schema = json!({"type": "object", "properties": {"at": schema}});
+        (spec.tools[1].args, spec.tools[1].policy.authority) =
+            (ArgSpec::from_schema(&schema), names(&[pointer]));
+        problems(&spec).is_empty()
+    };
+    for (schema, known, unknown) in [
+        (json!({}), true, true),
+        (json!({"type": "object"}), false, false),
+        (json!({"type": "object", "properties": {"a": {}}}), true, false),
+        (json!({"properties": {"a": {}}}), true, false),
+        (json!({"properties": {"a": {}}, "additionalProperties": true}), true, true),
+        (json!({"type": "string"}), false, false),
+        (json!({"type": "array"}), true, true),
+    ] {
+        assert_eq!(
+            (means(schema.clone(), "/at/a"), means(schema.clone(), "/at/b")),
+            (known, unknown),
+            "{schema}"
+        );
+    }
+    // An element of a list is named by its number or by `*`, and what is below it is declared too.
+    let list = json!({"type": "array", "items": {"type": "object", "properties": {"a": {}}}});
+    for (pointer, expected) in
+        [("/at/0/a", true), ("/at/*/a", true), ("/at/x/a", false), ("/at/0/b", false), ("/at/0", true)]
+    {
+        assert_eq!(means(list.clone(), pointer), expected, "{pointer}");
+    }
+}
+
+#[test]
+fn a_name_that_nearly_is_one_of_a_tool_is_taken_for_a_typo() {
+    // K7: up to two letters apart, of names of at most 128 bytes. Another name may be one that a model makes up.
+    let is_typo = |own: usize, forbidden: &str| {
+        let mut spec = spec();
+        spec.tools[0].name = "x".repeat(own).into();
+        spec.gate.forbid = names(&[forbidden]);
+        problems(&spec).len() == 1
+    };
+    let named = |length: usize, end: &str| format!("{}{end}", "x".repeat(length - end.len()));
+    assert!(is_typo(20, &named(20, "y")) && is_typo(20, &named(20, "yy")) && is_typo(20, &named(22, "")));
+    assert!(!is_typo(20, &named(20, "yyy")) && !is_typo(20, &named(23, "")));
+    assert!(
+        is_typo(128, &named(128, "y")) && is_typo(127, &named(128, "y")) && is_typo(128, &named(127, "y"))
+    );
+    assert!(
+        !is_typo(129, &named(128, "y")) && !is_typo(128, &named(129, "y")) && !is_typo(129, &named(129, "y"))
+    );
+}
+
+#[test]
 fn settings_that_can_never_count() {
     check(
         |spec| spec.gate.authorities = names(&["a@x.example"]),

@@ -68,6 +68,18 @@ fn what_looks_like_something_else_and_what_is_much_is_told() {
             "/to has Latin and look-alike letters in one word: \"\u{ff41}da@x.example\"",
         ]
     );
+    // At the edge of each number, on both sides: what is named is not followed by others.
+    let warned = |value: Value| shown(&json!({ "a": value }).to_string()).warnings;
+    assert_eq!(warned(json!("x".repeat(1_000))), [""; 0]);
+    assert_eq!(warned(json!("ada@x.example")), [""; 0]);
+    // The length of a long text says more than its addresses.
+    let long = |length: usize| json!(format!("{:x<length$}", "a@b c@d "));
+    assert_eq!(warned(long(1_000)), ["/a holds 2 addresses"]);
+    assert_eq!(warned(long(1_001)), ["/a has 1001 bytes"]);
+    assert_eq!(
+        warned(json!("\u{200b}\u{202e}\u{feff}")),
+        ["/a holds 3 characters that do not show: U+200B, U+202E, U+FEFF"]
+    );
     let broken = shown("no json \u{202e}");
     assert_eq!(broken.text, r#""no json \u202e""#);
     assert_eq!(

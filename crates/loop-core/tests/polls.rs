@@ -230,3 +230,17 @@ fn a_write_that_waits_to_be_asked_again_is_pending_when_the_run_stops() {
     let world = world.stop(StopMode::Now).deadline().ends(StopReason::ManualStop);
     assert_eq!(world.results(), ["run in_doubt"]);
 }
+
+#[test]
+fn the_try_that_was_not_made_before_the_stop_is_not_counted_in_a_retry() {
+    // I-6: the write was started once. A retry that an approver permits makes its second try, under the same key.
+    let asked = draft("low").asks("restart", target("a"));
+    let world = run().people().approving(&["restart"]).start().replied(&asked);
+    let world = world.finished("1/action-0", pending(500)).stop(StopMode::Now).ends(StopReason::ManualStop);
+    assert_eq!(world.results(), ["run pending"]);
+    let retry = world.retried().unwrap().replied(&asked);
+    assert_eq!(retry.asks(), ["1/action-0"]);
+    let retry = retry.answered_by_person("1/action-0", loop_core::PersonAnswer::Approved);
+    let [tool] = retry.tools().try_into().unwrap();
+    assert_eq!((&*retry.run.idempotency_key(&tool.key), tool.attempt), ("r1/1/action-0", 2));
+}

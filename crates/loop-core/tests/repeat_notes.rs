@@ -88,6 +88,33 @@ fn searches_in_other_words_with_the_same_result_are_noted_and_never_refused() {
     check(&["find a b = 1", "find c d = 1", "write x = y", "find e f = 1"], &["-", "-", "-", "-"]);
     // Reads of different things may well say the same.
     check(&["read a = 1", "read b = 1", "read c = 1", "read d = 1"], &["-", "-", "-", "-"]);
+    // The same search again is not one in other words.
+    check(
+        &["find a b = 1", "find a b = 1", "find c d = 1", "find e f = 1"],
+        &["-", "same_result", "-", "same_search"],
+    );
+}
+
+#[test]
+fn searches_are_counted_by_what_else_they_are_asked_with_up_to_64_kinds() {
+    let find = |noted: &mut Noted, query: &str, place: usize| {
+        noted.call("find", &json!({"query": query, "in": place}), "7").unwrap().map(|note| note.code())
+    };
+    // Two kinds by turns do not forget each other.
+    let mut noted = Noted::new(Repeats::Progress);
+    for query in ["lost card", "stolen card"] {
+        assert_eq!((find(&mut noted, query, 0), find(&mut noted, query, 1)), (None, None));
+    }
+    assert_eq!(find(&mut noted, "card gone", 0), Some("same_search"));
+    assert_eq!(find(&mut noted, "card gone", 1), Some("same_search"));
+    for (kinds, expected) in [(64, Some("same_search")), (65, None)] {
+        let mut noted = Noted::new(Repeats::Progress);
+        for query in ["lost card", "stolen card"] {
+            assert_eq!(find(&mut noted, query, 0), None);
+        }
+        (1..kinds).for_each(|place| assert_eq!(find(&mut noted, "lost card", place), None));
+        assert_eq!(find(&mut noted, "card gone", 0), expected, "{kinds}");
+    }
 }
 
 #[test]
@@ -112,6 +139,14 @@ fn the_numbers_are_settings_and_two_policies_have_no_notes() {
     assert_eq!(with(RepeatNotes::OFF), ["-"; 5]);
     assert_eq!(with(RepeatNotes { same: 0, ..RepeatNotes::default() }), ["-", "-", "failures", "-", "-"]);
     assert_eq!(with(RepeatNotes { failures: 0, same: 3, searches: 0 }), ["-", "-", "failures", "-", "-"]);
+    let finds = ["find a b = 7", "find c d = 7", "find e f = 7"];
+    for (searches, expected) in
+        [(0, ["-", "-", "-"]), (1, ["-", "same_search", "same_search"]), (3, ["-", "-", "same_search"])]
+    {
+        let guard = Guard::new(Repeats::Progress, ThreeTier::default());
+        let notes = RepeatNotes { searches, ..RepeatNotes::default() };
+        assert_eq!(Noted(guard.with_notes(notes)).codes(&finds), expected, "{searches}");
+    }
     // 1 is 2: what happened once repeats nothing.
     let least = RepeatNotes { failures: 1, same: 1, searches: 1 };
     assert_eq!(with(least), ["-", "failures", "failures", "-", "same_result"]);
@@ -131,6 +166,18 @@ fn three_refused_calls_in_a_row_are_a_loop_that_should_stop() {
 }
 
 #[test]
+fn what_failed_and_what_was_searched_for_before_a_turn_is_not_counted_in_it() {
+    let steps = ["find a b = 7", "find c d = 7", "read x = !no such row"];
+    let mut noted = Noted::new(Repeats::Progress);
+    assert_eq!(noted.codes(&steps), ["-"; 3]);
+    noted.0.new_turn();
+    assert_eq!(noted.codes(&["find e f = 7", "read y = !no such row"]), ["-"; 2]);
+    let mut noted = Noted::new(Repeats::Progress);
+    noted.codes(&steps);
+    assert_eq!(noted.codes(&["find e f = 7", "read y = !no such row"]), ["same_search", "failures"]);
+}
+
+#[test]
 fn a_note_is_one_short_line() {
     let all = RepeatNote::Failures { times: 3, same: 2, varied: true };
     let message = all.message("read", "no such row", &["a", "b", "c", "d", "e", "f"]);
@@ -139,6 +186,20 @@ fn a_note_is_one_short_line() {
         "tool 'read' has failed 3 times in a row with varied arguments, the last 2 times with the same error; the \
          last error was: no such row; other tools are: a, b, c, d, e and others"
     );
+    // Another tool is named where this one does not help.
+    for (note, end) in [
+        (RepeatNote::SameResult { times: 2, similar: false }, "between; use it, change something, or finish"),
+        (RepeatNote::SameResult { times: 2, similar: true }, "between; use it, change something, or finish"),
+        (RepeatNote::SameSearch { times: 3 }, "between; other tools are: a"),
+        (RepeatNote::Cycle { length: 2, times: 2 }, "the same results; try something else, or finish"),
+        (RepeatNote::Failures { times: 3, same: 1, varied: false }, "in a row; other tools are: a"),
+    ] {
+        let message = note.message("read", "", &["a"]);
+        assert!(message.ends_with(end), "{message}");
+        assert!(!note.message("read", "", &[]).contains("other tools"), "{note:?}");
+    }
+    let five = all.message("read", "", &["a", "b", "c", "d", "e"]);
+    assert!(five.ends_with("the same error; other tools are: a, b, c, d, e"), "{five}");
     for note in [
         all,
         RepeatNote::SameResult { times: 2, similar: true },
@@ -148,6 +209,47 @@ fn a_note_is_one_short_line() {
         assert!(note.summary().chars().count() < 160 && !note.summary().contains('\n'), "{note:?}");
         assert_eq!(serde_json::to_value(note).unwrap()["by"], note.code());
     }
+}
+
+#[test]
+fn the_line_for_people_says_what_repeats() {
+    let cases = [
+        (RepeatNote::Failures { times: 3, same: 1, varied: false }, "the tool has failed 3 times in a row"),
+        (
+            RepeatNote::Failures { times: 3, same: 2, varied: true },
+            "the tool has failed 3 times in a row with varied arguments, the last 2 times with the same error",
+        ),
+        (
+            RepeatNote::Failures { times: 3, same: 3, varied: false },
+            "the tool has failed 3 times in a row with the same error",
+        ),
+        (
+            RepeatNote::Failures { times: 3, same: 3, varied: true },
+            "the tool has failed 3 times in a row with varied arguments and the same error",
+        ),
+    ];
+    for (note, line) in cases {
+        assert_eq!(note.summary(), line);
+    }
+}
+
+#[test]
+fn a_failure_that_may_pass_is_one_of_a_kind_only_once_its_tries_are_used_up() {
+    // The same error twice is noted, unless the tool is tried again: that is not a repeat by the model.
+    let noted = |attempts: u32| {
+        let setup = conversation().with(|spec| spec.tools[0].attempts = attempts);
+        let mut world = setup.start();
+        for name in ["a", "b"] {
+            let failed = Observation::failed(Status::RetryableError, "Device", "busy");
+            world = world.replied(&look(name));
+            let key = world.tools()[0].key.to_string();
+            world = world.finished(&key, failed);
+        }
+        let last = world.run.evidence().last().unwrap().id;
+        world.run.repeat_note(last)
+    };
+    assert_eq!(noted(2), None);
+    assert_eq!(noted(1), Some(RepeatNote::Failures { times: 2, same: 2, varied: true }));
 }
 
 fn look(name: &str) -> DraftReply {
@@ -188,6 +290,18 @@ fn calls_of_one_reply_fail_together_and_count_once() {
     let last = world.run.evidence().last().unwrap();
     let note = RepeatNote::Failures { times: 2, same: 2, varied: true };
     assert_eq!(world.run.repeat_note(last.id), Some(note));
+    // The arguments differed also where those of the last two calls are the same.
+    let busy = |mut world: World| {
+        while world.phase() == "acting" {
+            let key = world.tools()[0].key.to_string();
+            world = world.finished(&key, Observation::failed(Status::RetryableError, "Device", "busy"));
+        }
+        world
+    };
+    let setup = conversation().parallel().with(|spec| spec.tools[0].attempts = 1);
+    let world = busy(busy(setup.start().replied(&reply)).replied(&look("a")));
+    let last = world.run.evidence().last().unwrap();
+    assert_eq!((world.run.evidence().len(), world.run.repeat_note(last.id)), (3, Some(note)));
 }
 
 #[test]

@@ -619,7 +619,8 @@ fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
 fn the_same_model_under_another_tier_is_not_a_cheaper_one() {
     // M15: another tier estimates the prompt anew, and 4,000 new bytes are fewer tokens by that estimate. It is the same
     // model all the same, so the call is refused.
-    let same = |limit| with_money(limit).with(|spec| spec.models.selector = Some(spec.models.base.clone()));
+    let same =
+        |limit| cheaper(with_money(limit)).with(|spec| spec.models.selector = Some(spec.models.base.clone()));
     let long = PromptSize { bytes: 6_000, shared_bytes: 2_000 };
     let world = second_call(same(650_000_000));
     assert_eq!(world.run.quote(&key("2/main"), long), Err(Refusal::Cost));
@@ -664,8 +665,14 @@ fn where_costs_are_counted_afterwards_a_refusal_names_what_was_used() {
     let asks = draft("low").asks("fetch_device", target("a"));
     let failed = ModelFailure { usage: Some(used(100, 50)), ..failure(true) };
     let setup = run().limits(|limits| (limits.cost_mode, limits.tokens) = (CostMode::After, Some(300)));
-    let world = setup.start().replied(&asks).all_finished().started().failed(failed);
+    let world = setup.start().replied(&asks).all_finished().started().failed(failed.clone());
     let world = world.started().expect_call("2/final", 2).started().ends(StopReason::TokenLimit);
     let primary = &world.outcome().stop.primary;
     assert_eq!((&primary.value, &primary.threshold), (&Measure::Count(300), &Some(Measure::Count(300))));
+    // The same of money.
+    let setup = run().limits(|limits| (limits.cost_mode, limits.cost) = (CostMode::After, usd(60_000_000)));
+    let world = setup.start().replied(&asks).all_finished().started().failed(failed);
+    let world = world.started().expect_call("2/final", 2).started().ends(StopReason::BudgetExceeded);
+    let (primary, spent) = (&world.outcome().stop.primary, Measure::PicoUsd(loop_core::PicoUsd(60_000_000)));
+    assert_eq!((&primary.value, &primary.threshold), (&spent, &Some(spent.clone())));
 }

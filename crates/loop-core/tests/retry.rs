@@ -4,8 +4,8 @@
 use loop_testkit::*;
 
 use loop_core::{
-    CommandKey, EventKind, NotTakenOver, PersonAnswer, Repeats, Run, Slot, Status, StopMode, StopReason,
-    Takeover,
+    CommandKey, EventKind, NotTakenOver, PersonAnswer, RepeatScope, Repeats, Run, Slot, Status, StopMode,
+    StopReason, Takeover,
 };
 
 use crate::crash;
@@ -143,6 +143,31 @@ fn a_doubt_is_one_in_a_retry_of_a_retry() {
         let twice = once.retried().unwrap().replied(&draft("medium").asks("wipe", target("c")));
         assert_eq!(twice.asks(), ["1/action-0"], "{repeats:?}");
     }
+}
+
+#[test]
+fn what_the_last_step_of_the_parent_did_is_known_in_every_scope_of_a_retry() {
+    // I-6: with a scope for each step, a call of an earlier step of the same run may be made again.
+    for scope in [RepeatScope::Step, RepeatScope::Run] {
+        let setup = run().people().approving(&["restart"]).patient().gate(|gate| gate.scope = scope);
+        let asked = draft("medium").asks("restart", target("a"));
+        let mut parent = setup.start().replied(&asked);
+        parent.apply(EventKind::ToolStarted { key: loop_testkit::key("1/action-0"), attempt: 1 });
+        let parent = parent.stop(StopMode::AtGate).finished("1/action-0", found("restarted"));
+        let retry = parent.ends(StopReason::ManualStop).retried().unwrap().replied(&asked);
+        assert_eq!((retry.tools().len(), retry.verdicts()), (0, vec!["duplicate"]), "{scope:?}");
+    }
+}
+
+#[test]
+fn the_time_of_a_retry_begins_anew() {
+    // A fork and its parent share one clock. A retry of that fork has a clock of its own.
+    let fork =
+        parent(Repeats::Progress).forked(1).unwrap().replied(&draft("high")).ends(StopReason::Confident);
+    let times = |world: &World| world.run.started().parent.as_ref().unwrap().times.len();
+    assert_eq!(times(&fork), 1);
+    let retry = fork.retried().unwrap();
+    assert_eq!((times(&retry), retry.run.now().0, retry.run.elapsed_ms()), (0, 0, 0));
 }
 
 #[test]

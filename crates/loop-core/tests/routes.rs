@@ -128,6 +128,16 @@ fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_bas
         partial: Some("## Situation\nKept.\n## Findings\nHalf".into()),
         ..failure(true)
     };
+    // In the time that is held back for a final pass too. Nothing is heard of a route that is not there.
+    let late = |setup: Setup, failure: &ModelFailure| {
+        let world = setup.start().started().wait(280_000).failed(failure.clone()).expect_phase("final_pass");
+        let changes = world.all_notes().filter(|note| matches!(note, Note::TierChanged { .. })).count();
+        (world.call().tier, changes)
+    };
+    let silent = ModelFailure { partial: None, ..cut.clone() };
+    assert_eq!(late(run().with_fallback(), &cut), (Tier::Base, 0));
+    assert_eq!(late(run().with_fallback(), &silent), (Tier::Fallback, 1));
+    assert_eq!(late(run(), &silent), (Tier::Base, 0));
     let world = run().with_fallback().start().started().failed(cut);
     assert!(world.all_notes().all(|note| !matches!(note, Note::TierChanged { to: Tier::Fallback, .. })));
     let low = |n: u32| draft("low").asks("fetch_device", target(&format!("d{n}")));

@@ -184,6 +184,12 @@ fn a_garbled_selection_leaves_the_default_tools_whatever_brackets_are_in_it() {
         "[[]]",
         "steps = []",
         "[{\"tool\": 7}]",
+        "[]\n[x]",
+        "[x]\n[]",
+        "[]\nor {}",
+        "{}\n[]",
+        "none: []",
+        "[] is none",
     ] {
         check_defaults(with_defaults().replied(&text(garbled)), "no JSON array");
     }

@@ -413,3 +413,22 @@ fn a_retry_that_waited_past_the_end_of_the_wall_clock_is_not_made_up_by_a_final_
     let world = setup.start().replied(&asks).all_finished().started().failed(later).expect_phase("calling");
     world.wait(100_000).deadline().ends(StopReason::Timeout);
 }
+
+#[test]
+fn a_write_that_is_cut_off_by_a_stop_is_in_doubt_and_a_read_is_not() {
+    // I-14: what a tool reports after the stop reason is fixed.
+    let stopped = |tool: &str, status: Status| {
+        let setup = run().people().approving(&["wipe"]);
+        let mut world = setup.start().replied(&draft("low").asks(tool, target("a")));
+        if tool == "wipe" {
+            world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
+        }
+        let world = world.stop(StopMode::Now).finished_while_stopping_as("1/action-0", status);
+        world.ends(StopReason::ManualStop).results().concat()
+    };
+    for status in [Status::Timeout, Status::Cancelled] {
+        assert_eq!(stopped("wipe", status), "run in_doubt");
+        assert_eq!(stopped("fetch_device", status), format!("run {}", status.name()));
+    }
+    assert_eq!(stopped("wipe", Status::PermanentError), "run permanent_error");
+}

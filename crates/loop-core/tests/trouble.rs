@@ -3,8 +3,8 @@
 use loop_testkit::*;
 
 use loop_core::{
-    Breaker, Change, Effect, Execution, Measure, Observation, OnDenied, OnToolError, ProtocolSpec, Setting,
-    Status, StopClass, StopMode, StopReason, Verdict,
+    Breaker, Change, Effect, Execution, Measure, Millis, ModelFailure, Observation, OnDenied, OnToolError,
+    ProtocolSpec, SaveResult, Setting, Status, StopClass, StopMode, StopReason, Verdict,
 };
 use serde_json::json;
 
@@ -314,4 +314,27 @@ fn a_tool_of_any_effect_has_a_breaker() {
     assert_eq!(world.spec.tool("restart").unwrap().effect, Effect::WriteKeyed);
     let world = world.replied(&calls(&[("restart", target("d"))])).expect_call("5/main", 1);
     assert_eq!(world.results().last().unwrap(), "breaker_open");
+}
+
+#[test]
+fn what_may_happen_now_is_not_waited_for() {
+    // A try that is due at this instant is commanded, and the next deadline is the wall clock.
+    let at = |retry_at: u64| {
+        let failed = ModelFailure { retry_at: Some(Millis(retry_at)), ..failure(true) };
+        run().start().wait(500).started().failed(failed)
+    };
+    for (retry_at, deadline, commands) in [(499, 300_000, 1), (500, 300_000, 1), (501, 501, 0)] {
+        let world = at(retry_at);
+        assert_eq!(world.run.deadline(), Some(Millis(deadline)), "{retry_at}");
+        assert_eq!(world.run.commands().len(), commands, "{retry_at}");
+    }
+    let saves = |retry_at: u64| {
+        let setup = run().with(|spec| spec.save = true);
+        let failed = SaveResult::Failed { message: "busy".into(), retry_at: Some(Millis(retry_at)) };
+        setup.start().wait(500).replied(&draft("high")).saved(1, failed)
+    };
+    for (retry_at, deadline, commands) in [(500, None, 1), (501, Some(Millis(501)), 0)] {
+        let world = saves(retry_at);
+        assert_eq!((world.run.deadline(), world.run.commands().len()), (deadline, commands), "{retry_at}");
+    }
 }

@@ -18,6 +18,8 @@ xflags::xflags! {
         optional --sample count: usize
         /// The K-th of N shares, as K/N
         optional --shard shard: String
+        /// Names that need no run, one a line: they count as missed
+        optional --known known: PathBuf
         /// How many run at a time (default: 1)
         optional --jobs jobs: usize
     }

@@ -6,6 +6,7 @@
 
 mod build;
 mod flags;
+mod kept;
 mod kill;
 mod mutant;
 mod sample;
@@ -20,6 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+use self::kept::Kept;
 use self::kill::Fate;
 use self::mutant::Mutant;
 
@@ -45,13 +47,24 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
     let json =
         fs::read_to_string(&flags.list).map_err(|error| format!("{}: {error}", flags.list.display()))?;
     let all = mutant::parse(&json)?;
-    let copy = out.join("copy");
-    // Of its own: cargo gives the programs of the copy the names of those of the workspace.
-    let target = out.join("target");
-    build::copy(&root, &copy)?;
-    let built = build::build(&copy, &target, &all)?;
-    let folder = copy.join("crates/loop-core");
-    let tests = tests_of::measure(&built.programs, &folder, &out)?;
+    let folder = out.join("copy/crates/loop-core");
+    let key = kept::key(&root, &json)?;
+    let mut built = match kept::read(&out, &key) {
+        Some(kept) => {
+            println!("mutants: the last build is of the same source and is used again");
+            kept
+        }
+        None => built(&root, &out, &all, key)?,
+    };
+    // The build is kept before, so that it is not lost where the measuring is interrupted.
+    if built.tests.is_empty() {
+        (built.tests, built.failing) = tests_of::measure(&built.programs, &folder, &out)?;
+        kept::write(&out, &built)?;
+    }
+    let (tests, failing) = (&built.tests, &built.failing);
+    for name in failing {
+        println!("mutants: the test {name} fails without a mutant, so it is left out; mend it first");
+    }
     let seconds: f64 = tests.iter().map(|test| test.seconds).sum();
     println!("mutants: {} tests, {seconds:.1} s one after the other", tests.len());
 
@@ -75,19 +88,44 @@ fn run(flags: &flags::Mutants) -> Result<(), String> {
             runnable.push(mutant);
         }
     }
-    write_unreached(&runnable, &tests, &out.join("unreached.txt"))?;
+    write_unreached(&runnable, tests, &out.join("unreached.txt"))?;
+    write_tests(tests, &out.join("tests.txt"))?;
     let runs = runnable.len();
     runnable.truncate(flags.sample.unwrap_or(usize::MAX));
     println!("mutants: {runs} can be run, {} are", runnable.len());
     let results = results.of(runnable.len());
-    kill::run(&runnable, &tests, &folder, flags.jobs.unwrap_or(1), |index, mutant, fate| match fate {
+    let known = match &flags.known {
+        Some(path) => fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?,
+        None => String::new(),
+    };
+    let known: BTreeSet<&str> = known.lines().collect();
+    runnable.retain(|mutant| {
+        let is_known = known.contains(mutant.name.as_str());
+        if is_known {
+            results.add(0, mutant, "missed", "");
+        }
+        !is_known
+    });
+    kill::run(&runnable, tests, &folder, flags.jobs.unwrap_or(1), |index, mutant, fate| match fate {
         Fate::Caught(test) => results.add(index, mutant, "caught", &test),
         Fate::TimedOut => results.add(index, mutant, "timeout", ""),
         Fate::Missed => results.add(index, mutant, "missed", ""),
         Fate::Unreached => results.add(index, mutant, "unreached", ""),
     })?;
     results.print();
-    Ok(())
+    if failing.is_empty() { Ok(()) } else { Err(format!("{} tests fail without a mutant", failing.len())) }
+}
+
+/// Builds a copy with all mutants. Its tests are not measured yet.
+fn built(root: &Path, out: &Path, all: &[Mutant], key: String) -> Result<Kept, String> {
+    kept::forget(out);
+    let copy = out.join("copy");
+    build::copy(root, &copy)?;
+    // Of its own: cargo gives the programs of the copy the names of those of the workspace.
+    let build::Built { programs, unplaced, unbuilt } = build::build(&copy, &out.join("target"), all)?;
+    let kept = Kept { key, programs, unplaced, unbuilt, tests: Vec::new(), failing: Vec::new() };
+    kept::write(out, &kept)?;
+    Ok(kept)
 }
 
 /// Those that no test reaches need no run: their names are written also where a sample alone is run.
@@ -100,6 +138,14 @@ fn write_unreached(runnable: &[&Mutant], tests: &[tests_of::Test], path: &Path) 
         .collect();
     println!("mutants: {} are reached by no test: {}", unreached.len(), path.display());
     let lines: String = unreached.iter().map(|name| format!("{name}\n")).collect();
+    fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The tests with their seconds, the dearest first: what a mutant that is missed costs.
+fn write_tests(tests: &[tests_of::Test], path: &Path) -> Result<(), String> {
+    let mut tests: Vec<&tests_of::Test> = tests.iter().collect();
+    tests.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    let lines: String = tests.iter().map(|test| format!("{:.3}\t{}\n", test.seconds, test.name)).collect();
     fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -9,6 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::build::{ACTIVE, REACHED};
 
 /// Bytes of memory, in KiB, that a mutant may take: one that never ends must not take the machine.
@@ -19,7 +21,7 @@ const MAX_WAIT: Duration = Duration::from_secs(900);
 const SIGXCPU: i32 = 24;
 
 /// One test of a program.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Test {
     pub(crate) program: PathBuf,
     pub(crate) name: String,
@@ -37,9 +39,13 @@ pub(crate) enum Verdict {
     TimedOut,
 }
 
-/// Runs each test alone without a mutant.
-pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result<Vec<Test>, String> {
-    let mut tests = Vec::new();
+/// Runs each test alone without a mutant. Returns those that pass, and the names of the others.
+pub(crate) fn measure(
+    programs: &[PathBuf],
+    folder: &Path,
+    out: &Path,
+) -> Result<(Vec<Test>, Vec<String>), String> {
+    let (mut tests, mut failing) = (Vec::new(), Vec::new());
     let reached = out.join("reached.txt");
     for program in programs {
         let list =
@@ -51,7 +57,8 @@ pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result
             command.args(["--exact", name]).env(REACHED, &reached);
             let output = command.output().map_err(|error| error.to_string())?;
             if !output.status.success() {
-                return Err(format!("the test {name} fails without a mutant; mend it first"));
+                failing.push(name.to_owned());
+                continue;
             }
             let ids = fs::read_to_string(&reached).unwrap_or_default();
             tests.push(Test {
@@ -64,7 +71,7 @@ pub(crate) fn measure(programs: &[PathBuf], folder: &Path, out: &Path) -> Result
             let _ = fs::remove_file(&reached);
         }
     }
-    Ok(tests)
+    Ok((tests, failing))
 }
 
 /// The tests that reach each mutant.

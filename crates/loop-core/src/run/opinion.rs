@@ -187,9 +187,7 @@ impl Rest<'_> {
         if opinion == Opinion::Yes {
             return self.end_as_found(place, cause, found);
         }
-        let is_first = found.first().is_some_and(|it| it.reason == StopReason::Confident);
         let may_revise = matches!(opinion, Opinion::No | Opinion::CannotTell)
-            && is_first
             && cause.is_none()
             && self.may_revise()
             && self.inbox.stop_requested.is_none()
