@@ -160,6 +160,27 @@ fn what_the_last_step_of_the_parent_did_is_known_in_every_scope_of_a_retry() {
 }
 
 #[test]
+fn what_an_earlier_step_of_the_parent_did_is_not_done_again_without_a_person() {
+    // I-6, I-7: a scope that ended in the parent did not undo its writes.
+    for scope in [RepeatScope::Step, RepeatScope::Run] {
+        let asked = draft("medium").asks("restart", target("a"));
+        let setup = run().people().approving(&["restart"]).gate(|gate| gate.scope = scope);
+        let parent = setup.start().replied(&asked);
+        let parent = parent.finished("1/action-0", found("restarted"));
+        let parent = parent.replied(&draft("medium").asks("fetch_device", target("b"))).all_finished();
+        let parent = parent.replied(&draft("high")).ends(StopReason::Confident);
+        let retry = parent.retried().unwrap().replied(&asked);
+        let verdict = if scope == RepeatScope::Step { "needs_person" } else { "duplicate" };
+        assert_eq!((retry.tools().len(), retry.verdicts()), (0, vec![verdict]), "{scope:?}");
+        if scope == RepeatScope::Step {
+            // What is approved is made under the parent's key.
+            let retry = retry.answered_by_person("1/action-0", APPROVED);
+            assert_eq!(&*retry.run.idempotency_key(&retry.tools()[0].key), "r1/1/action-0");
+        }
+    }
+}
+
+#[test]
 fn the_time_of_a_retry_begins_anew() {
     // A fork and its parent share one clock. A retry of that fork has a clock of its own.
     let fork =

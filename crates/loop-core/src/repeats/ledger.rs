@@ -282,13 +282,21 @@ impl Ledger {
         self.elsewhere.entry(signature).or_default().push_back(key);
     }
 
+    /// Whether a call is in the ledger, or in doubt, or was made by a run before this one.
+    pub(crate) fn knows(&self, signature: &Digest) -> bool {
+        self.entries.contains_key(signature)
+            || self.doubts.contains_key(signature)
+            || self.elsewhere.contains_key(signature)
+    }
+
     /// Whether the run before this one started the write, and no approver has let it happen here since.
     pub(crate) fn is_elsewhere(&self, signature: &Digest) -> bool {
         self.elsewhere.contains_key(signature)
     }
 
     /// What a retry of the run knows: its writes, and its reads that returned something. A write whose end is
-    /// unknown is in doubt, and one that failed in a retryable way has all its tries again. Everything else that judges repeats begins anew. `name` gives the key under
+    /// unknown is in doubt, and one that failed in a retryable way has all its tries again. Everything else that judges repeats begins anew. `name` gives
+    /// the key under
     /// which the retry knows a call.
     pub(crate) fn for_retry(&self, mut name: impl FnMut(CommandKey) -> CommandKey) -> Self {
         let mut next =

@@ -144,7 +144,16 @@ impl Run {
             }
             (it.key, it.pass, it.shortened) = (names.of(it.key), 0, false);
         }
-        let ledger = self.state.calls.ledger.for_retry(|key| names.of(key));
+        let mut ledger = self.state.calls.ledger.for_retry(|key| names.of(key));
+        // With a scope for each step or attempt the ledger has forgotten the writes of earlier ones. To the retry they
+        // are what the parent did, like the others.
+        for effect in effects.iter().filter(|effect| effect.status.is_some_and(Status::is_citable)) {
+            if let Some(signature) = signature(&self.spec, &effect.tool, &effect.parameters)
+                && !ledger.knows(&signature)
+            {
+                ledger.ran_elsewhere(signature, Arc::clone(&effect.key));
+            }
+        }
         let calls = Calls { foreign: names.foreign, ..Calls::start(ledger) };
         let known = &self.state.knowledge;
         let knowledge = Knowledge {
@@ -264,6 +273,12 @@ impl Names<'_> {
         self.foreign.entry(name).or_insert_with(|| self.run.idempotency_key(&key));
         name
     }
+}
+
+fn signature(spec: &RunSpec, tool: &str, parameters: &Arguments) -> Option<Digest> {
+    let parameters = parameters.value().unwrap_or(&Value::Null);
+    let fingerprint = Fingerprint::of(&CallFacts::of(spec.tool(tool)?, parameters), &Rules::of_run(spec));
+    Some(fingerprint.signature())
 }
 
 /// The writes that a parent started, as its later events show them.
@@ -390,17 +405,10 @@ impl Rest<'_> {
     /// Puts the writes in doubt that the parent started and whose results are not taken over.
     fn keep_effects(&mut self, effects: &[ParentEffect]) {
         for effect in effects.iter().filter(|effect| effect.evidence.is_none()) {
-            if let Some(signature) = self.signature(&effect.tool, &effect.parameters) {
+            if let Some(signature) = signature(self.spec, &effect.tool, &effect.parameters) {
                 self.calls.ledger.ran_elsewhere(signature, Arc::clone(&effect.key));
             }
         }
-    }
-
-    fn signature(&self, tool: &str, parameters: &Arguments) -> Option<Digest> {
-        let tool = self.spec.tool(tool)?;
-        let parameters = parameters.value().unwrap_or(&Value::Null);
-        let fingerprint = Fingerprint::of(&CallFacts::of(tool, parameters), &Rules::of_run(self.spec));
-        Some(fingerprint.signature())
     }
 
     /// Settles open calls that the parent started: with the parent's result where there is one, else in doubt. If the
@@ -432,7 +440,7 @@ impl Rest<'_> {
         let deadline = self.clock.now.plus(self.spec.limits.person_ms);
         // The policy may be another one, so all are asked again.
         let ask = Ask { deadline, approvers: Vec::new(), ..ask };
-        let signature = self.signature(action.tool_name(), &action.parameters);
+        let signature = signature(self.spec, action.tool_name(), &action.parameters);
         let is_elsewhere = signature.is_some_and(|signature| self.calls.ledger.is_elsewhere(&signature));
         let is_approved = ask.answered && ask.answer.is_none() && action.verdict == Verdict::Run;
         let effect = self.spec.tool(action.tool_name()).map_or(Effect::WriteIrreversible, |tool| tool.effect);
