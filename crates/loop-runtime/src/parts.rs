@@ -465,7 +465,7 @@ impl Runner {
         &self.parts.spec
     }
 
-    pub(crate) fn parts(&self) -> &Parts {
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.parts
     }
 
@@ -572,18 +572,7 @@ impl Runner {
     pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let mut state = replay(run, &recorded)?;
-        let changed = |what| StartError::Changed { run: run.clone(), what, tools: Vec::new() };
-        // The settings hold a part of what the tools say about themselves, so the tools come first.
-        if state.started().tools != self.parts.registry.manifest_hash() {
-            let tools = changed_tools(&recorded.manifest, self.parts.registry.manifest());
-            return Err(StartError::Changed { run: run.clone(), what: "tools", tools });
-        }
-        if state.spec().hash() != self.parts.spec.hash() {
-            return Err(changed("settings"));
-        }
-        if state.started().prompts != self.parts.prompts.hash() {
-            return Err(changed("prompts"));
-        }
+        self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
@@ -707,6 +696,23 @@ impl Parts {
         unpriced.map_or(Ok(()), |limit| Err(StartError::CostWithoutPrice { limit, model: model() }))
     }
 
+    /// An error if a run was started with other tools, settings or prompts. With its manifest the error names the tools.
+    pub(crate) fn check_unchanged(&self, started: &Started, manifest: Option<&str>) -> Result<(), StartError> {
+        let changed = |what, tools| StartError::Changed { run: started.run.clone(), what, tools };
+        // The settings hold a part of what the tools say about themselves, so the tools come first.
+        if started.tools != self.registry.manifest_hash() {
+            let tools = manifest.map(|before| changed_tools(before, self.registry.manifest()));
+            return Err(changed("tools", tools.unwrap_or_default()));
+        }
+        if started.spec != self.names().spec {
+            return Err(changed("settings", Vec::new()));
+        }
+        if started.prompts != self.prompts.hash() {
+            return Err(changed("prompts", Vec::new()));
+        }
+        Ok(())
+    }
+
     /// What a run that begins now is started with.
     pub(crate) fn facts(&self, history: Option<History>) -> Facts {
         Facts {
@@ -721,13 +727,18 @@ impl Parts {
 
     /// What the journal stores besides the entries of a run that begins now.
     pub(crate) fn header(&self, run: &RunId, facts: &Facts, item: &WorkItem) -> Header {
+        self.header_of(run, facts.unix_ms, item)
+    }
+
+    /// The same, of a run that began at this time.
+    pub(crate) fn header_of(&self, run: &RunId, unix_ms: u64, item: &WorkItem) -> Header {
         Header {
             run: run.clone(),
-            unix_ms: facts.unix_ms,
+            unix_ms,
             item: Arc::clone(&item.id),
             title: Arc::clone(&item.title),
             spec: Arc::clone(&self.spec),
-            manifest_hash: facts.tools,
+            manifest_hash: self.registry.manifest_hash(),
             manifest: Arc::clone(self.registry.manifest()),
             origin: self.origin.clone().map(|mut origin| {
                 sink::json(&self.secrets, &mut origin);

@@ -75,6 +75,14 @@ pub(crate) enum Command {
     View(crate::view::ViewArgs),
     /// Serve domains over HTTP: submit, watch, approve; a durable queue
     Serve(Box<crate::serve::ServeArgs>),
+    /// Drive runs that a durable engine, Restate, keeps: it calls this worker, and any other one of the same domains
+    Worker(Box<crate::engine::WorkerArgs>),
+    /// Submit a work item to a durable engine, for its workers
+    Submit(Box<crate::engine::SubmitArgs>),
+    /// Show what a run of a durable engine does now
+    Status(crate::engine::StatusArgs),
+    /// Stop a run of a durable engine
+    Stop(crate::engine::StopArgs),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<crate::mock::MockArgs>),
     /// Check domain folders

@@ -52,6 +52,9 @@ pub(crate) struct Origin {
     /// The tags of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
+    /// The durable engine that drives the run. `None`: the process that has it in its journal does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
 }
 
 impl Origin {
@@ -87,7 +90,25 @@ impl Origin {
             batch: None,
             token: None,
             tags: Vec::new(),
+            engine: None,
         })
+    }
+
+    /// The same, of a run that a durable engine drives.
+    #[cfg(feature = "restate")]
+    pub(crate) fn on_engine(self, engine: &str) -> Self {
+        Self { engine: Some(engine.to_owned()), ..self }
+    }
+
+    /// An error if a durable engine drives the run: the journal only follows it.
+    pub(crate) fn check_driver(&self, run: &RunId) -> Result<(), Failure> {
+        match &self.engine {
+            None => Ok(()),
+            Some(engine) => Err(Failure::new(format!(
+                "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with \
+                 `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
+            ))),
+        }
     }
 
     /// The same, of a run of a batch with this budget.
