@@ -37,6 +37,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
+    ("loop-restate", &["loop-core", "loop-runtime"]),
     ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",
@@ -51,6 +52,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 20] = [
             "loop-otel",
             "loop-prices",
             "loop-prompts",
+            "loop-restate",
             "loop-runtime",
             "loop-server",
             "loop-tools",

@@ -32,6 +32,8 @@ struct Suite {
 const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 
+const RESTATE: (&str, &str) = ("loop-restate", "");
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "postgres",
@@ -43,6 +45,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
+    Suite { name: "restate", fetch: restate, tests: &[(RESTATE, "server::")] },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
 ];
 
@@ -87,6 +90,19 @@ fn deploy_checkers(shell: &Shell, folder: &Path) -> Result<Environment, Failure>
     let python = python_packages(shell, folder, "kubernetes-validate", &DEPLOY_CHECKERS)?;
     let bin = python.parent().unwrap_or(folder).display().to_string();
     Ok(vec![("LOOPGATE_DEPLOY_CHECKERS", bin)])
+}
+
+/// The server of Restate, with its version.
+const RESTATE_SERVER: &str = "@restatedev/restate-server@1.7.12";
+
+/// The server from npm: the package chooses the program of this machine.
+fn restate(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let program = folder
+        .join(format!("node_modules/@restatedev/restate-server-{system}-{machine}/bin/restate-server"));
+    npm_packages(shell, folder, &program, &[RESTATE_SERVER])?;
+    Ok(vec![("LOOPGATE_TEST_RESTATE", program.display().to_string())])
 }
 
 /// The generator of clients from OpenAPI documents.

@@ -16,6 +16,7 @@ mod common;
 mod door;
 mod durable;
 mod eager;
+mod engine;
 mod examples;
 mod explain;
 mod forecast;

@@ -207,6 +207,8 @@ pub(crate) struct PersonArgs {
     #[arg(long, value_name = "DIGITS")]
     pub(crate) binding: Option<String>,
     #[command(flatten)]
+    pub(crate) engine: crate::engine::EngineArgs,
+    #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
 }
 
@@ -246,6 +248,8 @@ pub(crate) struct TellArgs {
     pub(crate) run: String,
     /// The instruction
     pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) engine: crate::engine::EngineArgs,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
 }

@@ -142,6 +142,11 @@ impl Origin {
         Ok(serde_json::to_string(self)?)
     }
 
+    /// How a recorded run was begun. `None`: it is not recorded, or not readable.
+    pub(crate) fn of_run(recorded: &Recorded) -> Option<Self> {
+        Self::read(recorded.origin.as_deref()?).ok()
+    }
+
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let origin: Self = serde_json::from_str(text)?;
         if origin.version > VERSION {
@@ -305,8 +310,15 @@ impl Found {
         Ok(code)
     }
 
+    /// An error if a durable engine drives the run.
+    pub(crate) fn check_driver(&self) -> Result<(), Failure> {
+        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
+        origin.map_or(Ok(()), |origin| origin.check_driver(self.id()))
+    }
+
     /// The run's loop, put together again.
     pub(crate) async fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
+        self.check_driver()?;
         let loaded = self.load(go_on.domain.as_deref(), &go_on.base_urls)?;
         let Loaded { domain, saves, asks } = loaded;
         domain.ready(saves)?;

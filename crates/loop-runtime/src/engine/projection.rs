@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{EngineError, EngineRun};
 use crate::hooks::HookMessage;
-use crate::journal::{Durability, Entry, Journal, JournalError, RunWriter};
+use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::parts::{Parts, Runner};
 
 /// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal

@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use loop_core::{CommandKey, Digest, Run};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a run does now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineStatus {
+    /// The version of this form.
+    pub version: u32,
+    /// The run's id.
+    pub run: String,
     /// The phase, for example `calling`.
     pub phase: String,
     /// The pass, from 1. 0: before the first.
@@ -21,9 +26,10 @@ pub struct EngineStatus {
 }
 
 /// An action or a question that waits for a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenRequest {
     /// The action's key, which an answer names.
+    #[schemars(with = "String")]
     pub key: CommandKey,
     /// The tool's own name.
     pub tool: Arc<str>,
@@ -36,8 +42,12 @@ pub struct OpenRequest {
     /// When no answer counts as a denial, in milliseconds since 1970 (UTC).
     pub deadline_unix_ms: u64,
     /// The digest of what would run. An answer that carries it counts for this request alone.
+    #[schemars(with = "String")]
     pub binding: Digest,
 }
+
+/// The version of the form.
+const VERSION: u32 = 1;
 
 impl EngineStatus {
     pub(super) fn of(run: &Run, entries: u64) -> Self {
@@ -52,6 +62,8 @@ impl EngineStatus {
             binding: request.binding,
         });
         Self {
+            version: VERSION,
+            run: run.id().to_string(),
             phase: run.phase().name().to_owned(),
             pass: run.pass(),
             entries,

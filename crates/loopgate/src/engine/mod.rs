@@ -8,12 +8,16 @@ use std::path::PathBuf;
 #[cfg(not(feature = "restate"))]
 use std::process::ExitCode;
 
+#[cfg(not(feature = "restate"))]
+use crate::args::PersonArgs;
 use crate::args::{DomainArgs, JournalArgs, SettingArgs, SyncArgs};
 #[cfg(not(feature = "restate"))]
 use crate::failure::Failure;
+#[cfg(not(feature = "restate"))]
+use crate::people::Said;
 
 #[cfg(feature = "restate")]
-pub(crate) use restate::{status, stop, submit, worker};
+pub(crate) use restate::{say, status, stop, submit, tell, worker};
 
 /// A durable engine that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -103,8 +107,8 @@ pub(crate) struct SubmitArgs {
     /// Wait for the end of the run, and print its document
     #[arg(long)]
     pub(crate) wait: bool,
-    /// Print the id, or with --wait the report, as one JSON object
-    #[arg(long)]
+    /// With --wait: print the outcome as one JSON object
+    #[arg(long, requires = "wait")]
     pub(crate) json: bool,
     /// Who asks for it
     #[arg(long, value_name = "NAME")]
@@ -165,5 +169,16 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
 #[cfg(not(feature = "restate"))]
 pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
     drop(args);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn say(_: &str, _: &PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+    drop(said);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn tell(_: &str, _: &str, _: &str) -> Result<ExitCode, Failure> {
     Err(missing())
 }

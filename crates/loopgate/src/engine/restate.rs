@@ -10,12 +10,12 @@ use loop_restate::{Client, Worker};
 use loop_runtime::Runner;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
-use serde_json::json;
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::{EngineKind, IngressArgs, StatusArgs, StopArgs, SubmitArgs, WorkerArgs};
-use crate::args::{DomainArgs, SettingArgs};
+use crate::args::{DomainArgs, PersonArgs, SettingArgs};
 use crate::failure::Failure;
+use crate::people::{BINDING_DIGITS, Said};
 use crate::resume::Origin;
 use crate::run::Signals;
 use crate::{places, saving, show, stream};
@@ -107,18 +107,13 @@ pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
         stream::note(format!("run {run} was submitted before; nothing new begins"));
     }
     if !args.wait {
-        match args.json {
-            true => stream::print_json(&format!("{}\n", json!({"version": 1, "run": run.to_string()}))),
-            false => stream::print(&format!("{run}\n")),
-        }
+        stream::print(&format!("{run}\n"));
         return Ok(ExitCode::SUCCESS);
     }
     stream::note(format!("run:     {run}"));
     let mut signals = Signals::new()?;
-    let Some(ended) = signals.unless_received(client.wait(&run)).await else {
-        stream::note("the run continues; `loopgate stop` stops it");
-        return Ok(ExitCode::from(INTERRUPTED));
-    };
+    // A signal ends the wait, and the run continues.
+    let ended = signals.unless_received(client.wait(&run)).await;
     let ended = ended.map_err(failed)?;
     match args.json {
         true => stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&ended.report)?)),
@@ -128,17 +123,11 @@ pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.exit_code))
 }
 
-const INTERRUPTED: u8 = 130;
-
 pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     let run = RunId::new(args.run.as_str());
     let status = ingress(&args.ingress)?.status(&run).await.map_err(failed)?;
     if args.json {
-        let mut value = serde_json::to_value(&status)?;
-        if let Some(object) = value.as_object_mut() {
-            object.insert("version".to_owned(), json!(1));
-        }
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&status)?));
     } else {
         stream::print(&in_words(&run, &status, &args.ingress.url));
     }
@@ -146,7 +135,7 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
 }
 
 fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
-    let EngineStatus { phase, pass, entries, stop, waiting } = status;
+    let EngineStatus { phase, pass, entries, stop, waiting, .. } = status;
     let stop = stop.as_ref().map_or_else(String::new, |stop| format!(", stopped: {stop}"));
     let mut text = format!("run {run}: {phase}, pass {pass}, {entries} entries{stop}\n");
     for OpenRequest { key, tool, parameters, why, is_question, deadline_unix_ms, binding } in waiting {
@@ -173,6 +162,43 @@ pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
     let how = if args.now { StopMode::Now } else { StopMode::AtGate };
     ingress(&args.ingress)?.post(&run, &RunMessage::Stop(how)).await.map_err(failed)?;
     stream::note(format!("run {run} is told to stop"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a person says to a request of a run.
+pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+    let (run, client) = (RunId::new(args.run.as_str()), client(url)?);
+    let status = client.status(&run).await.map_err(failed)?;
+    let waiting = status.waiting.iter().find(|open| open.key.to_string() == args.action);
+    let Some(open) = waiting else {
+        let known: Vec<String> = status.waiting.iter().map(|open| open.key.to_string()).collect();
+        let waits = if known.is_empty() { "nothing waits in it".to_owned() } else { known.join(", ") };
+        return Err(Failure::new(format!("{} of run {run} does not wait; what waits: {waits}", args.action)));
+    };
+    if let Some(given) = &args.binding
+        && (given.len() < BINDING_DIGITS || !open.binding.to_string().starts_with(&given.to_ascii_lowercase()))
+    {
+        return Err(Failure::new(format!(
+            "{} of run {run}: --binding {given} is not its own, so it is not what you were shown; look again with \
+             `loopgate status {run} --engine restate --url {url}`",
+            open.key
+        )));
+    }
+    let (key, binding) = (open.key, open.binding);
+    let message = match said {
+        Said::Approves(by) => RunMessage::Approve { key, by, binding },
+        Said::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },
+    };
+    client.post(&run, &message).await.map_err(failed)?;
+    stream::note(format!("run {run} is told; `loopgate status {run} --engine restate --url {url}` shows it"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives a run an instruction.
+pub(crate) async fn tell(url: &str, run: &str, text: &str) -> Result<ExitCode, Failure> {
+    let run = RunId::new(run);
+    client(url)?.post(&run, &RunMessage::Tell(text.into())).await.map_err(failed)?;
+    stream::note(format!("run {run} is told"));
     Ok(ExitCode::SUCCESS)
 }
 

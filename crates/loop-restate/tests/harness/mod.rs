@@ -1,0 +1,13 @@
+//! A Restate server and workers as processes, started and ended by a test, on loopback.
+//!
+//! [`Server`] starts, is killed and starts again with what it kept. [`WorkerProcess`] is this test program, started again as a
+//! worker of [`world`]. [`Desk`] has both, a journal and the file of effects, and submits and awaits runs.
+
+pub mod desk;
+pub mod server;
+pub mod worker;
+pub mod world;
+
+pub use desk::Desk;
+pub use server::Server;
+pub use worker::WorkerProcess;
