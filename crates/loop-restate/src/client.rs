@@ -1,11 +1,10 @@
 //! Submits runs to Restate and says something to them, over HTTP.
 
-use std::time::Duration;
-
 use loop_core::Digest;
+use loop_llm::own_http_client_for;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -62,11 +61,12 @@ impl Client {
     /// A client of the server whose ingress has this URL, for example `http://127.0.0.1:8080`.
     ///
     /// # Errors
-    /// If there is no HTTP client for this system.
+    /// If the URL is not one, or there is no HTTP client for this system.
     pub fn new(url: &str) -> Result<Self, ClientError> {
         let base = url.trim_end_matches('/').to_owned();
-        let built = reqwest::Client::builder().connect_timeout(CONNECT).no_proxy().build();
-        let http = built.map_err(|error| unreachable(&base, &error))?;
+        let failed = |message: String| ClientError::Unreachable { url: base.clone(), message };
+        let parsed = Url::parse(&base).map_err(|error| failed(error.to_string()))?;
+        let http = own_http_client_for(&parsed).map_err(|error| failed(error.to_string()))?;
         Ok(Self { http, base })
     }
 
@@ -164,5 +164,3 @@ fn unreachable(url: &str, error: &(dyn std::error::Error + 'static)) -> ClientEr
     let message = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     ClientError::Unreachable { url: url.to_owned(), message }
 }
-
-const CONNECT: Duration = Duration::from_secs(10);

@@ -46,7 +46,7 @@ impl Server {
             .stdin(Stdio::null())
             .spawn();
         self.child = Some(child.unwrap());
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = loop_llm::own_http_client_for(&self.ingress().parse().unwrap()).unwrap();
         for url in [format!("{}/health", self.admin()), format!("{}/restate/health", self.ingress())] {
             answers(&http, &url).await;
         }
