@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use xshell::{Shell, cmd};
 
-use crate::test::FEATURES;
+use crate::test::ALL_FEATURES;
 use crate::workspace::{self, Failure};
 use crate::{bench, browser, explore, layers, requirements, servers, test, tidy};
 
@@ -19,7 +19,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let mut done = Vec::new();
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
-        let features = format!("{FEATURES},loop-eval/planted-bugs");
+        let features = format!("{ALL_FEATURES},loop-eval/planted-bugs");
         let clippy = cmd!(
             shell,
             "cargo clippy --workspace --features {features} --all-targets --locked -- -D warnings"

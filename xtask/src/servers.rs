@@ -10,7 +10,7 @@ use serde_json::Value;
 use xshell::{Shell, cmd};
 
 use crate::teed::{teed, teed_in};
-use crate::test::FEATURES;
+use crate::test::{ALL_FEATURES, FEATURES};
 use crate::workspace::{self, Failure};
 
 /// Below it stand the programs that are fetched.
@@ -31,6 +31,7 @@ struct Suite {
 /// The features of a package are the same in all suites, so that it is built once.
 const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
+const BLOBS: (&str, &str) = ("loop-blobs", "s3");
 
 const RESTATE: (&str, &str) = ("loop-restate", "");
 
@@ -47,6 +48,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "restate", fetch: restate, tests: &[(RESTATE, "server::")] },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
+    Suite { name: "blobs", fetch: bucket_server, tests: &[(BLOBS, "moto::")] },
 ];
 
 /// The versions of the official MCP clients.
@@ -112,6 +114,15 @@ const OPENAPI_CLIENT: &str = "openapi-python-client==0.29.1";
 fn openapi_client(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     let python = python_packages(shell, folder, "openapi-python-client", &[OPENAPI_CLIENT])?;
     Ok(vec![("LOOPGATE_OPENAPI_PYTHON", python.display().to_string())])
+}
+
+/// A server for S3.
+const MOTO: &str = "moto[s3,server]==5.2.5";
+
+/// A server for S3 from PyPI, in an environment of its own. Its tests start and end it.
+fn bucket_server(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let python = python_packages(shell, folder, "moto_server", &[MOTO])?;
+    Ok(vec![("LOOPGATE_MOTO", python.with_file_name("moto_server").display().to_string())])
 }
 
 /// The inspector from npm, and the Python SDK from PyPI in an environment of its own.
@@ -221,7 +232,7 @@ pub(crate) fn run(suite: Option<&str>, built: bool) -> Result<(), Failure> {
 fn test_programs(shell: &Shell) -> Result<BTreeMap<String, String>, Failure> {
     let build = cmd!(
         shell,
-        "cargo test --locked --workspace --features {FEATURES} --test it --no-run --message-format=json"
+        "cargo test --locked --workspace --features {ALL_FEATURES} --test it --no-run --message-format=json"
     );
     let messages = build.read()?;
     let programs = messages.lines().filter_map(|line| {

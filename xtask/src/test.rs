@@ -13,8 +13,11 @@ const BLOCK: &str = "times";
 /// Where the tests of properties take the seed of their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// What is not built by default, and is tested all the same.
+/// What is not built of the command by default, and is tested all the same.
 pub(crate) const FEATURES: &str = "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/server";
+
+/// The same of all crates.
+pub(crate) const ALL_FEATURES: &str = "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/server";
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -34,9 +37,9 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         // What is not built by default is tested all the same.
-        None => arguments.extend(["--workspace", "--features", FEATURES]),
-        // Kinds of tools are features there.
-        Some(package @ ("loop-connectors" | "loop-domain" | "loop-server")) => {
+        None => arguments.extend(["--workspace", "--features", ALL_FEATURES]),
+        // Kinds of tools and of stores are features there.
+        Some(package @ ("loop-blobs" | "loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
         Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", FEATURES]),
@@ -159,7 +162,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 20] = [
+const SUITES: [(&str, &str); 21] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -168,6 +171,7 @@ const SUITES: [(&str, &str); 20] = [
     ("prices", "loop-prices"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
+    ("blobs", "loop-blobs"),
     ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
@@ -241,7 +245,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, otel, server, e2e, bench, fuzz, testkit, wirecheck, mutants, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, server, e2e, bench, fuzz, testkit, wirecheck, mutants, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

@@ -1,0 +1,23 @@
+//! What a sweep did.
+
+/// What a sweep found and deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweep {
+    /// Blobs that were deleted: not referenced, and older than the age.
+    pub deleted: u64,
+    /// Bytes of the deleted blobs.
+    pub deleted_bytes: u64,
+    /// Blobs that stay because they are referenced.
+    pub referenced: u64,
+    /// Blobs that stay because they are younger than the age.
+    pub young: u64,
+}
+
+impl Sweep {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.deleted += other.deleted;
+        self.deleted_bytes += other.deleted_bytes;
+        self.referenced += other.referenced;
+        self.young += other.young;
+    }
+}
