@@ -101,8 +101,8 @@ const RESTATE_SERVER: &str = "@restatedev/restate-server@1.7.12";
 fn restate(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
     let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
-    let program = folder
-        .join(format!("node_modules/@restatedev/restate-server-{system}-{machine}/bin/restate-server"));
+    let program =
+        folder.join(format!("node_modules/@restatedev/restate-server-{system}-{machine}/bin/restate-server"));
     npm_packages(shell, folder, &program, &[RESTATE_SERVER])?;
     Ok(vec![("LOOPGATE_TEST_RESTATE", program.display().to_string())])
 }

@@ -19,7 +19,9 @@ pub(crate) enum CarryError {
         "a call of {bytes} bytes is larger than a worker gives to Restate ({MAX_BYTES}); let tools return less, or lower limits.messages"
     )]
     TooLarge { bytes: usize },
-    #[error("a message of another version of loopgate: {0}; start a worker of the version that began the run")]
+    #[error(
+        "a message of another version of loopgate: {0}; start a worker of the version that began the run"
+    )]
     Unreadable(#[from] serde_json::Error),
 }
 

@@ -84,8 +84,7 @@ impl Client {
     /// # Errors
     /// If Restate cannot be reached or refuses.
     pub async fn submit(&self, run: &RunId, submission: &Submission) -> Result<Submitted, ClientError> {
-        let sent: Value =
-            self.send(Method::POST, &format!("{RUN}/{run}/run/send"), Some(submission)).await?;
+        let sent: Value = self.send(Method::POST, &format!("{RUN}/{run}/run/send"), Some(submission)).await?;
         let is_known = sent.get("status").and_then(Value::as_str) == Some("PreviouslyAccepted");
         Ok(Submitted { run: run.clone(), is_known })
     }

@@ -12,8 +12,8 @@
 //!
 //! The SDK of Restate is used in one private module. Nothing of it is visible from outside.
 
-pub mod client;
 mod carried;
+pub mod client;
 mod sdk;
 pub mod wire;
 pub mod worker;

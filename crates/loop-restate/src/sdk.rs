@@ -3,7 +3,6 @@
 //! What is awaited in the workflow's handler is a recorded fact: a call of a service, a durable promise or a durable timer.
 //! There is no other source of order, time or chance, so a replay makes the same steps.
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,8 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use loop_core::{Millis, StopMode};
-use loop_runtime::engine::{EngineError, EngineRun, EngineStatus, Projection, RunMessage, Settlement, Work, WorkKey};
-use loop_runtime::run::{CancellationToken, RunId};
+use loop_runtime::engine::{
+    EngineError, EngineRun, EngineStatus, Projection, RunMessage, Settlement, Work, WorkKey,
+};
+use loop_runtime::run::RunId;
 use restate_sdk::context::DurableFuture;
 use restate_sdk::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -82,6 +83,12 @@ struct CallOutput {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+struct AbortInput {
+    run: Arc<str>,
+    of: WorkKey,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 struct BeginInput {
     run: Arc<str>,
     submission: Submission,
@@ -94,7 +101,11 @@ struct RunWorkflow(Arc<Worker>);
 impl RunWorkflow {
     /// Drives the run to its end.
     #[handler]
-    async fn run(&self, ctx: WorkflowContext<'_>, Json(submission): Json<Submission>) -> HandlerResult<Json<Ended>> {
+    async fn run(
+        &self,
+        ctx: WorkflowContext<'_>,
+        Json(submission): Json<Submission>,
+    ) -> HandlerResult<Json<Ended>> {
         let domain = Arc::clone(&submission.domain);
         let runner = self.0.runner(&domain)?;
         let id: Arc<str> = ctx.key().into();
@@ -110,7 +121,6 @@ impl RunWorkflow {
         let inbox: Vec<String> = (0..MAX_MESSAGES).map(promise).collect();
         let mut messages = inbox.iter();
         let mut waiting: DurableFuturesUnordered<Waiting<'_>> = DurableFuturesUnordered::new();
-        let mut handles: BTreeMap<WorkKey, Arc<InvocationHandle>> = BTreeMap::new();
         let mut timer = None;
         let mut status: Option<EngineStatus> = None;
         if let Some(name) = messages.next() {
@@ -128,24 +138,19 @@ impl RunWorkflow {
             if let Some(outcome) = run.outcome() {
                 return Ok(Json(Worker::ended(run.started(), outcome)?));
             }
-            for of in &step.abort {
-                if let Some(handle) = handles.get(of) {
-                    handle.cancel();
-                }
+            for of in step.abort {
+                let input = AbortInput { run: Arc::clone(&id), of };
+                // It is sent, and not waited for.
+                drop(ctx.service_client::<CallServiceClient>().abort(Json(input)).send());
             }
-            let mut calls = Vec::new();
             for works in grouped(step.start) {
                 let keys: Vec<WorkKey> = works.iter().map(Work::key).collect();
                 let works = Carried::of(&works).map_err(terminal)?;
                 let input = CallInput { run: Arc::clone(&id), domain: Arc::clone(&domain), works };
-                calls.push((keys, ctx.service_client::<CallServiceClient>().make(Json(input)).call()));
-            }
-            for (keys, call) in calls {
-                let handle = Arc::new(call.invocation_handle().await?);
-                handles.extend(keys.iter().map(|of| (*of, Arc::clone(&handle))));
-                waiting.push(Box::pin(call.map(move |made| {
-                    Arrived::Calls(keys, made.ok().map(|Json(output)| output))
-                })));
+                let call = ctx.service_client::<CallServiceClient>().make(Json(input)).call();
+                waiting.push(Box::pin(
+                    call.map(move |made| Arrived::Calls(keys, made.ok().map(|Json(output)| output))),
+                ));
             }
             if let Some((in_ms, deadline)) = run.deadline()
                 && timer != Some(deadline)
@@ -166,7 +171,6 @@ impl RunWorkflow {
                         None => keys.iter().map(|of| Settlement::lost(*of, 0)).collect(),
                     };
                     for settlement in settled {
-                        handles.remove(&settlement.of);
                         run.settle(settlement)?;
                     }
                 }
@@ -190,7 +194,11 @@ impl RunWorkflow {
 
     /// Takes a message, of the inbox alone.
     #[handler(ingress_private = true)]
-    async fn deliver(&self, ctx: SharedWorkflowContext<'_>, Json(delivery): Json<Delivery>) -> HandlerResult<()> {
+    async fn deliver(
+        &self,
+        ctx: SharedWorkflowContext<'_>,
+        Json(delivery): Json<Delivery>,
+    ) -> HandlerResult<()> {
         let status: Option<Json<EngineStatus>> = ctx.get(STATUS).await?;
         let Some(Json(status)) = status else { return Err(unknown(ctx.key()).into()) };
         if status.stop.is_some() {
@@ -209,50 +217,58 @@ struct CallService(Arc<Worker>);
 impl CallService {
     /// Makes the first event of a run, unless the journal has the run.
     #[handler(ingress_private = true)]
-    async fn begin(&self, _ctx: Context<'_>, Json(input): Json<BeginInput>) -> HandlerResult<Json<Begun>> {
+    async fn begin(&self, ctx: Context<'_>, Json(input): Json<BeginInput>) -> HandlerResult<Json<Begun>> {
         let BeginInput { run, submission } = input;
-        match self.0.begin(RunId::new(run), submission).await {
+        let begin = async || match self.0.begin(RunId::new(run), submission).await {
             Ok(begun) => Ok(Json(begun)),
             Err(error) if error.is_final() => Err(terminal(error).into()),
             Err(error) => Err(error.into()),
-        }
+        };
+        let policy =
+            RunRetryPolicy::new().initial_delay(FIRST_RETRY).exponentiation_factor(2.0).max_delay(LAST_RETRY);
+        Ok(ctx.run(begin).retry_policy(policy).name("begin").await?)
     }
 
     /// Makes one call, or the cheap reads of one batch. Each is made once: where its process ended in the middle, the run is
     /// told that it is lost, unless it may be made twice.
+    ///
+    /// The result is recorded before it is returned. Restate may have the output of a handler and call it once more, and
+    /// then the output has to be the same.
     #[handler(ingress_private = true)]
     async fn make(&self, ctx: Context<'_>, Json(input): Json<CallInput>) -> HandlerResult<Json<CallOutput>> {
         let runner = self.0.runner(&input.domain)?;
         let works: Vec<Work> = input.works.read().map_err(retryable)?;
-        if !works.iter().all(Work::is_repeatable) {
-            let is_first = AtomicBool::new(false);
+        let may_repeat = works.iter().all(Work::is_repeatable);
+        let is_first = AtomicBool::new(may_repeat);
+        if !may_repeat {
             let begin = async || {
                 is_first.store(true, Ordering::Relaxed);
                 Ok(true)
             };
             // Durable before anything is called. It runs again only where it was not durable.
             ctx.run(begin).name("begin").await?;
-            if !is_first.load(Ordering::Relaxed) {
-                let lost: Vec<Settlement> =
-                    works.iter().map(|work| Settlement::lost(work.key(), unix_ms())).collect();
-                return Ok(Json(CallOutput { settled: Carried::of(&lost).map_err(terminal)? }));
-            }
         }
-        let cancel = CancellationToken::new();
-        let performing = works.into_iter().map(|work| runner.perform(work, cancel.child_token()));
-        let performing = futures::future::join_all(performing);
-        tokio::pin!(performing);
-        // It is never resolved: it fails when the run cancels this call.
-        let (_, cancelled) = ctx.awakeable::<()>();
-        let settled = tokio::select! {
-            biased;
-            settled = &mut performing => settled,
-            _ = cancelled => {
-                cancel.cancel();
-                performing.await
-            }
+        let keys: Vec<WorkKey> = works.iter().map(Work::key).collect();
+        let make = async || {
+            let settled = match is_first.load(Ordering::Relaxed) {
+                true => {
+                    let under_way = self.0.begins(&input.run, &keys);
+                    let made =
+                        works.into_iter().map(|work| runner.perform(work, under_way.cancel.child_token()));
+                    futures::future::join_all(made).await
+                }
+                false => keys.iter().map(|of| Settlement::lost(*of, unix_ms())).collect(),
+            };
+            Ok(Json(CallOutput { settled: Carried::of(&settled).map_err(terminal)? }))
         };
-        Ok(Json(CallOutput { settled: Carried::of(&settled).map_err(terminal)? }))
+        Ok(ctx.run(make).name("make").await?)
+    }
+
+    /// Cancels a call that this worker makes. Of a call of another worker nothing is known here.
+    #[handler(ingress_private = true)]
+    async fn abort(&self, _ctx: Context<'_>, Json(input): Json<AbortInput>) -> HandlerResult<()> {
+        self.0.abort(&input.run, input.of);
+        Ok(())
     }
 
     /// The domains of this worker.

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use loop_core::{Event, Outcome, Started};
 use loop_runtime::Runner;
+use loop_runtime::engine::WorkKey;
 use loop_runtime::journal::{JournalError, replay};
 use loop_runtime::report::Report;
-use loop_runtime::run::{RunId, StartError};
+use loop_runtime::run::{CancellationToken, RunId, StartError};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
@@ -20,6 +21,26 @@ use crate::wire::{Ended, ServedDomain, Submission};
 #[derive(Debug, Default)]
 pub struct Worker {
     runners: BTreeMap<Arc<str>, Runner>,
+    /// What cancels the calls that are made now, by the run and the call.
+    under_way: Mutex<BTreeMap<(Arc<str>, WorkKey), CancellationToken>>,
+}
+
+/// Calls that are made now. They are forgotten when it is dropped.
+pub(crate) struct UnderWay<'a> {
+    worker: &'a Worker,
+    run: Arc<str>,
+    keys: Vec<WorkKey>,
+    /// Cancels them.
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.worker.lock();
+        for of in &self.keys {
+            under_way.remove(&(Arc::clone(&self.run), *of));
+        }
+    }
 }
 
 /// Why a worker does not begin a run, or make a call.
@@ -33,7 +54,9 @@ pub enum WorkerError {
         name: Arc<str>,
     },
     /// The runs of a domain share a budget, which is kept on one machine.
-    #[error("domain `{name}`: budgets that runs share are not kept with Restate; leave [budgets] out, or use `loopgate serve`")]
+    #[error(
+        "domain `{name}`: budgets that runs share are not kept with Restate; leave [budgets] out, or use `loopgate serve`"
+    )]
     SharedBudgets {
         /// The domain.
         name: Arc<str>,
@@ -117,10 +140,34 @@ impl Worker {
         Duration::from_millis(limits.max().unwrap_or(0))
     }
 
+    /// Notes that these calls begin, so that they can be cancelled.
+    pub(crate) fn begins(&self, run: &Arc<str>, keys: &[WorkKey]) -> UnderWay<'_> {
+        let cancel = CancellationToken::new();
+        let mut under_way = self.lock();
+        for of in keys {
+            under_way.insert((Arc::clone(run), *of), cancel.clone());
+        }
+        UnderWay { worker: self, run: Arc::clone(run), keys: keys.to_vec(), cancel }
+    }
+
+    /// Cancels a call, if it is made now.
+    pub(crate) fn abort(&self, run: &Arc<str>, of: WorkKey) {
+        if let Some(cancel) = self.lock().get(&(Arc::clone(run), of)) {
+            cancel.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Arc<str>, WorkKey), CancellationToken>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn domains(&self) -> Vec<ServedDomain> {
         let served = self.runners.iter();
         served
-            .map(|(name, runner)| ServedDomain { name: Arc::clone(name), spec: runner.spec().hash().to_string() })
+            .map(|(name, runner)| ServedDomain {
+                name: Arc::clone(name),
+                spec: runner.spec().hash().to_string(),
+            })
             .collect()
     }
 

@@ -14,7 +14,8 @@ fn plain(entries: &[Entry]) -> Vec<Value> {
     fn still(value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members.retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms"));
+                members
+                    .retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms"));
                 for (name, member) in members {
                     match member.is_number() && (name == "at" || name.ends_with("ms")) {
                         true => *member = Value::Null,
@@ -61,7 +62,11 @@ async fn intact(desk: &Desk, runs: &[loop_runtime::run::RunId]) {
     let ended = desk.wait(runs).await;
     let effects = desk.effects();
     let count = |tool: &str, run: &str| {
-        effects.iter().filter(|(line, _)| line.starts_with(&format!("{tool} {run}"))).map(|(_, n)| *n).collect::<Vec<_>>()
+        effects
+            .iter()
+            .filter(|(line, _)| line.starts_with(&format!("{tool} {run}")))
+            .map(|(_, n)| *n)
+            .collect::<Vec<_>>()
     };
     let (mut doubts, mut resumed, mut repeated) = (0, 0, 0);
     for (n, (run, ended)) in runs.iter().zip(&ended).enumerate() {

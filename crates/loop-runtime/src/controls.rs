@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{
-    AnswerFault, CommandKey, Digest, EventKind, Millis, PersonAnswer, Phase, Run, SaveResult,
-};
+use loop_core::{AnswerFault, CommandKey, Digest, EventKind, Millis, PersonAnswer, Phase, Run, SaveResult};
 
 use crate::events::{Answer, Approval, Control};
 

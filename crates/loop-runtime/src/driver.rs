@@ -30,9 +30,9 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    CallModel, Certificate, Command, CommandKey, Condition, DroppedRead, Event,
-    EventKind, Measure, Millis, NotEager, Note, Outcome, PersonRequest, Phase, Rejected, Run,
-    RunTool, Saved, Slot, StopMode, StopReason, Tier, Validate,
+    CallModel, Certificate, Command, CommandKey, Condition, DroppedRead, Event, EventKind, Measure, Millis,
+    NotEager, Note, Outcome, PersonRequest, Phase, Rejected, Run, RunTool, Saved, Slot, StopMode, StopReason,
+    Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread};

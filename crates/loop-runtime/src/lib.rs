@@ -123,6 +123,7 @@ mod taint;
 mod take_over;
 mod tool;
 mod trace;
+mod unchanged;
 mod uses;
 mod validate;
 mod waits;

@@ -127,8 +127,8 @@ impl Dispatch {
             .with_traceparent(work.traceparent);
         if !work.results.is_empty() {
             let results = work.results.iter().cloned();
-            context =
-                context.with_results(results.map(|(id, tool, data)| EarlierResult { id, tool, data }).collect());
+            context = context
+                .with_results(results.map(|(id, tool, data)| EarlierResult { id, tool, data }).collect());
         }
         if let Some(SubCall { budget, model: id, meta, .. }) = work.sub_call.clone() {
             let asker = Asker {

@@ -188,10 +188,13 @@ async fn one_that_decides_otherwise_is_told_so_and_writes_nothing() {
     let written = engine.entries(&outcome.run).await;
     // The same facts, but the first reply is another one.
     let other = runner(common::spec(), &Log::new(), {
-        Stage::new(&Log::new()).on("select", [says(selections(&["ok-7"]))]).on("main", [says(answer("high", &[]))])
+        Stage::new(&Log::new())
+            .on("select", [says(selections(&["ok-7"]))])
+            .on("main", [says(answer("high", &[]))])
     });
     let journal = Arc::clone(engine.runner.journal());
-    let mut other = Engine { runner: other.with_journal(journal), first: engine.first.clone(), facts: vec![] };
+    let mut other =
+        Engine { runner: other.with_journal(journal), first: engine.first.clone(), facts: vec![] };
     let (_, open, _) = other.replayed().await.unwrap();
     other.make(&open[0]).await;
     let error = other.replayed().await.unwrap_err();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_restate::wire::{Ended, EngineStatus, Submission};
 use loop_restate::Client;
+use loop_restate::wire::{Ended, EngineStatus, Submission};
 use loop_runtime::journal::{Entry, Journal as _, SqliteJournal};
 use loop_runtime::run::RunId;
 use tempfile::TempDir;

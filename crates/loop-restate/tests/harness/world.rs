@@ -21,7 +21,7 @@ pub const DESK: &str = "desk";
 pub const ASKING: &str = "asking";
 
 pub fn item(n: usize) -> WorkItem {
-    WorkItem::new(format!("T-{n}"), "ticket", format!("Ticket {n}"), format!("Please book seat {n}."))
+    WorkItem::new(format!("T-{n}"), "ticket", format!("Ticket {n}"), &format!("Please book seat {n}."))
 }
 
 /// The loops of the world. Each effect is a line of the file `effects`: the tool and its idempotency key.
@@ -41,7 +41,9 @@ fn registry(effects: &Path) -> Registry {
     let declare = |name: &str, effect| {
         ToolDeclaration::new(name)
             .description("Does it.")
-            .schema(json!({"type": "object", "required": ["seat"], "properties": {"seat": {"type": "string"}}}))
+            .schema(
+                json!({"type": "object", "required": ["seat"], "properties": {"seat": {"type": "string"}}}),
+            )
             .effect(effect)
     };
     let tool = |name: &'static str, ms: u64| {
@@ -90,7 +92,7 @@ impl ChatModel for Desk {
         };
         let usage = Usage { input: 100, output: 20, ..Usage::default() };
         let text = if tool_calls.is_empty() { "It is booked." } else { "" };
-        let finish = if tool_calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolCalls };
+        let finish = if tool_calls.is_empty() { FinishReason::EndTurn } else { FinishReason::ToolUse };
         let reply = ModelReply { tool_calls, finish, ..ModelReply::text(text, Some(usage)) };
         Ok(futures::stream::iter([Ok(ModelEvent::Finished(Box::new(reply)))]).boxed())
     }

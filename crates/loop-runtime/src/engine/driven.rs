@@ -5,16 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{
-    CallModel, Command, CommandKey, Event, EventKind, Millis, Note, Outcome, Rejected, Run, RunId,
-    Started, WorkItem,
+    CallModel, Command, CommandKey, Event, EventKind, Millis, Note, Outcome, Rejected, Run, RunId, Started,
+    WorkItem,
 };
 use loop_llm::Memory;
 use loop_prompts::{Dialogue, Prompt};
 
+use super::EngineError;
 use super::message::RunMessage;
 use super::status::EngineStatus;
 use super::work::{End, Kind, ModelWork, SaveWork, Settlement, ValidateWork, Work, WorkKey, saving};
-use super::EngineError;
 use crate::controls::{self, EarlyAnswers};
 use crate::conversation::Conversation;
 use crate::driver::announcing::announcement;
@@ -419,4 +419,3 @@ impl EngineRun {
 fn header(parts: &Parts, started: &Started) -> Header {
     parts.header_of(&started.run, started.unix_ms, &started.item)
 }
-

@@ -49,7 +49,9 @@ impl Projection {
             let at = usize::try_from(entry.seq).unwrap_or(usize::MAX);
             match self.recorded.get_mut(at) {
                 Some(recorded) if *recorded == *entry => {}
-                Some(_) => return Err(EngineError::Diverged { run: run.header().run.clone(), seq: entry.seq }),
+                Some(_) => {
+                    return Err(EngineError::Diverged { run: run.header().run.clone(), seq: entry.seq });
+                }
                 None => new.push(entry),
             }
         }

@@ -176,7 +176,8 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
         return Err(Failure::new(format!("{} of run {run} does not wait; what waits: {waits}", args.action)));
     };
     if let Some(given) = &args.binding
-        && (given.len() < BINDING_DIGITS || !open.binding.to_string().starts_with(&given.to_ascii_lowercase()))
+        && (given.len() < BINDING_DIGITS
+            || !open.binding.to_string().starts_with(&given.to_ascii_lowercase()))
     {
         return Err(Failure::new(format!(
             "{} of run {run}: --binding {given} is not its own, so it is not what you were shown; look again with \
