@@ -34,6 +34,14 @@ const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 const BLOBS: (&str, &str) = ("loop-blobs", "s3");
 
 const RESTATE: (&str, &str) = ("loop-restate", "");
+const RESTATE_TESTS: &[((&str, &str), &str)] = &[
+    (RESTATE, "server::"),
+    (RESTATE, "load::"),
+    (RESTATE, "cluster::"),
+    (RESTATE, "waiting::"),
+    (RESTATE, "blobs::"),
+    (RESTATE, "cost::"),
+];
 
 const SUITES: &[Suite] = &[
     Suite {
@@ -46,7 +54,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
-    Suite { name: "restate", fetch: restate, tests: &[(RESTATE, "server::")] },
+    Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
     Suite { name: "blobs", fetch: bucket_server, tests: &[(BLOBS, "moto::")] },
 ];

@@ -3,12 +3,14 @@
 //! What is awaited in the workflow's handler is a recorded fact: a call of a service, a durable promise or a durable timer.
 //! There is no other source of order, time or chance, so a replay makes the same steps.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use loop_blobs::BlobId;
 use loop_core::{Millis, StopMode};
 use loop_runtime::engine::{
     EngineError, EngineRun, EngineStatus, Projection, RunMessage, Settlement, Work, WorkKey,
@@ -94,6 +96,20 @@ struct BeginInput {
     submission: Submission,
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+struct BeginOutput {
+    begun: Begun,
+    /// Whether large values of this run are in a store of blobs.
+    #[serde(default)]
+    by_reference: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ForgetInput {
+    run: Arc<str>,
+    blobs: Vec<BlobId>,
+}
+
 /// A run as a workflow. Its key is the run's id.
 struct RunWorkflow(Arc<Worker>);
 
@@ -111,7 +127,8 @@ impl RunWorkflow {
         let id: Arc<str> = ctx.key().into();
         let key = submission.key.clone();
         let begin = BeginInput { run: Arc::clone(&id), submission };
-        let Json(begun) = ctx.service_client::<CallServiceClient>().begin(Json(begin)).call().await?;
+        let begun = ctx.service_client::<CallServiceClient>().begin(Json(begin)).call().await?;
+        let Json(BeginOutput { begun, by_reference }) = begun;
         let first = match begun {
             Begun::First(first) => *first,
             Begun::Ended(ended) => return Ok(Json(*ended)),
@@ -122,6 +139,7 @@ impl RunWorkflow {
         let mut messages = inbox.iter();
         let mut waiting: DurableFuturesUnordered<Waiting<'_>> = DurableFuturesUnordered::new();
         let mut timer = None;
+        let mut blobs: BTreeSet<BlobId> = BTreeSet::new();
         let mut status: Option<EngineStatus> = None;
         if let Some(name) = messages.next() {
             waiting.push(message(&ctx, name));
@@ -136,6 +154,11 @@ impl RunWorkflow {
                 status = Some(now);
             }
             if let Some(outcome) = run.outcome() {
+                if !blobs.is_empty() {
+                    let input = ForgetInput { run: Arc::clone(&id), blobs: blobs.into_iter().collect() };
+                    // Not at once: until the engine has the end of this run, another process may have to read them.
+                    drop(ctx.service_client::<CallServiceClient>().forget(Json(input)).send_after(self.0.carrier().stay));
+                }
                 return Ok(Json(Worker::ended(run.started(), outcome)?));
             }
             for of in step.abort {
@@ -145,7 +168,8 @@ impl RunWorkflow {
             }
             for works in grouped(step.start) {
                 let keys: Vec<WorkKey> = works.iter().map(Work::key).collect();
-                let works = Carried::of(&works).map_err(terminal)?;
+                let works = self.0.carrier().give(&id, &works, by_reference).await.map_err(uncarried)?;
+                blobs.extend(works.blob());
                 let input = CallInput { run: Arc::clone(&id), domain: Arc::clone(&domain), works };
                 let call = ctx.service_client::<CallServiceClient>().make(Json(input)).call();
                 waiting.push(Box::pin(
@@ -166,7 +190,10 @@ impl RunWorkflow {
                 Ok(None) => return Err(stuck(&run).into()),
                 Ok(Some((_, Arrived::Calls(keys, output)))) => {
                     let settled: Vec<Settlement> = match output {
-                        Some(output) => output.settled.read().map_err(retryable)?,
+                        Some(output) => {
+                            blobs.extend(output.settled.blob());
+                            self.0.carrier().take(&id, &output.settled).await?
+                        }
                         // The engine ended the call: it is not known how far it came.
                         None => keys.iter().map(|of| Settlement::lost(*of, 0)).collect(),
                     };
@@ -217,10 +244,11 @@ struct CallService(Arc<Worker>);
 impl CallService {
     /// Makes the first event of a run, unless the journal has the run.
     #[handler(ingress_private = true)]
-    async fn begin(&self, ctx: Context<'_>, Json(input): Json<BeginInput>) -> HandlerResult<Json<Begun>> {
+    async fn begin(&self, ctx: Context<'_>, Json(input): Json<BeginInput>) -> HandlerResult<Json<BeginOutput>> {
+        let by_reference = self.0.carrier().has_store();
         let BeginInput { run, submission } = input;
         let begin = async || match self.0.begin(RunId::new(run), submission).await {
-            Ok(begun) => Ok(Json(begun)),
+            Ok(begun) => Ok(Json(BeginOutput { begun, by_reference })),
             Err(error) if error.is_final() => Err(terminal(error).into()),
             Err(error) => Err(error.into()),
         };
@@ -237,7 +265,7 @@ impl CallService {
     #[handler(ingress_private = true)]
     async fn make(&self, ctx: Context<'_>, Json(input): Json<CallInput>) -> HandlerResult<Json<CallOutput>> {
         let runner = self.0.runner(&input.domain)?;
-        let works: Vec<Work> = input.works.read().map_err(retryable)?;
+        let works: Vec<Work> = self.0.carrier().take(&input.run, &input.works).await?;
         let may_repeat = works.iter().all(Work::is_repeatable);
         let is_first = AtomicBool::new(may_repeat);
         if !may_repeat {
@@ -259,7 +287,8 @@ impl CallService {
                 }
                 false => keys.iter().map(|of| Settlement::lost(*of, unix_ms())).collect(),
             };
-            Ok(Json(CallOutput { settled: Carried::of(&settled).map_err(terminal)? }))
+            let settled = self.0.carrier().give_result(&input.run, &settled).await.map_err(uncarried)?;
+            Ok(Json(CallOutput { settled }))
         };
         Ok(ctx.run(make).name("make").await?)
     }
@@ -269,6 +298,12 @@ impl CallService {
     async fn abort(&self, _ctx: Context<'_>, Json(input): Json<AbortInput>) -> HandlerResult<()> {
         self.0.abort(&input.run, input.of);
         Ok(())
+    }
+
+    /// Deletes the blobs of a run that has ended.
+    #[handler(ingress_private = true)]
+    async fn forget(&self, _ctx: Context<'_>, Json(input): Json<ForgetInput>) -> HandlerResult<()> {
+        Ok(self.0.carrier().forget(&input.run, &input.blobs).await?)
     }
 
     /// The domains of this worker.
@@ -329,8 +364,9 @@ fn terminal(error: impl std::error::Error) -> TerminalError {
     TerminalError::new_with_code(400, error.to_string())
 }
 
-fn retryable(error: CarryError) -> HandlerError {
-    error.into()
+/// A blob that cannot be read or put is tried again: an operator can mend the store.
+fn uncarried(error: CarryError) -> HandlerError {
+    if error.is_final() { terminal(error).into() } else { error.into() }
 }
 
 fn stuck(run: &EngineRun) -> EngineError {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use loop_blobs::BlobStore;
 use loop_core::{Event, Outcome, Started};
 use loop_runtime::Runner;
 use loop_runtime::engine::WorkKey;
@@ -14,6 +15,7 @@ use loop_runtime::run::{CancellationToken, RunId, StartError};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
+use crate::carried::Carrier;
 use crate::sdk;
 use crate::wire::{Ended, ServedDomain, Submission};
 
@@ -23,6 +25,7 @@ pub struct Worker {
     runners: BTreeMap<Arc<str>, Runner>,
     /// What cancels the calls that are made now, by the run and the call.
     under_way: Mutex<BTreeMap<(Arc<str>, WorkKey), CancellationToken>>,
+    carrier: Carrier,
 }
 
 /// Calls that are made now. They are forgotten when it is dropped.
@@ -115,6 +118,19 @@ impl Worker {
             None => Ok(self),
             Some(_) => Err(WorkerError::Twice { name }),
         }
+    }
+
+    /// The worker with a store for large values: what a call carries above 64 KiB goes there, and its id to the engine. All
+    /// workers of a server have the same store. The blobs of a run are deleted when it has ended for `stay`: until Restate has
+    /// the end of the run, another worker may have to read them.
+    #[must_use]
+    pub fn with_blobs(mut self, store: BlobStore, stay: Duration) -> Self {
+        self.carrier = Carrier::with_store(store, stay);
+        self
+    }
+
+    pub(crate) fn carrier(&self) -> &Carrier {
+        &self.carrier
     }
 
     /// Serves the engine until `ends` is ready. What is under way then continues in another worker, or in the next.

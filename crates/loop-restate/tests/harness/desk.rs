@@ -20,6 +20,8 @@ pub struct Desk {
     pub server: Server,
     /// Where the workers listen.
     pub port: u16,
+    /// The store of blobs of its workers, and for how many seconds blobs stay after the end of their run.
+    pub blobs: Option<(String, u64)>,
 }
 
 impl Desk {
@@ -27,8 +29,13 @@ impl Desk {
     pub async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::start(folder.path()).await;
+        Self::of(folder, server)
+    }
+
+    /// This server without a worker. `folder` is for the journal and the effects.
+    pub fn of(folder: TempDir, server: Server) -> Self {
         let [port] = free_ports();
-        Self { folder, server, port }
+        Self { folder, server, port, blobs: None }
     }
 
     /// A server with one worker, registered.
@@ -40,7 +47,7 @@ impl Desk {
     }
 
     pub async fn worker(&self) -> WorkerProcess {
-        WorkerProcess::start(self.port, &self.journal_file(), &self.effects_file()).await
+        WorkerProcess::start(self.port, &self.journal_file(), &self.effects_file(), self.blobs.as_ref()).await
     }
 
     pub fn journal_file(&self) -> PathBuf {

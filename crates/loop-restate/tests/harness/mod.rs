@@ -3,7 +3,12 @@
 //! [`Server`] starts, is killed and starts again with what it kept. [`WorkerProcess`] is this test program, started again as a
 //! worker of [`world`]. [`Desk`] has both, a journal and the file of effects, and submits and awaits runs.
 
+pub mod admin;
+pub mod checks;
+pub mod crowd;
 pub mod desk;
+pub mod namespace;
+pub mod process;
 pub mod server;
 pub mod worker;
 pub mod world;

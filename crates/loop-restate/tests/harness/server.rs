@@ -7,31 +7,66 @@ use std::time::{Duration, Instant};
 
 use loop_restate::Client;
 
-/// A server of one node, with its data in a folder. It is killed when it is dropped.
+/// A server of one node, or a node of a cluster, with its data in a folder. It is killed when it is dropped.
 pub struct Server {
     folder: PathBuf,
+    name: String,
     ports: [u16; 3],
+    /// Variables of its environment, besides those of each server.
+    settings: Vec<(String, String)>,
     child: Option<Child>,
 }
 
 impl Server {
     /// Starts a server that keeps its data in `folder`.
     pub async fn start(folder: &Path) -> Self {
-        let mut server = Self { folder: folder.to_owned(), ports: free_ports(), child: None };
+        let mut server = Self::named(folder, "n1");
         server.start_again().await;
         server
     }
 
+    /// Starts nodes of one cluster. Each partition and its log are on two of them.
+    pub async fn cluster<const N: usize>(folder: &Path) -> [Self; N] {
+        let mut nodes: [Self; N] = std::array::from_fn(|n| Self::named(folder, &format!("n{}", n + 1)));
+        let addresses: Vec<String> =
+            nodes.iter().map(|node| format!("http://127.0.0.1:{}", node.ports[0])).collect();
+        for (n, node) in nodes.iter_mut().enumerate() {
+            let own = [
+                ("RESTATE_CLUSTER_NAME", "desk".to_owned()),
+                ("RESTATE_ADVERTISED_ADDRESS", addresses[n].clone()),
+                ("RESTATE_METADATA_CLIENT__ADDRESSES", serde_json::to_string(&addresses).unwrap()),
+                ("RESTATE_AUTO_PROVISION", (n == 0).to_string()),
+                ("RESTATE_DEFAULT_REPLICATION", "2".to_owned()),
+            ];
+            node.settings.extend(own.map(|(name, value)| (name.to_owned(), value)));
+            node.spawn();
+        }
+        for node in &nodes {
+            node.answers().await;
+        }
+        nodes
+    }
+
+    fn named(folder: &Path, name: &str) -> Self {
+        let (folder, name) = (folder.to_owned(), name.to_owned());
+        Self { folder, name, ports: free_ports(), settings: Vec::new(), child: None }
+    }
+
     /// Starts it again after [`kill`](Self::kill), with what it kept.
     pub async fn start_again(&mut self) {
+        self.spawn();
+        self.answers().await;
+    }
+
+    fn spawn(&mut self) {
         let program = std::env::var_os("LOOPGATE_TEST_RESTATE")
             .expect("LOOPGATE_TEST_RESTATE names the server; run `cargo xtask servers restate`");
         let [node, ingress, admin] = self.ports.map(|port| port.to_string());
-        let log = std::fs::File::options().create(true).append(true).open(self.folder.join("server.log"));
+        let log = std::fs::File::options().create(true).append(true).open(self.folder.join(format!("{}.log", self.name)));
         let log = log.unwrap();
         let child = Command::new(program)
-            .args(["--no-logo", "--node-name", "n1", "--base-dir"])
-            .arg(self.folder.join("data"))
+            .args(["--no-logo", "--node-name", &self.name, "--base-dir"])
+            .arg(self.data())
             .env("RESTATE_LISTEN_MODE", "tcp")
             .env("RESTATE_BIND_IP", "127.0.0.1")
             .env("RESTATE_BIND_PORT", node)
@@ -40,12 +75,16 @@ impl Server {
             .env("RESTATE_DEFAULT_NUM_PARTITIONS", "4")
             .env("RESTATE_DISABLE_TELEMETRY", "true")
             .env("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "256MB")
+            .envs(self.settings.iter().cloned())
             .env("RUST_LOG", "warn,restate=info")
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .stdin(Stdio::null())
             .spawn();
         self.child = Some(child.unwrap());
+    }
+
+    async fn answers(&self) {
         let http = loop_llm::own_http_client_for(&self.ingress().parse().unwrap()).unwrap();
         for url in [format!("{}/health", self.admin()), format!("{}/restate/health", self.ingress())] {
             answers(&http, &url).await;
@@ -58,6 +97,11 @@ impl Server {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// The folder with its data.
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data").join(&self.name)
     }
 
     /// The id of its process.

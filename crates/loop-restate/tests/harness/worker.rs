@@ -3,14 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
+use loop_blobs::BlobStore;
 use loop_restate::{Client, Worker};
 use loop_runtime::journal::SqliteJournal;
 use tokio::net::TcpSocket;
 
 use super::world;
 
-/// The variable that makes a worker of this program: its address, its journal and the file of effects, in lines.
+/// The variable that makes a worker of this program: its address, its journal, the file of effects, the
+/// store of blobs or nothing, and the seconds that blobs stay, in lines.
 const VARIABLE: &str = "LOOP_RESTATE_TEST_WORKER";
 
 /// A worker of [`world`]. It is killed when it is dropped.
@@ -20,12 +23,13 @@ pub struct WorkerProcess {
 
 impl WorkerProcess {
     /// Starts a worker at this port of loopback. Several share a port.
-    pub async fn start(port: u16, journal: &Path, effects: &Path) -> Self {
+    pub async fn start(port: u16, journal: &Path, effects: &Path, blobs: Option<&(String, u64)>) -> Self {
+        let (blobs, stay) = blobs.map_or(("", 0), |(url, stay)| (url.as_str(), *stay));
         let log: PathBuf = journal.with_extension("workers.log");
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["harness::worker::this_program_is_a_worker", "--exact", "--nocapture"])
-            .env(VARIABLE, format!("{port}\n{}\n{}", journal.display(), effects.display()))
+            .env(VARIABLE, format!("{port}\n{}\n{}\n{blobs}\n{stay}", journal.display(), effects.display()))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -63,7 +67,7 @@ pub async fn register(admin: &str, port: u16) {
             Ok(()) => return,
             Err(error) => last = Some(error),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("{own} is not registered: {last:?}");
 }
@@ -87,6 +91,11 @@ fn this_program_is_a_worker() {
         let mut worker = Worker::new();
         for runner in world::runners(&effects) {
             worker = worker.with(runner.with_journal(Arc::clone(&journal) as _)).unwrap();
+        }
+        let (blobs, stay) = (next(), next().parse().unwrap());
+        if !blobs.is_empty() {
+            let store = BlobStore::open(&blobs).await.unwrap();
+            worker = worker.with_blobs(store, Duration::from_secs(stay));
         }
         worker.serve(listener, std::future::pending::<()>()).await;
     });

@@ -24,20 +24,25 @@ pub fn item(n: usize) -> WorkItem {
     WorkItem::new(format!("T-{n}"), "ticket", format!("Ticket {n}"), &format!("Please book seat {n}."))
 }
 
+/// The domain whose reads return more than travels in a message of the engine, and whose keyed write a person approves first.
+pub const LARGE: &str = "large";
+
 /// The loops of the world. Each effect is a line of the file `effects`: the tool and its idempotency key.
-pub fn runners(effects: &Path) -> [Runner; 2] {
-    [runner(DESK, effects, false), runner(ASKING, effects, true)]
+pub fn runners(effects: &Path) -> [Runner; 3] {
+    [runner(DESK, effects, false), runner(ASKING, effects, true), runner(LARGE, effects, true)]
 }
 
 pub fn runner(name: &str, effects: &Path, asks: bool) -> Runner {
     let mut spec = RunSpec::conversation(name, ModelSpec::new("scripted", "s"));
     let approved: &[&str] = if asks { &["print"] } else { &["book", "print"] };
     spec.gate.approved = approved.iter().map(|tool| (*tool).into()).collect();
-    let runner = Runner::new(spec, registry(effects), Models::one(Arc::new(Desk)));
+    let size = if name == LARGE { 100_000 } else { 4 };
+    spec.limits.markdown_chars = spec.limits.markdown_chars.max(size);
+    let runner = Runner::new(spec, registry(effects, size), Models::one(Arc::new(Desk)));
     if asks { runner.with_people() } else { runner }
 }
 
-fn registry(effects: &Path) -> Registry {
+fn registry(effects: &Path, size: u32) -> Registry {
     let declare = |name: &str, effect| {
         ToolDeclaration::new(name)
             .description("Does it.")
@@ -55,7 +60,8 @@ fn registry(effects: &Path) -> Registry {
                 let mut file = File::options().create(true).append(true).open(&effects).unwrap();
                 // One write a line, so that lines of several processes do not mix.
                 file.write_all(format!("{name} {}\n", context.key).as_bytes()).unwrap();
-                ToolResult::ok(name, format!("did {name}"), "Done.", parameters)
+                let markdown = "Done ".repeat(usize::try_from(size / 5).unwrap().max(1));
+                ToolResult::ok(name, format!("did {name}"), markdown, parameters)
             }
         }
     };

@@ -72,6 +72,9 @@ pub(crate) struct WorkerArgs {
     /// A domain folder, or its loopgate.toml
     #[arg(long = "domain", value_name = "FOLDER", required = true)]
     pub(crate) domains: Vec<PathBuf>,
+    /// A store for what is larger than 64 KiB in a call, as file:///FOLDER or s3://BUCKET/PREFIX. The same for all workers
+    #[arg(long, value_name = "URL")]
+    pub(crate) blobs: Option<String>,
     /// Do not save outcomes to the domains' save targets
     #[arg(long)]
     pub(crate) no_save: bool,

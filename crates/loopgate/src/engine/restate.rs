@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use loop_blobs::BlobStore;
 use loop_core::{StopMode, WorkItem};
 use loop_restate::wire::{EngineStatus, OpenRequest, Submission};
 use loop_restate::{Client, Worker};
@@ -50,6 +52,10 @@ pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
         names.push(runner.spec().domain.to_string());
         worker = worker.with(runner.with_origin(origin)).map_err(|error| Failure::new(error.to_string()))?;
     }
+    if let Some(url) = &args.blobs {
+        let store = BlobStore::open(url).await.map_err(|error| Failure::new(format!("--blobs: {error}")))?;
+        worker = worker.with_blobs(store, BLOBS_STAY);
+    }
     let (ending, ends) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(worker.serve(listener, ends));
     stream::note(format!("worker:  http://{at} ({})", names.join(", ")));
@@ -79,6 +85,8 @@ fn bind(at: SocketAddr, shares: bool) -> Result<TcpListener, Failure> {
 }
 
 const BACKLOG: u32 = 1_024;
+/// How long the blobs of a run stay after its end: as long as Restate keeps the workflow.
+const BLOBS_STAY: Duration = Duration::from_secs(24 * 3_600);
 
 pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
     let client = ingress(&args.ingress)?;
