@@ -47,7 +47,7 @@ async fn a_run_costs_more_on_restate_and_comes_to_the_same() {
     let journal = Arc::new(SqliteJournal::open(desk.folder.path().join("local.db")).unwrap());
     let runner = world::runner(world::DESK, &effects, false).with_journal(Arc::clone(&journal) as _);
     let before = Usage::of(std::process::id());
-    let local = futures::stream::iter(0..count).map(|n| runner.run(world::item(n)));
+    let local = futures::stream::iter(0..count).map(|n| runner.run(world::item(n)).into_future());
     let done = local.buffered(64).collect::<Vec<_>>().await;
     assert!(done.iter().all(Result::is_ok));
     let after = Usage::of(std::process::id());
