@@ -4,6 +4,7 @@
 //! There is no other source of order, time or chance, so a replay makes the same steps.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ impl RunWorkflow {
         Json(submission): Json<Submission>,
     ) -> HandlerResult<Json<Ended>> {
         let domain = Arc::clone(&submission.domain);
-        let runner = self.0.runner(&domain)?;
+        let runner = self.0.runner(&domain).map_err(again)?;
         let id: Arc<str> = ctx.key().into();
         let key = submission.key.clone();
         let begin = BeginInput { run: Arc::clone(&id), submission };
@@ -133,8 +134,8 @@ impl RunWorkflow {
             Begun::First(first) => *first,
             Begun::Ended(ended) => return Ok(Json(*ended)),
         };
-        let mut run = EngineRun::open(runner, first, key)?;
-        let mut projection = Projection::open(runner, &run).await?;
+        let mut run = EngineRun::open(runner, first, key).map_err(again)?;
+        let mut projection = Projection::open(runner, &run).await.map_err(again)?;
         let inbox: Vec<String> = (0..MAX_MESSAGES).map(promise).collect();
         let mut messages = inbox.iter();
         let mut waiting: DurableFuturesUnordered<Waiting<'_>> = DurableFuturesUnordered::new();
@@ -145,9 +146,9 @@ impl RunWorkflow {
             waiting.push(message(&ctx, name));
         }
         loop {
-            let step = run.step()?;
+            let step = run.step().map_err(again)?;
             // The journal is compared before anything else follows: where this program decides otherwise, it stops here.
-            projection.write(&mut run).await?;
+            projection.write(&mut run).await.map_err(again)?;
             let now = run.status();
             if status.as_ref() != Some(&now) {
                 ctx.set(STATUS, Json(now.clone()));
@@ -159,7 +160,7 @@ impl RunWorkflow {
                     // Not at once: until the engine has the end of this run, another process may have to read them.
                     drop(ctx.service_client::<CallServiceClient>().forget(Json(input)).send_after(self.0.carrier().stay));
                 }
-                return Ok(Json(Worker::ended(run.started(), outcome)?));
+                return Ok(Json(Worker::ended(run.started(), outcome).map_err(again)?));
             }
             for of in step.abort {
                 let input = AbortInput { run: Arc::clone(&id), of };
@@ -185,29 +186,29 @@ impl RunWorkflow {
             }
             match waiting.next().await {
                 // Somebody cancels the invocation in Restate: the run hears of it as of any other stop.
-                Err(_) => run.hear(0, RunMessage::Stop(StopMode::Now))?,
+                Err(_) => run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?,
                 // There is always the promise of a message, or a timer, or a call: a run that waits for nothing is over.
-                Ok(None) => return Err(stuck(&run).into()),
+                Ok(None) => return Err(again(stuck(&run))),
                 Ok(Some((_, Arrived::Calls(keys, output)))) => {
                     let settled: Vec<Settlement> = match output {
                         Some(output) => {
                             blobs.extend(output.settled.blob());
-                            self.0.carrier().take(&id, &output.settled).await?
+                            self.0.carrier().take(&id, &output.settled).await.map_err(again)?
                         }
                         // The engine ended the call: it is not known how far it came.
                         None => keys.iter().map(|of| Settlement::lost(*of, 0)).collect(),
                     };
                     for settlement in settled {
-                        run.settle(settlement)?;
+                        run.settle(settlement).map_err(again)?;
                     }
                 }
                 Ok(Some((_, Arrived::Message(Delivery { unix_ms, message: heard, .. })))) => {
-                    run.hear(unix_ms, heard)?;
+                    run.hear(unix_ms, heard).map_err(again)?;
                     if let Some(name) = messages.next() {
                         waiting.push(message(&ctx, name));
                     }
                 }
-                Ok(Some((_, Arrived::Deadline(deadline)))) => run.deadline_reached(deadline)?,
+                Ok(Some((_, Arrived::Deadline(deadline)))) => run.deadline_reached(deadline).map_err(again)?,
             }
         }
     }
@@ -250,7 +251,7 @@ impl CallService {
         let begin = async || match self.0.begin(RunId::new(run), submission).await {
             Ok(begun) => Ok(Json(BeginOutput { begun, by_reference })),
             Err(error) if error.is_final() => Err(terminal(error).into()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(again(error)),
         };
         let policy =
             RunRetryPolicy::new().initial_delay(FIRST_RETRY).exponentiation_factor(2.0).max_delay(LAST_RETRY);
@@ -264,8 +265,8 @@ impl CallService {
     /// then the output has to be the same.
     #[handler(ingress_private = true)]
     async fn make(&self, ctx: Context<'_>, Json(input): Json<CallInput>) -> HandlerResult<Json<CallOutput>> {
-        let runner = self.0.runner(&input.domain)?;
-        let works: Vec<Work> = self.0.carrier().take(&input.run, &input.works).await?;
+        let runner = self.0.runner(&input.domain).map_err(again)?;
+        let works: Vec<Work> = self.0.carrier().take(&input.run, &input.works).await.map_err(again)?;
         let may_repeat = works.iter().all(Work::is_repeatable);
         let is_first = AtomicBool::new(may_repeat);
         if !may_repeat {
@@ -303,7 +304,7 @@ impl CallService {
     /// Deletes the blobs of a run that has ended.
     #[handler(ingress_private = true)]
     async fn forget(&self, _ctx: Context<'_>, Json(input): Json<ForgetInput>) -> HandlerResult<()> {
-        Ok(self.0.carrier().forget(&input.run, &input.blobs).await?)
+        self.0.carrier().forget(&input.run, &input.blobs).await.map_err(again)
     }
 
     /// The domains of this worker.
@@ -359,6 +360,22 @@ fn unknown(run: &str) -> TerminalError {
     TerminalError::new_with_code(404, format!("no run {run} is known to Restate"))
 }
 
+/// An error after which the engine calls the handler again. The SDK reports such errors by `Debug`, and operators read them.
+fn again(error: impl std::error::Error) -> HandlerError {
+    Line(error.to_string()).into()
+}
+
+/// The one line of an error, whichever way it is printed.
+#[derive(thiserror::Error)]
+#[error("{0}")]
+struct Line(String);
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// Where another try cannot help.
 fn terminal(error: impl std::error::Error) -> TerminalError {
     TerminalError::new_with_code(400, error.to_string())
@@ -366,7 +383,7 @@ fn terminal(error: impl std::error::Error) -> TerminalError {
 
 /// A blob that cannot be read or put is tried again: an operator can mend the store.
 fn uncarried(error: CarryError) -> HandlerError {
-    if error.is_final() { terminal(error).into() } else { error.into() }
+    if error.is_final() { terminal(error).into() } else { again(error) }
 }
 
 fn stuck(run: &EngineRun) -> EngineError {
