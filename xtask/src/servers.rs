@@ -33,7 +33,7 @@ const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,pos
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 const BLOBS: (&str, &str) = ("loop-blobs", "s3");
 
-const RESTATE: (&str, &str) = ("loop-restate", "");
+const RESTATE: (&str, &str) = ("loop-restate", "s3");
 const RESTATE_TESTS: &[((&str, &str), &str)] = &[
     (RESTATE, "server::"),
     (RESTATE, "load::"),
@@ -112,7 +112,10 @@ fn restate(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     let program =
         folder.join(format!("node_modules/@restatedev/restate-server-{system}-{machine}/bin/restate-server"));
     npm_packages(shell, folder, &program, &[RESTATE_SERVER])?;
-    Ok(vec![("LOOPGATE_TEST_RESTATE", program.display().to_string())])
+    // A store for its workers: the server of the suite `blobs`.
+    let mut environment = bucket_server(shell, &folder.with_file_name("blobs"))?;
+    environment.push(("LOOPGATE_TEST_RESTATE", program.display().to_string()));
+    Ok(environment)
 }
 
 /// The generator of clients from OpenAPI documents.

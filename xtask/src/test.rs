@@ -14,10 +14,12 @@ const BLOCK: &str = "times";
 const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// What is not built of the command by default, and is tested all the same.
-pub(crate) const FEATURES: &str = "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
+pub(crate) const FEATURES: &str =
+    "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
 /// The same of all crates.
-pub(crate) const ALL_FEATURES: &str = "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
+pub(crate) const ALL_FEATURES: &str =
+    "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";

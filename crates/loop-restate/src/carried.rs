@@ -37,7 +37,9 @@ pub(crate) enum CarryError {
          limits.messages, or start the workers with --blobs"
     )]
     TooLarge { bytes: usize },
-    #[error("a message of another version of loopgate: {0}; start a worker of the version that began the run")]
+    #[error(
+        "a message of another version of loopgate: {0}; start a worker of the version that began the run"
+    )]
     Unreadable(#[from] serde_json::Error),
     #[error(
         "run {run} has large values in a store of blobs, and this worker has none; start it with --blobs and the store of the \
@@ -45,7 +47,7 @@ pub(crate) enum CarryError {
     )]
     NoStore { run: String },
     #[error("run {run}: {error}")]
-    Blob { run: String, error: BlobError },
+    Blob { run: String, error: Box<BlobError> },
     #[error("run {run}: blob {id} is of another run; check that --blobs names the store of this server")]
     OtherRun { run: String, id: BlobId },
 }
@@ -94,7 +96,11 @@ impl Carrier {
 
     /// What a call returns. The engine records it once, so it travels inline where the store fails: what was done is not lost
     /// with it.
-    pub(crate) async fn give_result<T: Serialize>(&self, run: &str, value: &T) -> Result<Carried, CarryError> {
+    pub(crate) async fn give_result<T: Serialize>(
+        &self,
+        run: &str,
+        value: &T,
+    ) -> Result<Carried, CarryError> {
         let text = serde_json::value::to_raw_value(value)?;
         if self.has_store() && text.get().len() > INLINE_BYTES {
             match self.put(run, &text).await {
@@ -107,13 +113,18 @@ impl Carrier {
     }
 
     /// The value again.
-    pub(crate) async fn take<T: DeserializeOwned>(&self, run: &str, carried: &Carried) -> Result<T, CarryError> {
+    pub(crate) async fn take<T: DeserializeOwned>(
+        &self,
+        run: &str,
+        carried: &Carried,
+    ) -> Result<T, CarryError> {
         let id = match carried {
             Carried::Inline(text) => return Ok(serde_json::from_str(text.get())?),
             Carried::Blob(id) => *id,
         };
         let got = self.store(run)?.get(id).await;
-        let content = got.map_err(|error| CarryError::Blob { run: run.to_owned(), error })?;
+        let content =
+            got.map_err(|error| CarryError::Blob { run: run.to_owned(), error: Box::new(error) })?;
         let value = content.strip_prefix(run.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
         let value = value.ok_or_else(|| CarryError::OtherRun { run: run.to_owned(), id })?;
         Ok(serde_json::from_slice(value)?)
@@ -123,7 +134,10 @@ impl Carrier {
     pub(crate) async fn forget(&self, run: &str, blobs: &[BlobId]) -> Result<(), CarryError> {
         let store = self.store(run)?;
         for id in blobs {
-            store.delete(*id).await.map_err(|error| CarryError::Blob { run: run.to_owned(), error })?;
+            store
+                .delete(*id)
+                .await
+                .map_err(|error| CarryError::Blob { run: run.to_owned(), error: Box::new(error) })?;
         }
         Ok(())
     }
@@ -135,7 +149,7 @@ impl Carrier {
             return Ok(id);
         }
         let put = self.store(run)?.put(content).await;
-        let id = put.map_err(|error| CarryError::Blob { run: run.to_owned(), error })?;
+        let id = put.map_err(|error| CarryError::Blob { run: run.to_owned(), error: Box::new(error) })?;
         self.note_put(id);
         Ok(id)
     }
@@ -223,7 +237,10 @@ mod tests {
         // The answer of the worker that began the run counts.
         assert_eq!(carrier.give("r", &large, false).await.unwrap().blob(), None);
         let none = Carrier::default();
-        for error in [none.take::<String>("r", &carried).await.unwrap_err(), none.give("r", &large, true).await.unwrap_err()] {
+        for error in [
+            none.take::<String>("r", &carried).await.unwrap_err(),
+            none.give("r", &large, true).await.unwrap_err(),
+        ] {
             assert!(error.to_string().contains("--blobs") && !error.is_final(), "{error}");
         }
         carrier.forget("r", &[carried.blob().unwrap()]).await.unwrap();
@@ -240,7 +257,10 @@ mod tests {
         let damaged = carrier(folder.path()).await.take::<String>("r", &carried).await.unwrap_err();
         assert!(damaged.to_string().contains("damaged") && !damaged.is_final(), "{damaged}");
         // A replay in another process repairs what it sends.
-        assert_eq!(carrier(folder.path()).await.give("r", &large, true).await.unwrap().blob(), carried.blob());
+        assert_eq!(
+            carrier(folder.path()).await.give("r", &large, true).await.unwrap().blob(),
+            carried.blob()
+        );
         assert_eq!(carrier(folder.path()).await.take::<String>("r", &carried).await.unwrap(), large);
     }
 

@@ -158,7 +158,11 @@ impl RunWorkflow {
                 if !blobs.is_empty() {
                     let input = ForgetInput { run: Arc::clone(&id), blobs: blobs.into_iter().collect() };
                     // Not at once: until the engine has the end of this run, another process may have to read them.
-                    drop(ctx.service_client::<CallServiceClient>().forget(Json(input)).send_after(self.0.carrier().stay));
+                    drop(
+                        ctx.service_client::<CallServiceClient>()
+                            .forget(Json(input))
+                            .send_after(self.0.carrier().stay),
+                    );
                 }
                 return Ok(Json(Worker::ended(run.started(), outcome).map_err(again)?));
             }
@@ -208,7 +212,9 @@ impl RunWorkflow {
                         waiting.push(message(&ctx, name));
                     }
                 }
-                Ok(Some((_, Arrived::Deadline(deadline)))) => run.deadline_reached(deadline).map_err(again)?,
+                Ok(Some((_, Arrived::Deadline(deadline)))) => {
+                    run.deadline_reached(deadline).map_err(again)?
+                }
             }
         }
     }
@@ -245,7 +251,11 @@ struct CallService(Arc<Worker>);
 impl CallService {
     /// Makes the first event of a run, unless the journal has the run.
     #[handler(ingress_private = true)]
-    async fn begin(&self, ctx: Context<'_>, Json(input): Json<BeginInput>) -> HandlerResult<Json<BeginOutput>> {
+    async fn begin(
+        &self,
+        ctx: Context<'_>,
+        Json(input): Json<BeginInput>,
+    ) -> HandlerResult<Json<BeginOutput>> {
         let by_reference = self.0.carrier().has_store();
         let BeginInput { run, submission } = input;
         let begin = async || match self.0.begin(RunId::new(run), submission).await {

@@ -1,6 +1,6 @@
 //! Large values by reference to a store of blobs: the same entries as inline, and a store that loses or changes a blob.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use futures::StreamExt as _;
 use loop_core::PersonAnswer;
@@ -8,6 +8,7 @@ use loop_restate::Client;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 
+use crate::harness::bucket::{Blobs, Bucket, files};
 use crate::harness::checks::plain;
 use crate::harness::desk::patiently;
 use crate::harness::worker::register;
@@ -22,19 +23,25 @@ async fn large_values_travel_by_reference_and_their_blobs_go_with_the_run() {
         return;
     }
     let count = runs_or(3);
+    let bucket = Bucket::start().await;
     let mut bytes = Vec::new();
     let mut entries = Vec::new();
-    for has_store in [false, true] {
+    for store in ["none", "a folder", "a bucket"] {
         let mut desk = Desk::start().await;
-        let store = desk.folder.path().join("blobs");
-        desk.blobs = has_store.then(|| (format!("file://{}", store.display()), 0));
+        let folder = desk.folder.path().join("blobs");
+        desk.blobs = match store {
+            "none" => None,
+            "a folder" => Some(Blobs::folder(&folder)),
+            _ => Some(bucket.blobs()),
+        };
+        let held = async || files(&folder).len() + bucket.count().await;
         let worker = desk.worker().await;
         register(&desk.server.admin(), desk.port).await;
         let runs = desk.submit_crowd(world::LARGE, count).await;
         let opens = asked(&desk, &runs).await;
         // All wait, so their blobs are all there, and a worker that begins now has nothing in its memory.
-        let held = files(&store).len();
-        assert_eq!(held > 0, has_store);
+        let blobs = held().await;
+        assert_eq!(blobs > 0, store != "none");
         worker.kill();
         let _worker = desk.worker().await;
         approve(&desk.server.client(), &runs, opens).await;
@@ -46,11 +53,15 @@ async fn large_values_travel_by_reference_and_their_blobs_go_with_the_run() {
             of_all.push(plain(&desk.entries(run).await));
         }
         entries.push(of_all);
-        patiently("the blobs of ended runs are deleted", async || files(&store).is_empty().then_some(())).await;
-        println!("store: {has_store}: {} bytes a run in the engine, {} blobs a run while it waits", bytes.last().unwrap(), held / runs.len());
+        patiently("the blobs of ended runs are deleted", async || (held().await == 0).then_some(())).await;
+        let last = bytes.last().unwrap();
+        println!(
+            "store: {store}: {last} bytes a run in the engine, {} blobs a run as it waits",
+            blobs / runs.len()
+        );
     }
-    assert_eq!(entries[0], entries[1]);
-    assert!(bytes[1] * 4 < bytes[0], "{bytes:?}");
+    assert!(entries[0] == entries[1] && entries[0] == entries[2], "the entries differ");
+    assert!(bytes[1] * 4 < bytes[0] && bytes[2] * 4 < bytes[0], "{bytes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -62,7 +73,7 @@ async fn a_blob_that_is_missing_or_damaged_holds_the_run_until_it_is_back() {
     }
     let mut desk = Desk::start().await;
     let store = desk.folder.path().join("blobs");
-    desk.blobs = Some((format!("file://{}", store.display()), 0));
+    desk.blobs = Some(Blobs::folder(&store));
     let worker = desk.worker().await;
     register(&desk.server.admin(), desk.port).await;
     let runs = desk.submit_crowd(world::LARGE, 1).await;
@@ -119,13 +130,4 @@ async fn failure_says(desk: &Desk, text: &str) {
 async fn journal_bytes(desk: &Desk) -> usize {
     let rows = desk.server.rows("select sum(raw_length) as bytes from sys_journal").await;
     usize::try_from(rows[0]["bytes"].as_u64().unwrap()).unwrap()
-}
-
-/// The blobs below a folder: a folder of each first two digits.
-fn files(store: &Path) -> Vec<PathBuf> {
-    let of = |folder: &Path| -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect()
-    };
-    of(store).iter().filter(|path| path.is_dir()).flat_map(|folder| of(folder)).collect()
 }

@@ -32,12 +32,20 @@ async fn runs_over_two_workers_survive_kills_of_one_and_of_the_server() {
     println!("a worker killed after {:.1} s: {of_first:?}", begins.elapsed().as_secs_f64());
     let third = desk.worker().await;
     desk.until_effects("print", count / 2).await;
-    println!("the server killed after {:.1} s: {:?}", begins.elapsed().as_secs_f64(), Usage::of(desk.server.pid().unwrap()));
+    println!(
+        "the server killed after {:.1} s: {:?}",
+        begins.elapsed().as_secs_f64(),
+        Usage::of(desk.server.pid().unwrap())
+    );
     desk.server.kill();
     desk.server.start_again().await;
     let ended = desk.wait_crowd(&runs).await;
     println!("all ended after {:.1} s", begins.elapsed().as_secs_f64());
-    for (name, pid) in [("second worker", second.pid()), ("third worker", third.pid()), ("server", desk.server.pid().unwrap())] {
+    for (name, pid) in [
+        ("second worker", second.pid()),
+        ("third worker", third.pid()),
+        ("server", desk.server.pid().unwrap()),
+    ] {
         println!("{name}: {:?}", Usage::of(pid));
     }
     println!("{}", intact(&desk, world::DESK, &runs, &ended).await);

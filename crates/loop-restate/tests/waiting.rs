@@ -45,11 +45,8 @@ async fn runs_that_wait_for_a_person_are_answered_and_end() {
     }
     let begins = Instant::now();
     let answers = futures::stream::iter(runs.iter().zip(open)).map(|(run, open)| {
-        let message = RunMessage::Answer {
-            key: open.key,
-            answer: PersonAnswer::Approved,
-            binding: Some(open.binding),
-        };
+        let message =
+            RunMessage::Answer { key: open.key, answer: PersonAnswer::Approved, binding: Some(open.binding) };
         let client = client.clone();
         async move { client.post(run, &message).await.unwrap() }
     });

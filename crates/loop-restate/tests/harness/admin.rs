@@ -9,7 +9,8 @@ impl Server {
     pub async fn rows(&self, query: &str) -> Vec<Value> {
         let url = format!("{}/query", self.admin());
         let http = loop_llm::own_http_client_for(&url.parse().unwrap()).unwrap();
-        let request = http.post(&url).header("content-type", "application/json").header("accept", "application/json");
+        let request =
+            http.post(&url).header("content-type", "application/json").header("accept", "application/json");
         let response = request.body(json!({"query": query}).to_string()).send().await.unwrap();
         let (status, text) = (response.status(), response.text().await.unwrap());
         assert!(status.is_success(), "{query}: {text}");

@@ -42,7 +42,8 @@ pub async fn intact(desk: &Desk, domain: &str, runs: &[RunId], ended: &[Ended]) 
     let mut effects: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
     for (line, count) in desk.effects() {
         let (tool, key) = line.split_once(' ').unwrap();
-        let run = runs.iter().find(|run| key.starts_with(&*run.0)).unwrap_or_else(|| panic!("of no run: {line}"));
+        let run =
+            runs.iter().find(|run| key.starts_with(&*run.0)).unwrap_or_else(|| panic!("of no run: {line}"));
         effects.entry((tool.to_owned(), run.to_string())).or_default().push(count);
     }
     let locals = futures::stream::iter(0..runs.len()).map(|n| desk.local(domain, n));
@@ -54,7 +55,8 @@ pub async fn intact(desk: &Desk, domain: &str, runs: &[RunId], ended: &[Ended]) 
         let recorded = journal.read(run).await.unwrap();
         let state = replay(run, &recorded).unwrap();
         assert!(state.is_done() && recorded.unverified.is_none(), "{run}");
-        let counts = |tool: &str| effects.get(&(tool.to_owned(), run.to_string())).cloned().unwrap_or_default();
+        let counts =
+            |tool: &str| effects.get(&(tool.to_owned(), run.to_string())).cloned().unwrap_or_default();
         // A keyed write has one key, however often it was sent; the receiver makes one effect of it.
         let booked = counts("book");
         assert_eq!(booked.len(), 1, "{run} booked under {} keys: {ended:?}", booked.len());
@@ -81,7 +83,8 @@ pub fn plain(entries: &[Entry]) -> Vec<Value> {
     fn still(value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members.retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms"));
+                members
+                    .retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms"));
                 for (name, member) in members {
                     match member.is_number() && (name == "at" || name.ends_with("ms")) {
                         true => *member = Value::Null,

@@ -52,7 +52,10 @@ impl Desk {
 
     /// Waits until this many effects of a tool were made.
     pub async fn until_effects(&self, tool: &str, count: usize) {
-        patiently("effects are made", async || (effects_of(&self.effects_file(), tool) >= count).then_some(())).await;
+        patiently("effects are made", async || {
+            (effects_of(&self.effects_file(), tool) >= count).then_some(())
+        })
+        .await;
     }
 }
 

@@ -11,6 +11,7 @@ use loop_runtime::journal::{Entry, Journal as _, SqliteJournal};
 use loop_runtime::run::RunId;
 use tempfile::TempDir;
 
+use super::bucket::Blobs;
 use super::server::{Server, free_ports};
 use super::worker::{WorkerProcess, register};
 use super::world;
@@ -20,8 +21,8 @@ pub struct Desk {
     pub server: Server,
     /// Where the workers listen.
     pub port: u16,
-    /// The store of blobs of its workers, and for how many seconds blobs stay after the end of their run.
-    pub blobs: Option<(String, u64)>,
+    /// The store of blobs of its workers.
+    pub blobs: Option<Blobs>,
 }
 
 impl Desk {

@@ -4,6 +4,7 @@
 //! worker of [`world`]. [`Desk`] has both, a journal and the file of effects, and submits and awaits runs.
 
 pub mod admin;
+pub mod bucket;
 pub mod checks;
 pub mod crowd;
 pub mod desk;

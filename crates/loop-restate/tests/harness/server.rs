@@ -62,7 +62,10 @@ impl Server {
         let program = std::env::var_os("LOOPGATE_TEST_RESTATE")
             .expect("LOOPGATE_TEST_RESTATE names the server; run `cargo xtask servers restate`");
         let [node, ingress, admin] = self.ports.map(|port| port.to_string());
-        let log = std::fs::File::options().create(true).append(true).open(self.folder.join(format!("{}.log", self.name)));
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.join(format!("{}.log", self.name)));
         let log = log.unwrap();
         let child = Command::new(program)
             .args(["--no-logo", "--node-name", &self.name, "--base-dir"])

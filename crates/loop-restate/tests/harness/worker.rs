@@ -10,6 +10,7 @@ use loop_restate::{Client, Worker};
 use loop_runtime::journal::SqliteJournal;
 use tokio::net::TcpSocket;
 
+use super::bucket::Blobs;
 use super::world;
 
 /// The variable that makes a worker of this program: its address, its journal, the file of effects, the
@@ -23,13 +24,14 @@ pub struct WorkerProcess {
 
 impl WorkerProcess {
     /// Starts a worker at this port of loopback. Several share a port.
-    pub async fn start(port: u16, journal: &Path, effects: &Path, blobs: Option<&(String, u64)>) -> Self {
-        let (blobs, stay) = blobs.map_or(("", 0), |(url, stay)| (url.as_str(), *stay));
+    pub async fn start(port: u16, journal: &Path, effects: &Path, blobs: Option<&Blobs>) -> Self {
+        let (url, stay) = blobs.map_or(("", 0), |blobs| (blobs.url.as_str(), blobs.stay));
         let log: PathBuf = journal.with_extension("workers.log");
         let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["harness::worker::this_program_is_a_worker", "--exact", "--nocapture"])
-            .env(VARIABLE, format!("{port}\n{}\n{}\n{blobs}\n{stay}", journal.display(), effects.display()))
+            .env(VARIABLE, format!("{port}\n{}\n{}\n{url}\n{stay}", journal.display(), effects.display()))
+            .envs(blobs.into_iter().flat_map(Blobs::keys))
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
