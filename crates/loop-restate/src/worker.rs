@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use crate::sdk;
-use crate::wire::{Ended, ServedDomain, Submission};
+use crate::wire::{Ended, EngineSubmission, WorkerDomain};
 
 /// The loops that a worker runs, by the names of their domains.
 #[derive(Debug, Default)]
@@ -161,10 +161,10 @@ impl Worker {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn domains(&self) -> Vec<ServedDomain> {
+    pub(crate) fn domains(&self) -> Vec<WorkerDomain> {
         let served = self.runners.iter();
         served
-            .map(|(name, runner)| ServedDomain {
+            .map(|(name, runner)| WorkerDomain {
                 name: Arc::clone(name),
                 spec: runner.spec().hash().to_string(),
             })
@@ -172,7 +172,7 @@ impl Worker {
     }
 
     /// Begins a run: with its first event, or with what the journal has of it.
-    pub(crate) async fn begin(&self, run: RunId, submission: Submission) -> Result<Begun, WorkerError> {
+    pub(crate) async fn begin(&self, run: RunId, submission: EngineSubmission) -> Result<Begun, WorkerError> {
         let runner = self.runner(&submission.domain)?;
         match runner.journal().read(&run).await {
             Ok(recorded) => {
