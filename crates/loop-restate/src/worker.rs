@@ -55,7 +55,7 @@ pub enum WorkerError {
     },
     /// The runs of a domain share a budget, which is kept on one machine.
     #[error(
-        "domain `{name}`: budgets that runs share are not kept with Restate; leave [budgets] out, or use `loopgate serve`"
+        "domain `{name}`: budgets that runs share are not kept with Restate; leave [budget] out, or use `loopgate serve`"
     )]
     SharedBudgets {
         /// The domain.
