@@ -38,7 +38,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
-    ("loop-restate", &["loop-blobs", "loop-core", "loop-runtime"]),
+    ("loop-restate", &["loop-blobs", "loop-core", "loop-llm", "loop-runtime"]),
     ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::wire::{CALLS, Ended, EngineStatus, INBOX, RUN, ServedDomain, Submission};
+use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};
 
 /// Speaks to the ingress of a Restate server.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub enum ClientError {
 
 /// A run that was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmittedRun {
     /// The run's id.
     pub run: RunId,
     /// Whether it was submitted before: nothing new begins.
@@ -83,10 +83,14 @@ impl Client {
     ///
     /// # Errors
     /// If Restate cannot be reached or refuses.
-    pub async fn submit(&self, run: &RunId, submission: &Submission) -> Result<Submitted, ClientError> {
+    pub async fn submit(
+        &self,
+        run: &RunId,
+        submission: &EngineSubmission,
+    ) -> Result<SubmittedRun, ClientError> {
         let sent: Value = self.send(Method::POST, &format!("{RUN}/{run}/run/send"), Some(submission)).await?;
         let is_known = sent.get("status").and_then(Value::as_str) == Some("PreviouslyAccepted");
-        Ok(Submitted { run: run.clone(), is_known })
+        Ok(SubmittedRun { run: run.clone(), is_known })
     }
 
     /// Waits until the run has ended.
@@ -117,7 +121,7 @@ impl Client {
     ///
     /// # Errors
     /// If Restate cannot be reached, or no worker is registered.
-    pub async fn domains(&self) -> Result<Vec<ServedDomain>, ClientError> {
+    pub async fn domains(&self) -> Result<Vec<WorkerDomain>, ClientError> {
         self.send(Method::POST, &format!("{CALLS}/domains"), None::<&()>).await
     }
 

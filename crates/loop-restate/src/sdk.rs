@@ -14,7 +14,7 @@ use std::time::Duration;
 use loop_blobs::BlobId;
 use loop_core::{Millis, StopMode};
 use loop_runtime::engine::{
-    EngineError, EngineRun, EngineStatus, Projection, RunMessage, Settlement, Work, WorkKey,
+    EngineRun, EngineRunError, EngineStatus, EngineWork, Projection, RunMessage, Settlement, WorkKey,
 };
 use loop_runtime::run::RunId;
 use restate_sdk::context::DurableFuture;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
 use crate::carried::{Carried, CarryError};
-use crate::wire::{Delivery, Ended, MAX_MESSAGES, ServedDomain, Submission};
+use crate::wire::{Delivery, Ended, EngineSubmission, MAX_MESSAGES, WorkerDomain};
 use crate::worker::{Begun, Worker, WorkerError, unix_ms};
 
 /// Serves a worker until `ends` is ready.
@@ -94,7 +94,7 @@ struct AbortInput {
 #[derive(Debug, Serialize, Deserialize)]
 struct BeginInput {
     run: Arc<str>,
-    submission: Submission,
+    submission: EngineSubmission,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ impl RunWorkflow {
     async fn run(
         &self,
         ctx: WorkflowContext<'_>,
-        Json(submission): Json<Submission>,
+        Json(submission): Json<EngineSubmission>,
     ) -> HandlerResult<Json<Ended>> {
         let domain = Arc::clone(&submission.domain);
         let runner = self.0.runner(&domain).map_err(again)?;
@@ -172,7 +172,7 @@ impl RunWorkflow {
                 drop(ctx.service_client::<CallServiceClient>().abort(Json(input)).send());
             }
             for works in grouped(step.start) {
-                let keys: Vec<WorkKey> = works.iter().map(Work::key).collect();
+                let keys: Vec<WorkKey> = works.iter().map(EngineWork::key).collect();
                 let works = self.0.carrier().give(&id, &works, by_reference).await.map_err(uncarried)?;
                 blobs.extend(works.blob());
                 let input = CallInput { run: Arc::clone(&id), domain: Arc::clone(&domain), works };
@@ -206,8 +206,8 @@ impl RunWorkflow {
                         run.settle(settlement).map_err(again)?;
                     }
                 }
-                Ok(Some((_, Arrived::Message(Delivery { unix_ms, message: heard, .. })))) => {
-                    run.hear(unix_ms, heard).map_err(again)?;
+                Ok(Some((_, Arrived::Message(Delivery { unix_ms, message: received, .. })))) => {
+                    run.hear(unix_ms, received).map_err(again)?;
                     if let Some(name) = messages.next() {
                         waiting.push(message(&ctx, name));
                     }
@@ -276,8 +276,8 @@ impl CallService {
     #[handler(ingress_private = true)]
     async fn make(&self, ctx: Context<'_>, Json(input): Json<CallInput>) -> HandlerResult<Json<CallOutput>> {
         let runner = self.0.runner(&input.domain).map_err(again)?;
-        let works: Vec<Work> = self.0.carrier().take(&input.run, &input.works).await.map_err(again)?;
-        let may_repeat = works.iter().all(Work::is_repeatable);
+        let works: Vec<EngineWork> = self.0.carrier().take(&input.run, &input.works).await.map_err(again)?;
+        let may_repeat = works.iter().all(EngineWork::is_repeatable);
         let is_first = AtomicBool::new(may_repeat);
         if !may_repeat {
             let begin = async || {
@@ -287,7 +287,7 @@ impl CallService {
             // Durable before anything is called. It runs again only where it was not durable.
             ctx.run(begin).name("begin").await?;
         }
-        let keys: Vec<WorkKey> = works.iter().map(Work::key).collect();
+        let keys: Vec<WorkKey> = works.iter().map(EngineWork::key).collect();
         let make = async || {
             let settled = match is_first.load(Ordering::Relaxed) {
                 true => {
@@ -319,7 +319,7 @@ impl CallService {
 
     /// The domains of this worker.
     #[handler]
-    async fn domains(&self, _ctx: Context<'_>) -> HandlerResult<Json<Vec<ServedDomain>>> {
+    async fn domains(&self, _ctx: Context<'_>) -> HandlerResult<Json<Vec<WorkerDomain>>> {
         Ok(Json(self.0.domains()))
     }
 }
@@ -360,8 +360,9 @@ fn message<'a>(ctx: &'a WorkflowContext<'a>, name: &'a str) -> Waiting<'a> {
 }
 
 /// The calls to make: the cheap reads of a batch in one, each other one alone.
-fn grouped(start: Vec<Work>) -> Vec<Vec<Work>> {
-    let (reads, others): (Vec<Work>, Vec<Work>) = start.into_iter().partition(Work::is_cheap_read);
+fn grouped(start: Vec<EngineWork>) -> Vec<Vec<EngineWork>> {
+    let (reads, others): (Vec<EngineWork>, Vec<EngineWork>) =
+        start.into_iter().partition(EngineWork::is_cheap_read);
     let reads = (!reads.is_empty()).then_some(reads);
     reads.into_iter().chain(others.into_iter().map(|work| vec![work])).collect()
 }
@@ -396,8 +397,8 @@ fn uncarried(error: CarryError) -> HandlerError {
     if error.is_final() { terminal(error).into() } else { again(error) }
 }
 
-fn stuck(run: &EngineRun) -> EngineError {
-    EngineError::Stuck { run: run.id().clone(), message: "it waits for nothing".to_owned() }
+fn stuck(run: &EngineRun) -> EngineRunError {
+    EngineRunError::Stuck { run: run.id().clone(), message: "it waits for nothing".to_owned() }
 }
 
 impl WorkerError {

@@ -11,7 +11,7 @@ pub use loop_runtime::engine::{EngineStatus, OpenRequest};
 
 /// A work item for a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Submission {
+pub struct EngineSubmission {
     /// The name of the domain.
     pub domain: Arc<str>,
     /// The work item.
@@ -49,7 +49,7 @@ pub(crate) struct Delivery {
 
 /// A domain that a worker has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServedDomain {
+pub struct WorkerDomain {
     /// Its name.
     pub name: Arc<str>,
     /// The digest of its settings.

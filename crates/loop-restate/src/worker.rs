@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::carried::Carrier;
 use crate::sdk;
-use crate::wire::{Ended, ServedDomain, Submission};
+use crate::wire::{Ended, EngineSubmission, WorkerDomain};
 
 /// The loops that a worker runs, by the names of their domains.
 #[derive(Debug, Default)]
@@ -58,7 +58,7 @@ pub enum WorkerError {
     },
     /// The runs of a domain share a budget, which is kept on one machine.
     #[error(
-        "domain `{name}`: budgets that runs share are not kept with Restate; leave [budgets] out, or use `loopgate serve`"
+        "domain `{name}`: budgets that runs share are not kept with Restate; leave [budget] out, or use `loopgate serve`"
     )]
     SharedBudgets {
         /// The domain.
@@ -177,10 +177,10 @@ impl Worker {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn domains(&self) -> Vec<ServedDomain> {
+    pub(crate) fn domains(&self) -> Vec<WorkerDomain> {
         let served = self.runners.iter();
         served
-            .map(|(name, runner)| ServedDomain {
+            .map(|(name, runner)| WorkerDomain {
                 name: Arc::clone(name),
                 spec: runner.spec().hash().to_string(),
             })
@@ -188,7 +188,7 @@ impl Worker {
     }
 
     /// Begins a run: with its first event, or with what the journal has of it.
-    pub(crate) async fn begin(&self, run: RunId, submission: Submission) -> Result<Begun, WorkerError> {
+    pub(crate) async fn begin(&self, run: RunId, submission: EngineSubmission) -> Result<Begun, WorkerError> {
         let runner = self.runner(&submission.domain)?;
         match runner.journal().read(&run).await {
             Ok(recorded) => {

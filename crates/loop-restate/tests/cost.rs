@@ -63,7 +63,7 @@ async fn a_run_costs_more_on_restate_and_comes_to_the_same() {
         let begins = Instant::now();
         let client = desk.server.client();
         let run = loop_restate::Client::run_of_key(world::DESK, &format!("alone-{n}"));
-        let submission = loop_restate::wire::Submission {
+        let submission = loop_restate::wire::EngineSubmission {
             domain: world::DESK.into(),
             item: world::item(n),
             key: Some(format!("alone-{n}").into()),

@@ -2,7 +2,7 @@
 
 use loop_core::{EventKind, PersonAnswer, StopMode};
 use loop_restate::Client;
-use loop_restate::wire::Submission;
+use loop_restate::wire::EngineSubmission;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::journal::{Entry, Journal as _, replay};
 use serde_json::Value;
@@ -50,7 +50,7 @@ async fn runs_leave_the_journal_of_one_machine_and_a_key_is_one_run() {
     let effects = desk.effects();
     let client = desk.server.client();
     let submission =
-        Submission { domain: world::DESK.into(), item: world::item(0), key: Some("key-0".into()) };
+        EngineSubmission { domain: world::DESK.into(), item: world::item(0), key: Some("key-0".into()) };
     let again = client.submit(&Client::run_of_key(world::DESK, "key-0"), &submission).await.unwrap();
     assert!(again.is_known && again.run == runs[0]);
     assert_eq!(desk.effects(), effects);

@@ -8,7 +8,7 @@ use common::world::{Log, Stage, answer, change, look, says, selections, tools_de
 use loop_core::{Event, EventKind, StopMode};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
-    engine::{EngineError, EngineRun, Projection, RunMessage, Settlement, Work, WorkKey},
+    engine::{EngineRun, EngineRunError, EngineWork, Projection, RunMessage, Settlement, WorkKey},
     journal::{Entry, MemoryJournal},
     models::Models,
     run::{CancellationToken, RunId, StartError},
@@ -38,10 +38,10 @@ impl Engine {
     }
 
     /// The run after all that is known, and the work that it is at.
-    async fn replayed(&self) -> Result<(EngineRun, Vec<Work>, Projection), EngineError> {
+    async fn replayed(&self) -> Result<(EngineRun, Vec<EngineWork>, Projection), EngineRunError> {
         let mut run = EngineRun::open(&self.runner, self.first.clone(), None)?;
         let mut projection = Projection::open(&self.runner, &run).await?;
-        let mut open: Vec<Work> = Vec::new();
+        let mut open: Vec<EngineWork> = Vec::new();
         for fact in self.facts.iter().map(Some).chain([None]) {
             let step = run.step()?;
             projection.write(&mut run).await?;
@@ -64,8 +64,8 @@ impl Engine {
     }
 
     /// Makes one piece of work, as another process would: it gets it as text and gives text back.
-    async fn make(&mut self, work: &Work) {
-        let work: Work = serde_json::from_str(&serde_json::to_string(work).unwrap()).unwrap();
+    async fn make(&mut self, work: &EngineWork) {
+        let work: EngineWork = serde_json::from_str(&serde_json::to_string(work).unwrap()).unwrap();
         let settled = self.runner.perform(work, CancellationToken::new()).await;
         self.facts.push(Fact::Settled(serde_json::to_string(&settled).unwrap()));
     }
@@ -201,7 +201,7 @@ async fn one_that_decides_otherwise_is_told_so_and_writes_nothing() {
     let (_, open, _) = other.replayed().await.unwrap();
     other.make(&open[0]).await;
     let error = other.replayed().await.unwrap_err();
-    assert!(matches!(error, EngineError::Diverged { .. }), "{error}");
+    assert!(matches!(error, EngineRunError::Diverged { .. }), "{error}");
     assert!(error.to_string().contains("was decided otherwise"), "{error}");
     assert_eq!(engine.entries(&outcome.run).await, written);
 }
@@ -211,7 +211,7 @@ async fn a_run_is_not_continued_with_other_tools_or_settings() {
     let (_, entries) = local(&busy(&Log::new())).await;
     let other = played(unselected(), &Log::new(), Stage::new(&Log::new()));
     let error = EngineRun::open(&other, entries[0].event.clone(), None).unwrap_err();
-    assert!(matches!(error, EngineError::Start(StartError::Changed { what: "settings", .. })), "{error}");
+    assert!(matches!(error, EngineRunError::Start(StartError::Changed { what: "settings", .. })), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use futures::StreamExt as _;
 use loop_restate::Client;
-use loop_restate::wire::{Ended, Submission};
+use loop_restate::wire::{Ended, EngineSubmission};
 use loop_runtime::run::RunId;
 
 use super::desk::{Desk, patiently};
@@ -22,7 +22,7 @@ impl Desk {
             async move {
                 let key = format!("key-{n}");
                 let run = Client::run_of_key(domain, &key);
-                let submission = Submission {
+                let submission = EngineSubmission {
                     domain: domain.into(),
                     item: world::item(n),
                     key: Some(key.as_str().into()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_restate::Client;
-use loop_restate::wire::{Ended, EngineStatus, Submission};
+use loop_restate::wire::{Ended, EngineStatus, EngineSubmission};
 use loop_runtime::journal::{Entry, Journal as _, SqliteJournal};
 use loop_runtime::run::RunId;
 use tempfile::TempDir;
@@ -66,8 +66,11 @@ impl Desk {
         for n in 0..count {
             let key = format!("key-{n}");
             let run = Client::run_of_key(domain, &key);
-            let submission =
-                Submission { domain: domain.into(), item: world::item(n), key: Some(key.as_str().into()) };
+            let submission = EngineSubmission {
+                domain: domain.into(),
+                item: world::item(n),
+                key: Some(key.as_str().into()),
+            };
             patiently("it is submitted", async || client.submit(&run, &submission).await.ok()).await;
             runs.push(run);
         }

@@ -1,6 +1,6 @@
 //! A Restate server and workers as processes, started and ended by a test, on loopback.
 //!
-//! [`Server`] starts, is killed and starts again with what it kept. [`WorkerProcess`] is this test program, started again as a
+//! [`server::Server`] starts, is killed and starts again with what it kept. [`worker::WorkerProcess`] is this test program, started again as a
 //! worker of [`world`]. [`Desk`] has both, a journal and the file of effects, and submits and awaits runs.
 
 pub mod admin;
@@ -15,5 +15,3 @@ pub mod worker;
 pub mod world;
 
 pub use desk::Desk;
-pub use server::Server;
-pub use worker::WorkerProcess;

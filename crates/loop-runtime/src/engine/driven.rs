@@ -11,10 +11,10 @@ use loop_core::{
 use loop_llm::Memory;
 use loop_prompts::{Dialogue, Prompt};
 
-use super::EngineError;
+use super::EngineRunError;
 use super::message::RunMessage;
 use super::status::EngineStatus;
-use super::work::{End, Kind, ModelWork, SaveWork, Settlement, ValidateWork, Work, WorkKey, saving};
+use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
 use crate::controls::{self, EarlyAnswers};
 use crate::conversation::Conversation;
 use crate::driver::announcing::announcement;
@@ -86,9 +86,9 @@ impl Runner {
 /// What follows from all that a run knows.
 #[derive(Debug, Default)]
 #[must_use]
-pub struct Step {
+pub struct EngineStep {
     /// What is to be started, in order.
-    pub start: Vec<Work>,
+    pub start: Vec<EngineWork>,
     /// What is in flight and is to be cancelled. It settles all the same, or never.
     pub abort: Vec<WorkKey>,
 }
@@ -99,7 +99,11 @@ impl EngineRun {
     ///
     /// # Errors
     /// If the event is not the first one of a run, or the tools, the settings or the prompts are not those of `runner`.
-    pub fn open(runner: &Runner, first: Event, request_key: Option<Arc<str>>) -> Result<Self, EngineError> {
+    pub fn open(
+        runner: &Runner,
+        first: Event,
+        request_key: Option<Arc<str>>,
+    ) -> Result<Self, EngineRunError> {
         let parts = Arc::clone(runner.parts());
         let EventKind::Started(started) = &first.kind else {
             let rejected = Rejected::NotTheStart(first.kind.name());
@@ -179,8 +183,8 @@ impl EngineRun {
     ///
     /// # Errors
     /// If the run refuses what it commands.
-    pub fn step(&mut self) -> Result<Step, EngineError> {
-        let mut step = Step::default();
+    pub fn step(&mut self) -> Result<EngineStep, EngineRunError> {
+        let mut step = EngineStep::default();
         'decided: loop {
             for command in self.run.commands() {
                 match command {
@@ -198,7 +202,7 @@ impl EngineRun {
                         let span = self.spans.of_call(self.run.id(), tool.key, tool.attempt);
                         let work = ToolWork::of(&self.run, tool, &self.parts.registry, span);
                         self.in_flight.insert(of);
-                        step.start.push(Work(Kind::Tool(Box::new(work))));
+                        step.start.push(EngineWork(Kind::Tool(Box::new(work))));
                     }
                     Command::RunTool(tool) => {
                         self.own(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt })?;
@@ -210,7 +214,7 @@ impl EngineRun {
                         let work =
                             ValidateWork { of, output: command.output, timeout_ms: command.timeout_ms };
                         self.in_flight.insert(of);
-                        step.start.push(Work(Kind::Validate(work)));
+                        step.start.push(EngineWork(Kind::Validate(work)));
                     }
                     Command::AskPerson { key, .. } => {
                         let now = self.run.now();
@@ -233,7 +237,7 @@ impl EngineRun {
     ///
     /// # Errors
     /// If the run refuses what it commanded.
-    pub fn settle(&mut self, settled: Settlement) -> Result<(), EngineError> {
+    pub fn settle(&mut self, settled: Settlement) -> Result<(), EngineRunError> {
         let Settlement { of, unix_ms, end } = settled;
         let at = self.at(unix_ms);
         match end {
@@ -272,7 +276,7 @@ impl EngineRun {
     ///
     /// # Errors
     /// If the run refuses what it would take.
-    pub fn hear(&mut self, unix_ms: u64, message: RunMessage) -> Result<(), EngineError> {
+    pub fn hear(&mut self, unix_ms: u64, message: RunMessage) -> Result<(), EngineRunError> {
         let at = self.at(unix_ms);
         match controls::kind_of(&self.run, at, &mut self.answers, message.into()) {
             Some(kind) => self.tell(at, kind).map_err(|rejected| self.stuck(&rejected)),
@@ -284,7 +288,7 @@ impl EngineRun {
     ///
     /// # Errors
     /// If the run refuses its deadline.
-    pub fn deadline_reached(&mut self, deadline: Millis) -> Result<(), EngineError> {
+    pub fn deadline_reached(&mut self, deadline: Millis) -> Result<(), EngineRunError> {
         if self.run.deadline() != Some(deadline) {
             return Ok(());
         }
@@ -300,7 +304,7 @@ impl EngineRun {
         self.in_flight.contains(&WorkKey { key, attempt })
     }
 
-    fn abort(&mut self, step: &mut Step, of: WorkKey) {
+    fn abort(&mut self, step: &mut EngineStep, of: WorkKey) {
         if self.in_flight.contains(&of) && self.aborted.insert(of) {
             step.abort.push(of);
         }
@@ -311,7 +315,7 @@ impl EngineRun {
         Millis(unix_ms.saturating_sub(self.run.started().unix_ms)).max(self.run.now())
     }
 
-    fn announce(&mut self, call: &CallModel) -> Result<(), EngineError> {
+    fn announce(&mut self, call: &CallModel) -> Result<(), EngineRunError> {
         let (key, attempt) = (call.key, call.attempt);
         let (size, prompt_hash) = match &mut self.conversation {
             Some(conversation) => conversation.grow(&self.parts.prompts, &self.run, key),
@@ -328,7 +332,7 @@ impl EngineRun {
         self.own(announcement((key, attempt), size, prompt_hash, quoted))
     }
 
-    fn model_work(&mut self, call: CallModel, granted: u64) -> Option<Work> {
+    fn model_work(&mut self, call: CallModel, granted: u64) -> Option<EngineWork> {
         let of = WorkKey { key: call.key, attempt: call.attempt };
         let mut request = match &mut self.conversation {
             Some(conversation) => {
@@ -351,10 +355,10 @@ impl EngineRun {
         request.meta.traceparent = self.spans.of_call(self.run.id(), call.key, call.attempt);
         self.in_flight.insert(of);
         let CallModel { tier, timeout_ms, .. } = call;
-        Some(Work(Kind::Model(Box::new(ModelWork { of, tier, timeout_ms, request }))))
+        Some(EngineWork(Kind::Model(Box::new(ModelWork { of, tier, timeout_ms, request }))))
     }
 
-    fn save_work(&mut self, attempt: u32) -> Option<Work> {
+    fn save_work(&mut self, attempt: u32) -> Option<EngineWork> {
         let outcome = self.run.outcome()?.clone();
         let now = self.run.now();
         let since = *self.saves_since.get_or_insert(now);
@@ -362,11 +366,11 @@ impl EngineRun {
         let left_ms = limit.saturating_sub(now.since(since));
         let started = self.run.started().clone();
         self.in_flight.insert(saving(attempt));
-        Some(Work(Kind::Save(Box::new(SaveWork { attempt, left_ms, started, outcome }))))
+        Some(EngineWork(Kind::Save(Box::new(SaveWork { attempt, left_ms, started, outcome }))))
     }
 
     /// What is in flight is lost: the run decides what of it is repeated and what is in doubt, as after a restart.
-    fn resume(&mut self, at: Millis) -> Result<(), EngineError> {
+    fn resume(&mut self, at: Millis) -> Result<(), EngineRunError> {
         self.lost.clear();
         self.in_flight.clear();
         if self.run.is_done() {
@@ -386,7 +390,7 @@ impl EngineRun {
     }
 
     /// What the run itself does, at the instant of its last event.
-    fn own(&mut self, kind: EventKind) -> Result<(), EngineError> {
+    fn own(&mut self, kind: EventKind) -> Result<(), EngineRunError> {
         self.tell(self.run.now(), kind).map_err(|rejected| self.stuck(&rejected))
     }
 
@@ -411,8 +415,8 @@ impl EngineRun {
         }
     }
 
-    fn stuck(&self, message: &dyn fmt::Display) -> EngineError {
-        EngineError::Stuck { run: self.run.id().clone(), message: message.to_string() }
+    fn stuck(&self, message: &dyn fmt::Display) -> EngineRunError {
+        EngineRunError::Stuck { run: self.run.id().clone(), message: message.to_string() }
     }
 }
 

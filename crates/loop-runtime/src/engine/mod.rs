@@ -5,7 +5,7 @@
 //!
 //! - [`EngineRun`] holds a run and decides. It has no clock, no chance and no task: for the same first event and the same
 //!   results it commands the same work, byte by byte. An engine replays it from what it has recorded.
-//! - [`Work`] is a call as data, which any process with the same domain makes: [`Runner::perform`](crate::Runner::perform).
+//! - [`EngineWork`] is a call as data, which any process with the same domain makes: [`Runner::perform`](crate::Runner::perform).
 //! - [`Projection`] writes the entries to a journal, each once, however often the run is replayed.
 //!
 //! ```
@@ -45,11 +45,11 @@ mod projection;
 mod status;
 mod work;
 
-pub use driven::{EngineRun, Step};
+pub use driven::{EngineRun, EngineStep};
 pub use message::RunMessage;
 pub use projection::Projection;
 pub use status::{EngineStatus, OpenRequest};
-pub use work::{Settlement, Work, WorkKey};
+pub use work::{EngineWork, Settlement, WorkKey};
 
 use loop_core::RunId;
 
@@ -59,7 +59,7 @@ use crate::parts::StartError;
 /// Why a run cannot be driven further in this process.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum EngineError {
+pub enum EngineRunError {
     /// The run does not begin here: another domain, other tools, other prompts.
     #[error(transparent)]
     Start(#[from] StartError),

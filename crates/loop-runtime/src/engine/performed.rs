@@ -7,7 +7,7 @@ use loop_core::{CallModel, EventKind, SaveResult, Tier, Validate};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::work::{End, Kind, ModelWork, SaveWork, Settlement, ValidateWork, Work, unix_ms};
+use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, unix_ms};
 use crate::model::{self, Settled};
 use crate::parts::{Parts, Runner};
 use crate::save::{SaveError, seconds, try_to_save};
@@ -18,7 +18,7 @@ use crate::waits::{Hear, Waits};
 
 impl Runner {
     /// Makes a call that a run commanded. It ends in its time, and soon after `cancel` is cancelled.
-    pub async fn perform(&self, work: Work, cancel: CancellationToken) -> Settlement {
+    pub async fn perform(&self, work: EngineWork, cancel: CancellationToken) -> Settlement {
         let (parts, of) = (self.parts(), work.key());
         let hear: Hear = Arc::new(|_| {});
         let Settled { kind, retry, .. } = match work.0 {

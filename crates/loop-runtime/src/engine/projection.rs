@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{EngineError, EngineRun};
+use super::{EngineRun, EngineRunError};
 use crate::hooks::HookMessage;
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::parts::{Parts, Runner};
@@ -29,7 +29,7 @@ impl Projection {
     ///
     /// # Errors
     /// If another process writes it, or the journal cannot vouch for what it has of it.
-    pub async fn open(runner: &Runner, run: &EngineRun) -> Result<Self, EngineError> {
+    pub async fn open(runner: &Runner, run: &EngineRun) -> Result<Self, EngineRunError> {
         let (recorded, writer) = match runner.journal().resume(run.id()).await {
             Ok((recorded, writer)) => (recorded.entries, Some(writer)),
             Err(JournalError::Unknown { .. }) => (Vec::new(), None),
@@ -42,7 +42,7 @@ impl Projection {
     ///
     /// # Errors
     /// If the journal has another entry under the same number, or refuses.
-    pub async fn write(&mut self, run: &mut EngineRun) -> Result<(), EngineError> {
+    pub async fn write(&mut self, run: &mut EngineRun) -> Result<(), EngineRunError> {
         let messages = std::mem::take(&mut run.messages);
         let mut new = Vec::with_capacity(run.unwritten.len());
         for entry in std::mem::take(&mut run.unwritten) {
@@ -50,7 +50,7 @@ impl Projection {
             match self.recorded.get_mut(at) {
                 Some(recorded) if *recorded == *entry => {}
                 Some(_) => {
-                    return Err(EngineError::Diverged { run: run.header().run.clone(), seq: entry.seq });
+                    return Err(EngineRunError::Diverged { run: run.header().run.clone(), seq: entry.seq });
                 }
                 None => new.push(entry),
             }

@@ -19,7 +19,7 @@ pub struct WorkKey {
 
 /// Something that a run commands, with all that it takes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Work(pub(super) Kind);
+pub struct EngineWork(pub(super) Kind);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -53,7 +53,7 @@ pub(super) struct SaveWork {
     pub(super) outcome: Outcome,
 }
 
-impl Work {
+impl EngineWork {
     /// What it is.
     pub fn key(&self) -> WorkKey {
         match &self.0 {

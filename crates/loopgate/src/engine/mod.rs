@@ -22,7 +22,6 @@ pub(crate) use restate::{say, status, stop, submit, tell, worker};
 /// A durable engine that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineKind {
-    /// Restate
     Restate,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loop_blobs::BlobStore;
 use loop_core::{StopMode, WorkItem};
-use loop_restate::wire::{EngineStatus, OpenRequest, Submission};
+use loop_restate::wire::{EngineStatus, EngineSubmission, OpenRequest};
 use loop_restate::{Client, Worker};
 use loop_runtime::Runner;
 use loop_runtime::engine::RunMessage;
@@ -109,7 +109,7 @@ pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
     }
     let key = places::named("--key", args.key.as_deref())?;
     let run = key.as_deref().map_or_else(Runner::new_id, |key| Client::run_of_key(&name, key));
-    let submission = Submission { domain: name, item, key };
+    let submission = EngineSubmission { domain: name, item, key };
     let submitted = client.submit(&run, &submission).await.map_err(failed)?;
     if submitted.is_known {
         stream::note(format!("run {run} was submitted before; nothing new begins"));
