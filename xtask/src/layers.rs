@@ -43,6 +43,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
     (
         "loopgate",
         &[
+            "loop-blobs",
             "loop-connectors",
             "loop-core",
             "loop-domain",

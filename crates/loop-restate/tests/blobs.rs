@@ -18,7 +18,7 @@ use crate::load::runs_or;
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn large_values_travel_by_reference_and_their_blobs_go_with_the_run() {
-    // S4-58: the same entries with a store and without one; nothing of a run stays in the store after its end.
+    // I-12: the same entries with a store and without one; nothing of a run stays in the store after its end.
     if !namespace::is_inside("blobs::large_values_travel_by_reference_and_their_blobs_go_with_the_run") {
         return;
     }
@@ -67,7 +67,7 @@ async fn large_values_travel_by_reference_and_their_blobs_go_with_the_run() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn a_blob_that_is_missing_or_damaged_holds_the_run_until_it_is_back() {
-    // S4-58, I-12: an error that says what to do, and the same end as without it.
+    // I-12: an error that says what to do, and the same end as without it.
     if !namespace::is_inside("blobs::a_blob_that_is_missing_or_damaged_holds_the_run_until_it_is_back") {
         return;
     }

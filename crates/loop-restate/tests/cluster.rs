@@ -3,14 +3,15 @@
 use std::time::Instant;
 
 use crate::harness::checks::intact;
+use crate::harness::server::Server;
 use crate::harness::worker::register;
-use crate::harness::{Desk, Server, namespace, world};
+use crate::harness::{Desk, namespace, world};
 use crate::load::runs_or;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn runs_survive_a_node_of_a_cluster_that_is_killed() {
-    // S4-58, T-1, I-12, H1
+    // I-12, H1
     if !namespace::is_inside("cluster::runs_survive_a_node_of_a_cluster_that_is_killed") {
         return;
     }

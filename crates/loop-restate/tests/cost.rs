@@ -15,7 +15,7 @@ use crate::load::runs_or;
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn a_run_costs_more_on_restate_and_comes_to_the_same() {
-    // S4-58: the same entries, whatever they cost.
+    // I-12: the same entries, whatever they cost.
     if !namespace::is_inside("cost::a_run_costs_more_on_restate_and_comes_to_the_same") {
         return;
     }

@@ -15,7 +15,7 @@ pub fn runs_or(few: usize) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn runs_over_two_workers_survive_kills_of_one_and_of_the_server() {
-    // S4-58, T-1, I-12, H1
+    // I-12, H1
     if !namespace::is_inside("load::runs_over_two_workers_survive_kills_of_one_and_of_the_server") {
         return;
     }

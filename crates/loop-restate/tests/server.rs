@@ -4,33 +4,10 @@ use loop_core::{EventKind, PersonAnswer, StopMode};
 use loop_restate::Client;
 use loop_restate::wire::EngineSubmission;
 use loop_runtime::engine::RunMessage;
-use loop_runtime::journal::{Entry, Journal as _, replay};
-use serde_json::Value;
+use loop_runtime::journal::{Journal as _, replay};
 
+use crate::harness::checks::{intact, plain};
 use crate::harness::{Desk, world};
-
-/// Entries without what belongs to one run or one process: names, instants, durations.
-fn plain(entries: &[Entry]) -> Vec<Value> {
-    fn still(value: &mut Value) {
-        match value {
-            Value::Object(members) => {
-                members
-                    .retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms"));
-                for (name, member) in members {
-                    match member.is_number() && (name == "at" || name.ends_with("ms")) {
-                        true => *member = Value::Null,
-                        false => still(member),
-                    }
-                }
-            }
-            Value::Array(elements) => elements.iter_mut().for_each(still),
-            _ => {}
-        }
-    }
-    let mut values: Vec<Value> = entries.iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
-    values.iter_mut().for_each(still);
-    values
-}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
@@ -57,43 +34,6 @@ async fn runs_leave_the_journal_of_one_machine_and_a_key_is_one_run() {
     assert!(effects.values().all(|count| *count == 1), "{effects:?}");
 }
 
-/// What has to be true of runs whose workers or server were killed.
-async fn intact(desk: &Desk, runs: &[loop_runtime::run::RunId]) {
-    let ended = desk.wait(runs).await;
-    let effects = desk.effects();
-    let count = |tool: &str, run: &str| {
-        effects
-            .iter()
-            .filter(|(line, _)| line.starts_with(&format!("{tool} {run}")))
-            .map(|(_, n)| *n)
-            .collect::<Vec<_>>()
-    };
-    let (mut doubts, mut resumed, mut repeated) = (0, 0, 0);
-    for (n, (run, ended)) in runs.iter().zip(&ended).enumerate() {
-        let entries = desk.entries(run).await;
-        let recorded = desk.journal().read(run).await.unwrap();
-        replay(run, &recorded).unwrap();
-        // A keyed write has one key, however often it was sent; the receiver makes one effect of it.
-        let booked = count("book", &run.0);
-        assert_eq!(booked.len(), 1, "{run}: {effects:?}");
-        repeated += booked[0] - 1;
-        // An irreversible one is made at most once. Where its end is unknown the run says so.
-        let printed: usize = count("print", &run.0).iter().sum();
-        let is_doubtful = ended.report["stop"]["effects"]["in_doubt"] != 0;
-        assert!(printed <= 1 && (printed == 1 || is_doubtful), "{run}: {printed}, {ended:?}");
-        doubts += usize::from(is_doubtful);
-        let breaks = entries.iter().filter(|entry| matches!(entry.event.kind, EventKind::Resumed { .. }));
-        match breaks.count() {
-            0 => assert_eq!(plain(&entries), plain(&desk.local(world::DESK, n).await), "run {n}"),
-            _ => resumed += 1,
-        }
-    }
-    println!(
-        "{} runs: {resumed} resumed, {doubts} in doubt, {repeated} keyed writes sent again under their key, 0 doubled",
-        runs.len()
-    );
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn runs_survive_a_worker_that_is_killed() {
@@ -106,7 +46,8 @@ async fn runs_survive_a_worker_that_is_killed() {
     desk.until(&runs[20], |status| status.entries > 3).await;
     next.kill();
     let _last = desk.worker().await;
-    intact(&desk, &runs).await;
+    let ended = desk.wait(&runs).await;
+    println!("{}", intact(&desk, world::DESK, &runs, &ended).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,7 +59,8 @@ async fn runs_survive_a_server_that_is_killed() {
     desk.until(&runs[10], |status| status.entries > 3).await;
     desk.server.kill();
     desk.server.start_again().await;
-    intact(&desk, &runs).await;
+    let ended = desk.wait(&runs).await;
+    println!("{}", intact(&desk, world::DESK, &runs, &ended).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,14 +9,14 @@ use loop_runtime::engine::RunMessage;
 
 use crate::harness::desk::patiently;
 use crate::harness::process::{Usage, disk};
-use crate::harness::worker::register;
-use crate::harness::{Desk, WorkerProcess, namespace, world};
+use crate::harness::worker::{WorkerProcess, register};
+use crate::harness::{Desk, namespace, world};
 use crate::load::runs_or;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
 async fn runs_that_wait_for_a_person_are_answered_and_end() {
-    // S4-58, I-20
+    // I-12, H1
     if !namespace::is_inside("waiting::runs_that_wait_for_a_person_are_answered_and_end") {
         return;
     }
