@@ -13,7 +13,6 @@ use crate::harness::checks::plain;
 use crate::harness::desk::patiently;
 use crate::harness::worker::register;
 use crate::harness::{Desk, namespace, world};
-use crate::load::runs_or;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the Restate server: cargo xtask servers restate"]
@@ -22,7 +21,7 @@ async fn large_values_travel_by_reference_and_their_blobs_go_with_the_run() {
     if !namespace::is_inside("blobs::large_values_travel_by_reference_and_their_blobs_go_with_the_run") {
         return;
     }
-    let count = runs_or(3);
+    let count = 3;
     let bucket = Bucket::start().await;
     let mut bytes = Vec::new();
     let mut entries = Vec::new();

@@ -50,3 +50,28 @@ async fn runs_over_two_workers_survive_kills_of_one_and_of_the_server() {
     }
     println!("{}", intact(&desk, world::DESK, &runs, &ended).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the Restate server: cargo xtask servers restate"]
+async fn calls_that_an_operator_kills_are_lost_to_their_runs() {
+    // I-12, H1: the run decides as after a crash, and ends.
+    if !namespace::is_inside("load::calls_that_an_operator_kills_are_lost_to_their_runs") {
+        return;
+    }
+    let (desk, worker) = Desk::with_worker().await;
+    let runs = desk.submit_crowd(world::DESK, 20).await;
+    desk.until_effects("book", 5).await;
+    // No call ends without a worker.
+    worker.kill();
+    let query = "select id from sys_invocation where target_service_name = 'LoopgateCalls' and target_handler_name = 'make' \
+                 and status <> 'completed'";
+    let calls = desk.server.rows(query).await;
+    let mut killed = 0;
+    for call in &calls {
+        killed += usize::from(desk.server.kill_invocation(call["id"].as_str().unwrap()).await);
+    }
+    assert!(killed > 0, "{calls:?}");
+    let _worker = desk.worker().await;
+    let ended = desk.wait_crowd(&runs).await;
+    println!("{killed} calls killed: {}", intact(&desk, world::DESK, &runs, &ended).await);
+}

@@ -17,4 +17,11 @@ impl Server {
         let answer: Value = serde_json::from_str(&text).unwrap();
         answer["rows"].as_array().unwrap().clone()
     }
+
+    /// Ends an invocation as an operator does. Whether it was there.
+    pub async fn kill_invocation(&self, id: &str) -> bool {
+        let url = format!("{}/invocations/{id}/kill", self.admin());
+        let http = loop_llm::own_http_client_for(&url.parse().unwrap()).unwrap();
+        http.patch(&url).send().await.unwrap().status().is_success()
+    }
 }
