@@ -12,7 +12,7 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
@@ -38,10 +38,12 @@ pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
+    ("loop-restate", &["loop-blobs", "loop-core", "loop-llm", "loop-runtime"]),
     ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",
         &[
+            "loop-blobs",
             "loop-connectors",
             "loop-core",
             "loop-domain",
@@ -52,6 +54,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
             "loop-otel",
             "loop-prices",
             "loop-prompts",
+            "loop-restate",
             "loop-runtime",
             "loop-server",
             "loop-tools",

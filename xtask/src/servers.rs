@@ -33,6 +33,16 @@ const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,pos
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 const BLOBS: (&str, &str) = ("loop-blobs", "s3");
 
+const RESTATE: (&str, &str) = ("loop-restate", "s3");
+const RESTATE_TESTS: &[((&str, &str), &str)] = &[
+    (RESTATE, "server::"),
+    (RESTATE, "load::"),
+    (RESTATE, "cluster::"),
+    (RESTATE, "waiting::"),
+    (RESTATE, "blobs::"),
+    (RESTATE, "cost::"),
+];
+
 const SUITES: &[Suite] = &[
     Suite {
         name: "postgres",
@@ -44,6 +54,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
+    Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
     Suite { name: "blobs", fetch: bucket_server, tests: &[(BLOBS, "moto::")] },
 ];
@@ -89,6 +100,22 @@ fn deploy_checkers(shell: &Shell, folder: &Path) -> Result<Environment, Failure>
     let python = python_packages(shell, folder, "kubernetes-validate", &DEPLOY_CHECKERS)?;
     let bin = python.parent().unwrap_or(folder).display().to_string();
     Ok(vec![("LOOPGATE_DEPLOY_CHECKERS", bin)])
+}
+
+/// The server of Restate, with its version.
+const RESTATE_SERVER: &str = "@restatedev/restate-server@1.7.12";
+
+/// The server from npm: the package chooses the program of this machine.
+fn restate(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    let program =
+        folder.join(format!("node_modules/@restatedev/restate-server-{system}-{machine}/bin/restate-server"));
+    npm_packages(shell, folder, &program, &[RESTATE_SERVER])?;
+    // A store for its workers: the server of the suite `blobs`.
+    let mut environment = bucket_server(shell, &folder.with_file_name("blobs"))?;
+    environment.push(("LOOPGATE_TEST_RESTATE", program.display().to_string()));
+    Ok(environment)
 }
 
 /// The generator of clients from OpenAPI documents.

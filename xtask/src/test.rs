@@ -14,10 +14,12 @@ const BLOCK: &str = "times";
 const SEED: &str = "PROPTEST_RNG_SEED";
 
 /// What is not built of the command by default, and is tested all the same.
-pub(crate) const FEATURES: &str = "loopgate/mcp-server,loopgate/otel,loopgate/server";
+pub(crate) const FEATURES: &str =
+    "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
 /// The same of all crates.
-pub(crate) const ALL_FEATURES: &str = "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/server";
+pub(crate) const ALL_FEATURES: &str =
+    "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -162,7 +164,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 20] = [
+const SUITES: [(&str, &str); 21] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -176,6 +178,7 @@ const SUITES: [(&str, &str); 20] = [
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
     ("otel", "loop-otel"),
+    ("restate", "loop-restate"),
     ("server", "loop-server"),
     ("e2e", "loopgate"),
     ("bench", "loop-bench"),

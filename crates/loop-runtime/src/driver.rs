@@ -13,7 +13,7 @@
 //! }
 //! ```
 
-mod announcing;
+pub(crate) mod announcing;
 mod calling_back;
 mod hooking;
 mod opening;
@@ -31,9 +31,9 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
-    AnswerFault, CallModel, Certificate, Command, CommandKey, Condition, Digest, DroppedRead, Event,
-    EventKind, Measure, Millis, NotEager, Note, Outcome, PersonAnswer, PersonRequest, Phase, Rejected, Run,
-    RunTool, SaveResult, Saved, Slot, StopMode, StopReason, Tier, Validate,
+    CallModel, Certificate, Command, CommandKey, Condition, DroppedRead, Event, EventKind, Measure, Millis,
+    NotEager, Note, Outcome, PersonRequest, Phase, Rejected, Run, RunTool, Saved, Slot, StopMode, StopReason,
+    Tier, Validate,
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread};
@@ -44,18 +44,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller};
+use crate::controls::{self, EarlyAnswers};
 use crate::conversation::{self, Conversation};
 pub(crate) use crate::driver::opening::Opening;
 use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
-use crate::events::{Answer, Approval, Control, Feed, RunEvent};
+use crate::events::{Control, Feed, RunEvent};
 use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::SaveError;
 use crate::sink;
-use crate::tool::Dispatch;
+use crate::tool::{Dispatch, ToolWork};
 use crate::trace::Spans;
 use crate::uses::{ToolUse, ToolUses};
 use crate::validate::{self, Checks};
@@ -106,7 +107,7 @@ pub(crate) struct Driver {
     /// What was asked in another process, and is looked at next.
     remote: Option<Box<(Arc<str>, EventKind)>>,
     /// What was said to questions before they were open.
-    answers: BTreeMap<CommandKey, (PersonAnswer, Option<Digest>)>,
+    answers: EarlyAnswers,
     /// Ends the run once it is cancelled; taken when that was heard.
     cancel: Option<CancellationToken>,
     /// Everyone who could ask for something is gone.
@@ -205,7 +206,7 @@ impl Driver {
             conversation,
             caller: Caller::new(Arc::clone(&parts.callbacks)),
             remote: None,
-            answers: BTreeMap::new(),
+            answers: EarlyAnswers::new(),
             uses,
             parts,
             run,
@@ -464,9 +465,8 @@ impl Driver {
                 Command::Validate(command) => self.start_validation(command),
                 // Whoever can answer sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
-                    let stated = self.answers.remove(&key);
-                    let kind = stated.and_then(|(answer, binding)| self.answered(key, answer, binding));
-                    if let Some(kind) = kind {
+                    let now = self.clock.now();
+                    if let Some(kind) = controls::answered_before(&self.run, now, &mut self.answers, key) {
                         self.tell_own(kind).await?;
                         return Ok(true);
                     }
@@ -634,8 +634,8 @@ impl Driver {
         }
         let span = self.spans.of_call(self.run.id(), key, attempt);
         let registry = &self.parts.registry;
-        let call =
-            Dispatch::new(&self.run, command, (model, &self.parts.prompts, registry), token, span, hear);
+        let work = ToolWork::of(&self.run, command, registry, span);
+        let call = Dispatch::new(work, (model, &self.parts.prompts), token, hear);
         let call = call.run(registry, &self.parts.credentials);
         self.tasks.push(call.map(move |settled| Settled { dispatch, ..settled }).boxed());
         Ok(())
@@ -667,50 +667,11 @@ impl Driver {
 
     /// What a request from outside comes to; nothing where it comes too late.
     fn kind_of(&mut self, control: Control) -> Option<EventKind> {
-        let over =
-            matches!(self.run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
-        match control {
-            Control::Stop(_) if let Phase::Saving { attempt, .. } = self.run.phase() => {
-                let result = SaveResult::Failed { message: STOPPED.into(), retry_at: None };
-                Some(EventKind::SaveFinished { attempt: *attempt, result })
-            }
-            Control::Stop(_) | Control::WithdrawStop if over => None,
-            Control::Stop(how) => Some(EventKind::StopRequested { how }),
-            Control::WithdrawStop => self.run.is_stop_requested().then_some(EventKind::StopWithdrawn),
-            Control::Answer(answer) => {
-                let Answer { key, answer, binding } = *answer;
-                self.answered(key, answer, binding)
-            }
-            Control::Approve(approval) => {
-                let Approval { key, by, binding } = *approval;
-                let may = self.run.may_approve(self.clock.now(), &key, &by, Some(&binding));
-                may.is_ok().then_some(EventKind::ApprovedBy { key, by, binding: Some(binding) })
-            }
-            Control::Tell(text) => {
-                self.run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })
-            }
-            Control::Remote(asked) => {
-                self.remote = Some(asked);
-                None
-            }
+        if let Control::Remote(asked) = control {
+            self.remote = Some(asked);
+            return None;
         }
-    }
-
-    /// What an answer comes to: nothing where it does not count, or not yet.
-    fn answered(
-        &mut self,
-        key: CommandKey,
-        answer: PersonAnswer,
-        binding: Option<Digest>,
-    ) -> Option<EventKind> {
-        match self.run.may_answer(self.clock.now(), &key, &answer, binding.as_ref()) {
-            Ok(()) => Some(EventKind::PersonAnswered { key, answer, binding }),
-            Err(AnswerFault::NotYet) => {
-                self.answers.insert(key, (answer, binding));
-                None
-            }
-            Err(_) => None,
-        }
+        controls::kind_of(&self.run, self.clock.now(), &mut self.answers, control)
     }
 
     fn after(&self, delay: Duration) -> Millis {
@@ -870,9 +831,6 @@ enum Broken {
     #[error("{0}")]
     Stuck(String),
 }
-
-/// What is told of an outcome whose saving was stopped by hand.
-const STOPPED: &str = "stopped before it was saved";
 
 /// Gives way to whoever polls the run. One who listens finds what was just told, and polls again after it: only where
 /// nobody does, somebody `wakes` it.

@@ -31,6 +31,7 @@
 //! | [`people`] | what people are asked, and their answers |
 //! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
 //! | [`observe`] | events, observers, callbacks |
+//! | [`engine`] | a run that a durable engine drives |
 //! | [`report`] | the outcome as JSON, in sentences, and the forecast before a run |
 //! | [`save`] | where outcomes are saved |
 //!
@@ -83,10 +84,12 @@ mod audit;
 mod batch_line;
 mod callbacks;
 mod claims;
+mod controls;
 mod conversation;
 mod diff;
 mod driver;
 mod eager;
+pub mod engine;
 mod event_queue;
 mod events;
 mod expire;
@@ -121,6 +124,7 @@ mod taint;
 mod take_over;
 mod tool;
 mod trace;
+mod unchanged;
 mod uses;
 mod validate;
 mod versions;

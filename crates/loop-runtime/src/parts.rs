@@ -1,6 +1,5 @@
 //! A loop put together: spec, tools, models, prompts, journal. It serves any number of runs.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,7 +14,6 @@ use loop_core::{
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
-use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -492,7 +490,7 @@ impl Runner {
         &self.parts.spec
     }
 
-    pub(crate) fn parts(&self) -> &Parts {
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
         &self.parts
     }
 
@@ -567,18 +565,7 @@ impl Runner {
     pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
         let (mut state, by) = versions::taken_over(run, &recorded, &self.parts.program)?;
-        let changed = |what| StartError::Changed { run: run.clone(), what, tools: Vec::new() };
-        // The settings hold a part of what the tools say about themselves, so the tools come first.
-        if state.started().tools != self.parts.registry.manifest_hash() {
-            let tools = changed_tools(&recorded.manifest, self.parts.registry.manifest());
-            return Err(StartError::Changed { run: run.clone(), what: "tools", tools });
-        }
-        if state.spec().hash() != self.parts.spec.hash() {
-            return Err(changed("settings"));
-        }
-        if state.started().prompts != self.parts.prompts.hash() {
-            return Err(changed("prompts"));
-        }
+        self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
@@ -717,13 +704,18 @@ impl Parts {
 
     /// What the journal stores besides the entries of a run that begins now.
     pub(crate) fn header(&self, run: &RunId, facts: &Facts, item: &WorkItem) -> Header {
+        self.header_of(run, facts.unix_ms, item)
+    }
+
+    /// The same, of a run that began at this time.
+    pub(crate) fn header_of(&self, run: &RunId, unix_ms: u64, item: &WorkItem) -> Header {
         Header {
             run: run.clone(),
-            unix_ms: facts.unix_ms,
+            unix_ms,
             item: Arc::clone(&item.id),
             title: Arc::clone(&item.title),
             spec: Arc::clone(&self.spec),
-            manifest_hash: facts.tools,
+            manifest_hash: self.registry.manifest_hash(),
             manifest: Arc::clone(self.registry.manifest()),
             origin: self.origin.clone().map(|mut origin| {
                 sink::json(&self.secrets, &mut origin);
@@ -764,18 +756,6 @@ impl Opening {
         }
         Ok(())
     }
-}
-
-/// The tools of which two manifests say different things, by name.
-fn changed_tools(before: &str, now: &str) -> Vec<String> {
-    let read = |manifest: &str| -> BTreeMap<String, Value> {
-        let tools: Vec<Value> = serde_json::from_str(manifest).unwrap_or_default();
-        let name = |tool: &Value| tool.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        tools.into_iter().map(|tool| (name(&tool), tool)).collect()
-    };
-    let (before, now) = (read(before), read(now));
-    let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-    names.into_iter().filter(|name| before.get(*name) != now.get(*name)).cloned().collect()
 }
 
 /// Where a fork can begin, for a sentence.

@@ -21,7 +21,7 @@ use crate::journal::{Entry, Recorded};
 use crate::parts::{Parts, StartError, read_history};
 use crate::report::Item;
 use crate::sink;
-use crate::tool::Dispatch;
+use crate::tool::{Dispatch, ToolWork};
 
 /// The version of this format.
 pub const REPLAY_VERSION: u32 = 1;
@@ -408,14 +408,9 @@ impl Reads {
         }
         let model = parts.models.of(run.auxiliary_tier());
         let command = RunTool { sub_call: None, ..tool };
-        let dispatch = Dispatch::new(
-            run,
-            command,
-            (model, &parts.prompts, &parts.registry),
-            CancellationToken::new(),
-            None,
-            || Arc::new(|_| {}),
-        );
+        let work = ToolWork::of(run, command, &parts.registry, None);
+        let token = CancellationToken::new();
+        let dispatch = Dispatch::new(work, (model, &parts.prompts), token, || Arc::new(|_| {}));
         self.calls.insert(*key, Read { entry: entry.seq, dispatch, recorded: Arc::clone(observation) });
     }
 
@@ -424,8 +419,8 @@ impl Reads {
         let mut found =
             ToolReplay { not_called: self.not_called.into_values().collect(), ..ToolReplay::default() };
         for (key, Read { entry, dispatch, recorded }) in self.calls {
-            let tool = Arc::clone(&dispatch.command.tool);
-            let parameters = dispatch.command.parameters.value().cloned().unwrap_or_default();
+            let tool = Arc::clone(&dispatch.work.tool);
+            let parameters = dispatch.work.parameters.value().cloned().unwrap_or_default();
             let settled = dispatch.run(&parts.registry, &parts.credentials).await;
             let EventKind::ToolFinished { observation: now, .. } = sink::kind(&parts.secrets, settled.kind)
             else {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{
-    CallExtent, CostMode, EventKind, Evidence, FinishReason, Observation, Received, Run, RunTool,
-    SubCallBudget, TraceParent, Usage,
+    Arguments, CallExtent, CommandKey, CostMode, Data, Effect, EventKind, Evidence, EvidenceId, FinishReason,
+    Observation, Received, Run, RunTool, Scope, SubCallBudget, Tier, TraceParent, Usage,
 };
 use loop_llm::{
     ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
@@ -18,58 +18,130 @@ use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::{
     AskError, AskModel, ChoiceRequest, Credentials, EarlierResult, Registry, SubCallReply, ToolContext,
 };
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Settled;
 use crate::waits::{Hear, Quiet, Waits};
 
-/// What a tool call needs of its run; taken before the call, so that the run is free meanwhile.
+/// A tool call with all that it needs of its run, as data.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ToolWork {
+    pub(crate) key: CommandKey,
+    pub(crate) attempt: u32,
+    pub(crate) tool: Arc<str>,
+    pub(crate) parameters: Arguments,
+    pub(crate) effect: Effect,
+    timeout_ms: u64,
+    scope: Scope,
+    title: Arc<str>,
+    /// Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
+    idempotency_key: Arc<str>,
+    trace: Arc<str>,
+    traceparent: Option<TraceParent>,
+    /// The results of the run, of a tool that reads them.
+    results: Vec<(EvidenceId, Arc<str>, Data)>,
+    /// The question to a model that was granted. `None`: none was.
+    sub_call: Option<SubCall>,
+    markdown_chars: usize,
+}
+
+/// A granted question of a tool to a model.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct SubCall {
+    budget: SubCallBudget,
+    tier: Tier,
+    model: Arc<str>,
+    meta: RequestMeta,
+}
+
+impl ToolWork {
+    pub(crate) fn of(
+        run: &Run,
+        command: RunTool,
+        registry: &Registry,
+        traceparent: Option<TraceParent>,
+    ) -> Self {
+        let item = &run.started().item;
+        let idempotency_key = run.idempotency_key(&command.key);
+        let results = match registry.reads_results(&command.tool) {
+            true => run.evidence().iter().map(earlier).collect(),
+            false => Vec::new(),
+        };
+        let sub_call = command.sub_call.map(|budget| SubCall {
+            budget,
+            tier: run.auxiliary_tier(),
+            model: Arc::clone(&run.spec().model(run.auxiliary_tier()).model),
+            meta: RequestMeta {
+                run: Arc::clone(&run.id().0),
+                key: Arc::clone(&idempotency_key),
+                purpose: Some(RequestPurpose::Filter),
+                attempt: command.attempt,
+                timeout_ms: Some(budget.timeout_ms),
+                strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
+                traceparent,
+            },
+        });
+        Self {
+            key: command.key,
+            attempt: command.attempt,
+            tool: command.tool,
+            parameters: command.parameters,
+            effect: command.effect,
+            timeout_ms: command.timeout_ms,
+            scope: item.scope.clone(),
+            title: Arc::clone(&item.title),
+            idempotency_key,
+            trace: Arc::clone(run.trace_id()),
+            traceparent,
+            results,
+            sub_call,
+            markdown_chars: run.spec().limits.markdown_chars as usize,
+        }
+    }
+
+    /// The tier of the model that it may ask. `None`: it may ask none.
+    pub(crate) fn asks(&self) -> Option<Tier> {
+        self.sub_call.as_ref().map(|sub_call| sub_call.tier)
+    }
+}
+
+/// A tool call that is ready to be made.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
-    pub(crate) command: RunTool,
+    pub(crate) work: ToolWork,
     context: ToolContext,
-    markdown_chars: usize,
 }
 
 impl Dispatch {
     pub(crate) fn new(
-        run: &Run,
-        command: RunTool,
-        (model, prompts, registry): (&Arc<dyn ChatModel>, &Arc<Prompts>, &Registry),
+        work: ToolWork,
+        (model, prompts): (&Arc<dyn ChatModel>, &Arc<Prompts>),
         cancel: CancellationToken,
-        traceparent: Option<TraceParent>,
         hear: impl FnOnce() -> Hear,
     ) -> Self {
-        let item = &run.started().item;
-        // Parallel other calls of the batch never share it, every retry of one action reuses it (S4-30).
-        let key = run.idempotency_key(&command.key);
-        let (title, trace) = (Arc::clone(&item.title), Arc::clone(run.trace_id()));
-        let mut context = ToolContext::of_run(item.scope.clone(), title, Arc::clone(&key), trace, cancel)
-            .with_traceparent(traceparent);
-        if registry.reads_results(&command.tool) {
-            context = context.with_results(run.evidence().iter().map(earlier).collect());
+        let (title, key, trace) =
+            (Arc::clone(&work.title), Arc::clone(&work.idempotency_key), Arc::clone(&work.trace));
+        let mut context = ToolContext::of_run(work.scope.clone(), title, key, trace, cancel)
+            .with_traceparent(work.traceparent);
+        if !work.results.is_empty() {
+            let results = work.results.iter().cloned();
+            context = context
+                .with_results(results.map(|(id, tool, data)| EarlierResult { id, tool, data }).collect());
         }
-        if let Some(budget) = command.sub_call {
+        if let Some(SubCall { budget, model: id, meta, .. }) = work.sub_call.clone() {
             let asker = Asker {
                 model: Arc::clone(model),
                 prompts: Arc::clone(prompts),
-                id: Arc::clone(&run.spec().model(run.auxiliary_tier()).model),
+                id,
                 budget,
                 hear: hear(),
-                meta: RequestMeta {
-                    run: Arc::clone(&run.id().0),
-                    key,
-                    purpose: Some(RequestPurpose::Filter),
-                    attempt: command.attempt,
-                    timeout_ms: command.sub_call.map(|budget| budget.timeout_ms),
-                    strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
-                    traceparent,
-                },
+                meta,
             };
             context = context.with_ask(Arc::new(asker), budget.timeout_ms);
         }
-        Self { context, markdown_chars: run.spec().limits.markdown_chars as usize, command }
+        Self { context, work }
     }
 
     /// Runs the tool and says how it ended. The call is put together before it is awaited, so that its future holds it once.
@@ -78,13 +150,13 @@ impl Dispatch {
         registry: &Registry,
         credentials: &Credentials,
     ) -> impl Future<Output = Settled> + Send + use<> {
-        let Self { command, context, markdown_chars } = self;
-        let (key, attempt) = (command.key, command.attempt);
+        let Self { work, context } = self;
+        let (key, attempt) = (work.key, work.attempt);
         // What the core rebuilt is a value.
-        let parameters = command.parameters.value().unwrap_or(&Value::Null);
-        let (tool, limit) = (&command.tool, command.timeout_ms);
+        let parameters = work.parameters.value().unwrap_or(&Value::Null);
+        let (tool, limit) = (&work.tool, work.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let call = registry.dispatch(tool, parameters, context, credentials, limit, markdown_chars);
+        let call = registry.dispatch(tool, parameters, context, credentials, limit, work.markdown_chars);
         async move {
             let observation = bounded(call.await).into();
             Settled::of(EventKind::ToolFinished { key, attempt, observation })
@@ -93,12 +165,8 @@ impl Dispatch {
 }
 
 /// A settled result, for a tool that reads it again.
-fn earlier(evidence: &Evidence) -> EarlierResult {
-    EarlierResult {
-        id: evidence.id,
-        tool: Arc::clone(&evidence.tool),
-        data: evidence.observation.data.clone(),
-    }
+fn earlier(evidence: &Evidence) -> (EvidenceId, Arc<str>, Data) {
+    (evidence.id, Arc::clone(&evidence.tool), evidence.observation.data.clone())
 }
 
 /// An observation without its raw data where that is too large to be kept: what the model reads, and how it ended, stay.

@@ -17,6 +17,7 @@ mod door;
 mod drivers;
 mod durable;
 mod eager;
+mod engine;
 mod examples;
 mod explain;
 mod forecast;

@@ -144,6 +144,7 @@ fn the_schemas_are_those_of_the_types() {
         ("verify", schemars::schema_for!(JournalAudit)),
         ("diff", schemars::schema_for!(RunDiff)),
         ("plan", schemars::schema_for!(Plan)),
+        ("engine-status", schemars::schema_for!(loop_runtime::engine::EngineStatus)),
         ("replay", schemars::schema_for!(Replay)),
         ("batch-line", schemars::schema_for!(BatchLine)),
         ("hook", schemars::schema_for!(loop_runtime::hooks::HookBody)),

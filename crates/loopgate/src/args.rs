@@ -6,6 +6,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use loop_domain::Domain;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 
+use crate::engine::EngineArgs;
+
 /// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
 /// stopped, and what it cost.
 #[derive(Debug, Parser)]
@@ -75,6 +77,14 @@ pub(crate) enum Command {
     View(crate::view::ViewArgs),
     /// Serve domains over HTTP: submit, watch, approve; a durable queue
     Serve(Box<crate::serve::ServeArgs>),
+    /// Make the calls of runs that a durable engine keeps
+    Worker(Box<crate::engine::WorkerArgs>),
+    /// Submit a work item to a durable engine, for its workers
+    Submit(Box<crate::engine::SubmitArgs>),
+    /// Show what a run of a durable engine does now
+    Status(crate::engine::StatusArgs),
+    /// Stop a run of a durable engine
+    Stop(crate::engine::StopArgs),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<crate::mock::MockArgs>),
     /// Check domain folders
@@ -199,6 +209,8 @@ pub(crate) struct PersonArgs {
     #[arg(long, value_name = "DIGITS")]
     pub(crate) binding: Option<String>,
     #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
 }
 
@@ -238,6 +250,8 @@ pub(crate) struct TellArgs {
     pub(crate) run: String,
     /// The instruction
     pub(crate) text: String,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
 }
@@ -418,7 +432,7 @@ pub(crate) struct RedteamArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DomainCommand {
     /// Read and check a domain folder, and print its contents
-    Check(CheckArgs),
+    Check(crate::domain::CheckArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -880,10 +894,4 @@ pub(crate) struct ModelDecodeArgs {
     pub(crate) events: bool,
     /// The recorded body, or `-` for standard input
     pub(crate) file: PathBuf,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct CheckArgs {
-    #[command(flatten)]
-    pub(crate) domain: DomainArgs,
 }

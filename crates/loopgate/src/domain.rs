@@ -2,9 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::args::CheckArgs;
+use crate::args::DomainArgs;
 use crate::failure::Failure;
 use crate::{places, stream};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+}
 
 pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let report = places::check(&args.domain)?;

@@ -10,6 +10,7 @@ mod chat;
 mod diff;
 mod doctor;
 mod domain;
+mod engine;
 mod eval;
 mod failure;
 mod fleet;
@@ -117,6 +118,10 @@ fn main() -> ExitCode {
             Command::Mcp(args) => mcp::mcp(*args).await,
             Command::View(args) => view::view(args).await,
             Command::Serve(args) => serve::serve(*args).await,
+            Command::Worker(args) => engine::worker(*args).await,
+            Command::Submit(args) => engine::submit(*args).await,
+            Command::Status(args) => engine::status(args).await,
+            Command::Stop(args) => engine::stop(args).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
             Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),

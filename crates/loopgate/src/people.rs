@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use crate::args::{AnswerArgs, ApproveArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
 use crate::failure::Failure;
-use crate::resume::Found;
-use crate::{identity, places, show, stream};
+use crate::resume::{Found, Origin};
+use crate::{engine, identity, places, show, stream};
 
 /// `loopgate pending`: what waits, in one run or in all.
 pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
@@ -64,7 +64,8 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         }
         show::unverified(&line.run, &recorded);
         let now = recorded.now();
-        if requested.iter().any(|requested| requested.deadline <= now) {
+        let is_own = Origin::of_run(&recorded).is_none_or(|origin| origin.check_driver(&line.run).is_ok());
+        if is_own && requested.iter().any(|requested| requested.deadline <= now) {
             // What was seen to be over stays over. Where it cannot be journaled it is told all the same.
             let _ = expire(journal.as_ref(), &line.run).await;
         }
@@ -96,7 +97,7 @@ pub(crate) async fn approve(args: ApproveArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What a person says to a request.
-enum Said {
+pub(crate) enum Said {
     /// An approval of a user of the system.
     Approves(Approver),
     Answers(PersonAnswer),
@@ -142,7 +143,11 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     if text.is_empty() {
         return Err(Failure::new("the instruction is empty; give some text"));
     }
+    if let Some(url) = &args.engine.url {
+        return engine::tell(url, &args.run, text).await;
+    }
     let found = Found::open(&args.run, &args.go_on).await?;
+    found.check_driver()?;
     let id = found.id();
     found.run.takes_instruction(text).map_err(|_| {
         let phase = found.run.phase().name();
@@ -155,6 +160,9 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+    if let Some(url) = &args.engine.url {
+        return engine::say(url, &args, said).await;
+    }
     if args.run == "last" && args.binding.is_none() {
         return Err(Failure::new(
             "`last` may be another run than the one that you were shown; give its id, or --binding with what \
@@ -162,6 +170,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
         ));
     }
     let found = Found::any(&args.run, &args.go_on).await?;
+    found.check_driver()?;
     let key = key_of(&found.run, &args.action)?;
     let own = found.run.binding(&key);
     if let Some(given) = &args.binding {
@@ -365,4 +374,4 @@ fn counted(n: u64, what: &str) -> String {
 }
 
 /// How much of a binding has to be given.
-const BINDING_DIGITS: usize = 12;
+pub(crate) const BINDING_DIGITS: usize = 12;

@@ -52,6 +52,9 @@ pub(crate) struct Origin {
     /// The tags of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
+    /// The durable engine that drives the run. `None`: the process that has it in its journal does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    engine: Option<String>,
 }
 
 impl Origin {
@@ -87,7 +90,25 @@ impl Origin {
             batch: None,
             token: None,
             tags: Vec::new(),
+            engine: None,
         })
+    }
+
+    /// The same, of a run that a durable engine drives.
+    #[cfg(feature = "restate")]
+    pub(crate) fn on_engine(self, engine: &str) -> Self {
+        Self { engine: Some(engine.to_owned()), ..self }
+    }
+
+    /// An error if a durable engine drives the run: the journal only follows it.
+    pub(crate) fn check_driver(&self, run: &RunId) -> Result<(), Failure> {
+        match &self.engine {
+            None => Ok(()),
+            Some(engine) => Err(Failure::new(format!(
+                "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with \
+                 `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
+            ))),
+        }
     }
 
     /// The same, of a run of a batch with this budget.
@@ -119,6 +140,11 @@ impl Origin {
     /// As the journal keeps it.
     pub(crate) fn text(&self) -> Result<String, Failure> {
         Ok(serde_json::to_string(self)?)
+    }
+
+    /// How a recorded run was begun. `None`: it is not recorded, or not readable.
+    pub(crate) fn of_run(recorded: &Recorded) -> Option<Self> {
+        Self::read(recorded.origin.as_deref()?).ok()
     }
 
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
@@ -288,8 +314,15 @@ impl Found {
         Ok(code)
     }
 
+    /// An error if a durable engine drives the run.
+    pub(crate) fn check_driver(&self) -> Result<(), Failure> {
+        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
+        origin.map_or(Ok(()), |origin| origin.check_driver(self.id()))
+    }
+
     /// The run's loop, put together again.
     pub(crate) async fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
+        self.check_driver()?;
         let loaded = self.load(go_on.domain.as_deref(), &go_on.base_urls)?;
         let Loaded { domain, saves, asks } = loaded;
         domain.ready(saves)?;

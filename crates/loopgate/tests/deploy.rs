@@ -5,15 +5,15 @@ use std::process::Command;
 
 use crate::common::{Shell, root};
 
-const COMPOSE: &str = "compose.yaml";
-const UNIT: &str = "loopgate.service";
-const KUBERNETES: [&str; 2] = ["kubernetes.yaml", "kubernetes-postgres.yaml"];
+const COMPOSE: [&str; 2] = ["compose.yaml", "compose-restate.yaml"];
+const UNITS: [&str; 3] = ["loopgate.service", "loopgate-worker@.service", "restate.service"];
+const KUBERNETES: [&str; 3] = ["kubernetes.yaml", "kubernetes-postgres.yaml", "kubernetes-restate.yaml"];
 
 fn file(name: &str) -> PathBuf {
     root().join("docs/deploy").join(name)
 }
 
-/// The options that a file gives to `loopgate serve`.
+/// The options that a file gives to `loopgate`.
 fn options(name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(file(name)).unwrap();
     let words =
@@ -23,17 +23,34 @@ fn options(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_option_of_the_server_is_one_of_the_command() {
-    let help = Shell::new().run(&["serve", "--help"]).out;
-    for name in [UNIT, COMPOSE, KUBERNETES[0], KUBERNETES[1]] {
-        let options = options(name);
-        assert!(options.len() >= 4, "{name}: {options:?}");
-        for option in options {
-            assert!(
-                help.contains(&format!("{option} ")),
-                "{name}: {option} is not an option of `loopgate serve`"
-            );
+fn every_option_of_a_server_or_a_worker_is_one_of_the_command() {
+    let commands = [
+        ("serve", [UNITS[0], COMPOSE[0], KUBERNETES[0], KUBERNETES[1]].as_slice()),
+        ("worker", [UNITS[1], COMPOSE[1], KUBERNETES[2]].as_slice()),
+    ];
+    for (command, names) in commands {
+        let help = Shell::new().run(&[command, "--help"]).out;
+        for name in names {
+            let options = options(name);
+            assert!(options.len() >= 4, "{name}: {options:?}");
+            for option in options {
+                // An option without a value ends its line.
+                let is_one = help.split_whitespace().any(|word| word == option);
+                assert!(is_one, "{name}: {option} is not an option of `loopgate {command}`");
+            }
         }
+    }
+}
+
+#[test]
+fn the_files_name_one_version_of_restate() {
+    // The one that `cargo xtask servers restate` tests with.
+    let tested = std::fs::read_to_string(root().join("xtask/src/servers.rs")).unwrap();
+    let tested = tested.split("@restatedev/restate-server@").nth(1).unwrap().split('"').next().unwrap();
+    let (version, _) = tested.rsplit_once('.').unwrap();
+    for name in [COMPOSE[1], KUBERNETES[2]] {
+        let text = std::fs::read_to_string(file(name)).unwrap();
+        assert!(text.contains(&format!("restatedev/restate:{version}\n")), "{name} does not name {version}");
     }
 }
 
@@ -60,10 +77,12 @@ fn compose_and_kubernetes_accept_the_files() {
     let folder = tempfile::tempdir().unwrap();
     let compose = bin.join("check-jsonschema").display().to_string();
     let schema = ["--builtin-schema", "vendor.compose-spec"];
-    let (passed, said) = checked(&compose, &schema, &file(COMPOSE));
-    assert!(passed, "{said}");
-    let faulty = broken(COMPOSE, "read_only: true", "read_only: [1]", folder.path());
-    assert!(!checked(&compose, &schema, &faulty).0, "the checker sees no fault");
+    for name in COMPOSE {
+        let (passed, said) = checked(&compose, &schema, &file(name));
+        assert!(passed, "{said}");
+        let faulty = broken(name, "read_only: true", "read_only: [1]", folder.path());
+        assert!(!checked(&compose, &schema, &faulty).0, "the checker sees no fault");
+    }
     let kubernetes = bin.join("kubernetes-validate").display().to_string();
     for name in KUBERNETES {
         let (passed, said) = checked(&kubernetes, &["--strict"], &file(name));
@@ -75,14 +94,29 @@ fn compose_and_kubernetes_accept_the_files() {
 
 #[test]
 #[ignore = "needs systemd-analyze: cargo xtask servers deploy"]
-fn systemd_accepts_the_unit() {
+fn systemd_accepts_the_units() {
     let folder = tempfile::tempdir().unwrap();
-    // The command is not installed here.
+    // The commands are not installed here.
     let there = env!("CARGO_BIN_EXE_loopgate");
-    let unit = broken(UNIT, "/usr/local/bin/loopgate", there, folder.path());
-    let (passed, said) = checked("systemd-analyze", &["verify"], &unit);
-    assert!(passed && said.is_empty(), "{said}");
-    let faulty = broken(UNIT, "RestartSec=2", "RestartSecs=2", folder.path());
-    let (_, said) = checked("systemd-analyze", &["verify"], &faulty);
-    assert!(said.contains("RestartSecs"), "{said}");
+    // The worker wants the server's unit, which is read as well.
+    for name in ["restate.service", "loopgate.service", "loopgate-worker@.service"] {
+        let program = if name == "restate.service" { "restate-server" } else { "loopgate" };
+        let unit = broken(name, &format!("/usr/local/bin/{program}"), there, folder.path());
+        let unit = match name.strip_suffix("@.service") {
+            None => unit,
+            // An instance of a template.
+            Some(stem) => {
+                let instance = folder.path().join(format!("{stem}@1.service"));
+                std::fs::copy(&unit, &instance).unwrap();
+                instance
+            }
+        };
+        let (passed, said) = checked("systemd-analyze", &["verify"], &unit);
+        assert!(passed && said.is_empty(), "{name}: {said}");
+        let text = std::fs::read_to_string(&unit).unwrap();
+        std::fs::write(&unit, text.replacen("RestartSec=2", "RestartSecs=2", 1)).unwrap();
+        let (_, said) = checked("systemd-analyze", &["verify"], &unit);
+        assert!(said.contains("RestartSecs"), "{name}: {said}");
+        std::fs::write(&unit, text).unwrap();
+    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use loop_core::{EventKind, Outcome, SaveResult, StopMode};
 use tokio::time::Instant;
 
-use super::{Broken, Driver, STOPPED};
+use super::{Broken, Driver};
+use crate::controls::STOPPED;
 use crate::events::Control;
 use crate::journal::RunWriter;
 use crate::save::{SaveError, seconds, try_to_save};

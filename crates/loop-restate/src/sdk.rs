@@ -1,0 +1,412 @@
+//! The services that Restate calls. No other module names the SDK.
+//!
+//! What is awaited in the workflow's handler is a recorded fact: a call of a service, a durable promise or a durable timer.
+//! There is no other source of order, time or chance, so a replay makes the same steps.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use loop_blobs::BlobId;
+use loop_core::{Millis, StopMode};
+use loop_runtime::engine::{
+    EngineRun, EngineRunError, EngineStatus, EngineWork, Projection, RunMessage, Settlement, WorkKey,
+};
+use loop_runtime::run::RunId;
+use restate_sdk::context::DurableFuture;
+use restate_sdk::prelude::*;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::carried::{Carried, CarryError};
+use crate::wire::{Delivery, Ended, EngineSubmission, MAX_MESSAGES, WorkerDomain};
+use crate::worker::{Begun, Worker, WorkerError, unix_ms};
+
+/// Serves a worker until `ends` is ready.
+pub(crate) async fn serve(worker: Arc<Worker>, listener: TcpListener, ends: impl Future) {
+    // A call ends by its own limit. Restate must not ask it to suspend before, since it would be made again.
+    let slowest = worker.slowest_call() + SPARE;
+    let endpoint = Endpoint::builder()
+        .bind(RunWorkflow(Arc::clone(&worker)).into_service_definition().options(retried()))
+        .bind(
+            CallService(worker)
+                .into_service_definition()
+                .options(retried().inactivity_timeout(slowest).abort_timeout(slowest)),
+        )
+        .bind(InboxObject.into_service_definition().options(retried()))
+        .build();
+    // Each step of a handler is a few small frames. Without this the system holds them back for the acknowledgement of the one
+    // before, 40 ms each on Linux. Connections take the option from their listener. A system that refuses it is slower.
+    _ = socket2::SockRef::from(&listener).set_tcp_nodelay(true);
+    HttpServer::new(endpoint).serve_with_cancel(listener, ends).await;
+}
+
+/// A handler whose worker is gone is called again soon, and as long as it takes.
+fn retried() -> ServiceOptions {
+    ServiceOptions::new()
+        .retry_policy_initial_interval(FIRST_RETRY)
+        .retry_policy_exponentiation_factor(2.0)
+        .retry_policy_max_interval(LAST_RETRY)
+        .retry_policy_max_attempts(MAX_ATTEMPTS)
+        .retry_policy_pause_on_max_attempts()
+}
+
+const SPARE: Duration = Duration::from_secs(60);
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LAST_RETRY: Duration = Duration::from_secs(5);
+const MAX_ATTEMPTS: u64 = 1_000_000;
+
+/// The state of a run's workflow: what it does now.
+const STATUS: &str = "status";
+/// The state of an inbox: the number of the next message.
+const NEXT: &str = "next";
+
+/// What the workflow waits for.
+enum Arrived {
+    /// Calls ended, in one call of the service or in none: the engine says that it failed.
+    Calls(Vec<WorkKey>, Option<CallOutput>),
+    Message(Delivery),
+    Deadline(Millis),
+}
+
+type Waiting<'a> = Pin<Box<dyn DurableFuture<Output = Arrived> + Send + 'a>>;
+
+/// Calls for a worker.
+#[derive(Debug, Serialize, Deserialize)]
+struct CallInput {
+    run: Arc<str>,
+    domain: Arc<str>,
+    works: Carried,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct CallOutput {
+    settled: Carried,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct AbortInput {
+    run: Arc<str>,
+    of: WorkKey,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct BeginInput {
+    run: Arc<str>,
+    submission: EngineSubmission,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct BeginOutput {
+    begun: Begun,
+    /// Whether large values of this run are in a store of blobs.
+    #[serde(default)]
+    by_reference: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ForgetInput {
+    run: Arc<str>,
+    blobs: Vec<BlobId>,
+}
+
+/// A run as a workflow. Its key is the run's id.
+struct RunWorkflow(Arc<Worker>);
+
+#[restate_sdk::workflow(name = "LoopgateRun")]
+impl RunWorkflow {
+    /// Drives the run to its end.
+    #[handler]
+    async fn run(
+        &self,
+        ctx: WorkflowContext<'_>,
+        Json(submission): Json<EngineSubmission>,
+    ) -> HandlerResult<Json<Ended>> {
+        let domain = Arc::clone(&submission.domain);
+        let runner = self.0.runner(&domain).map_err(again)?;
+        let id: Arc<str> = ctx.key().into();
+        let key = submission.key.clone();
+        let begin = BeginInput { run: Arc::clone(&id), submission };
+        let begun = ctx.service_client::<CallServiceClient>().begin(Json(begin)).call().await?;
+        let Json(BeginOutput { begun, by_reference }) = begun;
+        let first = match begun {
+            Begun::First(first) => *first,
+            Begun::Ended(ended) => return Ok(Json(*ended)),
+        };
+        let mut run = EngineRun::open(runner, first, key).map_err(again)?;
+        let mut projection = Projection::open(runner, &run).await.map_err(again)?;
+        let inbox: Vec<String> = (0..MAX_MESSAGES).map(promise).collect();
+        let mut messages = inbox.iter();
+        let mut waiting: DurableFuturesUnordered<Waiting<'_>> = DurableFuturesUnordered::new();
+        let mut timer = None;
+        let mut blobs: BTreeSet<BlobId> = BTreeSet::new();
+        let mut status: Option<EngineStatus> = None;
+        if let Some(name) = messages.next() {
+            waiting.push(message(&ctx, name));
+        }
+        loop {
+            let step = run.step().map_err(again)?;
+            // The journal is compared before anything else follows: where this program decides otherwise, it stops here.
+            projection.write(&mut run).await.map_err(again)?;
+            let now = run.status();
+            if status.as_ref() != Some(&now) {
+                ctx.set(STATUS, Json(now.clone()));
+                status = Some(now);
+            }
+            if let Some(outcome) = run.outcome() {
+                if !blobs.is_empty() {
+                    let input = ForgetInput { run: Arc::clone(&id), blobs: blobs.into_iter().collect() };
+                    // Not at once: until the engine has the end of this run, another process may have to read them.
+                    drop(
+                        ctx.service_client::<CallServiceClient>()
+                            .forget(Json(input))
+                            .send_after(self.0.carrier().stay),
+                    );
+                }
+                return Ok(Json(Worker::ended(run.started(), outcome).map_err(again)?));
+            }
+            for of in step.abort {
+                let input = AbortInput { run: Arc::clone(&id), of };
+                // It is sent, and not waited for.
+                drop(ctx.service_client::<CallServiceClient>().abort(Json(input)).send());
+            }
+            for works in grouped(step.start) {
+                let keys: Vec<WorkKey> = works.iter().map(EngineWork::key).collect();
+                let works = self.0.carrier().give(&id, &works, by_reference).await.map_err(uncarried)?;
+                blobs.extend(works.blob());
+                let input = CallInput { run: Arc::clone(&id), domain: Arc::clone(&domain), works };
+                let call = ctx.service_client::<CallServiceClient>().make(Json(input)).call();
+                waiting.push(Box::pin(
+                    call.map(move |made| Arrived::Calls(keys, made.ok().map(|Json(output)| output))),
+                ));
+            }
+            if let Some((in_ms, deadline)) = run.deadline()
+                && timer != Some(deadline)
+            {
+                timer = Some(deadline);
+                let sleep = ctx.sleep(Duration::from_millis(in_ms));
+                waiting.push(Box::pin(sleep.map(move |_| Arrived::Deadline(deadline))));
+            }
+            match waiting.next().await {
+                // Somebody cancels the invocation in Restate: the run hears of it as of any other stop.
+                Err(_) => run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?,
+                // There is always the promise of a message, or a timer, or a call: a run that waits for nothing is over.
+                Ok(None) => return Err(again(stuck(&run))),
+                Ok(Some((_, Arrived::Calls(keys, output)))) => {
+                    let settled: Vec<Settlement> = match output {
+                        Some(output) => {
+                            blobs.extend(output.settled.blob());
+                            self.0.carrier().take(&id, &output.settled).await.map_err(again)?
+                        }
+                        // The engine ended the call: it is not known how far it came.
+                        None => keys.iter().map(|of| Settlement::lost(*of, 0)).collect(),
+                    };
+                    for settlement in settled {
+                        run.settle(settlement).map_err(again)?;
+                    }
+                }
+                Ok(Some((_, Arrived::Message(Delivery { unix_ms, message: received, .. })))) => {
+                    run.hear(unix_ms, received).map_err(again)?;
+                    if let Some(name) = messages.next() {
+                        waiting.push(message(&ctx, name));
+                    }
+                }
+                Ok(Some((_, Arrived::Deadline(deadline)))) => {
+                    run.deadline_reached(deadline).map_err(again)?
+                }
+            }
+        }
+    }
+
+    /// What the run does now.
+    #[handler]
+    async fn status(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<EngineStatus>> {
+        let status: Option<Json<EngineStatus>> = ctx.get(STATUS).await?;
+        status.ok_or_else(|| unknown(ctx.key()).into())
+    }
+
+    /// Takes a message, of the inbox alone.
+    #[handler(ingress_private = true)]
+    async fn deliver(
+        &self,
+        ctx: SharedWorkflowContext<'_>,
+        Json(delivery): Json<Delivery>,
+    ) -> HandlerResult<()> {
+        let status: Option<Json<EngineStatus>> = ctx.get(STATUS).await?;
+        let Some(Json(status)) = status else { return Err(unknown(ctx.key()).into()) };
+        if status.stop.is_some() {
+            let over = format!("run {} is over; `loopgate show {0}` shows it", ctx.key());
+            return Err(TerminalError::new_with_code(409, over).into());
+        }
+        ctx.resolve_promise(&promise(delivery.number), Json(delivery));
+        Ok(())
+    }
+}
+
+/// Makes the calls of runs.
+struct CallService(Arc<Worker>);
+
+#[restate_sdk::service(name = "LoopgateCalls")]
+impl CallService {
+    /// Makes the first event of a run, unless the journal has the run.
+    #[handler(ingress_private = true)]
+    async fn begin(
+        &self,
+        ctx: Context<'_>,
+        Json(input): Json<BeginInput>,
+    ) -> HandlerResult<Json<BeginOutput>> {
+        let by_reference = self.0.carrier().has_store();
+        let BeginInput { run, submission } = input;
+        let begin = async || match self.0.begin(RunId::new(run), submission).await {
+            Ok(begun) => Ok(Json(BeginOutput { begun, by_reference })),
+            Err(error) if error.is_final() => Err(terminal(error).into()),
+            Err(error) => Err(again(error)),
+        };
+        let policy =
+            RunRetryPolicy::new().initial_delay(FIRST_RETRY).exponentiation_factor(2.0).max_delay(LAST_RETRY);
+        Ok(ctx.run(begin).retry_policy(policy).name("begin").await?)
+    }
+
+    /// Makes one call, or the cheap reads of one batch. Each is made once: where its process ended in the middle, the run is
+    /// told that it is lost, unless it may be made twice.
+    ///
+    /// The result is recorded before it is returned. Restate may have the output of a handler and call it once more, and
+    /// then the output has to be the same.
+    #[handler(ingress_private = true)]
+    async fn make(&self, ctx: Context<'_>, Json(input): Json<CallInput>) -> HandlerResult<Json<CallOutput>> {
+        let runner = self.0.runner(&input.domain).map_err(again)?;
+        let works: Vec<EngineWork> = self.0.carrier().take(&input.run, &input.works).await.map_err(again)?;
+        let may_repeat = works.iter().all(EngineWork::is_repeatable);
+        let is_first = AtomicBool::new(may_repeat);
+        if !may_repeat {
+            let begin = async || {
+                is_first.store(true, Ordering::Relaxed);
+                Ok(true)
+            };
+            // Durable before anything is called. It runs again only where it was not durable.
+            ctx.run(begin).name("begin").await?;
+        }
+        let keys: Vec<WorkKey> = works.iter().map(EngineWork::key).collect();
+        let make = async || {
+            let settled = match is_first.load(Ordering::Relaxed) {
+                true => {
+                    let under_way = self.0.begins(&input.run, &keys);
+                    let made =
+                        works.into_iter().map(|work| runner.perform(work, under_way.cancel.child_token()));
+                    futures::future::join_all(made).await
+                }
+                false => keys.iter().map(|of| Settlement::lost(*of, unix_ms())).collect(),
+            };
+            let settled = self.0.carrier().give_result(&input.run, &settled).await.map_err(uncarried)?;
+            Ok(Json(CallOutput { settled }))
+        };
+        Ok(ctx.run(make).name("make").await?)
+    }
+
+    /// Cancels a call that this worker makes. Of a call of another worker nothing is known here.
+    #[handler(ingress_private = true)]
+    async fn abort(&self, _ctx: Context<'_>, Json(input): Json<AbortInput>) -> HandlerResult<()> {
+        self.0.abort(&input.run, input.of);
+        Ok(())
+    }
+
+    /// Deletes the blobs of a run that has ended.
+    #[handler(ingress_private = true)]
+    async fn forget(&self, _ctx: Context<'_>, Json(input): Json<ForgetInput>) -> HandlerResult<()> {
+        self.0.carrier().forget(&input.run, &input.blobs).await.map_err(again)
+    }
+
+    /// The domains of this worker.
+    #[handler]
+    async fn domains(&self, _ctx: Context<'_>) -> HandlerResult<Json<Vec<WorkerDomain>>> {
+        Ok(Json(self.0.domains()))
+    }
+}
+
+/// Takes the messages for a run, one after another, and numbers them.
+struct InboxObject;
+
+#[restate_sdk::object(name = "LoopgateInbox")]
+impl InboxObject {
+    /// Gives a message to the run, whose inbox this is. Its number.
+    #[handler]
+    async fn post(&self, ctx: ObjectContext<'_>, Json(message): Json<RunMessage>) -> HandlerResult<u64> {
+        let number: u64 = ctx.get(NEXT).await?.unwrap_or(0);
+        if number >= MAX_MESSAGES {
+            let full = format!("run {} has had {MAX_MESSAGES} messages, and takes no more", ctx.key());
+            return Err(TerminalError::new_with_code(429, full).into());
+        }
+        let unix_ms: u64 = ctx.run(async || Ok(unix_ms())).name("time").await?;
+        let run = ctx.workflow_client::<RunWorkflowClient>(ctx.key());
+        run.deliver(Json(Delivery { number, unix_ms, message })).call().await?;
+        ctx.set(NEXT, number + 1);
+        Ok(number)
+    }
+}
+
+/// The promise of a message.
+fn promise(number: u64) -> String {
+    format!("message-{number}")
+}
+
+fn message<'a>(ctx: &'a WorkflowContext<'a>, name: &'a str) -> Waiting<'a> {
+    let promised = ctx.promise::<Json<Delivery>>(name);
+    Box::pin(promised.map(|delivered| match delivered {
+        Ok(Json(delivery)) => Arrived::Message(delivery),
+        // Only an operator can reject it.
+        Err(_) => Arrived::Message(Delivery { number: 0, unix_ms: 0, message: RunMessage::WithdrawStop }),
+    }))
+}
+
+/// The calls to make: the cheap reads of a batch in one, each other one alone.
+fn grouped(start: Vec<EngineWork>) -> Vec<Vec<EngineWork>> {
+    let (reads, others): (Vec<EngineWork>, Vec<EngineWork>) =
+        start.into_iter().partition(EngineWork::is_cheap_read);
+    let reads = (!reads.is_empty()).then_some(reads);
+    reads.into_iter().chain(others.into_iter().map(|work| vec![work])).collect()
+}
+
+fn unknown(run: &str) -> TerminalError {
+    TerminalError::new_with_code(404, format!("no run {run} is known to Restate"))
+}
+
+/// An error after which the engine calls the handler again. The SDK reports such errors by `Debug`, and operators read them.
+fn again(error: impl std::error::Error) -> HandlerError {
+    Line(error.to_string()).into()
+}
+
+/// The one line of an error, whichever way it is printed.
+#[derive(thiserror::Error)]
+#[error("{0}")]
+struct Line(String);
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where another try cannot help.
+fn terminal(error: impl std::error::Error) -> TerminalError {
+    TerminalError::new_with_code(400, error.to_string())
+}
+
+/// A blob that cannot be read or put is tried again: an operator can mend the store.
+fn uncarried(error: CarryError) -> HandlerError {
+    if error.is_final() { terminal(error).into() } else { again(error) }
+}
+
+fn stuck(run: &EngineRun) -> EngineRunError {
+    EngineRunError::Stuck { run: run.id().clone(), message: "it waits for nothing".to_owned() }
+}
+
+impl WorkerError {
+    /// Whether another try cannot help.
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Start(_) | Self::Taken { .. })
+    }
+}

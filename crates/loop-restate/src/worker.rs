@@ -1,0 +1,228 @@
+//! What a worker runs: the loops of its domains.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use loop_blobs::BlobStore;
+use loop_core::{Event, Outcome, Started};
+use loop_runtime::Runner;
+use loop_runtime::engine::WorkKey;
+use loop_runtime::journal::{JournalError, replay};
+use loop_runtime::report::Report;
+use loop_runtime::run::{CancellationToken, RunId, StartError};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::carried::Carrier;
+use crate::sdk;
+use crate::wire::{Ended, EngineSubmission, WorkerDomain};
+
+/// The loops that a worker runs, by the names of their domains.
+#[derive(Debug, Default)]
+pub struct Worker {
+    runners: BTreeMap<Arc<str>, Runner>,
+    /// What cancels the calls that are made now, by the run and the call.
+    under_way: Mutex<BTreeMap<(Arc<str>, WorkKey), CancellationToken>>,
+    carrier: Carrier,
+}
+
+/// Calls that are made now. They are forgotten when it is dropped.
+pub(crate) struct UnderWay<'a> {
+    worker: &'a Worker,
+    run: Arc<str>,
+    keys: Vec<WorkKey>,
+    /// Cancels them.
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut under_way = self.worker.lock();
+        for of in &self.keys {
+            under_way.remove(&(Arc::clone(&self.run), *of));
+        }
+    }
+}
+
+/// Why a worker does not begin a run, or make a call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// Two loops have domains of one name.
+    #[error("two domains are named `{name}`; give one of them another name")]
+    Twice {
+        /// The name.
+        name: Arc<str>,
+    },
+    /// The runs of a domain share a budget, which is kept on one machine.
+    #[error(
+        "domain `{name}`: budgets that runs share are not kept with Restate; leave [budget] out, or use `loopgate serve`"
+    )]
+    SharedBudgets {
+        /// The domain.
+        name: Arc<str>,
+    },
+    /// It has no such domain.
+    #[error("this worker has no domain `{name}`; start one with --domain for it")]
+    UnknownDomain {
+        /// The domain.
+        name: Arc<str>,
+    },
+    /// The run cannot begin.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal has a run of this id that has not ended.
+    #[error(
+        "run {run} is in the journal, has not ended and is not known to Restate; submit the item with another key"
+    )]
+    Taken {
+        /// The run.
+        run: RunId,
+    },
+    /// The outcome cannot be written as JSON.
+    #[error("the outcome as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// How a run begins.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Begun {
+    /// With this event.
+    First(Box<Event>),
+    /// Not at all: the journal has it, and it ended so.
+    Ended(Box<Ended>),
+}
+
+impl Worker {
+    /// A worker without a domain.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The worker with one more loop.
+    ///
+    /// # Errors
+    /// If it has a loop of a domain with this name, or the runs of the loop share budgets.
+    pub fn with(mut self, runner: Runner) -> Result<Self, WorkerError> {
+        let name = Arc::clone(&runner.spec().domain);
+        if runner.shared_budgets().is_some() {
+            return Err(WorkerError::SharedBudgets { name });
+        }
+        match self.runners.insert(Arc::clone(&name), runner) {
+            None => Ok(self),
+            Some(_) => Err(WorkerError::Twice { name }),
+        }
+    }
+
+    /// The worker with a store for large values: what a call carries above 64 KiB goes there, and its id to the engine. All
+    /// workers of a server have the same store. The blobs of a run are deleted when it has ended for `stay`: until Restate has
+    /// the end of the run, another worker may have to read them.
+    #[must_use]
+    pub fn with_blobs(mut self, store: BlobStore, stay: Duration) -> Self {
+        self.carrier = Carrier::with_store(store, stay);
+        self
+    }
+
+    pub(crate) fn carrier(&self) -> &Carrier {
+        &self.carrier
+    }
+
+    /// Serves the engine until `ends` is ready. What is under way then continues in another worker, or in the next.
+    pub async fn serve(self, listener: TcpListener, ends: impl Future) {
+        sdk::serve(Arc::new(self), listener, ends).await;
+    }
+
+    pub(crate) fn runner(&self, domain: &Arc<str>) -> Result<&Runner, WorkerError> {
+        let runner = self.runners.get(domain);
+        runner.ok_or_else(|| WorkerError::UnknownDomain { name: Arc::clone(domain) })
+    }
+
+    /// The longest that one call may take.
+    pub(crate) fn slowest_call(&self) -> Duration {
+        let specs = self.runners.values().map(Runner::spec);
+        let limits = specs.flat_map(|spec| {
+            let tools = spec.tools.iter().map(|tool| tool.timeout_ms);
+            let models = &spec.models;
+            let others = [&models.selector, &models.escalated, &models.fallback];
+            let models = others.into_iter().flatten().chain([&models.base]);
+            tools.chain(models.map(|model| model.timeout_ms))
+        });
+        Duration::from_millis(limits.max().unwrap_or(0))
+    }
+
+    /// Notes that these calls begin, so that they can be cancelled.
+    pub(crate) fn begins(&self, run: &Arc<str>, keys: &[WorkKey]) -> UnderWay<'_> {
+        let cancel = CancellationToken::new();
+        let mut under_way = self.lock();
+        for of in keys {
+            under_way.insert((Arc::clone(run), *of), cancel.clone());
+        }
+        UnderWay { worker: self, run: Arc::clone(run), keys: keys.to_vec(), cancel }
+    }
+
+    /// Cancels a call, if it is made now.
+    pub(crate) fn abort(&self, run: &Arc<str>, of: WorkKey) {
+        if let Some(cancel) = self.lock().get(&(Arc::clone(run), of)) {
+            cancel.cancel();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(Arc<str>, WorkKey), CancellationToken>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn domains(&self) -> Vec<WorkerDomain> {
+        let served = self.runners.iter();
+        served
+            .map(|(name, runner)| WorkerDomain {
+                name: Arc::clone(name),
+                spec: runner.spec().hash().to_string(),
+            })
+            .collect()
+    }
+
+    /// Begins a run: with its first event, or with what the journal has of it.
+    pub(crate) async fn begin(&self, run: RunId, submission: EngineSubmission) -> Result<Begun, WorkerError> {
+        let runner = self.runner(&submission.domain)?;
+        match runner.journal().read(&run).await {
+            Ok(recorded) => {
+                let state = replay(&run, &recorded)?;
+                match state.outcome().filter(|_| state.is_done()) {
+                    Some(outcome) => Ok(Begun::Ended(Box::new(Self::ended(state.started(), outcome)?))),
+                    None => Err(WorkerError::Taken { run }),
+                }
+            }
+            Err(JournalError::Unknown { .. }) => {
+                Ok(Begun::First(Box::new(runner.first_event(run, submission.item)?)))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    pub(crate) fn ended(started: &Started, outcome: &Outcome) -> Result<Ended, WorkerError> {
+        let text = match (&outcome.answer, outcome.output.as_ref().filter(|output| output.valid)) {
+            (Some(answer), _) => answer.to_string(),
+            (None, Some(output)) => output.value.to_string(),
+            (None, None) => outcome.document.to_markdown(),
+        };
+        Ok(Ended {
+            run: outcome.run.to_string(),
+            class: outcome.stop.class.name().to_owned(),
+            reason: outcome.stop.reason().to_string(),
+            exit_code: outcome.stop.class.exit_code(),
+            text,
+            report: serde_json::to_value(Report::new(started, outcome))?,
+        })
+    }
+}
+
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

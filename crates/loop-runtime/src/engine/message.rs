@@ -1,0 +1,55 @@
+//! What people say to a run, as an engine keeps it.
+
+use std::sync::Arc;
+
+use loop_core::{Approver, CommandKey, Digest, PersonAnswer, StopMode};
+use serde::{Deserialize, Serialize};
+
+use crate::events::{Answer, Approval, Control};
+
+/// What is said to a run from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunMessage {
+    /// It is to stop.
+    Stop(StopMode),
+    /// It is not to stop after all.
+    WithdrawStop,
+    /// An answer to a request.
+    Answer {
+        /// The action's key.
+        key: CommandKey,
+        /// The answer.
+        answer: PersonAnswer,
+        /// The binding that the person saw. `None`: not checked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        binding: Option<Digest>,
+    },
+    /// A known person approves an action.
+    Approve {
+        /// The action's key.
+        key: CommandKey,
+        /// Who approves it.
+        by: Approver,
+        /// The binding that the person saw.
+        binding: Digest,
+    },
+    /// An instruction, which the next pass reads.
+    Tell(Arc<str>),
+}
+
+impl From<RunMessage> for Control {
+    fn from(message: RunMessage) -> Self {
+        match message {
+            RunMessage::Stop(how) => Self::Stop(how),
+            RunMessage::WithdrawStop => Self::WithdrawStop,
+            RunMessage::Answer { key, answer, binding } => {
+                Self::Answer(Box::new(Answer { key, answer, binding }))
+            }
+            RunMessage::Approve { key, by, binding } => {
+                Self::Approve(Box::new(Approval { key, by, binding }))
+            }
+            RunMessage::Tell(text) => Self::Tell(text),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Writes the entries of a run that an engine drives, each once, however often the run is replayed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{EngineRun, EngineRunError};
+use crate::hooks::HookMessage;
+use crate::journal::{Durability, Entry, JournalError, RunWriter};
+use crate::parts::{Parts, Runner};
+
+/// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal
+/// follows: entries that it has are compared, and others appended.
+pub struct Projection {
+    parts: Arc<Parts>,
+    /// The entries that the journal had.
+    recorded: Vec<Entry>,
+    /// `None`: the journal has no such run yet.
+    writer: Option<Box<dyn RunWriter>>,
+}
+
+impl fmt::Debug for Projection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Projection").field("recorded", &self.recorded.len()).finish_non_exhaustive()
+    }
+}
+
+impl Projection {
+    /// The run in the journal of `runner`, for writing.
+    ///
+    /// # Errors
+    /// If another process writes it, or the journal cannot vouch for what it has of it.
+    pub async fn open(runner: &Runner, run: &EngineRun) -> Result<Self, EngineRunError> {
+        let (recorded, writer) = match runner.journal().resume(run.id()).await {
+            Ok((recorded, writer)) => (recorded.entries, Some(writer)),
+            Err(JournalError::Unknown { .. }) => (Vec::new(), None),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { parts: Arc::clone(runner.parts()), recorded, writer })
+    }
+
+    /// Writes what the run decided since the last time.
+    ///
+    /// # Errors
+    /// If the journal has another entry under the same number, or refuses.
+    pub async fn write(&mut self, run: &mut EngineRun) -> Result<(), EngineRunError> {
+        let messages = std::mem::take(&mut run.messages);
+        let mut new = Vec::with_capacity(run.unwritten.len());
+        for entry in std::mem::take(&mut run.unwritten) {
+            let at = usize::try_from(entry.seq).unwrap_or(usize::MAX);
+            match self.recorded.get_mut(at) {
+                Some(recorded) if *recorded == *entry => {}
+                Some(_) => {
+                    return Err(EngineRunError::Diverged { run: run.header().run.clone(), seq: entry.seq });
+                }
+                None => new.push(entry),
+            }
+        }
+        let Some(first_new) = new.first().map(|entry: &Arc<Entry>| entry.seq) else { return Ok(()) };
+        // Those of entries that the journal had were announced with them.
+        let new_messages = messages.into_iter().filter(|(seq, _)| *seq >= first_new);
+        let mut messages: Vec<HookMessage> = new_messages.map(|(_, message)| message).collect();
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let first = new.remove(0);
+                let announced = if new.is_empty() { std::mem::take(&mut messages) } else { Vec::new() };
+                let writer = self.parts.journal.create_announcing(run.header(), &first, announced).await?;
+                self.writer.insert(writer)
+            }
+        };
+        if !new.is_empty() {
+            if !messages.is_empty() {
+                writer.announce(messages);
+            }
+            writer.append_all(&new, Durability::Committed).await.map_err(|(_, error)| error)?;
+        }
+        if !self.parts.hooks.is_empty() {
+            // What fails here is delivered later: the message is in the journal.
+            _ = self.parts.hooks.deliver_of(&*self.parts.journal, &run.header().run).await;
+        }
+        Ok(())
+    }
+}

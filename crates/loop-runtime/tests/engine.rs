@@ -1,0 +1,235 @@
+//! A run that an engine drives: results in any process, replays, lost calls, and the same journal as on one machine.
+
+use std::sync::Arc;
+
+use crate::common;
+
+use common::world::{Log, Stage, answer, change, look, says, selections, tools_declared, unselected};
+use loop_core::{Event, EventKind, StopMode};
+use loop_runtime::{
+    Outcome, RunSpec, Runner, StopReason,
+    engine::{EngineRun, EngineRunError, EngineWork, Projection, RunMessage, Settlement, WorkKey},
+    journal::{Entry, MemoryJournal},
+    models::Models,
+    run::{CancellationToken, RunId, StartError},
+    tools::{Effect, ToolDeclaration},
+};
+use serde_json::Value;
+
+/// What an engine keeps of a run.
+#[derive(Clone)]
+enum Fact {
+    Settled(String),
+    Said(u64, RunMessage),
+    Deadline,
+}
+
+/// An engine in memory: it records facts, and replays them whenever it is told to.
+struct Engine {
+    runner: Runner,
+    first: Event,
+    facts: Vec<Fact>,
+}
+
+impl Engine {
+    fn new(runner: &Runner, first: &Event) -> Self {
+        let runner = runner.clone().with_journal(Arc::new(MemoryJournal::new()));
+        Self { runner, first: first.clone(), facts: Vec::new() }
+    }
+
+    /// The run after all that is known, and the work that it is at.
+    async fn replayed(&self) -> Result<(EngineRun, Vec<EngineWork>, Projection), EngineRunError> {
+        let mut run = EngineRun::open(&self.runner, self.first.clone(), None)?;
+        let mut projection = Projection::open(&self.runner, &run).await?;
+        let mut open: Vec<EngineWork> = Vec::new();
+        for fact in self.facts.iter().map(Some).chain([None]) {
+            let step = run.step()?;
+            projection.write(&mut run).await?;
+            open.extend(step.start);
+            match fact {
+                Some(Fact::Settled(text)) => {
+                    let settled: Settlement = serde_json::from_str(text).unwrap();
+                    open.retain(|work| work.key() != settled.of);
+                    run.settle(settled)?;
+                }
+                Some(Fact::Said(at, message)) => run.hear(*at, message.clone())?,
+                Some(Fact::Deadline) => {
+                    let (_, deadline) = run.deadline().unwrap();
+                    run.deadline_reached(deadline)?;
+                }
+                None => {}
+            }
+        }
+        Ok((run, open, projection))
+    }
+
+    /// Makes one piece of work, as another process would: it gets it as text and gives text back.
+    async fn make(&mut self, work: &EngineWork) {
+        let work: EngineWork = serde_json::from_str(&serde_json::to_string(work).unwrap()).unwrap();
+        let settled = self.runner.perform(work, CancellationToken::new()).await;
+        self.facts.push(Fact::Settled(serde_json::to_string(&settled).unwrap()));
+    }
+
+    fn lose(&mut self, of: WorkKey) {
+        let text = serde_json::to_string(&Settlement::lost(of, 0)).unwrap();
+        self.facts.push(Fact::Settled(text));
+    }
+
+    /// Drives to the end, replaying all before each result.
+    async fn drive(&mut self) -> Outcome {
+        for _ in 0..200 {
+            let (run, open, _) = self.replayed().await.unwrap();
+            if let Some(outcome) = run.outcome() {
+                return outcome.clone();
+            }
+            match open.first() {
+                Some(work) => self.make(work).await,
+                None => self.facts.push(Fact::Deadline),
+            }
+        }
+        panic!("it does not end");
+    }
+
+    async fn entries(&self, run: &RunId) -> Vec<Entry> {
+        self.runner.journal().read(run).await.unwrap().entries
+    }
+}
+
+/// Entries without the instants and durations of a process.
+fn timeless(entries: &[Entry]) -> Vec<Value> {
+    fn still(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    match member.is_number() && (name == "at" || name.ends_with("ms")) {
+                        true => *member = Value::Null,
+                        false => still(member),
+                    }
+                }
+            }
+            Value::Array(elements) => elements.iter_mut().for_each(still),
+            _ => {}
+        }
+    }
+    let mut values: Vec<Value> = entries.iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
+    values.iter_mut().for_each(still);
+    values
+}
+
+fn busy(log: &Log) -> Runner {
+    let first = answer("medium", &[look("ok-1"), look("fail"), change("kept"), look("ok-2")]);
+    let stage = Stage::new(log)
+        .on("select", [says(selections(&["ok-9"]))])
+        .on("main", [says(first), says(answer("high", &[]))]);
+    played(common::spec(), log, stage)
+}
+
+/// A loop whose write runs without a person, and is not repeated.
+fn played(mut spec: RunSpec, log: &Log, stage: Stage) -> Runner {
+    spec.gate.approved = vec!["change".into()];
+    let irreversible = |declaration: ToolDeclaration| match &*declaration.name {
+        "change" => declaration.effect(Effect::WriteIrreversible),
+        _ => declaration,
+    };
+    Runner::new(spec, tools_declared(log, irreversible), Models::one(Arc::new(stage)))
+}
+
+/// The run on one machine: its outcome, its entries.
+async fn local(runner: &Runner) -> (Outcome, Vec<Entry>) {
+    let outcome = runner.run(common::item()).await.unwrap();
+    let entries = runner.journal().read(&outcome.run).await.unwrap().entries;
+    (outcome, entries)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_replays_before_each_step_leaves_the_journal_of_one_machine() {
+    // I-12, I-13: the same entries and decisions, each once.
+    let (outcome, entries) = local(&busy(&Log::new())).await;
+    let mut engine = Engine::new(&busy(&Log::new()), &entries[0].event);
+    let same = engine.drive().await;
+    assert_eq!(timeless(&engine.entries(&outcome.run).await), timeless(&entries));
+    assert_eq!((same.document.to_markdown(), same.stop), (outcome.document.to_markdown(), outcome.stop));
+    assert_eq!((same.totals.cost, same.totals.usage), (outcome.totals.cost, outcome.totals.usage));
+    assert!(entries.len() > 10, "{}", entries.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_call_is_repeated_and_a_lost_write_is_in_doubt() {
+    // H1, I-12: as a driver that resumes.
+    let (_, entries) = local(&busy(&Log::new())).await;
+    let log = Log::new();
+    let mut engine = Engine::new(&busy(&log), &entries[0].event);
+    let mut lost = std::collections::BTreeSet::new();
+    let outcome = loop {
+        let (run, open, _) = engine.replayed().await.unwrap();
+        if let Some(outcome) = run.outcome() {
+            break outcome.clone();
+        }
+        let work = open.first().unwrap();
+        let of = work.key();
+        // Each is lost at its first try.
+        if of.attempt == 1 && lost.insert(of) { engine.lose(of) } else { engine.make(work).await }
+    };
+    let entries = engine.entries(&outcome.run).await;
+    let resumed = entries.iter().filter(|entry| matches!(entry.event.kind, EventKind::Resumed { .. }));
+    assert!(resumed.count() >= 4, "{:#?}", timeless(&entries));
+    // Nothing of it is lost by the decisions: they follow from the entries.
+    let recorded = engine.runner.journal().read(&outcome.run).await.unwrap();
+    assert!(loop_runtime::journal::replay(&outcome.run, &recorded).is_ok());
+    // The write has no key: it may have been made, and is not made again.
+    let doubt = outcome.stop.also.iter().chain([&outcome.stop.primary]);
+    assert!(doubt.into_iter().any(|it| it.reason == StopReason::InDoubt), "{:?}", outcome.stop);
+    assert_eq!(log.count("tool change"), 0, "{:?}", log.lines());
+    assert_eq!(log.count("tool look(ok-1)"), 1, "{:?}", log.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_decides_otherwise_is_told_so_and_writes_nothing() {
+    // I-12: a journal that another program wrote is never continued by guessing.
+    let (outcome, entries) = local(&busy(&Log::new())).await;
+    let mut engine = Engine::new(&busy(&Log::new()), &entries[0].event);
+    engine.drive().await;
+    let written = engine.entries(&outcome.run).await;
+    // The same facts, but the first reply is another one.
+    let stage = Stage::new(&Log::new())
+        .on("select", [says(selections(&["ok-7"]))])
+        .on("main", [says(answer("high", &[]))]);
+    let other = played(common::spec(), &Log::new(), stage);
+    let journal = Arc::clone(engine.runner.journal());
+    let mut other =
+        Engine { runner: other.with_journal(journal), first: engine.first.clone(), facts: vec![] };
+    let (_, open, _) = other.replayed().await.unwrap();
+    other.make(&open[0]).await;
+    let error = other.replayed().await.unwrap_err();
+    assert!(matches!(error, EngineRunError::Diverged { .. }), "{error}");
+    assert!(error.to_string().contains("was decided otherwise"), "{error}");
+    assert_eq!(engine.entries(&outcome.run).await, written);
+}
+
+#[tokio::test]
+async fn a_run_is_not_continued_with_other_tools_or_settings() {
+    let (_, entries) = local(&busy(&Log::new())).await;
+    let other = played(unselected(), &Log::new(), Stage::new(&Log::new()));
+    let error = EngineRun::open(&other, entries[0].event.clone(), None).unwrap_err();
+    assert!(matches!(error, EngineRunError::Start(StartError::Changed { what: "settings", .. })), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_cancels_what_is_in_flight() {
+    // S2-49
+    let (_, entries) = local(&busy(&Log::new())).await;
+    let mut engine = Engine::new(&busy(&Log::new()), &entries[0].event);
+    let (run, open, _) = engine.replayed().await.unwrap();
+    let of = open[0].key();
+    assert!(run.is_working() && run.status().phase == "selection", "{:?}", run.status());
+    engine.facts.push(Fact::Said(0, RunMessage::Stop(StopMode::Now)));
+    let (mut run, _, _) = engine.replayed().await.unwrap();
+    assert!(run.step().unwrap().abort.is_empty(), "it was told before");
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let settled = engine.runner.perform(open[0].clone(), cancel).await;
+    assert_eq!(settled.of, of);
+    engine.facts.push(Fact::Settled(serde_json::to_string(&settled).unwrap()));
+    let (run, _, _) = engine.replayed().await.unwrap();
+    assert_eq!(run.outcome().unwrap().stop.reason(), StopReason::ManualStop);
+}

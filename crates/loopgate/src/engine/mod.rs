@@ -1,0 +1,186 @@
+//! Runs on a durable engine: `worker`, `submit`, `status`, `stop`, and what people say to such runs.
+
+#[cfg(feature = "restate")]
+mod restate;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+#[cfg(not(feature = "restate"))]
+use std::process::ExitCode;
+
+#[cfg(not(feature = "restate"))]
+use crate::args::PersonArgs;
+use crate::args::{DomainArgs, JournalArgs, SettingArgs, SyncArgs};
+#[cfg(not(feature = "restate"))]
+use crate::failure::Failure;
+#[cfg(not(feature = "restate"))]
+use crate::people::Said;
+
+#[cfg(feature = "restate")]
+pub(crate) use restate::{say, status, stop, submit, tell, worker};
+
+/// A durable engine that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EngineKind {
+    Restate,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EngineArgs {
+    /// The engine that has the run
+    #[arg(long, value_enum, value_name = "ENGINE", requires = "url")]
+    pub(crate) engine: Option<EngineKind>,
+    /// URL of the engine's ingress, for example http://127.0.0.1:8080
+    #[arg(long, value_name = "URL", requires = "engine")]
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct IngressArgs {
+    /// The engine that has the run
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(crate) engine: EngineKind,
+    /// URL of the engine's ingress, for example http://127.0.0.1:8080
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: String,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The engine keeps what happened in a run. The journal follows it, once a turn, with the entries that `loopgate run` \
+                  writes. Workers with the same domains can share one address behind a balancer. A signal ends the worker: what is \
+                  under way continues in another one, or in the next.\n\n\
+                  Exit codes: 0 the worker ended after a signal, 1 it could not begin, 2 wrong usage."
+)]
+pub(crate) struct WorkerArgs {
+    /// The engine that calls this worker
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub(crate) engine: EngineKind,
+    /// Address and port for the engine; port 0 is any free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) listen: SocketAddr,
+    /// Let other workers on this machine listen at the same address; the system divides the engine's connections
+    #[arg(long)]
+    pub(crate) share_port: bool,
+    /// URL of the engine's admin API, at which the worker registers itself, for example http://127.0.0.1:9070
+    #[arg(long, value_name = "URL")]
+    pub(crate) register: Option<String>,
+    /// URL at which the engine reaches the worker [default: http:// and the address of --listen]
+    #[arg(long, value_name = "URL", requires = "register")]
+    pub(crate) advertise: Option<String>,
+    /// A domain folder, or its loopgate.toml
+    #[arg(long = "domain", value_name = "FOLDER", required = true)]
+    pub(crate) domains: Vec<PathBuf>,
+    /// A store for what is larger than 64 KiB in a call, as file:///FOLDER or s3://BUCKET/PREFIX. The same for all workers
+    #[arg(long, value_name = "URL")]
+    pub(crate) blobs: Option<String>,
+    /// Do not save outcomes to the domains' save targets
+    #[arg(long)]
+    pub(crate) no_save: bool,
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Standard output has the run's id, or with --wait its document. The same --key is the same run, so a repeated \
+                  submission begins nothing.\n\n\
+                  Exit codes: 0 it was submitted; with --wait those of `loopgate run`; 1 the engine or the run could not be reached or \
+                  could not begin, 2 wrong usage."
+)]
+pub(crate) struct SubmitArgs {
+    #[command(flatten)]
+    pub(crate) domain: DomainArgs,
+    /// The work item: a JSON or Markdown file, or `-` for standard input
+    #[arg(required_unless_present = "text")]
+    pub(crate) item: Option<PathBuf>,
+    /// The work item as text
+    #[arg(long, value_name = "TEXT", conflicts_with = "item")]
+    pub(crate) text: Option<String>,
+    #[command(flatten)]
+    pub(crate) ingress: IngressArgs,
+    /// Idempotency key: the same key is the same run [default: a new run]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Wait for the end of the run, and print its document
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// With --wait: print the outcome as one JSON object
+    #[arg(long, requires = "wait")]
+    pub(crate) json: bool,
+    /// Who asks for it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) caller: Option<String>,
+    /// Trace id of the caller
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace: Option<String>,
+    /// The caller's span, as a W3C `traceparent` [default: the variable TRACEPARENT]
+    #[arg(long, value_name = "TRACEPARENT")]
+    pub(crate) traceparent: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// The run's id
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) ingress: IngressArgs,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StopArgs {
+    /// The run's id
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) ingress: IngressArgs,
+    /// Cancel calls that are under way, instead of stopping at the next gate
+    #[arg(long)]
+    pub(crate) now: bool,
+}
+
+#[cfg(not(feature = "restate"))]
+fn missing() -> Failure {
+    Failure::new("this loopgate is built without Restate; build it with --features restate to get it")
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
+    drop(args);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
+    drop(args);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
+    drop(args);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
+    drop(args);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn say(_: &str, _: &PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+    drop(said);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn tell(_: &str, _: &str, _: &str) -> Result<ExitCode, Failure> {
+    Err(missing())
+}

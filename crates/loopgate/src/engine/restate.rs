@@ -1,0 +1,225 @@
+//! The commands of Restate.
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use loop_blobs::BlobStore;
+use loop_core::{StopMode, WorkItem};
+use loop_restate::wire::{EngineStatus, EngineSubmission, OpenRequest};
+use loop_restate::{Client, Worker};
+use loop_runtime::Runner;
+use loop_runtime::engine::RunMessage;
+use loop_runtime::run::RunId;
+use tokio::net::{TcpListener, TcpSocket};
+
+use super::{EngineKind, IngressArgs, StatusArgs, StopArgs, SubmitArgs, WorkerArgs};
+use crate::args::{DomainArgs, PersonArgs, SettingArgs};
+use crate::failure::Failure;
+use crate::people::{BINDING_DIGITS, Said};
+use crate::resume::Origin;
+use crate::run::Signals;
+use crate::{places, saving, show, stream};
+
+pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
+    let EngineKind::Restate = args.engine;
+    let listener = bind(args.listen, args.share_port)?;
+    let at = listener.local_addr()?;
+    let mut signals = Signals::new()?;
+    let mut worker = Worker::new();
+    let mut names = Vec::new();
+    for folder in &args.domains {
+        let SettingArgs { profile, models, base_urls, set } = &args.settings;
+        let of = DomainArgs {
+            domain: folder.clone(),
+            profile: profile.clone(),
+            models: models.clone(),
+            base_urls: base_urls.clone(),
+            set: set.clone(),
+        };
+        let domain = places::load(&of)?;
+        domain.ready(!args.no_save)?;
+        domain.start_servers();
+        let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
+        let origin = Origin::of(&of, !args.no_save, /*asks*/ false)?.on_engine("restate").text()?;
+        let runner = crate::budgets::on_journal(
+            saving::to_loop(&domain, !args.no_save),
+            &domain,
+            &journal,
+            /*batch*/ None,
+        );
+        names.push(runner.spec().domain.to_string());
+        worker = worker.with(runner.with_origin(origin)).map_err(|error| Failure::new(error.to_string()))?;
+    }
+    if let Some(url) = &args.blobs {
+        let store = BlobStore::open(url).await.map_err(|error| Failure::new(format!("--blobs: {error}")))?;
+        worker = worker.with_blobs(store, BLOBS_STAY);
+    }
+    let (ending, ends) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(worker.serve(listener, ends));
+    stream::note(format!("worker:  http://{at} ({})", names.join(", ")));
+    if let Some(admin) = &args.register {
+        let own = args.advertise.clone().unwrap_or_else(|| format!("http://{at}"));
+        let registered = client(admin)?.register(&own).await;
+        registered.map_err(|error| Failure::new(format!("{own} is not registered: {error}")))?;
+        stream::note(format!("registered at {admin} as {own}"));
+    }
+    signals.next().await;
+    stream::note("ending:  what is under way continues in another worker, or in the next");
+    drop(ending);
+    // A second signal ends it at once; a panic in it has been reported.
+    _ = signals.unless_received(serving).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bind(at: SocketAddr, shares: bool) -> Result<TcpListener, Failure> {
+    let refused = |error: std::io::Error| Failure::new(format!("--listen {at}: {error}"));
+    let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }.map_err(refused)?;
+    socket.set_reuseaddr(true).map_err(refused)?;
+    if shares {
+        socket.set_reuseport(true).map_err(refused)?;
+    }
+    socket.bind(at).map_err(refused)?;
+    socket.listen(BACKLOG).map_err(refused)
+}
+
+const BACKLOG: u32 = 1_024;
+/// How long the blobs of a run stay after its end: as long as Restate keeps the workflow.
+const BLOBS_STAY: Duration = Duration::from_secs(24 * 3_600);
+
+pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
+    let client = ingress(&args.ingress)?;
+    let domain = places::load(&args.domain)?;
+    let item = places::item_or_text(&domain, args.item.as_deref(), args.text.as_deref())?;
+    let item = WorkItem {
+        caller: places::named("--caller", args.caller.as_deref())?,
+        trace: places::named("--trace", args.trace.as_deref())?,
+        traceparent: places::traceparent(args.traceparent.as_deref())?,
+        ..item
+    };
+    let name = Arc::clone(&domain.spec.domain);
+    let served = client.domains().await.map_err(failed)?;
+    if !served.iter().any(|served| served.name == name) {
+        let known: Vec<&str> = served.iter().map(|served| &*served.name).collect();
+        return Err(Failure::new(format!(
+            "the worker has no domain `{name}`, only {}; start one with --domain for it",
+            known.join(", ")
+        )));
+    }
+    let key = places::named("--key", args.key.as_deref())?;
+    let run = key.as_deref().map_or_else(Runner::new_id, |key| Client::run_of_key(&name, key));
+    let submission = EngineSubmission { domain: name, item, key };
+    let submitted = client.submit(&run, &submission).await.map_err(failed)?;
+    if submitted.is_known {
+        stream::note(format!("run {run} was submitted before; nothing new begins"));
+    }
+    if !args.wait {
+        stream::print(&format!("{run}\n"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    stream::note(format!("run:     {run}"));
+    let mut signals = Signals::new()?;
+    // A signal ends the wait, and the run continues.
+    let ended = signals.unless_received(client.wait(&run)).await;
+    let ended = ended.map_err(failed)?;
+    match args.json {
+        true => stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&ended.report)?)),
+        false => stream::print(&format!("{}\n", ended.text.trim_end())),
+    }
+    stream::note(format!("stopped: {} ({})", ended.reason, ended.class));
+    Ok(ExitCode::from(ended.exit_code))
+}
+
+pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
+    let run = RunId::new(args.run.as_str());
+    let status = ingress(&args.ingress)?.status(&run).await.map_err(failed)?;
+    if args.json {
+        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&status)?));
+    } else {
+        stream::print(&in_words(&run, &status, &args.ingress.url));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
+    let EngineStatus { phase, pass, entries, stop, waiting, .. } = status;
+    let stop = stop.as_ref().map_or_else(String::new, |stop| format!(", stopped: {stop}"));
+    let mut text = format!("run {run}: {phase}, pass {pass}, {entries} entries{stop}\n");
+    for OpenRequest { key, tool, parameters, why, is_question, deadline_unix_ms, binding } in waiting {
+        let (yes, stated) = if *is_question { ("answer", " TEXT") } else { ("approve", "") };
+        let lines = [
+            format!("  {key}  {tool}  {parameters}"),
+            format!("    {why}"),
+            format!("    until {} UTC, then it counts as a denial", show::time(*deadline_unix_ms)),
+            format!(
+                "    loopgate {yes} {run} {key}{stated} --binding {} --engine restate --url {url}",
+                binding.short()
+            ),
+        ];
+        for line in lines {
+            text.push_str(&stream::one_line(&line));
+            text.push('\n');
+        }
+    }
+    text
+}
+
+pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
+    let run = RunId::new(args.run.as_str());
+    let how = if args.now { StopMode::Now } else { StopMode::AtGate };
+    ingress(&args.ingress)?.post(&run, &RunMessage::Stop(how)).await.map_err(failed)?;
+    stream::note(format!("run {run} is told to stop"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a person says to a request of a run.
+pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<ExitCode, Failure> {
+    let (run, client) = (RunId::new(args.run.as_str()), client(url)?);
+    let status = client.status(&run).await.map_err(failed)?;
+    let waiting = status.waiting.iter().find(|open| open.key.to_string() == args.action);
+    let Some(open) = waiting else {
+        let known: Vec<String> = status.waiting.iter().map(|open| open.key.to_string()).collect();
+        let waits = if known.is_empty() { "nothing waits in it".to_owned() } else { known.join(", ") };
+        return Err(Failure::new(format!("{} of run {run} does not wait; what waits: {waits}", args.action)));
+    };
+    if let Some(given) = &args.binding
+        && (given.len() < BINDING_DIGITS
+            || !open.binding.to_string().starts_with(&given.to_ascii_lowercase()))
+    {
+        return Err(Failure::new(format!(
+            "{} of run {run}: --binding {given} is not its own, so it is not what you were shown; look again with \
+             `loopgate status {run} --engine restate --url {url}`",
+            open.key
+        )));
+    }
+    let (key, binding) = (open.key, open.binding);
+    let message = match said {
+        Said::Approves(by) => RunMessage::Approve { key, by, binding },
+        Said::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },
+    };
+    client.post(&run, &message).await.map_err(failed)?;
+    stream::note(format!("run {run} is told; `loopgate status {run} --engine restate --url {url}` shows it"));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Gives a run an instruction.
+pub(crate) async fn tell(url: &str, run: &str, text: &str) -> Result<ExitCode, Failure> {
+    let run = RunId::new(run);
+    client(url)?.post(&run, &RunMessage::Tell(text.into())).await.map_err(failed)?;
+    stream::note(format!("run {run} is told"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ingress(args: &IngressArgs) -> Result<Client, Failure> {
+    let EngineKind::Restate = args.engine;
+    client(&args.url)
+}
+
+fn client(url: &str) -> Result<Client, Failure> {
+    Client::new(url).map_err(failed)
+}
+
+fn failed(error: loop_restate::ClientError) -> Failure {
+    Failure::new(error.to_string())
+}
