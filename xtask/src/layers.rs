@@ -58,7 +58,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
             "loop-tools",
         ],
     ),
-    ("loop-testkit", &["loop-core", "loop-llm"]),
+    ("loop-testkit", &["loop-core", "loop-llm", "loop-tools"]),
     ("loop-bench", &[]),
     ("loop-fuzz", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-mutants", &[]),

@@ -65,7 +65,7 @@ impl Driver {
         let clock = run.now().plus(away_ms);
         let mut driver = Self { run, journal, draft: Vec::new(), clock };
         if !driver.run.is_done() {
-            driver.tell(EventKind::Resumed { away_ms })?;
+            driver.tell(EventKind::Resumed { away_ms, by: None })?;
         }
         Ok(driver)
     }

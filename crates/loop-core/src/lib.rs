@@ -123,13 +123,13 @@ pub use reply::{
     Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
 };
 pub use run::{
-    AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, Decision, DropReason,
-    DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note, Opinion,
-    OpinionRecord, Outcome, Output, Overridden, Parent, ParentEffect, PassRecord, PassSummary, PersonAnswer,
-    PersonRequest, Phase, Poll, PromptSize, Provenance, Purpose, Questioned, Quote, Refusal, Rejected,
-    Rejection, Reserve, Run, RunTool, RunTrace, SaveResult, Saved, SelectedBy, ServedCall, Stage, Started,
-    StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover, Validate, Validation, Work,
-    WorstCase,
+    AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, DECISIONS, Decision,
+    DropReason, DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note,
+    Opinion, OpinionRecord, Outcome, Output, Overridden, Parent, ParentEffect, PassRecord, PassSummary,
+    PersonAnswer, PersonRequest, Phase, Poll, Program, PromptSize, Provenance, Purpose, Questioned, Quote,
+    Refusal, Rejected, Rejection, Reserve, Run, RunTool, RunTrace, SaveResult, Saved, SelectedBy, ServedCall,
+    Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover, Validate,
+    Validation, Work, WorstCase,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode,

@@ -357,7 +357,7 @@ fn the_time_away_does_not_count_against_the_wall_clock() {
     assert_eq!((world.run.elapsed_ms(), world.run.deadline()), (1_000, Some(Millis(1_010_000))));
     // Nobody is believed to have been away for longer than time has passed.
     let mut world = setup();
-    world.apply(EventKind::Resumed { away_ms: 1_000_000 });
+    world.apply(EventKind::Resumed { away_ms: 1_000_000, by: None });
     assert_eq!(world.run.elapsed_ms(), 1_000);
 }
 

@@ -227,7 +227,7 @@ fn nothing_follows_the_end() {
     }
     for kind in [
         EventKind::StopRequested { how: StopMode::Now },
-        EventKind::Resumed { away_ms: 0 },
+        EventKind::Resumed { away_ms: 0, by: None },
         EventKind::SaveFinished { attempt: 1, result: SaveResult::Saved { location: "x".into() } },
     ] {
         world = world.rejects(kind);

@@ -133,7 +133,7 @@ fn the_tier_that_the_shared_budget_refuses_says_nothing_of_the_own_limit() {
 fn a_later_driver_asks_the_shared_budget_anew() {
     let mut world = refused(one_tier().start(), FINAL_PASS + INPUT + 300 * OUTPUT_TOKEN);
     assert!(world.run.shared_limit().is_some());
-    world.apply(EventKind::Resumed { away_ms: 0 });
+    world.apply(EventKind::Resumed { away_ms: 0, by: None });
     assert_eq!(world.run.shared_limit(), None);
     assert_eq!(world.run.quote(&key("1/main"), PROMPT_1).unwrap().max_output_tokens, 4_096);
     // So does a fork.

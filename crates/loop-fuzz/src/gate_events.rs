@@ -95,7 +95,7 @@ fn stray(driven: &Driven, bytes: &mut Bytes<'_>) -> EventKind {
         1 => EventKind::StopRequested { how: StopMode::Now },
         2 => EventKind::StopWithdrawn,
         3 => EventKind::DeadlineReached,
-        4 => EventKind::Resumed { away_ms: u64::from(bytes.next()) * 1_000 },
+        4 => EventKind::Resumed { away_ms: u64::from(bytes.next()) * 1_000, by: None },
         5 => EventKind::Instruction { text: bytes.text().into() },
         6 => EventKind::PersonAnswered {
             key,

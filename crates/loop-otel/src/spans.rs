@@ -204,7 +204,7 @@ impl RunSpans {
                 self.person(key, answer, at);
             }
             EventKind::ApprovedBy { key, .. } => self.person(key, "approved", at),
-            EventKind::Resumed { away_ms } => {
+            EventKind::Resumed { away_ms, .. } => {
                 let attributes = Attributes::default().with(names::AWAY_MS, *away_ms);
                 self.event(names::RESUMED_EVENT, attributes, at);
             }

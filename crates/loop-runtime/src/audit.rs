@@ -142,6 +142,7 @@ impl RunAudit {
                 Err(
                     of_run @ (JournalError::Corrupt { .. }
                     | JournalError::Storage { .. }
+                    | JournalError::UnknownEntry { .. }
                     | JournalError::Unverified { .. }),
                 ) => Ok(Self::unreadable(run, &of_run)),
                 Err(error) => Err(error),
@@ -277,6 +278,15 @@ impl AuditFinding {
         let (fault, entry) = match error {
             JournalError::Corrupt { seq, .. } => (AuditFault::Damaged, Some(*seq)),
             JournalError::Unverified { .. } => (AuditFault::Unverified, None),
+            JournalError::UnknownEntry { seq, message, .. } => {
+                return Self {
+                    fault: AuditFault::Rejected,
+                    invariant: String::new(),
+                    entry: Some(*seq),
+                    message: format!("the entry is whole, and this program does not know it: {message}"),
+                    next: "use the version of loopgate that wrote the run".to_owned(),
+                };
+            }
             _ => (AuditFault::Damaged, None),
         };
         let message = match error {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use loop_core::{Event, EventKind, Phase, Run, RunId};
 
 use crate::journal::{Durability, Entry, Journal, Recorded};
-use crate::parts::{StartError, replay};
+use crate::parts::StartError;
+use crate::versions::replay;
 
 /// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
 /// is set to. True where it was journaled now. A run that ends by this is left to the driver that resumes it.

@@ -126,6 +126,7 @@ mod trace;
 mod unchanged;
 mod uses;
 mod validate;
+mod versions;
 mod waits;
 mod why;
 
@@ -171,8 +172,8 @@ pub mod run {
     pub use crate::stream::RunStream;
     pub use crate::validate::Validator;
     pub use loop_core::{
-        EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, RunId, StopClass, StopMode, StopReason,
-        Takeover, Verdict,
+        EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, Program, RunId, StopClass, StopMode,
+        StopReason, Takeover, Verdict,
     };
     pub use loop_tools::CancellationToken;
 }

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
-    Event, EventKind, Facts, GateSettings, History, NotTakenOver, Note, Overridden, PicoUsd, Provenance,
+    Event, EventKind, Facts, GateSettings, History, NotTakenOver, Overridden, PicoUsd, Program, Provenance,
     Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
@@ -37,6 +37,7 @@ use crate::taint::{doubts_of, requested_of, taint_of};
 use crate::trace::TraceSampler;
 use crate::uses::ToolUses;
 use crate::validate::Validator;
+use crate::versions;
 
 /// Everything that a driver needs beside the run.
 pub(crate) struct Parts {
@@ -67,6 +68,8 @@ pub(crate) struct Parts {
     pub(crate) counts_own: bool,
     origin: Option<Arc<str>>,
     overridden: Vec<Overridden>,
+    /// The program as the record of its runs names it.
+    pub(crate) program: Program,
     pub(crate) watchers: Vec<Arc<Watcher>>,
     /// Which runs are traced. `None`: none has spans of its own.
     pub(crate) sampler: Option<Arc<dyn TraceSampler>>,
@@ -128,13 +131,29 @@ pub enum StartError {
     },
     /// What was decided then is not what is decided now.
     #[error(
-        "entry {seq} of run {run} was decided otherwise by the program that wrote it; use that version of loopgate"
+        "entry {seq} of run {run} was decided otherwise by the program that wrote it, {by}; this is {own}; use that version of loopgate"
     )]
     Decided {
         /// The run.
         run: RunId,
         /// The entry's sequence number.
         seq: u64,
+        /// The program that wrote it.
+        by: Box<Program>,
+        /// This program.
+        own: Box<Program>,
+    },
+    /// A newer program has driven the run.
+    #[error(
+        "run {run} was driven by {by}, which is newer than this {own}; resume it with that version of loopgate"
+    )]
+    NewerProgram {
+        /// The run.
+        run: RunId,
+        /// The program that drove it last.
+        by: Box<Program>,
+        /// This program.
+        own: Box<Program>,
     },
     /// The request's key belongs to a run of something else.
     #[error(
@@ -263,6 +282,7 @@ impl Runner {
             counts_own: false,
             origin: None,
             overridden: Vec::new(),
+            program: versions::own(),
             watchers: Vec::new(),
             sampler: None,
             hooks: Hooks::default(),
@@ -360,6 +380,13 @@ impl Runner {
             false => setting,
         };
         self.with(|parts| parts.overridden = overridden.into_iter().map(kept).collect())
+    }
+
+    /// The same loop as another program would run it: what it records of its runs, and which runs it continues. For tests
+    /// of versions in flight.
+    #[doc(hidden)]
+    pub fn acting_as(self, program: Program) -> Self {
+        self.with(|parts| parts.program = program)
     }
 
     /// The same loop writing to another journal.
@@ -569,13 +596,13 @@ impl Runner {
     /// A run that is ready to be taken up again.
     pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
-        let mut state = replay(run, &recorded)?;
+        let (mut state, by) = versions::taken_over(run, &recorded, &self.parts.program)?;
         self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
         let base = recorded.now().max(state.now());
         let mut first = Vec::new();
-        let event = Event { at: base, kind: EventKind::Resumed { away_ms: base.since(state.now()) } };
+        let event = Event { at: base, kind: EventKind::Resumed { away_ms: base.since(state.now()), by } };
         if let Ok(notes) = state.apply(&event) {
             first.push((event, notes));
         }
@@ -669,6 +696,7 @@ impl Runner {
             counts_own: shared.counts_own,
             origin: shared.origin.clone(),
             overridden: shared.overridden.clone(),
+            program: shared.program.clone(),
             watchers: shared.watchers.clone(),
             sampler: shared.sampler.clone(),
             hooks: shared.hooks.clone(),
@@ -740,7 +768,8 @@ impl Parts {
             Overridden { setting: Arc::clone(&setting.setting), value: (*value).into() }
         };
         Provenance {
-            program: PROGRAM.into(),
+            program: Arc::clone(&self.program.name),
+            decisions: self.program.decisions,
             overridden: self.overridden.iter().map(kept).collect(),
             prices: loop_prices::origin().into(),
         }
@@ -759,43 +788,6 @@ impl Opening {
         }
         Ok(())
     }
-}
-
-/// The state that a recorded run leads to.
-///
-/// # Errors
-/// When an entry does not follow from the ones before it, or something else is decided now than was then.
-pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, StartError> {
-    replay_seeing(run, recorded, |_, _| {})
-}
-
-/// As [`replay`], showing the state after each entry with the entry's sequence number.
-pub(crate) fn replay_seeing(
-    run: &RunId,
-    recorded: &Recorded,
-    mut see: impl FnMut(u64, &Run),
-) -> Result<Run, StartError> {
-    let broken = |seq, rejected| StartError::Broken { run: run.clone(), seq, rejected };
-    let mut entries = recorded.entries.iter();
-    let Some(first) = entries.next() else {
-        return Err(broken(0, Rejected::NotTheStart("nothing")));
-    };
-    // An entry that follows from those before it may have the number of another one: one may be missing between them.
-    let same = |entry: &Entry, at, notes: Vec<Note>| match (notes == entry.notes, entry.seq == at) {
-        (true, true) => Ok(()),
-        (false, _) => Err(StartError::Decided { run: run.clone(), seq: entry.seq }),
-        (true, false) => Err(StartError::Sequence { run: run.clone(), expected: at, found: entry.seq }),
-    };
-    let (mut state, notes) =
-        Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
-    same(first, 0, notes)?;
-    see(first.seq, &state);
-    for (entry, at) in entries.zip(1..) {
-        let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
-        same(entry, at, notes)?;
-        see(entry.seq, &state);
-    }
-    Ok(state)
 }
 
 /// Where a fork can begin, for a sentence.
@@ -864,8 +856,6 @@ pub(crate) fn read_history(started: &Started) -> Result<Arc<[Message]>, StartErr
     }
 }
 
-/// The program that begins runs.
-const PROGRAM: &str = concat!("loopgate ", env!("CARGO_PKG_VERSION"));
 /// What is in place of a setting that holds a credential.
 const WITHHELD: &str = "(withheld: it holds a credential)";
 /// How long saving may take where nothing else is said.

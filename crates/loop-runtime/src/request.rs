@@ -15,9 +15,10 @@ use crate::driver::{Opening, Pace};
 use crate::fresh::fresh_id;
 use crate::handle::Handle;
 use crate::journal::{JournalError, Recorded};
-use crate::parts::{Runner, StartError, replay};
+use crate::parts::{Runner, StartError};
 use crate::stream::RunStream;
 use crate::take_over::From;
+use crate::versions::replay;
 
 /// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
 ///

@@ -12,8 +12,9 @@ use crate::driver::Opening;
 use crate::fresh::fresh_id;
 use crate::hooks::Before;
 use crate::journal::{Entry, Header, JournalError, Recorded};
-use crate::parts::{Runner, StartError, read_history, replay, replay_seeing};
+use crate::parts::{Runner, StartError, read_history};
 use crate::report::{TotalsReport, json};
+use crate::versions::{replay, replay_seeing};
 
 /// The run that a new one begins from, and how.
 pub(crate) enum From {

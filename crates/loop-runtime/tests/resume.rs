@@ -280,7 +280,7 @@ async fn the_time_without_a_driver_does_not_count_against_the_run() {
         assert!(outcome.totals.wall_ms < 60_000, "{}", outcome.totals.wall_ms);
         let written = journal.read(&straight.run).await.unwrap();
         let away = written.entries.iter().find_map(|entry| match entry.event.kind {
-            EventKind::Resumed { away_ms } => Some(away_ms),
+            EventKind::Resumed { away_ms, .. } => Some(away_ms),
             _ => None,
         });
         assert!(away.is_some_and(|away| away >= 99 * 60_000), "{away:?}");

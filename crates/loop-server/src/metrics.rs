@@ -90,6 +90,7 @@ impl Metrics {
                 ("running", of.running),
                 ("waiting", of.waiting),
                 ("interrupted", of.interrupted),
+                ("other_version", of.other_version),
             ];
             for (state, count) in states {
                 _ = writeln!(text, "loopgate_runs{{domain=\"{domain}\",state=\"{state}\"}} {count}");

@@ -20,7 +20,7 @@ fn the_document_is_the_committed_one() {
 fn names_with_a_meaning_each_are_one_list_of_names() {
     let document = api::document();
     let state = &document["components"]["schemas"]["RunState"];
-    let names = ["queued", "running", "waiting", "interrupted", "ended", "damaged"];
+    let names = ["queued", "running", "waiting", "interrupted", "other_version", "ended", "damaged"];
     assert_eq!((&state["type"], &state["enum"]), (&"string".into(), &serde_json::json!(names)));
     assert!(state["description"].as_str().unwrap().contains("`waiting`: It waits for a person."), "{state}");
     let text = document.to_string();

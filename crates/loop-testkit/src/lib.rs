@@ -40,6 +40,7 @@
 //! | check an HTML page | [`page::inert`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
+//! With the feature `drivers`, the module `drivers` has the suite that every driver of a run has to pass.
 //! With the feature `postgres`, the module `postgres` has a server of its own for tests.
 //!
 //! # What is elsewhere
@@ -51,6 +52,8 @@
 //! Unit tests inside `loop-core` cannot use it: they are compiled into another copy of the core, with other types.
 
 mod claims;
+#[cfg(feature = "drivers")]
+pub mod drivers;
 mod facts;
 mod helpdesk;
 #[cfg(feature = "llm")]

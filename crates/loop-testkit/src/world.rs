@@ -467,7 +467,7 @@ impl World {
     #[track_caller]
     pub fn resumed(mut self, away_ms: u64) -> Self {
         self.now += away_ms;
-        self.apply(EventKind::Resumed { away_ms });
+        self.apply(EventKind::Resumed { away_ms, by: None });
         self
     }
 

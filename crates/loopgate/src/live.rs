@@ -326,7 +326,10 @@ impl Live {
             EventKind::Instruction { text } => {
                 note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
             }
-            EventKind::Resumed { away_ms } => note(format!("resumed after {away_ms} ms")),
+            EventKind::Resumed { away_ms, by } => {
+                let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+                note(format!("resumed after {away_ms} ms{by}"));
+            }
             EventKind::EagerStarted { name, arguments, .. } => {
                 note(Line::from("  early  ").plain(format!("{name} {arguments}")));
             }

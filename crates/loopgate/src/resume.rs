@@ -9,7 +9,7 @@ use loop_domain::Domain;
 use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
-    journal::{Journal, Recorded, RunLine, SqliteJournal, replay},
+    journal::{Journal, Recorded, RunLine, SqliteJournal, check_version, replay},
     run::{Driven, RunId, StartError},
 };
 use serde::{Deserialize, Serialize};
@@ -273,6 +273,10 @@ impl Found {
 
     /// The run with this id.
     pub(crate) async fn read(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, Failure> {
+        Ok(Self::replayed(journal, id).await?)
+    }
+
+    async fn replayed(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, StartError> {
         let recorded = journal.read(id).await?;
         let run = replay(id, &recorded)?;
         Ok(Self { journal, recorded, run })
@@ -499,7 +503,16 @@ async fn resume_one(
         is_well: true,
         says: format!("waiting: a person has to answer; `loopgate pending {id}{}` shows what", go_on.at()),
     };
-    let found = Found::read(Arc::clone(journal), id).await?;
+    let found = match Found::replayed(Arc::clone(journal), id).await {
+        Ok(found) => check_version(id, &found.recorded).map(|()| found),
+        Err(error) => Err(error),
+    };
+    let found = match found {
+        Err(error) if error.is_of_another_version() => {
+            return Ok(Resumed { is_well: false, says: format!("left to another version: {error}") });
+        }
+        found => found?,
+    };
     let now = found.recorded.now();
     let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
     // Silence that has lasted long enough is a no, and the run continues with that.

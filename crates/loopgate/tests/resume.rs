@@ -6,6 +6,8 @@ use std::path::Path;
 
 use common::Shell;
 use common::provider::{Provider, Says, call, text};
+use common::versions::{driven_by, newer, older};
+use loop_runtime::journal::SqliteJournal;
 use serde_json::json;
 
 const USER_REQUEST: &str = "Set the company of user 42 to EPAM.";
@@ -133,6 +135,48 @@ fn what_is_synced_is_a_setting_of_each_process_and_no_part_of_a_run() {
     let ran = shell.run(&["resume", &waiting, "--sync", "half"]);
     assert_eq!(ran.code, 2, "{}", ran.err);
     assert!(["full", "effects", "none"].iter().all(|name| ran.err.contains(name)), "{}", ran.err);
+}
+
+#[test]
+fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
+    // Issue 20, part 5
+    let shell = Shell::new();
+    let folder = register(&shell);
+    let begun = || {
+        assert_eq!(shell.run(&["run", &folder, "--text", "Find Bob and update his company to EPAM"]).code, 5);
+        last(&shell)
+    };
+    let [of_newer, of_other, of_older] = [begun(), begun(), begun()];
+    let journal = SqliteJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    driven_by(&journal, &of_newer, newer(), /*otherwise*/ false);
+    driven_by(&journal, &of_other, older(), /*otherwise*/ true);
+    driven_by(&journal, &of_older, older(), /*otherwise*/ false);
+    let entries = || [&of_newer, &of_other].map(|run| shell.run(&["show", run, "--events"]).out);
+    let before = entries();
+
+    let ran = shell.run(&["resume", "--all"]);
+    let lines: Vec<&str> = ran.out.lines().collect();
+    let [one, two, three] = lines[..] else { panic!("{}{}", ran.out, ran.err) };
+    let left = format!(
+        "{of_newer}  left to another version: run {of_newer} was driven by loopgate 9.0.0 (decisions 99), which is newer"
+    );
+    assert!(one.starts_with(&left), "{one}");
+    assert!(two.starts_with(&format!("{of_other}  left to another version: entry ")), "{two}");
+    assert!(
+        two.contains("by the program that wrote it, loopgate 0.0.9 (decisions 0); this is loopgate"),
+        "{two}"
+    );
+    assert!(three.starts_with(&format!("{of_older}  waiting: ")), "{three}");
+    assert_eq!(ran.code, 1);
+    for (run, version) in [(&of_newer, "loopgate 9.0.0"), (&of_other, "loopgate 0.0.9")] {
+        shell.run(&["deny", run, "1/action-0"]).fails_with(&[run, version]);
+    }
+    assert_eq!(entries(), before, "nothing is recorded");
+    // One that is decided in the same way is taken over, and its record says by whom.
+    assert_eq!(shell.run(&["deny", &of_older, "1/action-0"]).code, 0);
+    let own = concat!("by loopgate ", env!("CARGO_PKG_VERSION"), " (decisions ");
+    let shown = shell.run(&["show", &of_older, "--events"]).out;
+    assert!(shown.contains("by loopgate 0.0.9 (decisions 0)") && shown.contains(own), "{shown}");
 }
 
 // B2: what was seen of 50 starting runs, in a small form.

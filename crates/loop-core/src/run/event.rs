@@ -1,6 +1,7 @@
 //! Events: what happened, in the past tense. The journal is a list of them.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -151,6 +152,9 @@ pub enum EventKind {
     Resumed {
         /// Milliseconds without a driver. They do not count against the wall clock.
         away_ms: u64,
+        /// The program of the new driver. `None`: that of the driver before it, or it is not stated.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Box<Program>>,
     },
     /// An output was validated.
     Validated {
@@ -236,12 +240,46 @@ pub struct Started {
 pub struct Provenance {
     /// The program's name and version, for example `loopgate 0.1.0`. Empty: not stated.
     pub program: Arc<str>,
+    /// The [revision of its decisions](crate::DECISIONS). 0: not stated.
+    #[serde(skip_serializing_if = "is_default")]
+    pub decisions: u32,
     /// The settings, in the order given. Empty if there are none. None holds a credential.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub overridden: Vec<Overridden>,
     /// The version of the price table that came with the program. Empty: not stated.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub prices: Arc<str>,
+}
+
+/// A program that drives runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    /// Its name and version, for example `loopgate 0.1.0`. Empty: not stated.
+    pub name: Arc<str>,
+    /// The [revision of its decisions](crate::DECISIONS). 0: not stated.
+    pub decisions: u32,
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.name.is_empty() { "a program that does not name itself" } else { &*self.name };
+        write!(f, "{name} (decisions {})", self.decisions)
+    }
+}
+
+impl Program {
+    /// The program that drove a run last, by the events of its journal.
+    pub fn last_of<'e>(events: impl IntoIterator<Item = &'e Event>) -> Self {
+        events.into_iter().fold(Self::default(), |last, event| match &event.kind {
+            EventKind::Started(started) => {
+                let Provenance { program, decisions, .. } = &started.provenance;
+                Self { name: Arc::clone(program), decisions: *decisions }
+            }
+            EventKind::Resumed { by: Some(by), .. } => (**by).clone(),
+            _ => last,
+        })
+    }
 }
 
 /// A setting that the caller gave instead of the domain's.

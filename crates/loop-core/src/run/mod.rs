@@ -73,8 +73,8 @@ pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
 pub use eager::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
-    Event, EventKind, History, Overridden, PersonAnswer, Provenance, Refusal, Reserve, SaveResult, Started,
-    StopMode, Validation,
+    Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, Reserve, SaveResult,
+    Started, StopMode, Validation,
 };
 pub use note::{Decision, Note, SelectedBy};
 pub use opinion::{Opinion, OpinionRecord, Questioned};
@@ -85,6 +85,13 @@ pub use quote::{PromptSize, Quote};
 pub use take_over::NotTakenOver;
 pub use trace::RunTrace;
 pub use worst_case::WorstCase;
+
+/// The revision of the decisions of this crate. Under one revision, the same events give the same decisions.
+///
+/// A driver records it with a run. A program of a lower revision does not continue the run, and one of a higher revision
+/// does so if it replays every recorded decision. It is raised when a decision changes: a test compares the decisions of a
+/// fixed set of runs with those that belong to the revision.
+pub const DECISIONS: u32 = 1;
 
 #[cfg(test)]
 mod tests {

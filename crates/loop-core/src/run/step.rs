@@ -109,7 +109,7 @@ pub(super) fn step(
             Calling { call, purpose }
         }
         (Calling { call, purpose }, DeadlineReached) => rest.call_deadline(call, purpose),
-        (Calling { call, purpose }, Resumed { away_ms }) => {
+        (Calling { call, purpose }, Resumed { away_ms, .. }) => {
             rest.leave_out(*away_ms);
             let phase = rest.lose_call(call, purpose);
             rest.stop_at_gate(phase)
@@ -129,7 +129,7 @@ pub(super) fn step(
             rest.batch_settled(batch, stage)
         }
         (Running { batch, stage }, DeadlineReached) => rest.end_if_over(Running { batch, stage }),
-        (Running { mut batch, stage }, Resumed { away_ms }) => {
+        (Running { mut batch, stage }, Resumed { away_ms, .. }) => {
             rest.leave_out(*away_ms);
             rest.lose_tools(&mut batch, /*is_working*/ true);
             if rest.inbox.stop_requested.is_some() && !batch.is_in_flight() {
@@ -164,7 +164,7 @@ pub(super) fn step(
             rest.validated(result)
         }
         (phase @ Validating { .. }, DeadlineReached) => rest.end_if_over(phase),
-        (Validating { key, attempt, output }, Resumed { away_ms }) => {
+        (Validating { key, attempt, output }, Resumed { away_ms, .. }) => {
             rest.leave_out(*away_ms);
             rest.lose_validation(key, attempt, output)
         }
@@ -197,7 +197,7 @@ pub(super) fn step(
             rest.finished_too_late(stopping, at, observation)
         }
         (Stopping(stopping), DeadlineReached) => rest.finish(stopping),
-        (Stopping(mut stopping), Resumed { away_ms }) => {
+        (Stopping(mut stopping), Resumed { away_ms, .. }) => {
             rest.leave_out(*away_ms);
             stopping.batch.iter_mut().for_each(|batch| rest.lose_tools(batch, /*is_working*/ false));
             rest.finish(stopping)
@@ -210,7 +210,7 @@ pub(super) fn step(
             rest.save_finished(outcome, attempt, result)
         }
         (phase @ Saving { .. }, DeadlineReached) => phase,
-        (phase @ Saving { .. }, Resumed { away_ms }) => {
+        (phase @ Saving { .. }, Resumed { away_ms, .. }) => {
             rest.leave_out(*away_ms);
             phase
         }

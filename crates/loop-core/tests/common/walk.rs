@@ -196,7 +196,7 @@ fn step(mut world: World, what: u8, how: u8) -> World {
         17 if how < 40 => attempt(world, EventKind::StopRequested { how: StopMode::Now }),
         18 => {
             world.now += u64::from(how);
-            attempt(world, EventKind::Resumed { away_ms: u64::from(how) * 2 })
+            attempt(world, EventKind::Resumed { away_ms: u64::from(how) * 2, by: None })
         }
         _ => {
             let kind = stray(how);

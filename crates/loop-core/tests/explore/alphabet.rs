@@ -115,7 +115,7 @@ impl Alphabet {
             }
         }
         for away_ms in self.resumes.iter().filter(|_| !run.is_done()) {
-            let kind = EventKind::Resumed { away_ms: *away_ms };
+            let kind = EventKind::Resumed { away_ms: *away_ms, by: None };
             events.push(Edict { event: Event { at: now.plus(*away_ms), kind }, must: true });
         }
         if let Some(deadline) = run.deadline() {

@@ -118,7 +118,7 @@ impl Strays {
             facts.push(EventKind::StopWithdrawn);
         }
         if run.is_done() {
-            facts.push(EventKind::Resumed { away_ms: 0 });
+            facts.push(EventKind::Resumed { away_ms: 0, by: None });
         }
         let now = run.now();
         if run.deadline().is_none_or(|deadline| deadline > now) {
@@ -127,7 +127,7 @@ impl Strays {
         let mut events: Vec<Event> = facts.into_iter().map(|kind| Event { at: now, kind }).collect();
         events.extend(approvals::that_do_not_count(run));
         if now > Millis(0) && !run.is_done() {
-            events.push(Event { at: Millis(now.0 - 1), kind: EventKind::Resumed { away_ms: 0 } });
+            events.push(Event { at: Millis(now.0 - 1), kind: EventKind::Resumed { away_ms: 0, by: None } });
         }
         events
     }

@@ -25,7 +25,7 @@ pub(crate) fn next(choices: &mut Choices, run: &Run, log: &[Event], now: &mut u6
         85..=87 => {
             let away_ms = [0, 500, 40_000].get(choices.below(3) as usize).copied().unwrap_or_default();
             *now += away_ms;
-            Some(EventKind::Resumed { away_ms })
+            Some(EventKind::Resumed { away_ms, by: None })
         }
         88..=89 => Some(EventKind::Instruction { text: replies::words(choices) }),
         _ => return stray(choices, run, log, *now),

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
-pub use crate::parts::replay;
+pub use crate::versions::{check_version, replay};
 pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
@@ -381,6 +381,18 @@ pub enum JournalError {
         /// The entry's sequence number.
         seq: u64,
         /// What is wrong.
+        message: String,
+    },
+    /// An entry is whole, and another version of the program wrote what this one does not know.
+    #[error(
+        "run {run}, entry {seq}: it is whole, and this version of loopgate does not know it ({message}); use the version that wrote it"
+    )]
+    UnknownEntry {
+        /// The run.
+        run: RunId,
+        /// The entry's sequence number.
+        seq: u64,
+        /// What is not known.
         message: String,
     },
     /// The stored run can be read, and the journal cannot verify it.

@@ -98,7 +98,9 @@ async fn a_log_that_is_cut_off_anywhere_loses_nothing_unnoticed() {
             {
                 let mut state = loop_runtime::journal::replay(&run(), &recorded).unwrap();
                 let at = state.now().plus(1);
-                state.apply(&loop_core::Event { at, kind: EventKind::Resumed { away_ms: 1 } }).unwrap();
+                state
+                    .apply(&loop_core::Event { at, kind: EventKind::Resumed { away_ms: 1, by: None } })
+                    .unwrap();
                 let runs = |command: &loop_core::Command| matches!(command, loop_core::Command::RunTool(_));
                 assert!(!state.commands().iter().any(runs), "{nth}: cut at {cut}");
             }

@@ -30,6 +30,9 @@ pub(super) fn problem(error: EngineError) -> HttpProblem {
         EngineError::State(_) | EngineError::Rejected(_) | EngineError::NotResumed(_) => {
             (StatusCode::CONFLICT, "state", "Not in this state")
         }
+        EngineError::OtherVersion(_) => {
+            (StatusCode::CONFLICT, "other-version", "Another version has the run")
+        }
         EngineError::Elsewhere => {
             let elsewhere = HttpProblem::new(StatusCode::CONFLICT, "elsewhere", "Driven elsewhere", detail);
             return elsewhere.retry_after(RETRY_S);

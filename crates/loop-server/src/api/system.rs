@@ -28,6 +28,7 @@ pub(super) async fn domains(State(api): State<Api>, known: Known) -> Response {
             running: of.running,
             waiting: of.waiting,
             interrupted: of.interrupted,
+            other_version: of.other_version,
         }
     };
     axum::Json(DomainList { domains: seen.map(view).collect() }).into_response()

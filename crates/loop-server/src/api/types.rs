@@ -151,6 +151,8 @@ pub struct DomainView {
     pub waiting: u64,
     /// How many runs do not continue until the operator has done something.
     pub interrupted: u64,
+    /// How many runs are left to a server of another version.
+    pub other_version: u64,
 }
 
 /// The messages of hooks that are not delivered.

@@ -21,6 +21,8 @@ pub enum RunPhase {
     },
     /// It cannot continue until the operator has done something.
     Interrupted,
+    /// It is left to another version of the program.
+    OtherVersion,
     /// It has ended.
     Ended,
 }
@@ -107,7 +109,10 @@ impl Cell {
     /// Sets the phase of a run that rests. False: it is under way or has ended, and stays as it is.
     pub(super) fn leave_rest(&self, phase: RunPhase) -> bool {
         self.live.send_if_modified(|live| {
-            let rests = matches!(live.phase, RunPhase::Waiting { .. } | RunPhase::Interrupted);
+            let rests = matches!(
+                live.phase,
+                RunPhase::Waiting { .. } | RunPhase::Interrupted | RunPhase::OtherVersion
+            );
             if rests {
                 live.phase = phase;
             }

@@ -79,6 +79,9 @@ pub enum EngineError {
     /// The run refuses what is said to it.
     #[error("the run does not accept this now: {0}")]
     Rejected(Rejected),
+    /// Another version of the program has the run: see [`StartError::is_of_another_version`].
+    #[error("{0}; a server of that version continues the run")]
+    OtherVersion(String),
     /// The run cannot be resumed.
     #[error("the run cannot be continued here; the operator finds the reason in the server's log")]
     NotResumed(String),
@@ -107,6 +110,7 @@ impl From<JournalError> for EngineError {
         match error {
             JournalError::Unknown { .. } | JournalError::Pruned { .. } => Self::UnknownRun,
             JournalError::Busy { .. } => Self::Elsewhere,
+            error @ JournalError::UnknownEntry { .. } => Self::OtherVersion(error.to_string()),
             error => Self::Journal(error),
         }
     }
@@ -117,6 +121,7 @@ impl From<StartError> for EngineError {
         match error {
             StartError::Journal(error) => error.into(),
             StartError::Refused { rejected, .. } => Self::Rejected(rejected),
+            error if error.is_of_another_version() => Self::OtherVersion(error.to_string()),
             error => Self::NotResumed(error.to_string()),
         }
     }

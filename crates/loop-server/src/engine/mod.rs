@@ -12,6 +12,7 @@
 //! | `settings` | what a caller may change |
 //! | `shared` | a queue that several servers share |
 //! | `submit` | from a request to a row of the queue |
+//! | `versions` | runs of another version of the program |
 //! | `view` | runs as callers see them |
 //! | `work` | a run from its place in the queue to its end |
 
@@ -24,6 +25,7 @@ mod people;
 mod settings;
 mod shared;
 mod submit;
+mod versions;
 mod view;
 mod work;
 
@@ -159,6 +161,8 @@ pub struct DomainLoad {
     pub waiting: u64,
     /// Runs that cannot continue until the operator has done something.
     pub interrupted: u64,
+    /// Runs that are left to another version of the program.
+    pub other_version: u64,
     /// Submissions that this process has accepted.
     pub submitted: u64,
     /// Runs that have ended in this process.
@@ -194,6 +198,9 @@ struct State {
     cells: BTreeMap<RunId, Arc<Cell>>,
     line: Line,
     places: Places,
+    /// Runs of a queue that servers share which are left to a server of another version, with their domains. They are not
+    /// claimed again.
+    left: BTreeMap<RunId, Arc<str>>,
     /// What this process has counted of each domain.
     counted: BTreeMap<Arc<str>, Counted>,
 }
@@ -250,8 +257,12 @@ impl Engine {
                 RunPhase::Running => load.running += 1,
                 RunPhase::Waiting { .. } => load.waiting += 1,
                 RunPhase::Interrupted => load.interrupted += 1,
+                RunPhase::OtherVersion => load.other_version += 1,
                 RunPhase::Ended => {}
             }
+        }
+        for domain in state.left.values() {
+            domains.entry(Arc::clone(domain)).or_default().other_version += 1;
         }
         drop(state);
         EngineLoad { domains, is_draining: self.inner.draining.is_cancelled() }

@@ -74,7 +74,7 @@ impl Engine {
                 self.continue_run(cell);
                 true
             }
-            RunPhase::Queued | RunPhase::Interrupted | RunPhase::Ended => false,
+            RunPhase::Queued | RunPhase::Interrupted | RunPhase::OtherVersion | RunPhase::Ended => false,
         }
     }
 
@@ -212,6 +212,7 @@ impl Engine {
         if state.is_done() {
             return Err(over(run));
         }
+        self.check_version(run, &recorded)?;
         let now = recorded.now();
         if matches!(state.phase(), Phase::WaitingForPerson { .. })
             && state.requested().iter().all(|requested| requested.deadline > now)

@@ -13,13 +13,15 @@ impl Engine {
     /// Claims runs that have begun and that no process has any more, and submissions as far as there are places for them.
     pub(super) async fn claim(&self) -> Result<(), EngineError> {
         let journal = &self.inner.journal;
+        let left = self.left_to_others().await;
         for domain in self.inner.domains.values() {
             let mut claimed =
-                journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT).await?;
+                journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT, &left).await?;
             let free = self.free_places(domain);
             if free > 0 {
-                claimed
-                    .extend(journal.claim_submissions(domain.name(), SubmissionState::Queued, free).await?);
+                claimed.extend(
+                    journal.claim_submissions(domain.name(), SubmissionState::Queued, free, &[]).await?,
+                );
             }
             for queued in claimed {
                 self.take_up(queued).await?;

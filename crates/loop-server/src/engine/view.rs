@@ -72,6 +72,8 @@ pub enum RunState {
     Waiting,
     /// It has not ended, and no process drives it.
     Interrupted,
+    /// It has not ended, and is left to a server of another version.
+    OtherVersion,
     /// It has ended.
     Ended,
     /// Its entries cannot be read.
@@ -235,7 +237,9 @@ impl Engine {
         if filter.state != Some(RunState::Queued) {
             query.ended = query.ended.or(match filter.state {
                 Some(RunState::Ended) => Some(true),
-                Some(RunState::Running | RunState::Waiting | RunState::Interrupted) => Some(false),
+                Some(
+                    RunState::Running | RunState::Waiting | RunState::Interrupted | RunState::OtherVersion,
+                ) => Some(false),
                 _ => None,
             });
             // A state that the journal does not know is looked for page by page.
@@ -373,7 +377,9 @@ impl Engine {
                 RunState::Damaged
             }
             // Another process has ended it.
-            (RunLine { stop: Some(_), .. }, Some(RunPhase::Waiting { .. })) => RunState::Ended,
+            (RunLine { stop: Some(_), .. }, Some(RunPhase::Waiting { .. } | RunPhase::OtherVersion)) => {
+                RunState::Ended
+            }
             (_, Some(RunPhase::Waiting { until_unix_ms: ELSEWHERE })) => RunState::Running,
             (_, Some(RunPhase::Waiting { until_unix_ms })) => {
                 until = Some(until_unix_ms);
@@ -382,14 +388,19 @@ impl Engine {
             // A run that has its stop may still be saved.
             (_, Some(RunPhase::Running | RunPhase::Queued)) => RunState::Running,
             (_, Some(RunPhase::Interrupted)) => RunState::Interrupted,
+            (_, Some(RunPhase::OtherVersion)) => RunState::OtherVersion,
             (RunLine { stop: Some(_), .. }, _) | (_, Some(RunPhase::Ended)) => RunState::Ended,
             (RunLine { is_written: true, .. }, None) => RunState::Running,
             (_, None) => match self.waits_until(&line.run).await {
-                Some(unix_ms) => {
+                Ok(Some(unix_ms)) => {
                     until = Some(unix_ms);
                     RunState::Waiting
                 }
-                None => RunState::Interrupted,
+                Err(error @ EngineError::OtherVersion(_)) => {
+                    trouble = Some(error.to_string());
+                    RunState::OtherVersion
+                }
+                Ok(None) | Err(_) => RunState::Interrupted,
             },
         };
         if state == RunState::Interrupted && !self.inner.domains.contains_key(&line.domain) {
@@ -414,12 +425,16 @@ impl Engine {
         }
     }
 
-    /// Until when a run of another program waits for a person. `None`: it does not, or it cannot be read.
-    async fn waits_until(&self, run: &RunId) -> Option<u64> {
-        let (recorded, state) = self.open_run(run).await.ok()?;
+    /// Until when a run that another process has waits for a person. `None`: it does not.
+    async fn waits_until(&self, run: &RunId) -> Result<Option<u64>, EngineError> {
+        let (recorded, state) = self.open_run(run).await?;
         let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
-        let deadline = state.requested().iter().map(|requested| requested.deadline).min()?;
-        (waits && deadline > recorded.now()).then(|| state.started().unix_ms_at(deadline))
+        let deadline = state.requested().iter().map(|requested| requested.deadline).min();
+        let open = deadline.filter(|deadline| waits && *deadline > recorded.now());
+        if open.is_none() {
+            self.check_version(run, &recorded)?;
+        }
+        Ok(open.map(|deadline| state.started().unix_ms_at(deadline)))
     }
 }
 

@@ -85,6 +85,7 @@ impl Engine {
                     self.continue_run(cell);
                 }
             }
+            Came::Stays { why: EngineError::OtherVersion(why), .. } => self.leave_to_another(cell, why).await,
             Came::Stays { .. } if !self.is_own(cell).await => {
                 // Another process has it. It is looked at again.
                 cell.set_phase(RunPhase::Waiting { until_unix_ms: ELSEWHERE });
@@ -155,6 +156,7 @@ impl Engine {
         if run.is_done() {
             return Ok(Came::Ended);
         }
+        self.check_version(&cell.run, &recorded)?;
         let stop = cell.stop();
         if matches!(run.phase(), Phase::WaitingForPerson { .. }) && stop.is_none() {
             let now = recorded.now();

@@ -5,6 +5,7 @@ mod lists;
 mod people;
 mod restart;
 mod stops;
+mod versions;
 
 use loop_runtime::journal::SqliteJournal;
 use loop_server::engine::{Engine, RunState, RunView, Submitted};

@@ -6,6 +6,7 @@ pub mod rows;
 pub mod server;
 pub mod service;
 pub mod terminal;
+pub mod versions;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

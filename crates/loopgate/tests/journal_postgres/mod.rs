@@ -7,6 +7,7 @@ mod commands;
 mod faults;
 mod same;
 mod servers;
+mod versions;
 
 use std::path::PathBuf;
 

@@ -12,7 +12,7 @@ use crate::common::server::{LONG, Server, admin, path};
 /// How many runs each server drives at a time.
 const JOBS: usize = 3;
 
-fn domain(world: &World, provider: &Provider) -> std::path::PathBuf {
+pub(super) fn domain(world: &World, provider: &Provider) -> std::path::PathBuf {
     let file = world.shell.file(
         "slow/loopgate.toml",
         &format!(
@@ -24,7 +24,7 @@ fn domain(world: &World, provider: &Provider) -> std::path::PathBuf {
     file.parent().unwrap().to_owned()
 }
 
-fn submit(server: &Server, nth: usize) -> String {
+pub(super) fn submit(server: &Server, nth: usize) -> String {
     let body = json!({ "item": format!("Question {nth}") }).to_string();
     let answered = server.ask("POST /v1/runs", &format!("idempotency-key: key {nth}\r\n"), &body);
     assert!(matches!(answered.status, 200 | 202), "{answered:?}");
@@ -32,7 +32,7 @@ fn submit(server: &Server, nth: usize) -> String {
 }
 
 /// Waits at a server until a run has ended, whichever process drives it.
-fn ended(server: &Server, run: &str) -> Value {
+pub(super) fn ended(server: &Server, run: &str) -> Value {
     let since = Instant::now();
     loop {
         let view = server.ask(&format!("GET /v1/runs/{run}"), "prefer: wait=20\r\n", "").json();

@@ -119,7 +119,7 @@ fn resumes(mut run: Run) -> Checked {
     choices.calm();
     let mut now = run.now().0;
     if !run.is_done() {
-        let resumed = Event { at: Millis(now), kind: EventKind::Resumed { away_ms: 0 } };
+        let resumed = Event { at: Millis(now), kind: EventKind::Resumed { away_ms: 0, by: None } };
         let applied = run.apply(&resumed);
         must(applied.is_ok(), check, || format!("{applied:?}"))?;
     }

@@ -147,7 +147,7 @@ impl Ghost {
     }
 
     fn time(&mut self, step: &Step<'_>) {
-        if let EventKind::Resumed { away_ms } = step.event.kind
+        if let EventKind::Resumed { away_ms, .. } = step.event.kind
             && waiting_since(step.before).is_none()
         {
             self.uncounted_ms += away_ms.min(step.event.at.since(step.before.now()));

@@ -143,7 +143,7 @@ impl<'a> One<'a> {
     pub(in crate::sim) fn resume(&mut self, away_ms: u64) -> Result<(), Fault> {
         // How often a process ends is not bounded by the spec.
         self.left += 1;
-        self.apply(EventKind::Resumed { away_ms })
+        self.apply(EventKind::Resumed { away_ms, by: None })
     }
 
     /// Tells the run what happened, now.

@@ -16,7 +16,7 @@ use super::rows::{self, CHANGED, RunRow, link};
 use super::seal::Broken;
 use super::{Files, SqliteJournal, pruned, read};
 use crate::journal::{Durability, Entry, JournalError, Recorded};
-use crate::parts::replay;
+use crate::versions::replay;
 
 /// What was imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

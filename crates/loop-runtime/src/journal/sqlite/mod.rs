@@ -557,6 +557,11 @@ fn path_below(state_home: Option<OsString>, home: Option<PathBuf>) -> PathBuf {
 mod power_tests;
 
 #[cfg(test)]
+#[path = "unknown_tests.rs"]
+#[allow(clippy::unwrap_used)]
+mod unknown_tests;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -16,7 +16,7 @@ struct Machine {
     run: RunId,
 }
 
-fn blank(seq: u64) -> Arc<Entry> {
+pub(super) fn blank(seq: u64) -> Arc<Entry> {
     Arc::new(Entry {
         seq,
         event: Event { at: Millis(seq), kind: EventKind::StopWithdrawn },
@@ -25,7 +25,7 @@ fn blank(seq: u64) -> Arc<Entry> {
 }
 
 /// What a run is opened with: its header and its first entry.
-fn opening() -> (Header, Arc<Entry>) {
+pub(super) fn opening() -> (Header, Arc<Entry>) {
     const MANIFEST: &str = "[]";
     let mut setup = Setup::document("test").section(SectionSpec::new("a", "A"));
     setup.facts.tools = Digest::of("manifest", MANIFEST.as_bytes());

@@ -138,7 +138,7 @@ impl SqliteJournal {
 
     /// Claims submissions of a domain for this process, at most so many: those that have not begun in the order of their
     /// priority, or those that have begun and whose process is gone. A claim holds as long as the process has its lease. A
-    /// journal that [one server has](Self::shares_queue) gives none.
+    /// journal that [one server has](Self::shares_queue) gives none. `except`: runs that are not claimed.
     ///
     /// # Errors
     /// If the journal cannot be written.
@@ -147,8 +147,10 @@ impl SqliteJournal {
         domain: &str,
         state: SubmissionState,
         limit: usize,
+        except: &[RunId],
     ) -> Result<Vec<QueuedSubmission>, JournalError> {
         let domain = domain.to_owned();
+        let except = serde_json::to_string(except).unwrap_or_default();
         let claimed = self.store.writer.alone(move |files, open| {
             let Some(own) = files.process()? else { return Ok(Vec::new()) };
             open.commit_for(Purpose::Claims, files, Durability::Committed, |connection| {
@@ -157,16 +159,34 @@ impl SqliteJournal {
                          SELECT nth FROM submissions
                          WHERE state = ?2 AND domain = ?3
                              AND (claimed_by IS NULL OR claimed_by <> ?1 AND NOT is_alive(claimed_by))
+                             AND run NOT IN (SELECT jsonb_array_elements_text(CAST(CAST(?5 AS TEXT) AS JSONB)))
                          ORDER BY priority DESC, nth LIMIT ?4 FOR UPDATE SKIP LOCKED
                      ) RETURNING {COLUMNS}"
                 );
-                let params = params![own, state as i64, domain, limit];
+                let params = params![own, state as i64, domain, limit, except];
                 let mut claim = connection.prepare_cached(&claim)?;
                 let found = claim.query_map(params, |row| read(row, files.key.as_ref()))?;
                 Ok(found.collect::<sql::Result<Vec<_>>>()?)
             })
         });
         claimed.await
+    }
+
+    /// Gives the claim of this process on a run back, so that another server may claim it.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub async fn give_back_submission(&self, run: &RunId) -> Result<(), JournalError> {
+        let run = run.clone();
+        let given = self.store.writer.alone(move |files, open| {
+            let Some(own) = files.process()? else { return Ok(()) };
+            open.commit_for(Purpose::Claims, files, Durability::Committed, |connection| {
+                let give = "UPDATE submissions SET claimed_by = NULL WHERE run = ?1 AND claimed_by = ?2";
+                connection.prepare_cached(give)?.execute(params![run.as_str(), own])?;
+                Ok(())
+            })
+        });
+        given.await
     }
 
     /// Whether this process has the claim on a run, or the run was not submitted to a server. Of a journal that one server

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::sql::{Connection, Row};
+use super::sql::{Connection, Optional as _, Row, params};
 use loop_core::{Digest, EventKind, RunId, RunSpec, SPEC_VERSION, Started, StopReason};
 
 use super::fault::Fault;
 use super::rows::{CHANGED, RunRow, cell, corrupt, link, parse, root, stop_of};
 use super::seal::{Broken, Key};
-use crate::journal::{Entry, Recorded};
+use crate::journal::{Entry, JournalError, Recorded};
 
 /// The part of a spec that every version has: what it says decides whether the rest can be read.
 #[derive(serde::Deserialize)]
@@ -39,7 +39,14 @@ pub(super) fn recorded(
     }
     let (spec, manifest) = given(connection, &row)?;
     let beginning = beginning(&row);
-    let Chain { entries, hashes, fault } = chain(connection, run, beginning)?;
+    let Chain { entries, hashes, fault, unknown } = chain(connection, run, beginning)?;
+    if let Some(unknown) = unknown.filter(|_| fault.is_some()) {
+        let seq = entries.len() as u64;
+        if follower(connection, &row, seq)?.as_deref() == Some(&*unknown.hash.to_string()) {
+            let run = run.clone();
+            return Err(JournalError::UnknownEntry { run, seq, message: unknown.message }.into());
+        }
+    }
     if let Some(fault) = fault {
         return Err(fault);
     }
@@ -61,6 +68,17 @@ pub(super) fn recorded(
         since_last_ms: None,
     };
     Ok(Some(Stored { recorded, hashes, beginning, broken }))
+}
+
+/// The hash of an entry as what follows it has it: the next entry, or the run's row. `None`: nothing follows it.
+fn follower(connection: &Connection, row: &RunRow, seq: u64) -> Result<Option<String>, Fault> {
+    if seq + 1 == row.count() {
+        return Ok(Some(row.head.clone()));
+    }
+    let find = "SELECT prev_hash FROM entries WHERE run = ?1 AND seq = ?2";
+    let next = i64::try_from(seq + 1).unwrap_or(i64::MAX);
+    let mut find = connection.prepare_cached(find)?;
+    Ok(find.query_row(params![row.run.as_str(), next], |row| row.get(0)).optional()?)
 }
 
 /// What the first entry of a run follows.
@@ -130,6 +148,14 @@ pub(super) struct Chain {
     pub(super) hashes: Vec<Digest>,
     /// Why the entries end before the stored ones do. `None`: they do not.
     pub(super) fault: Option<Fault>,
+    /// The entry that the fault is about, if it is JSON of a kind that is not known.
+    unknown: Option<Unknown>,
+}
+
+/// An entry that is JSON and is not read.
+struct Unknown {
+    hash: Digest,
+    message: String,
 }
 
 /// A run's entries, as far as their chain holds.
@@ -137,7 +163,7 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
     let list = "SELECT seq, epoch, prev_hash, event, notes FROM entries WHERE run = ?1 ORDER BY seq";
     let mut list = connection.prepare_cached(list)?;
     let mut rows = list.query([run.as_str()])?;
-    let mut chain = Chain { entries: Vec::new(), hashes: Vec::new(), fault: None };
+    let mut chain = Chain { entries: Vec::new(), hashes: Vec::new(), fault: None, unknown: None };
     let (mut prev, mut epoch_before) = (beginning, 0);
     loop {
         let read = rows.next().map_err(|error| Broke::Entry(error.into())).and_then(|row| {
@@ -157,8 +183,14 @@ pub(super) fn chain(connection: &Connection, run: &RunId, beginning: Digest) -> 
                     chain.entries.pop();
                     chain.hashes.pop();
                 }
-                let (Broke::Link(fault) | Broke::Entry(fault)) = broken;
-                chain.fault = Some(fault);
+                chain.fault = Some(match broken {
+                    Broke::Link(fault) | Broke::Entry(fault) => fault,
+                    Broke::Unknown(unknown) => {
+                        let (seq, message) = (chain.entries.len() as u64, unknown.message.clone());
+                        chain.unknown = Some(unknown);
+                        corrupt(run, seq, message)
+                    }
+                });
                 return Ok(chain);
             }
         }
@@ -171,6 +203,8 @@ enum Broke {
     Entry(Fault),
     /// An entry does not carry the hash of the one before it.
     Link(Fault),
+    /// An entry cannot be read, although it is JSON.
+    Unknown(Unknown),
 }
 
 impl From<Fault> for Broke {
@@ -199,6 +233,19 @@ fn next_entry(
         return Err(corrupt(run, seq, "written by a process that had lost the run to another one").into());
     }
     let hash = link(&prev, epoch, &event, &notes);
-    let (event, notes) = (parse(&event, "event", run, seq)?, parse(&notes, "notes", run, seq)?);
-    Ok((Entry { seq, event, notes }, epoch, hash))
+    let read = (parse(&event, "event", run, seq), parse(&notes, "notes", run, seq));
+    match read {
+        (Ok(event), Ok(notes)) => Ok((Entry { seq, event, notes }, epoch, hash)),
+        (Err(fault), _) | (_, Err(fault)) if is_json(&event) && is_json(&notes) => match fault {
+            Fault::Journal(JournalError::Corrupt { message, .. }) => {
+                Err(Broke::Unknown(Unknown { hash, message }))
+            }
+            fault => Err(fault.into()),
+        },
+        (Err(fault), _) | (_, Err(fault)) => Err(fault.into()),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }

@@ -396,6 +396,12 @@ pub(super) struct Text {
 }
 
 impl Text {
+    /// An entry with these texts, whatever they say.
+    #[cfg(test)]
+    pub(super) fn stated(seq: u64, event: String, notes: String) -> Self {
+        Self { seq, event, notes, stop: None }
+    }
+
     /// Refuses an entry that takes more bytes than `limit`.
     pub(super) fn of(run: &RunId, entry: &Entry, limit: u64) -> Result<Self, Fault> {
         let (event, notes) = (json_of(&entry.event, room(entry))?, json_of(&entry.notes, NOTES_BYTES)?);

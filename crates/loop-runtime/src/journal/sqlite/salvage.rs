@@ -56,7 +56,7 @@ impl SqliteJournal {
             let row = RunRow::find(&transaction, &run)?.ok_or_else(|| files.unknown(&run))?;
             let (spec, manifest) = read::given(&transaction, &row)?;
             let beginning = read::beginning(&row);
-            let Chain { entries, hashes, fault } = read::chain(&transaction, &run, beginning)?;
+            let Chain { entries, hashes, fault, .. } = read::chain(&transaction, &run, beginning)?;
             if entries.is_empty() {
                 return Err(fault.unwrap_or_else(|| corrupt(&run, 0, "it has no entries")));
             }

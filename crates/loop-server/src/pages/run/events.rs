@@ -141,7 +141,10 @@ fn what(seen: &Seen<'_>) -> String {
         EventKind::StopRequested { how: StopMode::AtGate } => "at the next gate".to_owned(),
         EventKind::StopRequested { how: StopMode::Now } => "now".to_owned(),
         EventKind::StopWithdrawn | EventKind::DeadlineReached => String::new(),
-        EventKind::Resumed { away_ms } => format!("after {away_ms} ms without a driver"),
+        EventKind::Resumed { away_ms, by } => {
+            let by = by.as_ref().map_or_else(String::new, |by| format!(", by {by}"));
+            format!("after {away_ms} ms without a driver{by}")
+        }
         EventKind::Validated { result, .. } => match result {
             Validation::Valid => "valid".to_owned(),
             Validation::Invalid { by, message } | Validation::Broken { by, message } => {

@@ -1,0 +1,47 @@
+//! Runs of another version of the program: they are left to a server of that version.
+
+use std::sync::Arc;
+
+use loop_core::RunId;
+use loop_runtime::journal::{Recorded, SubmissionState};
+
+use super::cell::Cell;
+use super::{Engine, EngineError, RunPhase};
+
+impl Engine {
+    /// An error if a newer program than the one of this server has driven the run. Whether this one decides as the recorded
+    /// decisions say was compared when the run was opened.
+    pub(super) fn check_version(&self, run: &RunId, recorded: &Recorded) -> Result<(), EngineError> {
+        let domain = self.inner.domains.get(&recorded.spec.domain);
+        Ok(domain.map_or(Ok(()), |domain| domain.runner.check_version(run, recorded))?)
+    }
+
+    /// Leaves a run as it is, because another version of the program has it. Of a queue that servers share, the claim is given
+    /// back, and the run is not claimed here again.
+    pub(super) async fn leave_to_another(&self, cell: &Arc<Cell>, why: String) {
+        cell.set_trouble(Some(why.into()));
+        let journal = &self.inner.journal;
+        if journal.shares_queue() {
+            {
+                let mut state = self.inner.state();
+                state.left.insert(cell.run.clone(), Arc::clone(&cell.domain));
+                state.cells.remove(&cell.run);
+            }
+            // What is not given back is free when this process ends.
+            _ = journal.give_back_submission(&cell.run).await;
+        }
+        cell.set_phase(RunPhase::OtherVersion);
+    }
+
+    /// The runs that are not claimed here again. Those that have ended meanwhile are forgotten.
+    pub(super) async fn left_to_others(&self) -> Vec<RunId> {
+        let left: Vec<RunId> = self.inner.state().left.keys().cloned().collect();
+        if left.is_empty() {
+            return left;
+        }
+        let Ok(rows) = self.inner.journal.submissions_of(left.clone()).await else { return left };
+        let is_open = |run: &RunId| rows.get(run).is_some_and(|queued| queued.state != SubmissionState::Over);
+        self.inner.state().left.retain(|run, _| is_open(run));
+        left.into_iter().filter(is_open).collect()
+    }
+}
