@@ -89,7 +89,7 @@ async fn resumed(runner: &Runner, run: &RunId) -> Outcome {
     runner.resume(run).await.unwrap()
 }
 
-fn runner(case: &DriverCase, outside: &LiveOutside) -> Runner {
+pub(crate) fn runner(case: &DriverCase, outside: &LiveOutside) -> Runner {
     let models = Models::one(outside.model());
     let runner = Runner::new(case.setup.spec.clone(), outside.registry(), models);
     let runner = runner.with_validators([Arc::new(Rule(outside.clone())) as Arc<dyn Validator>]);
@@ -109,7 +109,7 @@ fn tells(case: &DriverCase, outside: &LiveOutside, remote: &Remote) {
     }));
 }
 
-async fn record(runner: &Runner, run: &RunId, outcome: Outcome) -> DriverRecord {
+pub(crate) async fn record(runner: &Runner, run: &RunId, outcome: Outcome) -> DriverRecord {
     let recorded = runner.journal().read(run).await.unwrap();
     let entries = recorded.entries.into_iter().map(|entry| (entry.event, entry.notes));
     DriverRecord { entries: entries.collect(), outcome: Some(outcome) }

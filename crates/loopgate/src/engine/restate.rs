@@ -40,7 +40,7 @@ pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
         domain.ready(!args.no_save)?;
         domain.start_servers();
         let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-        let origin = Origin::of(&of, !args.no_save, /*asks*/ false)?.on_engine("restate").text()?;
+        let origin = Origin::of(&of, !args.no_save, /*asks*/ false)?.text()?;
         let runner = crate::budgets::on_journal(
             saving::to_loop(&domain, !args.no_save),
             &domain,
@@ -74,8 +74,14 @@ fn bind(at: SocketAddr, shares: bool) -> Result<TcpListener, Failure> {
     if shares {
         socket.set_reuseport(true).map_err(refused)?;
     }
-    socket.bind(at).map_err(refused)?;
-    socket.listen(BACKLOG).map_err(refused)
+    let taken = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::new(format!(
+            "--listen {at}: something listens there already; give another port, or each worker there --share-port"
+        )),
+        _ => refused(error),
+    };
+    socket.bind(at).map_err(taken)?;
+    socket.listen(BACKLOG).map_err(taken)
 }
 
 const BACKLOG: u32 = 1_024;
