@@ -1,5 +1,7 @@
 //! Runs on a real server: the journal of one machine, kills of workers and of the server, people, stops.
 
+mod conform;
+
 use loop_core::{EventKind, PersonAnswer, StopMode};
 use loop_restate::{Client, ClientError};
 use loop_restate::wire::EngineSubmission;

@@ -1,14 +1,16 @@
 //! The runtime against the suite that every driver passes: by a handle, as a stream, by recursion, each over models and tools
 //! that are called.
 
+use std::future::IntoFuture;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{EventKind, Started};
+use loop_core::{EventKind, Note, Started};
 use loop_runtime::{
     Outcome, Runner,
     models::Models,
+    observe::RunEvent,
     run::{Remote, RunId, Validator},
     save::{SaveError, Saver},
 };
@@ -46,32 +48,45 @@ async fn driven(way: Way, case: &DriverCase) -> DriverRecord {
     let runner = runner(case, &outside);
     let request = runner.run(case.setup.item.clone());
     let (run, outcome) = match way {
-        Way::Handle => {
-            let handle = request.start().await.unwrap();
-            let run = handle.id().clone();
-            tells(case, &outside, &handle.remote());
-            let ended = tokio::select! {
-                outcome = handle.wait() => Some(outcome),
-                // The handle is dropped, and with it the driver.
-                () = outside.dies() => None,
-            };
-            match ended {
-                Some(outcome) => (run, outcome),
-                None => (run.clone(), resumed(&runner, &run).await),
+        // A task of its own would continue without its handle.
+        Way::Handle if case.dies.is_some() => {
+            tokio::select! {
+                outcome = request.into_future() => panic!("it ends before its driver: {outcome:?}"),
+                () = outside.dies() => {}
             }
+            resumed(&runner).await
+        }
+        Way::Handle => {
+            let mut handle = request.start().await.unwrap();
+            let (run, remote, events) = (handle.id().clone(), handle.remote(), handle.events());
+            telling(&outside, &remote);
+            let case = case.clone();
+            tokio::spawn(async move {
+                let mut events = events.unwrap();
+                while let Some(event) = events.recv().await {
+                    answer(&case, &remote, &event);
+                }
+            });
+            (run, handle.wait().await)
         }
         Way::Stream => {
             let mut stream = request.stream().await.unwrap();
-            let run = stream.id().clone();
-            tells(case, &outside, &stream.remote());
-            let ended = tokio::select! {
-                () = async { while stream.next().await.is_some() {} } => stream.outcome().cloned(),
-                () = outside.dies() => None,
+            let (run, remote) = (stream.id().clone(), stream.remote());
+            telling(&outside, &remote);
+            let ends = async {
+                while let Some(event) = stream.next().await {
+                    answer(case, &remote, &event);
+                }
             };
+            let has_ended = tokio::select! {
+                () = ends => true,
+                () = outside.dies() => false,
+            };
+            let outcome = stream.outcome().cloned().filter(|_| has_ended);
             drop(stream);
-            match ended {
+            match outcome {
                 Some(outcome) => (run, outcome),
-                None => (run.clone(), resumed(&runner, &run).await),
+                None => resumed(&runner).await,
             }
         }
         Way::Recursion => {
@@ -82,11 +97,13 @@ async fn driven(way: Way, case: &DriverCase) -> DriverRecord {
     record(&runner, &run, outcome).await
 }
 
-/// The outcome of a run whose driver was dropped, driven by another one.
-async fn resumed(runner: &Runner, run: &RunId) -> Outcome {
+/// The run of a journal whose driver was dropped, and its outcome under another driver.
+async fn resumed(runner: &Runner) -> (RunId, Outcome) {
     // A millisecond of the paused clock, in which the task of the driver ends.
     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-    runner.resume(run).await.unwrap()
+    let run = runner.journal().runs().await.unwrap().remove(0).run;
+    let outcome = runner.resume(&run).await.unwrap();
+    (run, outcome)
 }
 
 pub(crate) fn runner(case: &DriverCase, outside: &LiveOutside) -> Runner {
@@ -96,11 +113,20 @@ pub(crate) fn runner(case: &DriverCase, outside: &LiveOutside) -> Runner {
     if case.setup.spec.save { runner.with_saver(Arc::new(InMemory)) } else { runner }
 }
 
-/// Answers what will be asked, and tells the run what is said to it on its way.
-fn tells(case: &DriverCase, outside: &LiveOutside, remote: &Remote) {
-    for (key, answer) in &case.answers {
-        remote.answer(key.parse().unwrap(), answer.clone());
+/// Answers what is asked from this entry on.
+fn answer(case: &DriverCase, remote: &Remote, event: &RunEvent) {
+    let RunEvent::Recorded(entry) = event else { return };
+    for note in &entry.notes {
+        let Note::ActionJudged(judged) = note else { continue };
+        let answer = case.answers.iter().find(|(key, _)| judged.key.to_string() == *key);
+        if let Some((_, answer)) = answer {
+            remote.answer(judged.key, answer.clone());
+        }
     }
+}
+
+/// How the run is told what is said to it on its way.
+fn telling(outside: &LiveOutside, remote: &Remote) {
     let remote = remote.clone();
     outside.telling(Box::new(move |kind| match kind {
         EventKind::StopRequested { how } => remote.stop(*how),

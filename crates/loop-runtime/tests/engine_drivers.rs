@@ -115,10 +115,7 @@ async fn driven(engine: EngineInMemory, case: &DriverCase) -> DriverRecord {
         says.send(message).unwrap();
     }));
     let mut kept = Kept::begin(&runner, first).await;
-    for (key, answer) in &case.answers {
-        let (key, answer) = (key.parse().unwrap(), answer.clone());
-        kept.take(Fact::Said(unix_ms, RunMessage::Answer { key, answer, binding: None }));
-    }
+    let mut answers = case.answers.clone();
     let mut works: JoinSet<Settlement> = JoinSet::new();
     let mut in_flight: BTreeMap<WorkKey, CancellationToken> = BTreeMap::new();
     loop {
@@ -141,6 +138,14 @@ async fn driven(engine: EngineInMemory, case: &DriverCase) -> DriverRecord {
                 settled.unix_ms = now();
                 settled
             });
+        }
+        let waiting = kept.run.status().waiting;
+        let is_asked = |key: &str| waiting.iter().any(|open| open.key.to_string() == key);
+        if let Some(at) = answers.iter().position(|(key, _)| is_asked(key)) {
+            let (key, answer) = answers.remove(at);
+            let message = RunMessage::Answer { key: key.parse().unwrap(), answer, binding: None };
+            kept.take(Fact::Said(now(), message));
+            continue;
         }
         let deadline = kept.run.deadline().map(|(_, deadline)| deadline);
         let due = began + Duration::from_millis(deadline.unwrap_or_default().0);
