@@ -3,8 +3,8 @@
 mod conform;
 
 use loop_core::{EventKind, PersonAnswer, StopMode};
-use loop_restate::{Client, ClientError};
 use loop_restate::wire::EngineSubmission;
+use loop_restate::{Client, ClientError};
 use loop_runtime::engine::RunMessage;
 use loop_runtime::journal::{Entry, Journal as _, replay};
 use serde_json::Value;
@@ -16,8 +16,9 @@ fn plain(entries: &[Entry]) -> Vec<Value> {
     fn still(value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members
-                    .retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms" | "engine"));
+                members.retain(|name, _| {
+                    !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms" | "engine")
+                });
                 for (name, member) in members {
                     match member.is_number() && (name == "at" || name.ends_with("ms")) {
                         true => *member = Value::Null,

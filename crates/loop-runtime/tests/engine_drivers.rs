@@ -11,9 +11,7 @@ use loop_runtime::{
     engine::{EngineRun, EngineWork, Projection, RunMessage, Settlement, WorkKey},
     run::{CancellationToken, RunId},
 };
-use loop_testkit::drivers::{
-    DriverCase, DriverClock, DriverRecord, RunDriver, conform, live::LiveOutside,
-};
+use loop_testkit::drivers::{DriverCase, DriverClock, DriverRecord, RunDriver, conform, live::LiveOutside};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

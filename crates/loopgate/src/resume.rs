@@ -121,11 +121,6 @@ impl Origin {
         Ok(serde_json::to_string(self)?)
     }
 
-    /// How a recorded run was begun. `None`: it is not recorded, or not readable.
-    pub(crate) fn of_run(recorded: &Recorded) -> Option<Self> {
-        Self::read(recorded.origin.as_deref()?).ok()
-    }
-
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let origin: Self = serde_json::from_str(text)?;
         if origin.version > VERSION {
