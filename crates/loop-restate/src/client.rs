@@ -5,7 +5,7 @@ use loop_llm::own_http_client_for;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 use reqwest::{Method, StatusCode, Url};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -60,6 +60,14 @@ pub enum ClientError {
         /// The status of the response.
         status: u16,
     },
+    /// No worker has registered itself at the server.
+    #[error(
+        "{url}: no worker is registered; start one with `loopgate worker --engine restate --register` and the URL of the admin API"
+    )]
+    NoWorker {
+        /// The address.
+        url: String,
+    },
     /// It refuses.
     #[error("{url}: {status}: {message}")]
     Refused {
@@ -70,6 +78,15 @@ pub enum ClientError {
         /// What it says.
         message: String,
     },
+}
+
+/// An error as Restate writes it.
+#[derive(Deserialize)]
+struct RestateError {
+    message: String,
+    /// `ingress`: no handler was called.
+    #[serde(default)]
+    source: Option<String>,
 }
 
 /// A run that was submitted.
@@ -184,17 +201,16 @@ impl Client {
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(|error| unreachable(&url, &error));
         }
-        let said = serde_json::from_slice::<Value>(&bytes).ok();
-        let said = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
-        match (status, said) {
-            (StatusCode::NOT_FOUND, Some(message)) => {
-                Err(ClientError::Unknown { message: message.to_owned() })
+        let answer = serde_json::from_slice::<RestateError>(&bytes).ok();
+        let is_of_ingress = answer.as_ref().is_some_and(|answer| answer.source.as_deref() == Some("ingress"));
+        match (status, answer.map(|answer| answer.message)) {
+            (StatusCode::NOT_FOUND, Some(_)) if is_of_ingress => Err(ClientError::NoWorker { url }),
+            (StatusCode::NOT_FOUND, Some(message)) => Err(ClientError::Unknown { message }),
+            (StatusCode::BAD_REQUEST, Some(_)) if is_of_ingress => {
+                Err(ClientError::NotRestate { url, status: status.as_u16() })
             }
-            (status, Some(message)) => {
-                let message = message.to_owned();
-                Err(ClientError::Refused { url, status: status.as_u16(), message })
-            }
-            (status, None) => Err(ClientError::NotRestate { url, status: status.as_u16() }),
+            (_, Some(message)) => Err(ClientError::Refused { url, status: status.as_u16(), message }),
+            (_, None) => Err(ClientError::NotRestate { url, status: status.as_u16() }),
         }
     }
 }
