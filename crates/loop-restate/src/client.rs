@@ -5,8 +5,8 @@ use loop_llm::own_http_client_for;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 use reqwest::{Method, StatusCode, Url};
-use serde::{Deserialize, Serialize};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};

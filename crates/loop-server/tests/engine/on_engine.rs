@@ -9,7 +9,7 @@ use loop_runtime::run::CancellationToken;
 use loop_server::engine::{EngineError, PersonDecision, RunState};
 
 use super::reopened;
-use crate::bench::{Bench, Gate, WRITES};
+use crate::bench::{Bench, Gate, LONG, WRITES};
 
 /// Drives a run as an engine does, until it waits for a person.
 async fn waiting_on_engine(bench: &Bench, gate: &Arc<Gate>) -> RunId {
@@ -26,6 +26,7 @@ async fn waiting_on_engine(bench: &Bench, gate: &Arc<Gate>) -> RunId {
             run.settle(runner.perform(work, CancellationToken::new()).await).unwrap();
         }
     }
+    engine.drain(LONG).await;
     run.id().clone()
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{StopMode, WorkItem};
+use loop_core::{PersonAnswer, StopMode, WorkItem};
 use loop_restate::wire::{EngineStatus, EngineSubmission, OpenRequest};
 use loop_restate::{Client, Worker};
 use loop_runtime::Runner;
@@ -192,6 +192,18 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
         )));
     }
     let (key, binding) = (open.key, open.binding);
+    let takes = match (&said, open.is_question) {
+        (Said::Approves(_) | Said::Answers(PersonAnswer::Approved), true) => {
+            Some("a question: use `loopgate answer` or `deny`")
+        }
+        (Said::Answers(PersonAnswer::Answered { .. }), false) => {
+            Some("an approval request, not a question: use `loopgate approve` or `deny`")
+        }
+        _ => None,
+    };
+    if let Some(takes) = takes {
+        return Err(Failure::new(format!("{key} of run {run} is {takes}")));
+    }
     let message = match said {
         Said::Approves(by) => RunMessage::Approve { key, by, binding },
         Said::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },
