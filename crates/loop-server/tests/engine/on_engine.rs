@@ -19,9 +19,12 @@ async fn waiting_on_engine(bench: &Bench, gate: &Arc<Gate>) -> RunId {
     let first = runner.first_event("restate", RunId::new("run-on-engine"), item).unwrap();
     let mut run = EngineRun::open(&runner, first, None).unwrap();
     let mut projection = Projection::open(&runner, &run).await.unwrap();
-    while run.status().waiting.is_empty() {
+    loop {
         let step = run.step().unwrap();
         projection.write(&mut run).await.unwrap();
+        if !run.status().waiting.is_empty() {
+            break;
+        }
         for work in step.start {
             run.settle(runner.perform(work, CancellationToken::new()).await).unwrap();
         }
