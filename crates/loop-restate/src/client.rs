@@ -5,8 +5,8 @@ use loop_llm::own_http_client_for;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 use reqwest::{Method, StatusCode, Url};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};
@@ -36,6 +36,38 @@ pub enum ClientError {
         /// What it says.
         message: String,
     },
+    /// The URL is not one of HTTP.
+    #[error("`{url}` is not a URL of a Restate server; give one such as http://127.0.0.1:8080")]
+    Url {
+        /// What was given.
+        url: String,
+    },
+    /// The run of this key was submitted for another item.
+    #[error(
+        "the key belongs to run {run}, which is of another work item; give this submission a key of its own"
+    )]
+    OtherItem {
+        /// The run that has the key.
+        run: RunId,
+    },
+    /// Something else than the expected part of Restate answers there.
+    #[error(
+        "{url}: {status}, which Restate does not answer there; the ingress has port 8080 and the admin API 9070 by default"
+    )]
+    NotRestate {
+        /// The address.
+        url: String,
+        /// The status of the response.
+        status: u16,
+    },
+    /// No worker has registered itself at the server.
+    #[error(
+        "{url}: no worker is registered; start one with `loopgate worker --engine restate --register` and the URL of the admin API"
+    )]
+    NoWorker {
+        /// The address.
+        url: String,
+    },
     /// It refuses.
     #[error("{url}: {status}: {message}")]
     Refused {
@@ -46,6 +78,15 @@ pub enum ClientError {
         /// What it says.
         message: String,
     },
+}
+
+/// An error as Restate writes it.
+#[derive(Deserialize)]
+struct RestateError {
+    message: String,
+    /// `ingress`: no handler was called.
+    #[serde(default)]
+    source: Option<String>,
 }
 
 /// A run that was submitted.
@@ -65,7 +106,8 @@ impl Client {
     pub fn new(url: &str) -> Result<Self, ClientError> {
         let base = url.trim_end_matches('/').to_owned();
         let failed = |message: String| ClientError::Unreachable { url: base.clone(), message };
-        let parsed = Url::parse(&base).map_err(|error| failed(error.to_string()))?;
+        let parsed = Url::parse(&base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let Some(parsed) = parsed else { return Err(ClientError::Url { url: url.to_owned() }) };
         let http = own_http_client_for(&parsed).map_err(|error| failed(error.to_string()))?;
         Ok(Self { http, base })
     }
@@ -82,7 +124,7 @@ impl Client {
     /// Submits an item as this run. Submitting it again begins nothing.
     ///
     /// # Errors
-    /// If Restate cannot be reached or refuses.
+    /// If Restate cannot be reached or refuses, or the run was submitted for another item.
     pub async fn submit(
         &self,
         run: &RunId,
@@ -90,6 +132,13 @@ impl Client {
     ) -> Result<SubmittedRun, ClientError> {
         let sent: Value = self.send(Method::POST, &format!("{RUN}/{run}/run/send"), Some(submission)).await?;
         let is_known = sent.get("status").and_then(Value::as_str) == Some("PreviouslyAccepted");
+        if is_known {
+            let path = format!("{RUN}/{run}/submitted");
+            let submitted: String = self.send(Method::POST, &path, None::<&()>).await?;
+            if submitted != submission.digest() {
+                return Err(ClientError::OtherItem { run: run.clone() });
+            }
+        }
         Ok(SubmittedRun { run: run.clone(), is_known })
     }
 
@@ -152,12 +201,16 @@ impl Client {
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(|error| unreachable(&url, &error));
         }
-        let said = serde_json::from_slice::<Value>(&bytes).ok();
-        let said = said.as_ref().and_then(|said| said.get("message")).and_then(Value::as_str);
-        let message = said.map_or_else(|| String::from_utf8_lossy(&bytes).into_owned(), str::to_owned);
-        match status {
-            StatusCode::NOT_FOUND => Err(ClientError::Unknown { message }),
-            status => Err(ClientError::Refused { url, status: status.as_u16(), message }),
+        let answer = serde_json::from_slice::<RestateError>(&bytes).ok();
+        let is_of_ingress = answer.as_ref().is_some_and(|answer| answer.source.as_deref() == Some("ingress"));
+        match (status, answer.map(|answer| answer.message)) {
+            (StatusCode::NOT_FOUND, Some(_)) if is_of_ingress => Err(ClientError::NoWorker { url }),
+            (StatusCode::NOT_FOUND, Some(message)) => Err(ClientError::Unknown { message }),
+            (StatusCode::BAD_REQUEST, Some(_)) if is_of_ingress => {
+                Err(ClientError::NotRestate { url, status: status.as_u16() })
+            }
+            (_, Some(message)) => Err(ClientError::Refused { url, status: status.as_u16(), message }),
+            (_, None) => Err(ClientError::NotRestate { url, status: status.as_u16() }),
         }
     }
 }

@@ -62,6 +62,8 @@ const MAX_ATTEMPTS: u64 = 1_000_000;
 
 /// The state of a run's workflow: what it does now.
 const STATUS: &str = "status";
+/// The promise of what the run was submitted for: see [`EngineSubmission::digest`].
+const SUBMITTED: &str = "submitted";
 /// The state of an inbox: the number of the next message.
 const NEXT: &str = "next";
 
@@ -129,6 +131,7 @@ impl RunWorkflow {
         let domain = Arc::clone(&submission.domain);
         let runner = self.0.runner(&domain).map_err(again)?;
         let id: Arc<str> = ctx.key().into();
+        ctx.resolve_promise(SUBMITTED, submission.digest());
         let key = submission.key.clone();
         let begin = BeginInput { run: Arc::clone(&id), submission };
         let begun = ctx.service_client::<CallServiceClient>().begin(Json(begin)).call().await?;
@@ -227,6 +230,12 @@ impl RunWorkflow {
     async fn status(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<Json<EngineStatus>> {
         let status: Option<Json<EngineStatus>> = ctx.get(STATUS).await?;
         status.ok_or_else(|| unknown(ctx.key()).into())
+    }
+
+    /// What the run was submitted for. It waits until the run has begun.
+    #[handler]
+    async fn submitted(&self, ctx: SharedWorkflowContext<'_>) -> HandlerResult<String> {
+        Ok(ctx.promise::<String>(SUBMITTED).await?)
     }
 
     /// Takes a message, of the inbox alone.

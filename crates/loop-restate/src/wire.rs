@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::WorkItem;
+use loop_core::{Digest, WorkItem};
 use loop_runtime::engine::RunMessage;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub use loop_runtime::engine::{EngineStatus, OpenRequest};
 
@@ -19,6 +19,15 @@ pub struct EngineSubmission {
     /// The caller's idempotency key, for the journal. `None`: it gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
+}
+
+impl EngineSubmission {
+    /// The digest of what is asked for: the domain and the item, without the caller and the trace.
+    pub(crate) fn digest(&self) -> String {
+        let item = WorkItem { caller: None, trace: None, traceparent: None, ..self.item.clone() };
+        let text = json!([self.domain, item]).to_string();
+        Digest::of("restate-submission", text.as_bytes()).to_string()
+    }
 }
 
 /// How a run ended.
@@ -58,6 +67,9 @@ pub struct WorkerDomain {
 
 /// How many messages a run takes from people.
 pub const MAX_MESSAGES: u64 = 256;
+
+/// The engine's name, as a run's first event has it.
+pub const ENGINE: &str = "restate";
 
 /// The workflow, by its name in Restate. Its key is the run's id.
 pub const RUN: &str = "LoopgateRun";

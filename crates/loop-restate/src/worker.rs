@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use crate::carried::Carrier;
 use crate::sdk;
-use crate::wire::{Ended, EngineSubmission, WorkerDomain};
+use crate::wire::{ENGINE, Ended, EngineSubmission, WorkerDomain};
 
 /// The loops that a worker runs, by the names of their domains.
 #[derive(Debug, Default)]
@@ -193,13 +193,17 @@ impl Worker {
         match runner.journal().read(&run).await {
             Ok(recorded) => {
                 let state = replay(&run, &recorded)?;
+                if !runner.is_same_request(&state, submission.item) {
+                    let key = submission.key.unwrap_or_else(|| run.to_string().into());
+                    return Err(StartError::OtherRequest { key, run }.into());
+                }
                 match state.outcome().filter(|_| state.is_done()) {
                     Some(outcome) => Ok(Begun::Ended(Box::new(Self::ended(state.started(), outcome)?))),
                     None => Err(WorkerError::Taken { run }),
                 }
             }
             Err(JournalError::Unknown { .. }) => {
-                Ok(Begun::First(Box::new(runner.first_event(run, submission.item)?)))
+                Ok(Begun::First(Box::new(runner.first_event(ENGINE, run, submission.item)?)))
             }
             Err(error) => Err(error.into()),
         }

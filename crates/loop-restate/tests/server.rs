@@ -1,8 +1,10 @@
 //! Runs on a real server: the journal of one machine, kills of workers and of the server, people, stops.
 
+mod conform;
+
 use loop_core::{EventKind, PersonAnswer, StopMode};
-use loop_restate::Client;
 use loop_restate::wire::EngineSubmission;
+use loop_restate::{Client, ClientError};
 use loop_runtime::engine::RunMessage;
 use loop_runtime::journal::{Journal as _, replay};
 
@@ -30,6 +32,10 @@ async fn runs_leave_the_journal_of_one_machine_and_a_key_is_one_run() {
         EngineSubmission { domain: world::DESK.into(), item: world::item(0), key: Some("key-0".into()) };
     let again = client.submit(&Client::run_of_key(world::DESK, "key-0"), &submission).await.unwrap();
     assert!(again.is_known && again.run == runs[0]);
+    // K16: the key of another item is refused.
+    let other = EngineSubmission { item: world::item(7), ..submission };
+    let refused = client.submit(&runs[0], &other).await.unwrap_err();
+    assert!(matches!(&refused, ClientError::OtherItem { run } if *run == runs[0]), "{refused}");
     assert_eq!(desk.effects(), effects);
     assert!(effects.values().all(|count| *count == 1), "{effects:?}");
 }

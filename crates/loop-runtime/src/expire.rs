@@ -6,13 +6,13 @@ use loop_core::{Event, EventKind, Phase, Run, RunId};
 
 use crate::journal::{Durability, Entry, Journal, Recorded};
 use crate::parts::StartError;
-use crate::versions::replay;
+use crate::versions::{not_on_engine, replay};
 
 /// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
 /// is set to. True where it was journaled now. A run that ends by this is left to the driver that resumes it.
 ///
 /// # Errors
-/// When the run cannot be read or written, or another process writes it.
+/// When the run cannot be read or written, another process writes it, or a durable engine drives it.
 pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartError> {
     let is_over = |state: &Run, recorded: &Recorded| {
         let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
@@ -22,6 +22,7 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     if !is_over(&replay(run, &recorded)?, &recorded) {
         return Ok(false);
     }
+    not_on_engine(run, &recorded)?;
     let (recorded, mut writer) = journal.resume(run).await?;
     let mut state = replay(run, &recorded)?;
     if !is_over(&state, &recorded) {

@@ -155,6 +155,16 @@ pub enum StartError {
         /// This program.
         own: Box<Program>,
     },
+    /// A durable engine drives the run, and the journal follows it.
+    #[error(
+        "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
+    )]
+    OnEngine {
+        /// The run.
+        run: RunId,
+        /// The engine.
+        engine: Arc<str>,
+    },
     /// The request's key belongs to a run of something else.
     #[error(
         "the key `{key}` belongs to run {run}, which is of another domain or another work item; give this request a key of its own"
@@ -544,7 +554,7 @@ impl Runner {
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
-    pub(crate) fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
+    pub fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
         let plain = |item: WorkItem| WorkItem { caller: None, trace: None, traceparent: None, ..item };
         let item = plain(sink::item(&self.parts.secrets, item));
         run.spec().domain == self.parts.spec.domain && plain(run.started().item.clone()) == item
@@ -740,6 +750,7 @@ impl Parts {
             decisions: self.program.decisions,
             overridden: self.overridden.iter().map(kept).collect(),
             prices: loop_prices::origin().into(),
+            engine: "".into(),
         }
     }
 }

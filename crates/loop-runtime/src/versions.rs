@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{DECISIONS, Event, Note, Program, Rejected, Run, RunId};
+use loop_core::{DECISIONS, Event, EventKind, Note, Program, Rejected, Run, RunId};
 
 use crate::journal::{Entry, JournalError, Recorded};
 use crate::parts::{Runner, StartError};
@@ -23,6 +23,7 @@ pub(crate) fn taken_over(
     recorded: &Recorded,
     own: &Program,
 ) -> Result<(Run, Option<Box<Program>>), StartError> {
+    not_on_engine(run, recorded)?;
     let last = not_newer(run, recorded, own)?;
     let state = replay_as(run, recorded, own, |_, _| {})?;
     Ok((state, (last != *own).then(|| own.clone().into())))
@@ -30,12 +31,34 @@ pub(crate) fn taken_over(
 
 /// The program that drove a run last, if it is not newer than `own`.
 fn not_newer(run: &RunId, recorded: &Recorded, own: &Program) -> Result<Program, StartError> {
-    let last = last_of(&recorded.entries);
+    newer(run, last_of(&recorded.entries), own)
+}
+
+fn newer(run: &RunId, last: Program, own: &Program) -> Result<Program, StartError> {
     if last.decisions > own.decisions {
         let (by, own) = (last.into(), own.clone().into());
         return Err(StartError::NewerProgram { run: run.clone(), by, own });
     }
     Ok(last)
+}
+
+/// Checks that no durable engine drives a run: an entry that is written without it is one that the engine does not know.
+///
+/// # Errors
+/// If one does.
+pub fn not_on_engine(run: &RunId, recorded: &Recorded) -> Result<(), StartError> {
+    match recorded.entries.first().map(|entry| &entry.event.kind) {
+        Some(EventKind::Started(started)) if !started.provenance.engine.is_empty() => {
+            let engine = Arc::clone(&started.provenance.engine);
+            Err(StartError::OnEngine { run: run.clone(), engine })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a run that begins with this event was not begun by a newer program than `own`.
+pub(crate) fn begun_by_newer(run: &RunId, first: &Event, own: &Program) -> Result<(), StartError> {
+    newer(run, Program::last_of([first]), own).map(drop)
 }
 
 /// Checks that no newer program than this one has driven a run.

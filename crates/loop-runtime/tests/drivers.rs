@@ -106,7 +106,7 @@ async fn resumed(runner: &Runner) -> (RunId, Outcome) {
     (run, outcome)
 }
 
-fn runner(case: &DriverCase, outside: &LiveOutside) -> Runner {
+pub(crate) fn runner(case: &DriverCase, outside: &LiveOutside) -> Runner {
     let models = Models::one(outside.model());
     let runner = Runner::new(case.setup.spec.clone(), outside.registry(), models);
     let runner = runner.with_validators([Arc::new(Rule(outside.clone())) as Arc<dyn Validator>]);
@@ -135,7 +135,7 @@ fn telling(outside: &LiveOutside, remote: &Remote) {
     }));
 }
 
-async fn record(runner: &Runner, run: &RunId, outcome: Outcome) -> DriverRecord {
+pub(crate) async fn record(runner: &Runner, run: &RunId, outcome: Outcome) -> DriverRecord {
     let recorded = runner.journal().read(run).await.unwrap();
     let entries = recorded.entries.into_iter().map(|entry| (entry.event, entry.notes));
     DriverRecord { entries: entries.collect(), outcome: Some(outcome) }

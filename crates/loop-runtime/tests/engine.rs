@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::common;
 
 use common::world::{Log, Stage, answer, change, look, says, selections, tools_declared, unselected};
-use loop_core::{Event, EventKind, StopMode};
+use loop_core::{Event, EventKind, Program, StopMode};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     engine::{EngineRun, EngineRunError, EngineWork, Projection, RunMessage, Settlement, WorkKey},
-    journal::{Entry, MemoryJournal},
+    journal::{Entry, MemoryJournal, expire},
     models::Models,
     run::{CancellationToken, RunId, StartError},
     tools::{Effect, ToolDeclaration},
@@ -232,4 +232,55 @@ async fn a_stop_cancels_what_is_in_flight() {
     engine.facts.push(Fact::Settled(serde_json::to_string(&settled).unwrap()));
     let (run, _, _) = engine.replayed().await.unwrap();
     assert_eq!(run.outcome().unwrap().stop.reason(), StopReason::ManualStop);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_of_an_engine_is_not_continued_from_its_journal() {
+    // I-11, I-12: an entry that the engine does not know would be decided otherwise at its next replay.
+    let log = Log::new();
+    let stage = Stage::new(&log)
+        .on("select", [says(selections(&["ok-9"]))])
+        .on("main", [says(answer("medium", &[change("kept")]))]);
+    let models = Models::one(Arc::new(stage));
+    let runner = Runner::new(common::spec(), tools_declared(&log, |it| it), models).with_people();
+    let mut first = runner.first_event("restate", RunId::new("r1"), common::item()).unwrap();
+    // It began long ago, so that the time to answer is over.
+    if let EventKind::Started(started) = &mut first.kind {
+        started.unix_ms = 1;
+    }
+    let mut engine = Engine::new(&runner, &first);
+    loop {
+        let (run, open, _) = engine.replayed().await.unwrap();
+        if !run.status().waiting.is_empty() {
+            break;
+        }
+        let mut settled = engine.runner.perform(open[0].clone(), CancellationToken::new()).await;
+        settled.unix_ms = 1;
+        engine.facts.push(Fact::Settled(serde_json::to_string(&settled).unwrap()));
+    }
+    let run = RunId::new("r1");
+    let before = engine.entries(&run).await;
+    let stop = EventKind::StopRequested { how: StopMode::Now };
+    for refused in [
+        engine.runner.resume(&run).await.map(drop),
+        engine.runner.note_down(&run, [stop]).await.map(drop),
+        expire(&**engine.runner.journal(), &run).await.map(drop),
+    ] {
+        let error = refused.unwrap_err();
+        assert!(matches!(&error, StartError::OnEngine { engine, .. } if &**engine == "restate"), "{error}");
+    }
+    assert_eq!(engine.entries(&run).await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_a_newer_program_began_is_left_to_it() {
+    // Issue 20, part 5: no entry is written, and the engine tries another worker.
+    let newer = Program { name: "loopgate 9.0.0".into(), decisions: 99 };
+    let runner = busy(&Log::new());
+    let by_newer = runner.clone().acting_as(newer);
+    let first = by_newer.first_event("restate", RunId::new("r1"), common::item()).unwrap();
+    let error = EngineRun::open(&runner, first.clone(), None).unwrap_err();
+    let is_it = matches!(&error, EngineRunError::Start(error) if error.is_of_another_version());
+    assert!(is_it && error.to_string().contains("loopgate 9.0.0"), "{error}");
+    assert!(EngineRun::open(&by_newer, first, None).is_ok());
 }

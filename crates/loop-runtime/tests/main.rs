@@ -18,6 +18,7 @@ mod drivers;
 mod durable;
 mod eager;
 mod engine;
+mod engine_drivers;
 mod examples;
 mod explain;
 mod forecast;

@@ -10,7 +10,7 @@ use loop_core::{
     Started,
 };
 use loop_runtime::{
-    journal::{Journal, Recorded, expire, replay},
+    journal::{Journal, Recorded, expire, not_on_engine, replay},
     people::PeopleReport,
     report::PersonRequestReport,
 };
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::args::{AnswerArgs, ApproveArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
 use crate::failure::Failure;
-use crate::resume::{Found, Origin};
+use crate::resume::Found;
 use crate::{engine, identity, places, show, stream};
 
 /// `loopgate pending`: what waits, in one run or in all.
@@ -64,12 +64,14 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         }
         show::unverified(&line.run, &recorded);
         let now = recorded.now();
-        let is_own = Origin::of_run(&recorded).is_none_or(|origin| origin.check_driver(&line.run).is_ok());
-        if is_own && requested.iter().any(|requested| requested.deadline <= now) {
+        let driven = not_on_engine(&line.run, &recorded);
+        if requested.iter().any(|requested| requested.deadline <= now) {
             // What was seen to be over stays over. Where it cannot be journaled it is told all the same.
             let _ = expire(journal.as_ref(), &line.run).await;
         }
-        if line.is_written {
+        if let Err(driven) = driven {
+            stream::note(driven.to_string());
+        } else if line.is_written {
             stream::note(format!("run {} is being driven: it may be answered there", line.run));
         }
         let _ =

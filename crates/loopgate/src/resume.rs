@@ -9,7 +9,7 @@ use loop_domain::Domain;
 use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
-    journal::{Journal, Recorded, RunLine, SqliteJournal, check_version, replay},
+    journal::{Journal, Recorded, RunLine, SqliteJournal, check_version, not_on_engine, replay},
     run::{Driven, RunId, StartError},
 };
 use serde::{Deserialize, Serialize};
@@ -52,9 +52,6 @@ pub(crate) struct Origin {
     /// The tags of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
-    /// The durable engine that drives the run. `None`: the process that has it in its journal does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    engine: Option<String>,
 }
 
 impl Origin {
@@ -90,25 +87,7 @@ impl Origin {
             batch: None,
             token: None,
             tags: Vec::new(),
-            engine: None,
         })
-    }
-
-    /// The same, of a run that a durable engine drives.
-    #[cfg(feature = "restate")]
-    pub(crate) fn on_engine(self, engine: &str) -> Self {
-        Self { engine: Some(engine.to_owned()), ..self }
-    }
-
-    /// An error if a durable engine drives the run: the journal only follows it.
-    pub(crate) fn check_driver(&self, run: &RunId) -> Result<(), Failure> {
-        match &self.engine {
-            None => Ok(()),
-            Some(engine) => Err(Failure::new(format!(
-                "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with \
-                 `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
-            ))),
-        }
     }
 
     /// The same, of a run of a batch with this budget.
@@ -140,11 +119,6 @@ impl Origin {
     /// As the journal keeps it.
     pub(crate) fn text(&self) -> Result<String, Failure> {
         Ok(serde_json::to_string(self)?)
-    }
-
-    /// How a recorded run was begun. `None`: it is not recorded, or not readable.
-    pub(crate) fn of_run(recorded: &Recorded) -> Option<Self> {
-        Self::read(recorded.origin.as_deref()?).ok()
     }
 
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
@@ -316,8 +290,7 @@ impl Found {
 
     /// An error if a durable engine drives the run.
     pub(crate) fn check_driver(&self) -> Result<(), Failure> {
-        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
-        origin.map_or(Ok(()), |origin| origin.check_driver(self.id()))
+        Ok(not_on_engine(self.id(), &self.recorded)?)
     }
 
     /// The run's loop, put together again.
@@ -513,6 +486,9 @@ async fn resume_one(
         }
         found => found?,
     };
+    if let Err(StartError::OnEngine { engine, .. }) = not_on_engine(id, &found.recorded) {
+        return Ok(Resumed { is_well: true, says: format!("running: {engine} drives it") });
+    }
     let now = found.recorded.now();
     let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
     // Silence that has lasted long enough is a no, and the run continues with that.

@@ -1,7 +1,7 @@
 //! Who wrote a document: the models that were asked and those that served, the prices, the settings, the program and the
 //! domain. A few short lines, so that the document stays what a person reads.
 
-use loop_core::{Overridden, ServedCall, Started, Tier};
+use loop_core::{Overridden, Provenance, ServedCall, Started, Tier};
 use loop_runtime::report::{CallReport, domain_hash};
 
 use crate::run::count;
@@ -44,7 +44,9 @@ pub(crate) fn list(started: &Started, domain: &str, calls: &[ServedCall]) -> Vec
 }
 
 fn program(started: &Started) -> Vec<String> {
-    Some(started.provenance.program.to_string()).into_iter().filter(|program| !program.is_empty()).collect()
+    let Provenance { program, engine, .. } = &started.provenance;
+    let on = if engine.is_empty() { String::new() } else { format!(" on {engine}") };
+    Some(format!("{program}{on}")).filter(|_| !program.is_empty()).into_iter().collect()
 }
 
 /// The domain's name and the beginning of its hash.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::Shell;
 use common::provider::{Provider, Says, call, text};
-use common::versions::{driven_by, newer, older};
+use common::versions::{driven_by, newer, older, on_engine};
 use loop_runtime::journal::SqliteJournal;
 use serde_json::json;
 
@@ -180,6 +180,31 @@ fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
     let own = concat!(r#""by":{"name":"loopgate "#, env!("CARGO_PKG_VERSION"), r#"","decisions":"#);
     let before = r#""by":{"name":"loopgate 0.0.9","decisions":0}"#;
     assert!(shown.contains(before) && shown.contains(own), "{shown}");
+}
+
+#[test]
+fn a_run_that_an_engine_drives_is_left_to_it_and_the_line_says_how_to_answer() {
+    // I-11, I-12; issue 20, part 1
+    let shell = Shell::new();
+    let folder = register(&shell);
+    assert_eq!(shell.run(&["run", &folder, "--text", "Find Bob and update his company to EPAM"]).code, 5);
+    let own = last(&shell);
+    let journal = SqliteJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let run = on_engine(&journal, &own);
+    let shown = shell.run(&["show", &run]).out;
+    assert!(shown.contains(" on restate"), "{shown}");
+    let before = shell.run(&["show", &run, "--events"]).out;
+    let all = shell.run(&["resume", "--all"]);
+    assert_eq!(all.code, 0, "{}{}", all.out, all.err);
+    assert!(all.out.contains(&format!("{own}  waiting: ")), "{}", all.out);
+    assert!(all.out.contains(&format!("{run}  running: restate drives it")), "{}", all.out);
+    let refused = [run.as_str(), "is driven by restate", "--engine restate --url URL"];
+    shell.run(&["resume", &run]).fails_with(&refused);
+    shell.run(&["approve", &run, "1/action-0"]).fails_with(&refused);
+    shell.run(&["tell", &run, "Look again."]).fails_with(&refused);
+    let pending = shell.run(&["pending", &run]);
+    assert!(pending.err.contains(&format!("run {run} is driven by restate")), "{}", pending.err);
+    assert_eq!(shell.run(&["show", &run, "--events"]).out, before, "nothing is recorded");
 }
 
 // B2: what was seen of 50 starting runs, in a small form.

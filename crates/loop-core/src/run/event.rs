@@ -249,6 +249,9 @@ pub struct Provenance {
     /// The version of the price table that came with the program. Empty: not stated.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub prices: Arc<str>,
+    /// The durable engine that drives the run, for example `restate`. Nothing else may continue it. Empty: none does.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub engine: Arc<str>,
 }
 
 /// A program that drives runs.

@@ -83,8 +83,9 @@ pub fn plain(entries: &[Entry]) -> Vec<Value> {
     fn still(value: &mut Value) {
         match value {
             Value::Object(members) => {
-                members
-                    .retain(|name, _| !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms"));
+                members.retain(|name, _| {
+                    !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms" | "engine")
+                });
                 for (name, member) in members {
                     match member.is_number() && (name == "at" || name.ends_with("ms")) {
                         true => *member = Value::Null,

@@ -25,6 +25,7 @@ use crate::parts::{Parts, Runner, StartError, read_history};
 use crate::sink;
 use crate::tool::ToolWork;
 use crate::trace::Spans;
+use crate::versions;
 
 /// A run that an engine drives.
 pub struct EngineRun {
@@ -66,19 +67,21 @@ impl fmt::Debug for EngineRun {
 
 impl Runner {
     /// The first event of a run that an engine drives: the one thing that takes a clock and chance. The engine records it,
-    /// and every process that continues the run begins with it.
+    /// and every process that continues the run begins with it. It names the `engine`, so that nothing else continues the
+    /// run from the journal.
     ///
     /// # Errors
     /// If the item is blank, or a limit of money could not be kept.
-    pub fn first_event(&self, id: RunId, item: WorkItem) -> Result<Event, StartError> {
+    pub fn first_event(&self, engine: &str, id: RunId, item: WorkItem) -> Result<Event, StartError> {
         if item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
         }
         let parts = self.parts();
         parts.check_price()?;
         let item = sink::item(&parts.secrets, item);
-        let (_, event, _) =
-            Run::start_named(id, Arc::clone(&parts.spec), parts.names(), item, parts.facts(None));
+        let mut facts = parts.facts(None);
+        facts.provenance.engine = engine.into();
+        let (_, event, _) = Run::start_named(id, Arc::clone(&parts.spec), parts.names(), item, facts);
         Ok(event)
     }
 }
@@ -98,7 +101,8 @@ impl EngineRun {
     /// caller's idempotency key, for the journal.
     ///
     /// # Errors
-    /// If the event is not the first one of a run, or the tools, the settings or the prompts are not those of `runner`.
+    /// If the event is not the first one of a run, a newer program made it, or the tools, the settings or the prompts are not
+    /// those of `runner`.
     pub fn open(
         runner: &Runner,
         first: Event,
@@ -111,6 +115,7 @@ impl EngineRun {
         };
         parts.check_unchanged(started, None)?;
         let id = started.run.clone();
+        versions::begun_by_newer(&id, &first, &parts.program)?;
         let header = Header { request_key, ..header(&parts, started) };
         let history = read_history(started)?;
         let opened = Run::open(&first, Arc::clone(&parts.spec));
@@ -377,7 +382,9 @@ impl EngineRun {
             return Ok(());
         }
         let away_ms = at.since(self.run.now());
-        self.tell(at, EventKind::Resumed { away_ms, by: None }).map_err(|rejected| self.stuck(&rejected))?;
+        // Each process decides the whole run anew, so the entry cannot name one of them.
+        let resumed = EventKind::Resumed { away_ms, by: None };
+        self.tell(at, resumed).map_err(|rejected| self.stuck(&rejected))?;
         // A run that is resumed renders its prompts anew.
         self.dialogue = Dialogue::default();
         self.prompt = None;

@@ -19,7 +19,7 @@
 //! # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
 //! # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
 //! # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-//! let first = runner.first_event(RunId::new("run-1"), item)?;
+//! let first = runner.first_event("my-engine", RunId::new("run-1"), item)?;
 //! let mut run = EngineRun::open(&runner, first, None)?;
 //! let mut projection = Projection::open(&runner, &run).await?;
 //! loop {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::expire::expire;
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
-pub use crate::versions::{check_version, replay};
+pub use crate::versions::{check_version, not_on_engine, replay};
 pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;

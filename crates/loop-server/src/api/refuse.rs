@@ -33,6 +33,7 @@ pub(super) fn problem(error: EngineError) -> HttpProblem {
         EngineError::OtherVersion(_) => {
             (StatusCode::CONFLICT, "other-version", "Another version has the run")
         }
+        EngineError::OnEngine(_) => (StatusCode::CONFLICT, "on-engine", "An engine drives the run"),
         EngineError::Elsewhere => {
             let elsewhere = HttpProblem::new(StatusCode::CONFLICT, "elsewhere", "Driven elsewhere", detail);
             return elsewhere.retry_after(RETRY_S);

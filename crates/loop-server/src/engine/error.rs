@@ -84,6 +84,9 @@ pub enum EngineError {
     /// Another version of the program has the run: see [`StartError::is_of_another_version`].
     #[error("{0}; a server of that version continues the run")]
     OtherVersion(String),
+    /// A durable engine drives the run, so it is told nothing here.
+    #[error("{0}")]
+    OnEngine(String),
     /// The run cannot be resumed.
     #[error("the run cannot be continued here; the operator finds the reason in the server's log")]
     NotResumed(String),
@@ -124,6 +127,7 @@ impl From<StartError> for EngineError {
             StartError::Journal(error) => error.into(),
             StartError::Refused { rejected, .. } => Self::Rejected(rejected),
             error if error.is_of_another_version() => Self::OtherVersion(error.to_string()),
+            error @ StartError::OnEngine { .. } => Self::OnEngine(error.to_string()),
             error => Self::NotResumed(error.to_string()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
-use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, expire, replay};
+use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, expire, not_on_engine, replay};
 
 use super::cell::{Cell, Known};
 use super::{Engine, EngineError, RunPhase};
@@ -52,7 +52,7 @@ impl Engine {
         if self.inner.journal.shares_queue() && self.inner.journal.stop_submission(run, how).await? {
             return Ok(());
         }
-        let (_, state) = self.open_run(run).await?;
+        let (_, state) = self.open_own(run).await?;
         if state.is_done() {
             return Err(over(run));
         }
@@ -116,7 +116,7 @@ impl Engine {
                 "the run has not begun; send the instruction when it has, or submit another item".to_owned(),
             ));
         }
-        let (_, state) = self.open_run(run).await?;
+        let (_, state) = self.open_own(run).await?;
         if state.is_done() {
             return Err(over(run));
         }
@@ -157,7 +157,7 @@ impl Engine {
         if self.has_not_begun(run).await? {
             return Err(EngineError::NoAction { key: cut(key) });
         }
-        let (recorded, state) = self.open_run(run).await?;
+        let (recorded, state) = self.open_own(run).await?;
         let no_action = || EngineError::NoAction { key: cut(key) };
         let action: CommandKey = key.parse().map_err(|_| no_action())?;
         let own = state.binding(&action).ok_or_else(no_action)?;
@@ -228,7 +228,7 @@ impl Engine {
             self.begin_again(&cell);
             return Ok(());
         }
-        let (recorded, state) = self.open_run(run).await?;
+        let (recorded, state) = self.open_own(run).await?;
         if state.is_done() {
             return Err(over(run));
         }
@@ -302,6 +302,15 @@ impl Engine {
             Ok((recorded, state))
         });
         replaying.await?
+    }
+
+    /// The same, where no durable engine drives the run.
+    async fn open_own(&self, run: &RunId) -> Result<(Recorded, Run), EngineError> {
+        let (recorded, state) = self.open_run(run).await?;
+        if !state.is_done() {
+            not_on_engine(run, &recorded)?;
+        }
+        Ok((recorded, state))
     }
 
     /// The cell of a run that has not ended. A run that was not submitted here gets one.

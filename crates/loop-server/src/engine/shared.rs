@@ -27,7 +27,9 @@ impl Engine {
         let left = self.left_to_others().await;
         for domain in self.inner.domains.values() {
             let mut claimed = match looks_for_left {
-                true => journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT, &left).await?,
+                true => {
+                    journal.claim_submissions(domain.name(), SubmissionState::Begun, MAX_LEFT, &left).await?
+                }
                 false => Vec::new(),
             };
             let free = self.free_places(domain);

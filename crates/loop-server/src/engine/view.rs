@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId};
-use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission};
+use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission, not_on_engine};
 use loop_runtime::report::{ListedCost, PersonRequestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -423,6 +423,7 @@ impl Engine {
                     trouble = Some(error.to_string());
                     RunState::OtherVersion
                 }
+                Err(EngineError::OnEngine(_)) => RunState::Running,
                 Ok(None) | Err(_) => RunState::Interrupted,
             },
         };
@@ -455,6 +456,7 @@ impl Engine {
         let deadline = state.requested().iter().map(|requested| requested.deadline).min();
         let open = deadline.filter(|deadline| waits && *deadline > recorded.now());
         if open.is_none() {
+            not_on_engine(run, &recorded)?;
             self.check_version(run, &recorded)?;
         }
         Ok(open.map(|deadline| state.started().unix_ms_at(deadline)))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{Outcome, Phase, RunId, Started, StopMode, StopReason};
-use loop_runtime::journal::{JournalError, QueuedSubmission, SubmissionState};
+use loop_runtime::journal::{JournalError, QueuedSubmission, SubmissionState, not_on_engine};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
 use tokio::time::Instant;
@@ -165,6 +165,7 @@ impl Engine {
         if run.is_done() {
             return Ok(Came::Ended);
         }
+        not_on_engine(&cell.run, &recorded)?;
         self.check_version(&cell.run, &recorded)?;
         let stop = cell.stop();
         if matches!(run.phase(), Phase::WaitingForPerson { .. }) && stop.is_none() {

@@ -2,6 +2,7 @@
 
 mod accept;
 mod lists;
+mod on_engine;
 mod people;
 mod restart;
 mod stops;

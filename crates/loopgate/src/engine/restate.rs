@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_blobs::BlobStore;
-use loop_core::{StopMode, WorkItem};
+use loop_core::{PersonAnswer, StopMode, WorkItem};
 use loop_restate::wire::{EngineStatus, EngineSubmission, OpenRequest};
 use loop_restate::{Client, Worker};
 use loop_runtime::Runner;
@@ -42,7 +42,7 @@ pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
         domain.ready(!args.no_save)?;
         domain.start_servers();
         let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-        let origin = Origin::of(&of, !args.no_save, /*asks*/ false)?.on_engine("restate").text()?;
+        let origin = Origin::of(&of, !args.no_save, /*asks*/ false)?.text()?;
         let runner = crate::budgets::on_journal(
             saving::to_loop(&domain, !args.no_save),
             &domain,
@@ -80,8 +80,14 @@ fn bind(at: SocketAddr, shares: bool) -> Result<TcpListener, Failure> {
     if shares {
         socket.set_reuseport(true).map_err(refused)?;
     }
-    socket.bind(at).map_err(refused)?;
-    socket.listen(BACKLOG).map_err(refused)
+    let taken = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Failure::new(format!(
+            "--listen {at}: something listens there already; give another port, or each worker there --share-port"
+        )),
+        _ => refused(error),
+    };
+    socket.bind(at).map_err(taken)?;
+    socket.listen(BACKLOG).map_err(taken)
 }
 
 const BACKLOG: u32 = 1_024;
@@ -194,6 +200,18 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
         )));
     }
     let (key, binding) = (open.key, open.binding);
+    let takes = match (&said, open.is_question) {
+        (Said::Approves(_) | Said::Answers(PersonAnswer::Approved), true) => {
+            Some("a question: use `loopgate answer` or `deny`")
+        }
+        (Said::Answers(PersonAnswer::Answered { .. }), false) => {
+            Some("an approval request, not a question: use `loopgate approve` or `deny`")
+        }
+        _ => None,
+    };
+    if let Some(takes) = takes {
+        return Err(Failure::new(format!("{key} of run {run} is {takes}")));
+    }
     let message = match said {
         Said::Approves(by) => RunMessage::Approve { key, by, binding },
         Said::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },

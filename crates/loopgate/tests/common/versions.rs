@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Note};
-use loop_runtime::journal::{Durability, Entry, Journal, SqliteJournal, replay};
+use loop_runtime::journal::{Durability, Entry, Header, Journal, SqliteJournal, replay};
 use loop_runtime::run::{Program, RunId};
 
 /// A program that is newer than this one.
@@ -32,4 +32,34 @@ pub fn driven_by(journal: &SqliteJournal, run: &str, program: Program, otherwise
         let seq = recorded.entries.len() as u64;
         writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await.unwrap();
     });
+}
+
+/// A copy of a run, as a durable engine leaves it in the journal. Its id.
+pub fn on_engine(journal: &SqliteJournal, run: &str) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let recorded = journal.read(&RunId::new(run)).await.unwrap();
+        let mut entries = recorded.entries.into_iter();
+        let mut first = entries.next().unwrap();
+        let EventKind::Started(started) = &mut first.event.kind else { panic!("{first:?}") };
+        started.run = RunId::new(format!("{run}-e"));
+        started.provenance.engine = "restate".into();
+        let (copy, item) = (started.run.clone(), &started.item);
+        let header = Header {
+            run: copy.clone(),
+            unix_ms: started.unix_ms,
+            item: Arc::clone(&item.id),
+            title: Arc::clone(&item.title),
+            spec: recorded.spec,
+            manifest_hash: started.tools,
+            manifest: recorded.manifest,
+            origin: recorded.origin,
+            request_key: None,
+        };
+        let mut writer = journal.create(&header, &Arc::new(first)).await.unwrap();
+        for entry in entries {
+            writer.append(&Arc::new(entry), Durability::Synced).await.unwrap();
+        }
+        copy.to_string()
+    })
 }
