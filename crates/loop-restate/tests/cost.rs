@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::StreamExt as _;
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 
 use crate::harness::checks::intact;
 use crate::harness::process::{Usage, disk};
@@ -44,7 +44,7 @@ async fn a_run_costs_more_on_restate_and_comes_to_the_same() {
 
     // The same on one machine, as many at once.
     let effects = desk.folder.path().join("local-effects");
-    let journal = Arc::new(SqliteJournal::open(desk.folder.path().join("local.db")).unwrap());
+    let journal = Arc::new(StoredJournal::open(desk.folder.path().join("local.db")).unwrap());
     let runner = world::runner(world::DESK, &effects, false).with_journal(Arc::clone(&journal) as _);
     let before = Usage::of(std::process::id());
     let local = futures::stream::iter(0..count).map(|n| runner.run(world::item(n)).into_future());

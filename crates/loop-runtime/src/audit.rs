@@ -7,7 +7,7 @@ use loop_core::{Event, EventKind, Note, Rejected, Run, RunId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::journal::{Journal as _, JournalError, Lost, Recorded, Salvaged, SqliteJournal};
+use crate::journal::{Journal as _, JournalError, Lost, Recorded, Salvaged, StoredJournal};
 
 /// The version of an audit as JSON.
 pub const AUDIT_VERSION: u32 = 1;
@@ -92,7 +92,7 @@ impl JournalAudit {
     ///
     /// # Errors
     /// If there is no such run, or if the journal cannot be read at all.
-    pub async fn of(journal: &SqliteJournal, runs: &[RunId]) -> Result<Self, JournalError> {
+    pub async fn of(journal: &StoredJournal, runs: &[RunId]) -> Result<Self, JournalError> {
         let mut audits = Vec::with_capacity(runs.len());
         for run in runs {
             audits.push(RunAudit::of(journal, run).await?);
@@ -110,7 +110,7 @@ impl JournalAudit {
     ///
     /// # Errors
     /// If the journal cannot be read at all.
-    pub async fn of_all(journal: &SqliteJournal) -> Result<Self, JournalError> {
+    pub async fn of_all(journal: &StoredJournal) -> Result<Self, JournalError> {
         let runs: Vec<RunId> = journal.runs().await?.into_iter().map(|line| line.run).collect();
         let mut audit = Self::of(journal, &[]).await?;
         for run in &runs {
@@ -133,7 +133,7 @@ impl RunAudit {
     ///
     /// # Errors
     /// If there is no such run, or if the journal cannot be read at all. What is wrong with the run is not an error.
-    pub async fn of(journal: &SqliteJournal, run: &RunId) -> Result<Self, JournalError> {
+    pub async fn of(journal: &StoredJournal, run: &RunId) -> Result<Self, JournalError> {
         match journal.read(run).await {
             Ok(recorded) => Ok(Self::of_recorded(run, &recorded)),
             Err(error @ JournalError::Unknown { .. }) => Err(error),

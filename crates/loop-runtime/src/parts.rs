@@ -431,7 +431,7 @@ impl Runner {
     }
 
     /// The same loop with hooks: they are told when a run waits for a person, ends or fails. Their messages need a journal with
-    /// an outbox, such as [`SqliteJournal`](crate::journal::SqliteJournal); any other keeps none.
+    /// an outbox, such as [`StoredJournal`](crate::journal::StoredJournal); any other keeps none.
     pub fn with_hooks(self, hooks: Hooks) -> Self {
         self.with(|parts| parts.hooks = hooks)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use loop_core::{EventKind, Run, RunId, Saved, StopReason};
 
-use crate::journal::{Journal as _, JournalError, Keeps, Recorded, RunLine, SqliteJournal, replay};
+use crate::journal::{Journal as _, JournalError, Keeps, Recorded, RunLine, StoredJournal, replay};
 
 /// The runs of a journal that ended before an instant, by whether they may be pruned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Retention {
     /// # Errors
     /// If the journal cannot be read at all.
     pub async fn of(
-        journal: &SqliteJournal,
+        journal: &StoredJournal,
         lines: Vec<RunLine>,
         all: &[RunLine],
         before: u64,
@@ -110,7 +110,7 @@ fn is_in_doubt(run: &Run) -> bool {
 }
 
 /// The run that this one continues, where it can be read.
-async fn parent_of(journal: &SqliteJournal, run: RunId) -> Option<RunId> {
+async fn parent_of(journal: &StoredJournal, run: RunId) -> Option<RunId> {
     let recorded = journal.read(&run).await.ok()?;
     match &recorded.entries.first()?.event.kind {
         EventKind::Started(started) => started.parent.as_ref().map(|parent| parent.run.clone()),

@@ -8,7 +8,7 @@ use common::world::{
 use loop_core::{EventKind, Run, Saved};
 use loop_runtime::{
     RunSpec, Runner, StopReason,
-    journal::{Journal as _, SqliteJournal, SyncPolicy, replay},
+    journal::{Journal as _, StoredJournal, SyncPolicy, replay},
     observe::RunEvent,
     run::{StartError, StopClass},
     save::{SaveError, Saver},
@@ -75,7 +75,7 @@ async fn nothing_is_started_before_what_wants_it_is_written_down() {
 async fn what_is_synced_is_effects_and_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let synced = async |name: &str, policy: SyncPolicy, stage: Stage| {
-        let journal = SqliteJournal::open(folder.path().join(name)).unwrap().with_sync(policy);
+        let journal = StoredJournal::open(folder.path().join(name)).unwrap().with_sync(policy);
         let runner = runner(spec(|spec| spec.gate.approved = vec!["change".into()]), &Log::new(), stage);
         let runner = runner.with_journal(Arc::new(journal.clone()));
         let outcome = runner.run(common::item()).await.unwrap();
@@ -106,7 +106,7 @@ async fn what_is_synced_is_effects_and_the_end() {
 #[tokio::test]
 async fn results_that_are_ready_together_share_a_commit() {
     let folder = tempfile::tempdir().unwrap();
-    let journal = SqliteJournal::open(folder.path().join("journal.db")).unwrap();
+    let journal = StoredJournal::open(folder.path().join("journal.db")).unwrap();
     let looks: Vec<_> = (0..8).map(|n| look(&format!("ok-{n}"))).collect();
     let stage =
         Stage::new(&Log::new()).on("main", [says(answer("medium", &looks)), says(answer("high", &[]))]);

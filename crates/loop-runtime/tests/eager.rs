@@ -13,7 +13,7 @@ use loop_llm::{
 };
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
-    journal::{SqliteJournal, replay},
+    journal::{StoredJournal, replay},
     models::{ChatModel, Models},
     observe::{Callbacks, RunEvent},
     run::StopMode,
@@ -542,7 +542,7 @@ async fn an_eager_read_is_not_synced() {
         let log = Log::new();
         let mut spec = spec();
         spec.gate.eager = Some(eager);
-        let journal = SqliteJournal::open(folder.path().join(format!("{eager}"))).unwrap();
+        let journal = StoredJournal::open(folder.path().join(format!("{eager}"))).unwrap();
         let mut stream = calls(&[("look", "ok-1"), ("look", "ok-2")]);
         stream.iter_mut().for_each(|(pause, _)| *pause /= 20);
         let runner = runner(&log, spec, stream).with_journal(Arc::new(journal.clone()));

@@ -16,7 +16,7 @@ use loop_runtime::Runner;
 use loop_runtime::hooks::{
     Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
 };
-use loop_runtime::journal::{Durability, Entry, Journal, JournalError, SqliteJournal};
+use loop_runtime::journal::{Durability, Entry, Journal, JournalError, StoredJournal};
 use loop_runtime::models::Models;
 use loop_runtime::observe::RunEvent;
 use loop_runtime::report::{JournalAudit, Retention};
@@ -29,7 +29,7 @@ struct Receiver {
     heard: Mutex<Vec<HookMessage>>,
     fails: AtomicU32,
     /// What it reads of the run before it answers: the name of its stop.
-    journal: Option<SqliteJournal>,
+    journal: Option<StoredJournal>,
     seen: Mutex<Vec<Option<String>>>,
 }
 
@@ -85,11 +85,11 @@ fn hook(name: &str, on: &[HookEvent], sender: impl HookSender + 'static) -> Hook
     Hook { name: name.into(), on: on.to_vec(), sender, timeout }
 }
 
-fn journal(folder: &Path) -> SqliteJournal {
-    SqliteJournal::open(folder.join("journal.db")).unwrap()
+fn journal(folder: &Path) -> StoredJournal {
+    StoredJournal::open(folder.join("journal.db")).unwrap()
 }
 
-fn loop_of(journal: &SqliteJournal, stage: Stage, hooks: Vec<Hook>) -> Runner {
+fn loop_of(journal: &StoredJournal, stage: Stage, hooks: Vec<Hook>) -> Runner {
     let runner = runner(unselected(), &Log::new(), stage);
     runner.with_journal(Arc::new(journal.clone())).with_hooks(Hooks::new(hooks))
 }
@@ -171,7 +171,7 @@ async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
     assert_eq!((retention.prune.len(), retention.kept.len()), (0, 1));
     assert!(matches!(journal.prune(&outcome.run).await, Err(JournalError::Kept { .. })));
     // Another process, later.
-    let other = SqliteJournal::open(folder.path().join("journal.db")).unwrap();
+    let other = StoredJournal::open(folder.path().join("journal.db")).unwrap();
     let hooks = Hooks::new([hook("desk", &on, To(Arc::clone(&receiver)))]);
     for (sent, is_left) in [(Delivered::Yes, false), (Delivered::Yes, true)].into_iter().rev() {
         let reports = hooks.deliver(&other, other.outbox().await.unwrap()).await.unwrap();
@@ -282,7 +282,7 @@ async fn of_two_processes_one_delivers_a_message() {
     let slow = Hook { timeout: Duration::from_secs(600), ..hook("desk", &[HookEvent::Ended], slow) };
     let hooks = Hooks::new([slow]);
     let left = journal.outbox().await.unwrap();
-    let other = SqliteJournal::open(folder.path().join("journal.db")).unwrap();
+    let other = StoredJournal::open(folder.path().join("journal.db")).unwrap();
     let (first, second) = tokio::join!(hooks.deliver(&journal, left.clone()), async {
         while sent.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
@@ -297,7 +297,7 @@ async fn of_two_processes_one_delivers_a_message() {
 }
 
 /// A loop whose run waits for a person, and a receiver of all that happens to it.
-fn waiting_loop(journal: &SqliteJournal) -> (Runner, Arc<Receiver>) {
+fn waiting_loop(journal: &StoredJournal) -> (Runner, Arc<Receiver>) {
     let stage = Stage::new(&Log::new())
         .on("main", [says(answer("low", &[change("ok-1")])), says(answer("high", &[]))]);
     let receiver = Receiver::failing(0);

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use history::{MANIFEST, blank, history};
 use loop_core::{RunId, StopReason};
 use loop_runtime::journal::{
-    Durability, Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, SqliteJournal,
+    Durability, Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, StoredJournal,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -72,7 +72,7 @@ async fn write(journal: &dyn Journal, header: &Header, entries: &[Entry]) {
 /// A journal at `path` with a whole run in it, closed.
 async fn written(path: &Path) -> Vec<Entry> {
     let (header, entries) = history("r1");
-    write(&SqliteJournal::open(path).unwrap(), &header, &entries).await;
+    write(&StoredJournal::open(path).unwrap(), &header, &entries).await;
     entries
 }
 
@@ -108,9 +108,9 @@ fn check_line(error: &JournalError, path: &Path, expected: &str) {
 async fn journals_in_memory_and_in_a_file_do_the_same() {
     let (_folder, path) = place();
     conformance::any_journal(&MemoryJournal::new()).await;
-    conformance::any_journal(&SqliteJournal::open(&path).unwrap()).await;
+    conformance::any_journal(&StoredJournal::open(&path).unwrap()).await;
     let (_folder, path) = place();
-    conformance::stored_journal(&SqliteJournal::open(&path).unwrap()).await;
+    conformance::stored_journal(&StoredJournal::open(&path).unwrap()).await;
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn what_was_appended_is_read_back_from_either_journal() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let journals: [Box<dyn Journal>; 2] =
-        [Box::new(MemoryJournal::new()), Box::new(SqliteJournal::open(&path).unwrap())];
+        [Box::new(MemoryJournal::new()), Box::new(StoredJournal::open(&path).unwrap())];
     for journal in journals {
         write(&*journal, &header, &entries).await;
         let read = journal.read(&run()).await.unwrap();
@@ -137,8 +137,8 @@ async fn entries_survive_reopening_and_a_writer_goes_on_behind_them() {
     // I-12, I-13
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    write(&SqliteJournal::open(&path).unwrap(), &header, &entries[..3]).await;
-    let journal = SqliteJournal::open_existing(&path).unwrap();
+    write(&StoredJournal::open(&path).unwrap(), &header, &entries[..3]).await;
+    let journal = StoredJournal::open_existing(&path).unwrap();
     let (recorded, mut writer) = journal.resume(&run()).await.unwrap();
     assert_eq!(recorded.entries, entries[..3]);
     for entry in &entries[3..] {
@@ -151,7 +151,7 @@ async fn entries_survive_reopening_and_a_writer_goes_on_behind_them() {
 async fn a_number_that_does_not_follow_is_refused_and_nothing_is_written() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     for wrong in [0, 2, u64::MAX] {
         let error = writer.append(&Arc::new(blank(wrong)), Durability::Committed).await.unwrap_err();
@@ -164,7 +164,7 @@ async fn a_number_that_does_not_follow_is_refused_and_nothing_is_written() {
 #[tokio::test]
 async fn runs_are_listed_newest_first_with_their_stop_reason() {
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (mut header, entries) = history("done");
     write(&journal, &header, &entries).await;
     for (id, later) in [("b", 1), ("a", 2), ("c", 2)] {
@@ -183,7 +183,7 @@ async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let journals: [Box<dyn Journal>; 2] =
-        [Box::new(MemoryJournal::new()), Box::new(SqliteJournal::open(&path).unwrap())];
+        [Box::new(MemoryJournal::new()), Box::new(StoredJournal::open(&path).unwrap())];
     for journal in journals {
         let is_written = || async { journal.runs().await.unwrap()[0].is_written };
         let writer = open(&*journal, &header, &entries).await.unwrap();
@@ -205,7 +205,7 @@ async fn a_list_says_of_an_open_run_whether_it_is_being_written() {
 #[tokio::test]
 async fn spec_and_manifest_are_stored_once_for_two_runs() {
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     for id in ["r1", "r2"] {
         let (header, entries) = history(id);
         write(&journal, &header, &entries).await;
@@ -219,7 +219,7 @@ async fn spec_and_manifest_are_stored_once_for_two_runs() {
 #[tokio::test]
 async fn a_name_is_taken_once_and_an_unknown_one_says_where_to_look() {
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     let writer = open(&journal, &header, &entries).await.unwrap();
     let again = open(&journal, &header, &entries).await;
@@ -235,7 +235,7 @@ async fn a_name_is_taken_once_and_an_unknown_one_says_where_to_look() {
 #[tokio::test]
 async fn a_run_may_be_named_anything_and_its_lock_stays_in_its_folder() {
     let (folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     for id in ["../../outside", "", ".", "R1", "a b\n", &"x".repeat(500)] {
         let (header, entries) = history(id);
         let _writer = open(&journal, &header, &entries).await.unwrap();
@@ -251,7 +251,7 @@ async fn a_run_may_be_named_anything_and_its_lock_stays_in_its_folder() {
 async fn a_second_writer_is_refused_until_the_first_is_dropped() {
     // I-29, H8
     let (_folder, path) = place();
-    let (one, other) = (SqliteJournal::open(&path).unwrap(), SqliteJournal::open(&path).unwrap());
+    let (one, other) = (StoredJournal::open(&path).unwrap(), StoredJournal::open(&path).unwrap());
     let (header, entries) = history("r1");
     let writer = open(&one, &header, &entries).await.unwrap();
     for journal in [&one, &other] {
@@ -273,7 +273,7 @@ async fn a_take_over_raises_the_epoch_and_the_stale_writer_is_refused() {
     // I-29, H8: the lock fails, as it may on a shared folder; the epoch does not.
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let mut stale = open(&journal, &header, &entries).await.unwrap();
     fs::remove_dir_all(format!("{}.locks", path.display())).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
@@ -305,7 +305,7 @@ async fn a_killed_process_gives_up_its_lock_and_loses_nothing_that_was_acknowled
         let (_folder, path) = place();
         let (mut child, mut lines) = start_child(&path);
         let last: u64 = (0..acknowledged).map(|_| lines.next().unwrap().parse().unwrap()).last().unwrap();
-        let journal = SqliteJournal::open_existing(&path).unwrap();
+        let journal = StoredJournal::open_existing(&path).unwrap();
         let Err(JournalError::Busy { pid, .. }) = journal.resume(&run()).await else { panic!("taken twice") };
         assert_eq!(pid, child.0.id());
         child.kill();
@@ -351,7 +351,7 @@ impl Drop for Killed {
 async fn appends_until_it_is_killed() {
     // The other half of the test that starts this process and kills it; there is nothing to do by itself.
     let Some(path) = std::env::var_os(CHILD) else { return };
-    let journal = SqliteJournal::open(path).unwrap();
+    let journal = StoredJournal::open(path).unwrap();
     let (header, entries) = history("r1");
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     println!("\nappended 0");
@@ -366,7 +366,7 @@ async fn appends_until_it_is_killed() {
 async fn a_journal_in_use_is_a_clear_line() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -383,7 +383,7 @@ async fn a_journal_in_use_is_a_clear_line() {
 fn a_new_journal_may_be_opened_by_many_at_once() {
     let (_folder, path) = place();
     std::thread::scope(|scope| {
-        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| SqliteJournal::open(&path).map(drop))).collect();
+        let opened: Vec<_> = (0..8).map(|_| scope.spawn(|| StoredJournal::open(&path).map(drop))).collect();
         for handle in opened {
             handle.join().unwrap().unwrap();
         }

@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_runtime::{
     Outcome, Runner, StopReason,
-    journal::{Entry, Journal, JournalError, MemoryJournal, SqliteJournal, replay},
+    journal::{Entry, Journal, JournalError, MemoryJournal, StoredJournal, replay},
     models::Models,
     observe::RunEvent,
     run::{Driven, RunId, StartError, StopClass, Waiting},
@@ -412,7 +412,7 @@ async fn a_journal_keeps_where_a_run_came_from() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
     let memory = Arc::new(MemoryJournal::new()) as Arc<dyn Journal>;
-    let sqlite = Arc::new(SqliteJournal::open(&path).unwrap()) as Arc<dyn Journal>;
+    let sqlite = Arc::new(StoredJournal::open(&path).unwrap()) as Arc<dyn Journal>;
     for journal in [memory, sqlite] {
         let runner = left(&log, revises(&log)).with_journal(Arc::clone(&journal));
         let silent = waits(&runner).await.outcome.run;

@@ -13,7 +13,7 @@ use loop_runtime::budget::{
     BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger, Span,
     Taken,
 };
-use loop_runtime::journal::{Journal, JournalError, MemoryJournal, SqliteJournal};
+use loop_runtime::journal::{Journal, JournalError, MemoryJournal, StoredJournal};
 use loop_runtime::models::Models;
 use loop_runtime::run::{Attached, StartError};
 use loop_tools::Registry;
@@ -137,7 +137,7 @@ async fn three_connections_to_a_journal_share_a_budget() {
     for seed in 0..6 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.db");
-        let journals: Vec<SqliteJournal> = (0..3).map(|_| SqliteJournal::open(&path).unwrap()).collect();
+        let journals: Vec<StoredJournal> = (0..3).map(|_| StoredJournal::open(&path).unwrap()).collect();
         let mut locks = Vec::new();
         for nth in 0..RUNS {
             locks.push(journals[0].lock_batch(&nth.to_string()).unwrap());
@@ -153,7 +153,7 @@ async fn reservations_at_the_same_time_do_not_exceed_a_budget() {
     // I-1: tasks race for the last of it.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
-    let journals: Vec<SqliteJournal> = (0..4).map(|_| SqliteJournal::open(&path).unwrap()).collect();
+    let journals: Vec<StoredJournal> = (0..4).map(|_| StoredJournal::open(&path).unwrap()).collect();
     let mut tasks = Vec::new();
     let mut locks = Vec::new();
     for nth in 0..16 {
@@ -184,7 +184,7 @@ async fn a_run_without_a_process_is_settled_at_its_whole_amount() {
     // H1, H8: the lease is the run's lock.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
-    let (dead, alive) = (SqliteJournal::open(&path).unwrap(), SqliteJournal::open(&path).unwrap());
+    let (dead, alive) = (StoredJournal::open(&path).unwrap(), StoredJournal::open(&path).unwrap());
     let ask = |run: &str, amount, hold| Reservation {
         run: RunId::new(format!("batch-{run}")),
         call: "1/main 1".into(),

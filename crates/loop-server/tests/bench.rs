@@ -12,7 +12,7 @@ use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
 use loop_runtime::Runner;
 use loop_runtime::hooks::{Hook, HookEvent, HookMessage, HookSender, Hooks};
-use loop_runtime::journal::{Journal, SqliteJournal};
+use loop_runtime::journal::{Journal, StoredJournal};
 use loop_runtime::models::{Models, Offline};
 use loop_server::api;
 use loop_server::doors::Audit;
@@ -103,7 +103,7 @@ impl ChatModel for Gated {
 #[derive(Debug)]
 pub struct Source {
     folder: PathBuf,
-    journal: Arc<SqliteJournal>,
+    journal: Arc<StoredJournal>,
     gate: Arc<Gate>,
 }
 
@@ -222,7 +222,7 @@ impl Bench {
     }
 
     pub async fn engine_of(&self, names: &[&str], gate: &Arc<Gate>, limits: EngineLimits) -> Engine {
-        let journal = Arc::new(SqliteJournal::open(self.path()).unwrap());
+        let journal = Arc::new(StoredJournal::open(self.path()).unwrap());
         let source = Source {
             folder: self.folder.path().to_owned(),
             journal: Arc::clone(&journal),

@@ -6,7 +6,7 @@ use loop_core::PicoUsd;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Span, Taken};
-use loop_runtime::journal::{Journal, SqliteJournal};
+use loop_runtime::journal::{Journal, StoredJournal};
 use serde::{Deserialize, Serialize};
 
 /// The loop with this journal, and with the budgets that the journal keeps: those of the domain, and that of a batch or of
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) fn on_journal(
     runner: Runner,
     domain: &Domain,
-    journal: &Arc<SqliteJournal>,
+    journal: &Arc<StoredJournal>,
     more: impl IntoIterator<Item = SharedBudget>,
 ) -> Runner {
     let budgets = domain.budgets.iter().cloned().chain(more);

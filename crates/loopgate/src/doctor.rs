@@ -8,7 +8,7 @@ use std::time::Duration;
 use loop_core::Tier;
 use loop_domain::Domain;
 use loop_prices::origin;
-use loop_runtime::journal::{Journal, SqliteJournal};
+use loop_runtime::journal::{Journal, StoredJournal};
 use reqwest::Url;
 
 use crate::args::{DomainArgs, JournalArgs};
@@ -90,7 +90,7 @@ fn program() -> Finding {
 }
 
 async fn journal(args: &JournalArgs) -> Finding {
-    let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
     let finding = |health, says: String| Finding::new(health, "journal", says);
     let is_on_server = path
         .to_str()
@@ -114,7 +114,7 @@ async fn journal(args: &JournalArgs) -> Finding {
             ),
         };
     }
-    let opened = if is_on_server { SqliteJournal::open_existing(&path) } else { SqliteJournal::open(&path) };
+    let opened = if is_on_server { StoredJournal::open_existing(&path) } else { StoredJournal::open(&path) };
     let (path, runs) = match &opened {
         Ok(journal) => (journal.path().to_owned(), journal.runs().await),
         Err(error) => return finding(Health::Missing, error.to_string()),

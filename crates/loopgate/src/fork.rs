@@ -8,7 +8,7 @@ use loop_core::{EventKind, Parent, ParentEffect, Run, Started};
 use loop_domain::Domain;
 use loop_runtime::{
     Runner,
-    journal::{Entry, Journal, Lost, Recorded, Salvaged, SqliteJournal, replay},
+    journal::{Entry, Journal, Lost, Recorded, Salvaged, StoredJournal, replay},
     report::Forkable,
     run::{Handle, RunId, Takeover},
 };
@@ -139,7 +139,7 @@ pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Fa
 /// The run that a new one begins from.
 struct From {
     id: RunId,
-    journal: Arc<SqliteJournal>,
+    journal: Arc<StoredJournal>,
     recorded: Recorded,
     run: Run,
 }
@@ -222,7 +222,7 @@ impl From {
         if asks {
             runner = runner.with_people();
         }
-        let journal = SqliteJournal::clone(&self.journal).with_sync(next.sync.policy(&domain));
+        let journal = StoredJournal::clone(&self.journal).with_sync(next.sync.policy(&domain));
         let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
         Ok((domain, runner))
     }

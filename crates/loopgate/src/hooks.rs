@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use loop_core::RunId;
 use loop_runtime::hooks::{Delivered, HookReport, Hooks, QueuedMessage};
-use loop_runtime::journal::{Journal as _, SqliteJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal};
 use serde_json::json;
 
 use crate::args::JournalArgs;
@@ -93,7 +93,7 @@ fn not_delivered(report: &HookReport) -> Option<String> {
     Some(format!("hook:    {hook} was not told of `{}`: {error}; {next}", event.name()))
 }
 
-async fn list(journal: &SqliteJournal, as_json: bool) -> Result<ExitCode, Failure> {
+async fn list(journal: &StoredJournal, as_json: bool) -> Result<ExitCode, Failure> {
     let queued = journal.outbox().await?;
     if as_json {
         let message =
@@ -135,7 +135,7 @@ async fn list(journal: &SqliteJournal, as_json: bool) -> Result<ExitCode, Failur
     Ok(ExitCode::SUCCESS)
 }
 
-async fn deliver(journal: &Arc<SqliteJournal>, all: bool) -> Result<ExitCode, Failure> {
+async fn deliver(journal: &Arc<StoredJournal>, all: bool) -> Result<ExitCode, Failure> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let is_due = |queued: &QueuedMessage| {
@@ -168,7 +168,7 @@ async fn deliver(journal: &Arc<SqliteJournal>, all: bool) -> Result<ExitCode, Fa
 
 /// Delivers messages of one run with the hooks that its domain has now.
 async fn deliver_of(
-    journal: &Arc<SqliteJournal>,
+    journal: &Arc<StoredJournal>,
     run: &RunId,
     messages: Vec<QueuedMessage>,
 ) -> Result<Vec<HookReport>, Failure> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_core::RunId;
-use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, SqliteJournal, replay};
+use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, StoredJournal, replay};
 use loop_runtime::report::{ListedRun, Retention, StatsReport};
 
 use crate::args::JournalArgs;
@@ -283,7 +283,7 @@ impl Out {
 }
 
 /// The calls of each run, one run a line. A run that cannot be read is left out.
-async fn trajectories(journal: &SqliteJournal, ids: &[RunId], out: Out) -> Result<Exported, Failure> {
+async fn trajectories(journal: &StoredJournal, ids: &[RunId], out: Out) -> Result<Exported, Failure> {
     let Out { place, mut to } = out;
     let mut exported = Exported::default();
     let failed = |error: std::io::Error| {
@@ -323,8 +323,8 @@ async fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
             (place, Box::new(BufReader::with_capacity(1 << 16, file)))
         }
     };
-    let path = args.journal.journal.clone().unwrap_or_else(SqliteJournal::default_path);
-    let journal = SqliteJournal::open(path)?;
+    let path = args.journal.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    let journal = StoredJournal::open(path)?;
     let imported = journal.import(lines).await;
     let ImportedRuns { runs, own, skipped } =
         imported.map_err(|error| Failure::new(format!("{place}, {error}")))?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loop_core::{Tier, TraceParent, WorkItem, is_clean};
 use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
-use loop_runtime::journal::{SqliteJournal, SyncPolicy};
+use loop_runtime::journal::{StoredJournal, SyncPolicy};
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
@@ -188,16 +188,16 @@ pub(crate) fn tags(given: &[String]) -> Result<Vec<String>, Failure> {
 const MAX_TAGS: usize = 20;
 
 /// The journal to write to, under this policy.
-pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<SqliteJournal>, Failure> {
-    let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
-    Ok(Arc::new(SqliteJournal::open(path)?.with_sync(sync)))
+pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<StoredJournal>, Failure> {
+    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    Ok(Arc::new(StoredJournal::open(path)?.with_sync(sync)))
 }
 
 /// The journal to read from: it has to be there.
-pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<SqliteJournal>, Failure> {
-    let path = args.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<StoredJournal>, Failure> {
+    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
     expect_not_empty(&path)?;
-    Ok(Arc::new(SqliteJournal::open_existing(path)?))
+    Ok(Arc::new(StoredJournal::open_existing(path)?))
 }
 
 /// Fails for an empty file: the library lays its tables in it, and a command that reads leaves a file as it is.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loop_core::RunId;
 use loop_eval::backtest::{NotTested, Policies, RunsOf, TestedRun};
-use loop_runtime::journal::{Journal, RunLine, SqliteJournal};
+use loop_runtime::journal::{Journal, RunLine, StoredJournal};
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(crate) async fn named(args: &RunsArgs) -> Result<Vec<RunsOf>, Failure> {
             _ => ids.push(name.as_str()),
         }
     }
-    let given = || args.journal.journal.clone().unwrap_or_else(SqliteJournal::default_path);
+    let given = || args.journal.journal.clone().unwrap_or_else(StoredJournal::default_path);
     let mut found = Vec::new();
     if args.all {
         found.push(runs_of(given(), None).await?);
@@ -54,7 +54,7 @@ async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure>
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let mut handles: Vec<Arc<dyn Journal>> = Vec::new();
     for _ in 0..workers {
-        handles.push(Arc::new(SqliteJournal::open_existing(&path)?));
+        handles.push(Arc::new(StoredJournal::open_existing(&path)?));
     }
     let lines = match handles.first() {
         Some(journal) => journal.runs().await?,

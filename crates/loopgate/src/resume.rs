@@ -9,7 +9,7 @@ use loop_domain::Domain;
 use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
-    journal::{Journal, Recorded, RunLine, SqliteJournal, check_version, not_on_engine, replay},
+    journal::{Journal, Recorded, RunLine, StoredJournal, check_version, not_on_engine, replay},
     run::{Driven, RunId, StartError},
 };
 use serde::{Deserialize, Serialize};
@@ -219,7 +219,7 @@ const VERSION: u32 = 1;
 
 /// A run as its journal has it.
 pub(crate) struct Found {
-    pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) journal: Arc<StoredJournal>,
     pub(crate) recorded: Recorded,
     pub(crate) run: Run,
 }
@@ -246,11 +246,11 @@ impl Found {
     }
 
     /// The run with this id.
-    pub(crate) async fn read(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, Failure> {
+    pub(crate) async fn read(journal: Arc<StoredJournal>, id: &RunId) -> Result<Self, Failure> {
         Ok(Self::replayed(journal, id).await?)
     }
 
-    async fn replayed(journal: Arc<SqliteJournal>, id: &RunId) -> Result<Self, StartError> {
+    async fn replayed(journal: Arc<StoredJournal>, id: &RunId) -> Result<Self, StartError> {
         let recorded = journal.read(id).await?;
         let run = replay(id, &recorded)?;
         Ok(Self { journal, recorded, run })
@@ -308,7 +308,7 @@ impl Found {
             runner = runner.with_people();
         }
         // A setting of this process, not of the run: the run is resumed under any of them.
-        let journal = SqliteJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
+        let journal = StoredJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let (batch, token) = origin.map_or((None, None), |origin| (origin.batch, origin.token));
         let batch = batch.map(|batch| batch.budget());
@@ -460,7 +460,7 @@ struct Resumed {
 }
 
 async fn resume_one(
-    journal: &Arc<SqliteJournal>,
+    journal: &Arc<StoredJournal>,
     line: RunLine,
     go_on: &GoOnArgs,
     signals: &mut Signals,

@@ -12,7 +12,7 @@ use loop_core::{
 };
 use loop_runtime::{
     Runner,
-    journal::{Entry, Journal, SqliteJournal},
+    journal::{Entry, Journal, StoredJournal},
     observe::{Events, RunEvent},
     people::PeopleReport,
     report::{EvidenceDetail, Forecast, Report, call_warnings, explain},
@@ -91,7 +91,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
 /// A run under way, and how it is shown.
 pub(crate) struct Driving<'a> {
     pub(crate) runner: &'a Runner,
-    pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) journal: Arc<StoredJournal>,
     /// The journal as it was named on the command line, where it was.
     pub(crate) at: Option<PathBuf>,
     pub(crate) live: Option<Live>,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{Run, RunId};
-use loop_runtime::journal::{Recorded, SqliteJournal};
+use loop_runtime::journal::{Recorded, StoredJournal};
 use loop_runtime::spec::Prompts;
 use loop_server::pages::{self, OneRunPage, OneRunView};
 
@@ -18,7 +18,7 @@ pub(crate) fn written(
     path: &Path,
     id: &RunId,
     recorded: Recorded,
-    journal: Arc<SqliteJournal>,
+    journal: Arc<StoredJournal>,
 ) -> Result<ExitCode, Failure> {
     let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };
     let prompts = prompts_of(journal, &recorded);
@@ -35,7 +35,7 @@ fn opened(recorded: &Recorded) -> Result<Run, Failure> {
 
 /// The templates that a run was begun with: the built-in ones, or those of its domain if that is where it was and as it
 /// was. `None`: they are not at hand.
-pub(crate) fn prompts_of(journal: Arc<SqliteJournal>, recorded: &Recorded) -> Option<Arc<Prompts>> {
+pub(crate) fn prompts_of(journal: Arc<StoredJournal>, recorded: &Recorded) -> Option<Arc<Prompts>> {
     let run = opened(recorded).ok()?;
     let wanted = run.started().prompts;
     let builtin = Arc::new(Prompts::builtin());

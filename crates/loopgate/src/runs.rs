@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use loop_core::{PicoUsd, RunId, StopClass, StopReason, edits};
-use loop_runtime::journal::{Journal, RunLine, SqliteJournal, replay};
+use loop_runtime::journal::{Journal, RunLine, StoredJournal, replay};
 use loop_runtime::report::{LISTED_VERSION, ListedRun, ListedRuns, ListedState, ListedTotals};
 use serde::Deserialize;
 
@@ -157,7 +157,7 @@ pub(crate) fn tags(origin: Option<&str>) -> Vec<String> {
 
 impl FilterArgs {
     /// The runs that fit, newest first.
-    pub(crate) async fn listed(&self, journal: &SqliteJournal) -> Result<Vec<(RunLine, ListedRun)>, Failure> {
+    pub(crate) async fn listed(&self, journal: &StoredJournal) -> Result<Vec<(RunLine, ListedRun)>, Failure> {
         let lines = journal.runs().await?;
         self.check_reasons(&lines)?;
         let since = self.since.map(When::unix_ms);

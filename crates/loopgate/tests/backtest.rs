@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use loop_core::{Note, WorkItem};
-use loop_runtime::journal::{Durability, Entry, Header, Journal, SqliteJournal, SyncPolicy};
+use loop_runtime::journal::{Durability, Entry, Header, Journal, StoredJournal, SyncPolicy};
 use loop_testkit::{Numbers, World, random_run, random_setup};
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn three_passes(shell: &Shell) -> String {
 
 /// Writes runs of random numbers into a journal.
 pub(crate) async fn write(path: &Path, count: u64) {
-    let journal = SqliteJournal::open(path).unwrap().with_sync(SyncPolicy::None);
+    let journal = StoredJournal::open(path).unwrap().with_sync(SyncPolicy::None);
     for seed in 0..count {
         // The same few hundred runs again and again, each under a name of its own.
         let mut numbers = Numbers(seed % 500);
@@ -40,7 +40,7 @@ pub(crate) async fn write(path: &Path, count: u64) {
     }
 }
 
-async fn write_one(journal: &SqliteJournal, name: &str, world: &World) {
+async fn write_one(journal: &StoredJournal, name: &str, world: &World) {
     let manifest = loop_core::Digest::of("manifest", b"[]");
     let renamed = |entry: (usize, &(loop_core::Event, Vec<Note>, loop_core::State))| {
         let (seq, (event, notes, _)) = entry;

@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 
 use common::provider::{Provider, Says};
 use common::{Ran, Shell};
-use loop_runtime::journal::{Journal as _, SqliteJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal};
 use serde_json::Value;
 
 const HELPDESK: &str = "examples/helpdesk";
@@ -78,8 +78,8 @@ fn lines(out: &str) -> Vec<Value> {
         .collect()
 }
 
-fn journal(shell: &Shell) -> SqliteJournal {
-    SqliteJournal::open_existing(shell.state.path().join("loopgate/journal.db")).unwrap()
+fn journal(shell: &Shell) -> StoredJournal {
+    StoredJournal::open_existing(shell.state.path().join("loopgate/journal.db")).unwrap()
 }
 
 /// What is taken from the one budget of a batch in the journal: spent, and spent with what is reserved.

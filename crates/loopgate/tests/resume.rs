@@ -7,7 +7,7 @@ use std::path::Path;
 use common::Shell;
 use common::provider::{Provider, Says, call, text};
 use common::versions::{driven_by, newer, older, on_engine};
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use serde_json::json;
 
 const USER_REQUEST: &str = "Set the company of user 42 to EPAM.";
@@ -147,7 +147,7 @@ fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
         last(&shell)
     };
     let [of_newer, of_other, of_older] = [begun(), begun(), begun()];
-    let journal = SqliteJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let journal = StoredJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     driven_by(&journal, &of_newer, newer(), /*otherwise*/ false);
     driven_by(&journal, &of_other, older(), /*otherwise*/ true);
     driven_by(&journal, &of_older, older(), /*otherwise*/ false);
@@ -189,7 +189,7 @@ fn a_run_that_an_engine_drives_is_left_to_it_and_the_line_says_how_to_answer() {
     let folder = register(&shell);
     assert_eq!(shell.run(&["run", &folder, "--text", "Find Bob and update his company to EPAM"]).code, 5);
     let own = last(&shell);
-    let journal = SqliteJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
+    let journal = StoredJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     let run = on_engine(&journal, &own);
     let shown = shell.run(&["show", &run]).out;
     assert!(shown.contains(" on restate"), "{shown}");

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::{Ran, Shell, ticket};
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use serde_json::Value;
 
 const CRM_REQUEST: &str = "Find Bob and update his company to EPAM";
@@ -155,7 +155,7 @@ fn what_cannot_be_explained_is_one_line() {
     }
     // A journal without a run.
     let empty = shell.state.path().join("empty.db");
-    drop(SqliteJournal::open(&empty).unwrap());
+    drop(StoredJournal::open(&empty).unwrap());
     let empty = empty.to_str().unwrap();
     for args in [&["why", "last"][..], &["diff", "last", "last"]] {
         let args = [args, &["--journal", empty]].concat();
@@ -167,7 +167,7 @@ fn what_cannot_be_explained_is_one_line() {
     shell.run(&["diff", &run, "last", "--journal-b", "/nowhere/j.db"]).fails_with(&["/nowhere/j.db"]);
     // A journal of a later format.
     let later = shell.state.path().join("later.db");
-    drop(SqliteJournal::open(&later).unwrap());
+    drop(StoredJournal::open(&later).unwrap());
     rusqlite::Connection::open(&later).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     let later = later.to_str().unwrap();
     shell.run(&["why", "last", "--journal", later]).fails_with(&["written by a newer loopgate"]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loop_restate::Client;
 use loop_restate::wire::{Ended, EngineStatus, EngineSubmission};
-use loop_runtime::journal::{Entry, Journal as _, SqliteJournal};
+use loop_runtime::journal::{Entry, Journal as _, StoredJournal};
 use loop_runtime::run::RunId;
 use tempfile::TempDir;
 
@@ -95,8 +95,8 @@ impl Desk {
         patiently("a run comes so far", async || client.status(run).await.ok().filter(&is)).await
     }
 
-    pub fn journal(&self) -> SqliteJournal {
-        SqliteJournal::open(self.journal_file()).unwrap()
+    pub fn journal(&self) -> StoredJournal {
+        StoredJournal::open(self.journal_file()).unwrap()
     }
 
     pub async fn entries(&self, run: &RunId) -> Vec<Entry> {

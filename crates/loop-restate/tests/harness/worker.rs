@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loop_blobs::BlobStore;
 use loop_restate::{Client, Worker};
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use tokio::net::TcpSocket;
 
 use super::bucket::Blobs;
@@ -89,7 +89,7 @@ fn this_program_is_a_worker() {
         socket.set_reuseport(true).unwrap();
         socket.bind(([127, 0, 0, 1], port).into()).unwrap();
         let listener = socket.listen(1_024).unwrap();
-        let journal = Arc::new(SqliteJournal::open(journal).unwrap());
+        let journal = Arc::new(StoredJournal::open(journal).unwrap());
         let mut worker = Worker::new();
         for runner in world::runners(&effects) {
             worker = worker.with(runner.with_journal(Arc::clone(&journal) as _)).unwrap();

@@ -12,7 +12,7 @@ use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
     Agent, OutputTool, RunSpec, Runner, StopReason, WorkItem,
     agent::{AgentOutput, AgentStream},
-    journal::{Journal, MemoryJournal, NoJournal, SqliteJournal, SyncPolicy},
+    journal::{Journal, MemoryJournal, NoJournal, StoredJournal, SyncPolicy},
     models::{ChatModel, ModelSpec, Models},
     observe::RunEvent,
     run::StartError,
@@ -172,7 +172,7 @@ fn journal(options: &Options) -> Result<Arc<dyn Journal>, Failed> {
                 Synced::Effects => SyncPolicy::Effects,
                 Synced::Nothing => SyncPolicy::None,
             };
-            let journal = SqliteJournal::open(path)?.with_sync(sync);
+            let journal = StoredJournal::open(path)?.with_sync(sync);
             let counted = journal.clone();
             // There is one journal, so it is set once.
             _ = WRITTEN.set(Box::new(move || Written { entries: counted.entries(), syncs: counted.syncs() }));

@@ -3,7 +3,7 @@
 mod audited;
 mod memory;
 mod none;
-mod sqlite;
+mod stored;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ pub use crate::versions::{check_version, not_on_engine, replay};
 pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use sqlite::{
+pub use stored::{
     Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalChange, JournalChanges, JournalStats,
     Keeps, ListChanges, ListPosition, Lost, NotImported, QueueBounds, QueueLock, QueuedSubmission,
-    RemoteAnswer, RemoteRequest, RunQuery, RunSummary, Salvaged, SqliteJournal, Submission, SubmissionState,
+    RemoteAnswer, RemoteRequest, RunQuery, RunSummary, Salvaged, StoredJournal, Submission, SubmissionState,
     SyncPolicy,
 };
 

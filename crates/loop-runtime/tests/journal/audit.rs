@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, JournalError, Lost, SqliteJournal};
+use loop_runtime::journal::{Journal as _, JournalError, Lost, StoredJournal};
 use loop_runtime::report::{AuditFault, JournalAudit, RunAudit};
 use rusqlite::Connection;
 
@@ -17,7 +17,7 @@ fn sql(path: &Path, statements: &str) {
 }
 
 async fn audited(path: &Path) -> RunAudit {
-    RunAudit::of(&SqliteJournal::open_existing(path).unwrap(), &run()).await.unwrap()
+    RunAudit::of(&StoredJournal::open_existing(path).unwrap(), &run()).await.unwrap()
 }
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_whole_run_is_whole() {
     let count = entries.len() as u64;
     assert_eq!((audit.entries, audit.last_good, audit.lost), (count, Some(count - 1), Some(0)));
     assert_eq!(audit.stop.as_deref(), Some("confident"));
-    let unknown = RunAudit::of(&SqliteJournal::open(&path).unwrap(), &RunId::new("r9")).await;
+    let unknown = RunAudit::of(&StoredJournal::open(&path).unwrap(), &RunId::new("r9")).await;
     assert!(matches!(unknown, Err(JournalError::Unknown { .. })));
 }
 
@@ -61,9 +61,9 @@ async fn each_fault_is_named_with_the_last_good_entry() {
     // Behind its own row: the head counts more.
     let (_folder, path) = place();
     let (header, entries) = history("r1");
-    write(&SqliteJournal::open(&path).unwrap(), &header, &entries[..3]).await;
+    write(&StoredJournal::open(&path).unwrap(), &header, &entries[..3]).await;
     let old = fs::read(&path).unwrap();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (_, mut writer) = journal.resume(&run()).await.unwrap();
     let next = Arc::new(entries[3].clone());
     writer.append(&next, loop_runtime::journal::Durability::Synced).await.unwrap();
@@ -84,7 +84,7 @@ async fn what_is_decided_otherwise_and_what_is_not_sound_is_found_where_the_chai
     let (_folder, path) = place();
     let (header, mut entries) = history("r1");
     entries[2].notes.clear();
-    write(&SqliteJournal::open(&path).unwrap(), &header, &entries).await;
+    write(&StoredJournal::open(&path).unwrap(), &header, &entries).await;
     let audit = audited(&path).await;
     let found = &audit.findings[0];
     assert_eq!((found.fault, found.entry), (AuditFault::DecidedOtherwise, Some(2)), "{audit:?}");
@@ -93,7 +93,7 @@ async fn what_is_decided_otherwise_and_what_is_not_sound_is_found_where_the_chai
     let (header, mut entries) = history("r1");
     entries.swap(1, 2);
     (entries[1].seq, entries[2].seq) = (1, 2);
-    write(&SqliteJournal::open(&path).unwrap(), &header, &entries).await;
+    write(&StoredJournal::open(&path).unwrap(), &header, &entries).await;
     let audit = audited(&path).await;
     assert_eq!((audit.findings[0].fault, audit.findings[0].entry), (AuditFault::Rejected, Some(1)));
 }
@@ -102,7 +102,7 @@ async fn what_is_decided_otherwise_and_what_is_not_sound_is_found_where_the_chai
 async fn a_run_that_was_deleted_is_missed() {
     // K16: its record under the key is there.
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     for (id, long) in [("r1", false), ("R 2", true)] {
         let (header, entries) = if long { history(id) } else { in_doubt(id) };
         write(&journal, &header, &entries).await;
@@ -136,7 +136,7 @@ async fn the_good_entries_of_a_damaged_run_are_read() {
         let (_folder, path) = place();
         let entries = written(&path).await;
         sql(&path, change);
-        let journal = SqliteJournal::open_existing(&path).unwrap();
+        let journal = StoredJournal::open_existing(&path).unwrap();
         let salvaged = journal.salvage(&run()).await.unwrap();
         assert_eq!(salvaged.recorded.entries, entries[..good], "{change}");
         assert_eq!(salvaged.lost, lost, "{change}: {salvaged:?}");
@@ -147,11 +147,11 @@ async fn the_good_entries_of_a_damaged_run_are_read() {
     let (_folder, path) = place();
     written(&path).await;
     fs::remove_file(beside(&path, ".key")).unwrap();
-    let salvaged = SqliteJournal::open_existing(&path).unwrap().salvage(&run()).await.unwrap();
+    let salvaged = StoredJournal::open_existing(&path).unwrap().salvage(&run()).await.unwrap();
     assert_eq!((salvaged.vouched, salvaged.lost), (0, Lost::Unknown));
     assert!(salvaged.recorded.unverified.is_some());
     // Not even a first entry.
     sql(&path, "UPDATE entries SET event = '' WHERE seq = 0");
-    let error = SqliteJournal::open_existing(&path).unwrap().salvage(&run()).await.unwrap_err();
+    let error = StoredJournal::open_existing(&path).unwrap().salvage(&run()).await.unwrap_err();
     assert!(matches!(error, JournalError::Corrupt { seq: 0, .. }), "{error}");
 }

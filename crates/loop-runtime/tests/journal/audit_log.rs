@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::RunId;
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditFilter, AuditResult, SqliteJournal};
+use loop_runtime::journal::{AuditAction, AuditEntry, AuditFilter, AuditResult, StoredJournal};
 use rusqlite::Connection;
 
 use super::place;
@@ -30,7 +30,7 @@ fn newest(limit: u32) -> AuditFilter {
 #[tokio::test]
 async fn entries_are_read_newest_first_by_page_and_by_run() {
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     assert_eq!(journal.audit_lines(&newest(10)).await.unwrap(), []);
     assert_eq!(journal.broken_audit().await.unwrap(), None);
     let entries = [
@@ -54,7 +54,7 @@ async fn entries_are_read_newest_first_by_page_and_by_run() {
 #[tokio::test]
 async fn two_openings_of_a_file_write_one_chain() {
     let (_folder, path) = place();
-    let journals = [SqliteJournal::open(&path).unwrap(), SqliteJournal::open(&path).unwrap()];
+    let journals = [StoredJournal::open(&path).unwrap(), StoredJournal::open(&path).unwrap()];
     let appended = (0..40).map(|at| {
         let journal = journals[at % 2].clone();
         tokio::spawn(async move { journal.append_audit(&entry("ci", AuditAction::Submit, None)).await })
@@ -77,7 +77,7 @@ async fn an_entry_that_another_program_changes_removes_or_adds_is_noticed() {
     ];
     for (change, first) in changes.into_iter().zip([2, 3, 4, 2]) {
         let (_folder, path) = place();
-        let journal = SqliteJournal::open(&path).unwrap();
+        let journal = StoredJournal::open(&path).unwrap();
         for action in [AuditAction::Login, AuditAction::Approve, AuditAction::Stop] {
             journal.append_audit(&entry("ada", action, None)).await.unwrap();
         }

@@ -7,7 +7,7 @@ use loop_core::{Digest, Event, EventKind, Millis, PicoUsd, RunId, SectionSpec, S
 use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
 use loop_runtime::journal::{
     Accepted, AuditAction, AuditEntry, AuditFilter, AuditResult, Durability, Entry, Header, Journal,
-    JournalError, QueueBounds, RunQuery, RunWriter, SqliteJournal, Submission, SubmissionState,
+    JournalError, QueueBounds, RunQuery, RunWriter, StoredJournal, Submission, SubmissionState,
 };
 use loop_testkit::{Setup, draft, read, target};
 
@@ -118,7 +118,7 @@ pub async fn any_journal(journal: &dyn Journal) {
 }
 
 /// What a journal in a database does besides, on an empty one.
-pub async fn stored_journal(journal: &SqliteJournal) {
+pub async fn stored_journal(journal: &StoredJournal) {
     write_all(journal, &["s1", "s2", "s3"]).await;
     let runs: Vec<RunId> = ["s1", "s2", "s3"].map(RunId::new).to_vec();
     pages(journal).await;
@@ -140,7 +140,7 @@ pub async fn stored_journal(journal: &SqliteJournal) {
     assert_eq!(journal.salvage(&runs[0]).await.unwrap().fault, None);
 }
 
-async fn pages(journal: &SqliteJournal) {
+async fn pages(journal: &StoredJournal) {
     let found = async |query: RunQuery| -> Vec<String> {
         journal.page(&query, 2).await.unwrap().iter().map(|line| line.run.to_string()).collect()
     };
@@ -165,7 +165,7 @@ async fn pages(journal: &SqliteJournal) {
     assert_eq!(journal.entries_from(&RunId::new("s1"), 1, 2).await.unwrap().len(), 2);
 }
 
-async fn queue(journal: &SqliteJournal) {
+async fn queue(journal: &StoredJournal) {
     let submission = |id: &str, key: Option<&str>| Submission {
         run: RunId::new(id),
         domain: "helpdesk".into(),
@@ -195,7 +195,7 @@ async fn queue(journal: &SqliteJournal) {
     assert_eq!(open.iter().map(|open| open.submission.run.as_str()).collect::<Vec<_>>(), ["q2"]);
 }
 
-async fn budgets(journal: &SqliteJournal) {
+async fn budgets(journal: &StoredJournal) {
     let (run, limits) = (RunId::new("b1"), [BudgetLimit { id: "day".into(), limit: PicoUsd(100) }]);
     let ask = |call: &str, amount| Reservation {
         run: run.clone(),
@@ -213,7 +213,7 @@ async fn budgets(journal: &SqliteJournal) {
     assert_eq!((taken.spent, taken.reserved), (PicoUsd(70), PicoUsd(0)));
 }
 
-async fn audit(journal: &SqliteJournal) {
+async fn audit(journal: &StoredJournal) {
     let filter = |run: Option<&str>| AuditFilter { before: None, run: run.map(RunId::new), limit: 9 };
     assert_eq!(journal.audit_lines(&filter(None)).await.unwrap().len(), 0);
     for run in ["s1", "s2"] {

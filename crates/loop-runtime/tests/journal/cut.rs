@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::EventKind;
-use loop_runtime::journal::{Durability, Entry, Journal as _, JournalError, SqliteJournal};
+use loop_runtime::journal::{Durability, Entry, Journal as _, JournalError, StoredJournal};
 use loop_runtime::report::JournalAudit;
 
 use super::history::{Numbers, history, in_doubt, is_full};
@@ -23,9 +23,9 @@ async fn killed(at: &Path, entries: &[Entry], header: &loop_runtime::journal::He
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
     if stored > 0 {
-        write(&SqliteJournal::open(&path).unwrap(), header, &entries[..stored]).await;
+        write(&StoredJournal::open(&path).unwrap(), header, &entries[..stored]).await;
     }
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let mut writer = match stored {
         0 => journal.create(header, &Arc::new(entries[0].clone())).await.unwrap(),
         _ => journal.resume(&header.run).await.unwrap().1,
@@ -68,7 +68,7 @@ async fn a_log_that_is_cut_off_anywhere_loses_nothing_unnoticed() {
             fs::write(beside(&path, "-wal"), &log[..cut]).unwrap();
             _ = fs::remove_file(beside(&path, "-shm"));
             cuts += 1;
-            let journal = SqliteJournal::open(&path).unwrap();
+            let journal = StoredJournal::open(&path).unwrap();
             let read = journal.read(&run()).await;
             let has = match &read {
                 Ok(recorded) => {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::{Run, StopReason};
-use loop_runtime::journal::{Journal as _, JournalError, SqliteJournal};
+use loop_runtime::journal::{Journal as _, JournalError, StoredJournal};
 use rusqlite::Connection;
 
 use super::history::history;
@@ -17,13 +17,13 @@ use super::{check_line, place, run, write, written};
 fn a_missing_journal_is_made_for_writing_and_named_for_reading() {
     let (_folder, path) = place();
     check_line(
-        &SqliteJournal::open_existing(&path).unwrap_err(),
+        &StoredJournal::open_existing(&path).unwrap_err(),
         &path,
         "no journal here; `loopgate run` makes one",
     );
     assert!(!path.exists());
-    SqliteJournal::open(&path).unwrap();
-    SqliteJournal::open_existing(&path).unwrap();
+    StoredJournal::open(&path).unwrap();
+    StoredJournal::open_existing(&path).unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
@@ -35,9 +35,9 @@ fn a_missing_journal_is_made_for_writing_and_named_for_reading() {
 fn a_journal_of_a_newer_version_is_refused() {
     // H11
     let (_folder, path) = place();
-    SqliteJournal::open(&path).unwrap();
+    StoredJournal::open(&path).unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
-    for error in [SqliteJournal::open(&path).unwrap_err(), SqliteJournal::open_existing(&path).unwrap_err()] {
+    for error in [StoredJournal::open(&path).unwrap_err(), StoredJournal::open_existing(&path).unwrap_err()] {
         assert!(matches!(error, JournalError::Newer { found: 7, known: 1, .. }), "{error:?}");
         check_line(&error, &path, "newer loopgate");
     }
@@ -63,10 +63,10 @@ fn what_is_no_journal_is_refused_and_left_as_it_is() {
     ] {
         let path = at(name);
         let before = fs::read(&path).ok();
-        check_line(&SqliteJournal::open(&path).unwrap_err(), &path, expected);
+        check_line(&StoredJournal::open(&path).unwrap_err(), &path, expected);
         assert_eq!(fs::read(&path).ok(), before, "{name}");
     }
-    assert!(SqliteJournal::open_existing(at("folder")).is_err());
+    assert!(StoredJournal::open_existing(at("folder")).is_err());
 }
 
 // ---- what was changed ----
@@ -102,7 +102,7 @@ async fn a_changed_row_is_noticed_and_named() {
         let (_folder, path) = place();
         written(&path).await;
         Connection::open(&path).unwrap().execute_batch(change).unwrap();
-        let journal = SqliteJournal::open(&path).unwrap();
+        let journal = StoredJournal::open(&path).unwrap();
         let error = journal.read(&run()).await.unwrap_err();
         let JournalError::Corrupt { run, seq: named, .. } = &error else { panic!("{change}: {error}") };
         assert_eq!((run.as_str(), *named), ("r1", seq), "{change}: {error}");
@@ -114,8 +114,8 @@ async fn a_changed_row_is_noticed_and_named() {
 async fn a_torn_tail_leaves_the_entries_before_it() {
     // H2, I-12: what stands in the log behind the last whole commit is ignored.
     let (folder, path) = place();
-    SqliteJournal::open(&path).unwrap();
-    let journal = SqliteJournal::open(&path).unwrap();
+    StoredJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     write(&journal, &header, &entries).await;
     let log = fs::read(format!("{}-wal", path.display())).unwrap();
@@ -124,7 +124,7 @@ async fn a_torn_tail_leaves_the_entries_before_it() {
         let torn = folder.path().join(format!("torn-{cut}.db"));
         fs::copy(&path, &torn).unwrap();
         fs::write(format!("{}-wal", torn.display()), &log[..cut]).unwrap();
-        match SqliteJournal::open(&torn).unwrap().read(&run()).await {
+        match StoredJournal::open(&torn).unwrap().read(&run()).await {
             Ok(recorded) => {
                 assert!(recorded.unverified.is_some(), "a copy without its key and its heads: cut at {cut}");
                 assert_eq!(recorded.entries, entries[..recorded.entries.len()], "cut at {cut}");
@@ -157,7 +157,7 @@ async fn replays(name: &str) {
     }
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::copy(&sample, &path).unwrap();
-    let journal = SqliteJournal::open_existing(&path).unwrap();
+    let journal = StoredJournal::open_existing(&path).unwrap();
     assert_eq!(journal.runs().await.unwrap()[0].stop, Some(StopReason::Confident));
     let recorded = journal.read(&run()).await.unwrap();
     assert_eq!(recorded.spec.version, loop_core::SPEC_VERSION);

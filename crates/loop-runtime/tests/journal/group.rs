@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use loop_core::{EventKind, RunId};
 use loop_runtime::journal::{
-    Durability, Journal as _, JournalError, MemoryJournal, RunWriter, SqliteJournal,
+    Durability, Journal as _, JournalError, MemoryJournal, RunWriter, StoredJournal,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -17,9 +17,9 @@ use super::history::{blank, history};
 use super::{open, place, run, write};
 
 /// A journal with some runs of one entry each.
-async fn several(names: &[&str]) -> (TempDir, SqliteJournal, Vec<Box<dyn RunWriter>>) {
+async fn several(names: &[&str]) -> (TempDir, StoredJournal, Vec<Box<dyn RunWriter>>) {
     let (folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let mut writers = Vec::new();
     for name in names {
         let (header, entries) = history(name);
@@ -45,7 +45,7 @@ impl HeldUp {
 
 /// Appends an entry to each run at the same time: the first holds the thread up, the others wait for it together.
 async fn append_together(
-    journal: &SqliteJournal,
+    journal: &StoredJournal,
     writers: &mut [Box<dyn RunWriter>],
     seqs: &[u64],
 ) -> Vec<Result<(), JournalError>> {
@@ -68,7 +68,7 @@ async fn append_together(
     tokio::join!(waiting, release).0
 }
 
-async fn count(journal: &SqliteJournal, run: &str) -> usize {
+async fn count(journal: &StoredJournal, run: &str) -> usize {
     journal.read(&RunId::new(run)).await.unwrap().entries.len()
 }
 
@@ -89,7 +89,7 @@ async fn entries_that_wait_together_share_a_commit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn each_run_keeps_its_order_among_others() {
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let runs = (0..40).map(|n| {
         let journal = journal.clone();
         tokio::spawn(async move {
@@ -191,7 +191,7 @@ fn the_thread_ends_with_the_journal() {
     for is_inside in [true, false] {
         let (_folder, path) = place();
         let log = path.with_extension("db-wal");
-        let journal = SqliteJournal::open(&path).unwrap();
+        let journal = StoredJournal::open(&path).unwrap();
         let (header, entries) = history("r1");
         let runtime = runtime();
         runtime.block_on(write(&journal, &header, &entries));
@@ -219,7 +219,7 @@ async fn a_journal_that_is_dropped_commits_what_was_handed_over() {
         held_up.release();
     });
     drop((writers, journal));
-    assert_eq!(count(&SqliteJournal::open(&path).unwrap(), "r1").await, 2);
+    assert_eq!(count(&StoredJournal::open(&path).unwrap(), "r1").await, 2);
     release.join().unwrap();
 }
 
@@ -228,7 +228,7 @@ async fn entries_that_are_appended_at_once_are_there_up_to_the_first_that_is_ref
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let max = serde_json::to_string(&entries[0]).unwrap().len() as u64;
-    let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(max);
+    let journal = StoredJournal::open(&path).unwrap().with_entry_limit(max);
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let batch = |from: u64| (from..from + 3).map(|seq| Arc::new(blank(seq))).collect::<Vec<_>>();
     let before = journal.commits();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_runtime::journal::{Header, Journal, JournalError, MemoryJournal, NoJournal, SqliteJournal};
+use loop_runtime::journal::{Header, Journal, JournalError, MemoryJournal, NoJournal, StoredJournal};
 
 use super::history::history;
 use super::{open, place, write};
@@ -16,7 +16,7 @@ fn keyed(id: &str) -> (Header, Vec<loop_runtime::journal::Entry>) {
 async fn a_key_has_one_run() {
     // U2
     let (_folder, path) = place();
-    let sqlite = SqliteJournal::open(&path).unwrap();
+    let sqlite = StoredJournal::open(&path).unwrap();
     let journals: [Box<dyn Journal>; 2] = [Box::new(MemoryJournal::new()), Box::new(sqlite)];
     for journal in journals {
         assert_eq!(journal.run_of_key("order-17").await.unwrap(), None);
@@ -47,7 +47,7 @@ async fn of_many_requests_at_once_one_creates_the_run() {
     let (_folder, path) = place();
     let tasks: Vec<_> = (0..8)
         .map(|n| {
-            let journal = SqliteJournal::open(&path).unwrap();
+            let journal = StoredJournal::open(&path).unwrap();
             let (header, entries) = keyed(&format!("r{n}"));
             tokio::spawn(async move { open(&journal, &header, &entries).await.map(drop) })
         })
@@ -61,5 +61,5 @@ async fn of_many_requests_at_once_one_creates_the_run() {
         }
     }
     assert_eq!(created, 1);
-    assert_eq!(SqliteJournal::open(&path).unwrap().runs().await.unwrap().len(), 1);
+    assert_eq!(StoredJournal::open(&path).unwrap().runs().await.unwrap().len(), 1);
 }

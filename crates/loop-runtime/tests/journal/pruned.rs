@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use loop_core::RunId;
-use loop_runtime::journal::{Header, Journal as _, JournalError, Keeps, SqliteJournal};
+use loop_runtime::journal::{Header, Journal as _, JournalError, Keeps, StoredJournal};
 use loop_runtime::report::{JournalAudit, Retention};
 use rusqlite::Connection;
 
@@ -18,7 +18,7 @@ fn run(id: &str) -> RunId {
 async fn a_pruned_run_is_gone_and_known() {
     // H2, U2: no byte of it is left in the files; verify does not miss it; its request key stays taken.
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     let header = Header { title: "Laptop HAR-LT-014".into(), ..header };
     let mut entries = entries;
@@ -62,7 +62,7 @@ async fn a_pruned_run_is_gone_and_known() {
 async fn only_what_is_over_may_be_pruned() {
     // I-29, H8: an open run, one in doubt and one that is written are kept, whatever their age.
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     for id in ["r1", "r2"] {
         let (header, entries) = history(id);
         write(&journal, &header, &entries).await;
@@ -93,7 +93,7 @@ async fn only_what_is_over_may_be_pruned() {
 async fn an_export_takes_a_pruned_run_back() {
     // H2
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     write(&journal, &header, &entries).await;
     let file = path.with_file_name("export.jsonl");
@@ -113,7 +113,7 @@ async fn an_export_takes_a_pruned_run_back() {
 async fn summaries_are_read_once_and_never_trusted_without_their_seal() {
     // K16
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     write(&journal, &header, &entries).await;
     let first = journal.summaries(&[run("r1"), run("r9")]).await.unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use loop_core::RunId;
-use loop_runtime::journal::{Header, Journal as _, JournalError, Recorded, SqliteJournal};
+use loop_runtime::journal::{Header, Journal as _, JournalError, Recorded, StoredJournal};
 use loop_runtime::report::JournalAudit;
 use rusqlite::Connection;
 
@@ -18,7 +18,7 @@ const RUNS: [&str; 3] = ["r1", "r2", "r3"];
 
 /// A journal with a run that has ended, one whose effect is in flight, and one that has only begun.
 async fn journal(path: &Path) -> Vec<Whole> {
-    let journal = SqliteJournal::open(path).unwrap();
+    let journal = StoredJournal::open(path).unwrap();
     let (header, entries) = history("r1");
     write(&journal, &Header { request_key: Some("order-17".into()), ..header.clone() }, &entries).await;
     let (second, begun) = in_doubt("r2");
@@ -203,7 +203,7 @@ async fn whatever_is_changed_is_noticed_or_changes_nothing() {
             })
             .collect();
         let changes = format!("seed {seed}: {changes:#?}");
-        let Ok(journal) = SqliteJournal::open_existing(&path) else {
+        let Ok(journal) = StoredJournal::open_existing(&path) else {
             refused += 1;
             continue;
         };

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use loop_core::RunId;
 use loop_runtime::Runner;
 use loop_runtime::journal::{
-    Durability, Header, ImportedRuns, Journal as _, JournalError, NotImported, Recorded, SqliteJournal,
+    Durability, Header, ImportedRuns, Journal as _, JournalError, NotImported, Recorded, StoredJournal,
 };
 use loop_runtime::report::JournalAudit;
 use loop_runtime::run::StartError;
@@ -31,7 +31,7 @@ impl Write for Bytes {
     }
 }
 
-async fn exported(journal: &SqliteJournal) -> String {
+async fn exported(journal: &StoredJournal) -> String {
     let bytes = Bytes::default();
     let runs: Vec<RunId> = journal.runs().await.unwrap().into_iter().rev().map(|line| line.run).collect();
     let exported = journal.export(&runs, "test", ("a test", Box::new(bytes.clone()))).await.unwrap();
@@ -40,13 +40,13 @@ async fn exported(journal: &SqliteJournal) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-async fn imported(journal: &SqliteJournal, text: &str) -> Result<ImportedRuns, NotImported> {
+async fn imported(journal: &StoredJournal, text: &str) -> Result<ImportedRuns, NotImported> {
     journal.import(Box::new(Cursor::new(text.to_owned().into_bytes()))).await
 }
 
 /// Some runs: ended, with a request key, in doubt, and begun only.
-async fn some(path: &Path) -> SqliteJournal {
-    let journal = SqliteJournal::open(path).unwrap();
+async fn some(path: &Path) -> StoredJournal {
+    let journal = StoredJournal::open(path).unwrap();
     let (header, entries) = history("r1");
     write(&journal, &header, &entries).await;
     let (header, entries) = history("r2");
@@ -76,7 +76,7 @@ async fn what_is_exported_comes_in_as_it_was_and_once() {
     let text = exported(&journal).await;
     assert_eq!(text.matches("{\"blob\"").count(), 3, "two specs, and their manifest once");
     let (_other, there) = place();
-    let other = SqliteJournal::open(&there).unwrap();
+    let other = StoredJournal::open(&there).unwrap();
     let first = imported(&other, &text).await.unwrap();
     assert_eq!(first, ImportedRuns { runs: 4, own: 0, skipped: 0 });
     assert_eq!(imported(&other, &text).await.unwrap(), ImportedRuns { runs: 0, own: 0, skipped: 4 });
@@ -115,9 +115,9 @@ async fn a_journal_knows_its_own_runs_once_they_have_ended() {
     assert_eq!(stop, Some(loop_core::StopReason::Confident));
     let text = exported(&journal).await;
     let (_other, there) = place();
-    drop(SqliteJournal::open(&there).unwrap());
+    drop(StoredJournal::open(&there).unwrap());
     std::fs::copy(beside(&path, ".key"), beside(&there, ".key")).unwrap();
-    let other = SqliteJournal::open(&there).unwrap();
+    let other = StoredJournal::open(&there).unwrap();
     assert_eq!(imported(&other, &text).await.unwrap(), ImportedRuns { runs: 5, own: 2, skipped: 0 });
     for (run, own) in [("r1", true), ("r2", true), ("r3", false), ("r4", false), ("r5", false)] {
         let read = other.read(&RunId::new(run)).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_line_that_was_changed_is_refused_or_changes_nothing() {
     let mut numbers = Numbers(17);
     let (mut refused, mut taken) = (0, 0);
     let (empty, clean) = place();
-    drop(SqliteJournal::open(&clean).unwrap());
+    drop(StoredJournal::open(&clean).unwrap());
     for round in 0..if super::history::is_full() { 4_000 } else { 150 } {
         let mut changed = text.clone().into_bytes();
         let at = numbers.below(changed.len());
@@ -149,7 +149,7 @@ async fn a_line_that_was_changed_is_refused_or_changes_nothing() {
         }
         let there = tempfile::tempdir().unwrap();
         copy_all(empty.path(), there.path());
-        let other = SqliteJournal::open(there.path().join("state/loopgate/journal.db")).unwrap();
+        let other = StoredJournal::open(there.path().join("state/loopgate/journal.db")).unwrap();
         let came = other.import(Box::new(Cursor::new(changed))).await;
         let before = match came {
             Ok(imported) => {
@@ -181,7 +181,7 @@ async fn what_is_not_an_export_is_one_line() {
     let journal = some(&path).await;
     let text = exported(&journal).await;
     let (_other, there) = place();
-    let other = SqliteJournal::open(&there).unwrap();
+    let other = StoredJournal::open(&there).unwrap();
     let newer = text.replacen("\"version\":1", "\"version\":2", 1);
     let lines: Vec<&str> = text.lines().collect();
     let without_last = lines[..lines.len() - 1].join("\n") + "\n";
@@ -205,13 +205,13 @@ async fn what_is_not_an_export_is_one_line() {
     }
     // Another run of this name, and another run with this request key.
     let (_third, there) = place();
-    let third = SqliteJournal::open(&there).unwrap();
+    let third = StoredJournal::open(&there).unwrap();
     let (header, entries) = history("r1");
     write(&third, &header, &entries[..2]).await;
     let error = imported(&third, &text).await.unwrap_err();
     assert!(error.message.contains("run r1: it is in this journal already, with other entries"), "{error}");
     let (_fourth, there) = place();
-    let fourth = SqliteJournal::open(&there).unwrap();
+    let fourth = StoredJournal::open(&there).unwrap();
     let (header, entries) = history("r9");
     write(&fourth, &Header { request_key: Some("order-17".into()), ..header }, &entries).await;
     let error = imported(&fourth, &text).await.unwrap_err();
@@ -229,7 +229,7 @@ fn vanish(path: &Path, run: &str) {
 async fn an_import_hides_no_run_that_was_rolled_back_or_vanished() {
     // H2, H3, I-29: what this journal knew of a run is more than what an older export, or another one, has.
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     write(&journal, &header, &entries[..2]).await;
     let older = exported(&journal).await;
@@ -247,7 +247,7 @@ async fn an_import_hides_no_run_that_was_rolled_back_or_vanished() {
     assert!(!error.to_string().contains('\n') && error.message.contains("import a later export"), "{error}");
     // Another run of this name, with as many entries.
     let (_other, there) = place();
-    let other = SqliteJournal::open(&there).unwrap();
+    let other = StoredJournal::open(&there).unwrap();
     let titled: Header = Header { origin: Some("{}".into()), ..history("r1").0 };
     write(&other, &titled, &entries).await;
     let error = imported(&journal, &exported(&other).await).await.unwrap_err();
@@ -292,7 +292,7 @@ async fn an_import_that_fails_leaves_the_record_of_a_run_that_vanished() {
 async fn a_request_is_not_answered_by_a_run_of_another_journal() {
     // U2, K16: the run of a key that was imported is what another journal says.
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let log = Log::new();
     let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
     let here = runner(unselected(), &log, stage).with_journal(Arc::new(journal.clone()));
@@ -300,7 +300,7 @@ async fn a_request_is_not_answered_by_a_run_of_another_journal() {
     let run = request(&here).await.unwrap().run;
     assert_eq!(request(&here).earlier().await.unwrap(), Some(run.clone()));
     let (_other, there) = place();
-    let other = SqliteJournal::open(&there).unwrap();
+    let other = StoredJournal::open(&there).unwrap();
     assert_eq!(imported(&other, &exported(&journal).await).await.unwrap().runs, 1);
     let there = here.clone().with_journal(Arc::new(other.clone()));
     let attached = request(&there).attach().await.map(drop).unwrap_err();
@@ -322,10 +322,10 @@ async fn two_imports_at_once_take_each_run_once() {
     let (_folder, path) = place();
     let text = exported(&some(&path).await).await;
     let (_other, there) = place();
-    drop(SqliteJournal::open(&there).unwrap());
+    drop(StoredJournal::open(&there).unwrap());
     let tasks: Vec<_> = (0..4)
         .map(|_| {
-            let (journal, text) = (SqliteJournal::open(&there).unwrap(), text.clone());
+            let (journal, text) = (StoredJournal::open(&there).unwrap(), text.clone());
             tokio::spawn(async move { imported(&journal, &text).await })
         })
         .collect();
@@ -340,7 +340,7 @@ async fn two_imports_at_once_take_each_run_once() {
             }
         }
     }
-    let journal = SqliteJournal::open(&there).unwrap();
+    let journal = StoredJournal::open(&there).unwrap();
     runs += imported(&journal, &text).await.unwrap().runs;
     assert_eq!((runs, journal.runs().await.unwrap().len()), (4, 4));
     assert!(JournalAudit::of_all(&journal).await.unwrap().ok);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::{EventKind, RunId};
 use loop_runtime::journal::{
-    Durability, Entry, Header, Journal as _, JournalError, Recorded, RunWriter, SqliteJournal,
+    Durability, Entry, Header, Journal as _, JournalError, Recorded, RunWriter, StoredJournal,
 };
 use rusqlite::Connection;
 
@@ -20,7 +20,7 @@ fn sql(path: &Path, statements: &str) {
 /// A journal with the first `count` entries of a run in it, closed.
 async fn begun(path: &Path, count: usize) -> (Header, Vec<Entry>) {
     let (header, entries) = history("r1");
-    write(&SqliteJournal::open(path).unwrap(), &header, &entries[..count]).await;
+    write(&StoredJournal::open(path).unwrap(), &header, &entries[..count]).await;
     (header, entries)
 }
 
@@ -49,7 +49,7 @@ async fn a_run_that_was_rolled_back_with_its_own_old_row_is_not_resumed() {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?))
         })
         .unwrap();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
     for entry in &entries[3..5] {
         writer.append(&Arc::new(entry.clone()), Durability::Committed).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_run_that_was_rolled_back_with_its_own_old_row_is_not_resumed() {
          UPDATE runs SET entries = {count}, head = '{head}', seal = '{seal}', epoch = 1"
     );
     sql(&path, &back);
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let expected = "the journal has 3 of its entries, and there were 5";
     check_unverified(journal.read(&run()).await, journal.resume(&run()).await, expected);
     let lines = journal.runs().await.unwrap();
@@ -72,7 +72,7 @@ async fn a_run_that_was_rolled_back_with_its_own_old_row_is_not_resumed() {
 async fn a_journal_that_lost_its_log_is_not_resumed() {
     // B5, I-13, H2: a kill leaves the newest entries in the log, and somebody keeps `journal.db` alone.
     let (folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, entries) = history("r1");
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let checkpoint = Connection::open(&path).unwrap();
@@ -87,14 +87,14 @@ async fn a_journal_that_lost_its_log_is_not_resumed() {
     fs::copy(&path, &kept).unwrap();
     fs::copy(beside(&path, ".key"), beside(&kept, ".key")).unwrap();
     fs::copy(beside(&path, ".heads").join("r1"), beside(&kept, ".heads").join("r1")).unwrap();
-    let copy = SqliteJournal::open(&kept).unwrap();
+    let copy = StoredJournal::open(&kept).unwrap();
     let expected = "the journal has 1 of its entries, and there were 4";
     check_unverified(copy.read(&run()).await, copy.resume(&run()).await, expected);
     drop(copy);
     // With the log it is whole.
     fs::copy(&path, &kept).unwrap();
     fs::copy(beside(&path, "-wal"), beside(&kept, "-wal")).unwrap();
-    let (recorded, _) = SqliteJournal::open(&kept).unwrap().resume(&run()).await.unwrap();
+    let (recorded, _) = StoredJournal::open(&kept).unwrap().resume(&run()).await.unwrap();
     assert_eq!(recorded.entries, entries[..4]);
 }
 
@@ -105,16 +105,16 @@ async fn a_journal_without_its_key_or_its_heads_is_read_and_not_resumed() {
     begun(&path, 3).await;
     let (key, heads, aside) = (beside(&path, ".key"), beside(&path, ".heads"), beside(&path, ".aside"));
     fs::rename(&key, &aside).unwrap();
-    let journal = SqliteJournal::open_existing(&path).unwrap();
+    let journal = StoredJournal::open_existing(&path).unwrap();
     check_unverified(journal.read(&run()).await, journal.resume(&run()).await, "journal.db.key back");
     drop(journal);
     // Whoever writes next makes another key: what the old one sealed is not believed.
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     check_unverified(journal.read(&run()).await, journal.resume(&run()).await, "written with another key");
     drop(journal);
     fs::rename(&aside, &key).unwrap();
     fs::rename(&heads, &aside).unwrap();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     check_unverified(journal.read(&run()).await, journal.resume(&run()).await, "journal.db.heads/r1 back");
     fs::rename(&aside, &heads).unwrap();
     assert!(journal.resume(&run()).await.is_ok());
@@ -127,7 +127,7 @@ async fn a_head_that_lags_behind_is_no_fault() {
     let (header, entries) = begun(&path, 3).await;
     let head = beside(&path, ".heads").join("r1");
     let before = fs::read(&head).unwrap();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (_, mut writer) = journal.resume(&header.run).await.unwrap();
     writer.append(&Arc::new(entries[3].clone()), Durability::Committed).await.unwrap();
     drop(writer);
@@ -152,7 +152,7 @@ async fn a_journal_that_is_moved_removed_or_replaced_takes_no_more_entries() {
     for (at, harm) in harms.into_iter().enumerate() {
         let (_folder, path) = place();
         let (header, entries) = history("r1");
-        let journal = SqliteJournal::open(&path).unwrap();
+        let journal = StoredJournal::open(&path).unwrap();
         let mut writer = open(&journal, &header, &entries).await.unwrap();
         writer.append(&Arc::new(entries[1].clone()), Durability::Committed).await.unwrap();
         harm(&path);
@@ -170,7 +170,7 @@ async fn a_journal_that_is_moved_removed_or_replaced_takes_no_more_entries() {
 async fn one_bad_run_hides_no_other() {
     // B2
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     for id in ["a", "b", "c"] {
         let (header, entries) = history(id);
         write(&journal, &header, &entries[..3]).await;
@@ -195,13 +195,13 @@ async fn one_bad_run_hides_no_other() {
 async fn a_run_is_there_with_its_first_entry_or_not_at_all() {
     // B2: what fails between the two leaves nothing that lists would stumble over.
     let (_folder, path) = place();
-    let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(10);
+    let journal = StoredJournal::open(&path).unwrap().with_entry_limit(10);
     let (header, entries) = history("r1");
     let error = open(&journal, &header, &entries).await.map(drop).unwrap_err();
     assert!(matches!(error, JournalError::TooLarge { seq: 0, limit: 10, .. }), "{error}");
     assert_eq!(journal.runs().await.unwrap(), []);
     // The name is still free.
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     assert!(open(&journal, &header, &entries).await.is_ok());
 }
 
@@ -211,7 +211,7 @@ async fn an_entry_that_is_too_large_is_one_clear_line_and_nothing_is_written() {
     let (_folder, path) = place();
     let (header, entries) = history("r1");
     let max = serde_json::to_string(&entries[0]).unwrap().len();
-    let journal = SqliteJournal::open(&path).unwrap().with_entry_limit(max as u64);
+    let journal = StoredJournal::open(&path).unwrap().with_entry_limit(max as u64);
     let mut writer = open(&journal, &header, &entries).await.unwrap();
     let mut large = blank(1);
     large.event.kind = EventKind::Instruction { text: "x".repeat(max).into() };
@@ -227,7 +227,7 @@ async fn a_machine_that_runs_on_tells_the_time_whatever_its_wall_clock_says() {
     // B11, H7
     let (_folder, path) = place();
     let (_, entries) = begun(&path, 3).await;
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let mut recorded = journal.read(&run()).await.unwrap();
     assert_eq!(recorded.since_last_ms.is_some(), cfg!(target_os = "linux"));
     // The wall clock stands before the start of the run.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use loop_core::RunId;
-use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, JournalError, SqliteJournal};
+use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, JournalError, StoredJournal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::problem::HttpProblem;
 /// Where entries go. Clones write to the same log.
 #[derive(Clone)]
 pub struct Audit {
-    journal: Option<Arc<SqliteJournal>>,
+    journal: Option<Arc<StoredJournal>>,
     refusals: Arc<Refusals>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for Audit {
 
 impl Audit {
     /// The log of a journal.
-    pub fn of(journal: Arc<SqliteJournal>) -> Self {
+    pub fn of(journal: Arc<StoredJournal>) -> Self {
         Self { journal: Some(journal), refusals: Arc::default() }
     }
 

@@ -42,7 +42,7 @@ use loop_core::RunId;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
-use loop_runtime::journal::{QueueBounds, QueueLock, SqliteJournal};
+use loop_runtime::journal::{QueueBounds, QueueLock, StoredJournal};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -179,7 +179,7 @@ pub struct Engine {
 }
 
 struct Inner {
-    journal: Arc<SqliteJournal>,
+    journal: Arc<StoredJournal>,
     domains: BTreeMap<Arc<str>, ServedDomain>,
     source: Arc<dyn RunnerSource>,
     limits: EngineLimits,
@@ -236,7 +236,7 @@ impl fmt::Debug for Engine {
 
 impl Engine {
     /// The journal.
-    pub fn journal(&self) -> &Arc<SqliteJournal> {
+    pub fn journal(&self) -> &Arc<StoredJournal> {
         &self.inner.journal
     }
 

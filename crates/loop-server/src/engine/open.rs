@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use loop_runtime::journal::{QueuedSubmission, SqliteJournal, SubmissionState};
+use loop_runtime::journal::{QueuedSubmission, StoredJournal, SubmissionState};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,7 +22,7 @@ impl Engine {
     /// # Errors
     /// If another server has the queue, or the journal cannot be read.
     pub async fn open(
-        journal: Arc<SqliteJournal>,
+        journal: Arc<StoredJournal>,
         domains: Vec<ServedDomain>,
         source: Arc<dyn RunnerSource>,
         limits: EngineLimits,

@@ -17,7 +17,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use futures::{StreamExt as _, stream};
 use loop_core::{EventKind, RunId};
-use loop_runtime::journal::{Journal as _, JournalError, Recorded, SqliteJournal};
+use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
 use loop_runtime::report::RunDiff;
 use loop_runtime::spec::Prompts;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ pub type FindPrompts = Arc<dyn Fn(&RunId, &Recorded) -> Option<Arc<Prompts>> + S
 #[derive(Clone)]
 pub struct PageSource {
     /// The journal with the runs.
-    pub journal: Arc<SqliteJournal>,
+    pub journal: Arc<StoredJournal>,
     /// The engine that takes decisions. `None`: the pages are for reading alone.
     pub engine: Option<Engine>,
     /// Finds templates that are not built in.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loop_runtime::journal::{Journal as _, SqliteJournal, SubmissionState};
+use loop_runtime::journal::{Journal as _, StoredJournal, SubmissionState};
 use loop_server::engine::{EngineError, EngineLimits, NewRun, RunFilter, RunState, Submitted};
 
 use super::{ended, until};
@@ -15,7 +15,7 @@ async fn what_is_accepted_is_in_the_journal_and_ends() {
     let submitted = engine.submit(asks(ASKS)).await.unwrap();
     assert!(submitted.is_new);
     // Another connection sees it before anything has run.
-    let other = SqliteJournal::open_existing(bench.path()).unwrap();
+    let other = StoredJournal::open_existing(bench.path()).unwrap();
     let queued = other.submission(&submitted.run).await.unwrap().unwrap();
     assert!(queued.is_sealed);
     assert_eq!(&*queued.submission.caller, "ada");

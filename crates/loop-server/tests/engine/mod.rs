@@ -8,7 +8,7 @@ mod restart;
 mod stops;
 mod versions;
 
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use loop_server::engine::{Engine, RunState, RunView, Submitted};
 
 use crate::bench::{Bench, Gate, LONG, limits};
@@ -32,7 +32,7 @@ async fn until<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) {
 
 /// The engine, once the tasks of the one before have left the queue.
 async fn reopened(bench: &Bench, names: &[&str], gate: &std::sync::Arc<Gate>) -> Engine {
-    until(async || SqliteJournal::open(bench.path()).unwrap().lock_queue().is_ok()).await;
+    until(async || StoredJournal::open(bench.path()).unwrap().lock_queue().is_ok()).await;
     bench.engine_of(names, gate, limits()).await
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loop_core::StopMode;
 use loop_runtime::Runner;
-use loop_runtime::journal::{Journal as _, QueueBounds, SqliteJournal, Submission, SubmissionState};
+use loop_runtime::journal::{Journal as _, QueueBounds, StoredJournal, Submission, SubmissionState};
 use loop_server::engine::{EngineError, EngineLimits, PersonDecision, RunFilter, RunState};
 
 use super::{ended, process, until};
@@ -173,7 +173,7 @@ fn a_submission_whose_run_cannot_begin_is_listed_and_a_stop_ends_it() {
         let run = Runner::new_id();
         let row =
             Submission { body: "{}".into(), ..row(&run, &loop_core::WorkItem::message("T-1", "", ASKS)) };
-        let journal = SqliteJournal::open(bench.path()).unwrap();
+        let journal = StoredJournal::open(bench.path()).unwrap();
         journal.submit(row, QueueBounds { all: 9, domain: 9 }).await.unwrap().unwrap();
         let engine = bench.engine(&Gate::open()).await;
         engine.wait(&run, LONG).await;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Note, Program, RunId, StopMode};
-use loop_runtime::journal::{Durability, Entry, Journal, SqliteJournal, replay};
+use loop_runtime::journal::{Durability, Entry, Journal, StoredJournal, replay};
 use loop_server::engine::{EngineError, PersonDecision, RunFilter, RunState};
 
 use super::{ended, reopened, until};
 use crate::bench::{ASKS, Bench, Gate, LONG, WRITES, asks};
 
 /// Records in a run that this program continues it. `otherwise`: it decides something that this version does not.
-async fn driven_by(journal: &SqliteJournal, run: &RunId, program: Program, otherwise: bool) {
+async fn driven_by(journal: &StoredJournal, run: &RunId, program: Program, otherwise: bool) {
     let (recorded, mut writer) = journal.resume(run).await.unwrap();
     let mut state = replay(run, &recorded).unwrap();
     let kind = EventKind::Resumed { away_ms: 0, by: Some(program.into()) };

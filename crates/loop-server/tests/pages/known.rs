@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{EventKind, RunId};
-use loop_runtime::journal::{Durability, Entry, Header, Journal as _, RunWriter, SqliteJournal};
+use loop_runtime::journal::{Durability, Entry, Header, Journal as _, RunWriter, StoredJournal};
 use loop_server::caller::Role;
 use loop_testkit::{Numbers, World};
 
@@ -44,7 +44,7 @@ async fn a_list_that_was_kept_is_a_list_that_begins_now() {
         ["/", "/?outcome=cancelled", "/?text=t-1", "/?domain=helpdesk&since=2026-09-22", "/?tag=night"];
     for seed in 0..4 {
         let folder = tempfile::tempdir().unwrap();
-        let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+        let journal = Arc::new(StoredJournal::open(folder.path().join("runs.db")).unwrap());
         let kept = Served::of(over(Arc::clone(&journal)));
         let mut numbers = Numbers(seed);
         let mut open: BTreeMap<String, Open> = BTreeMap::new();
@@ -89,7 +89,7 @@ async fn a_list_that_was_kept_is_a_list_that_begins_now() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn requests_at_once_see_what_was_committed_before_them() {
     let folder = tempfile::tempdir().unwrap();
-    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+    let journal = Arc::new(StoredJournal::open(folder.path().join("runs.db")).unwrap());
     let kept = Arc::new(Served::of(over(Arc::clone(&journal))));
     let world = runs::stopped();
     let mut late = Vec::new();

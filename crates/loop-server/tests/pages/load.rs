@@ -10,7 +10,7 @@ use axum::Extension;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures::{StreamExt as _, stream};
-use loop_runtime::journal::{Durability, Journal as _, SqliteJournal, replay};
+use loop_runtime::journal::{Durability, Journal as _, StoredJournal, replay};
 use loop_runtime::report::sent_prompts;
 use loop_runtime::spec::Prompts;
 use loop_server::caller::Role;
@@ -24,7 +24,7 @@ use super::{inert, runs};
 
 /// Copies of a run under other ids, each a second after the one before it. Many are written at a time, which takes fewer
 /// commits.
-async fn copied(journal: &SqliteJournal, world: &World, ids: Range<u64>) {
+async fn copied(journal: &StoredJournal, world: &World, ids: Range<u64>) {
     let written = ids.map(|n| async move {
         let (header, entries) = copy(world, &format!("run-{n:05}"), 1_790_000_000_000 + n * 1_000);
         let mut writer = journal.create(&header, &entries[0]).await.unwrap();
@@ -73,7 +73,7 @@ async fn figures_of_a_long_run_and_a_long_list() {
     let is_asked = std::env::var_os("LOOPGATE_PAGE_LOAD").is_some();
     let (passes, count, times) = if is_asked { (660, 5_000, 50) } else { (12, 60, 1) };
     let folder = tempfile::tempdir().unwrap();
-    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+    let journal = Arc::new(StoredJournal::open(folder.path().join("runs.db")).unwrap());
     let long = kept(&journal, &runs::long(passes)).await;
     copied(&journal, &runs::stopped(), 0..count).await;
     let router = over(Arc::clone(&journal));

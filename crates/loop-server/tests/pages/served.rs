@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use loop_core::RunId;
-use loop_runtime::journal::{Durability, Entry, Header, Journal as _, SqliteJournal};
+use loop_runtime::journal::{Durability, Entry, Header, Journal as _, StoredJournal};
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::Audit;
 use loop_server::pages::{FindPrompts, PageSource, router};
@@ -17,7 +17,7 @@ use super::inert;
 use super::runs;
 
 /// Writes a run into a journal under a name.
-pub(super) async fn kept(journal: &SqliteJournal, world: &World) -> RunId {
+pub(super) async fn kept(journal: &StoredJournal, world: &World) -> RunId {
     let (id, recorded) = runs::recorded(world);
     let header = Header {
         run: id.clone(),
@@ -45,7 +45,7 @@ pub(super) struct Served {
 
 async fn served(worlds: &[World]) -> Served {
     let folder = tempfile::tempdir().unwrap();
-    let journal = Arc::new(SqliteJournal::open(folder.path().join("runs.db")).unwrap());
+    let journal = Arc::new(StoredJournal::open(folder.path().join("runs.db")).unwrap());
     for world in worlds {
         kept(&journal, world).await;
     }
@@ -53,7 +53,7 @@ async fn served(worlds: &[World]) -> Served {
 }
 
 /// The pages over a journal, for reading.
-pub(super) fn over(journal: Arc<SqliteJournal>) -> axum::Router {
+pub(super) fn over(journal: Arc<StoredJournal>) -> axum::Router {
     let prompts: FindPrompts = Arc::new(|_, _| None);
     router(PageSource { journal, engine: None, prompts, audit: Audit::none() })
 }

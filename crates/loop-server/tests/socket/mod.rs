@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use loop_core::{Approver, PicoUsd};
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{
@@ -40,7 +40,7 @@ pub(crate) const PUBLIC: &str = "loops.example.org";
 pub(crate) struct Server {
     pub(crate) at: SocketAddr,
     pub(crate) doors: Doors,
-    pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) journal: Arc<StoredJournal>,
     pub(crate) file: TokenFile,
     pub(crate) secrets: BTreeMap<&'static str, String>,
     /// How often a route changed something.
@@ -70,7 +70,7 @@ impl Server {
     pub(crate) async fn start(setup: Setup) -> Self {
         let Setup { limits, has_tokens, is_behind_proxy } = setup;
         let folder = tempfile::tempdir().unwrap();
-        let journal = Arc::new(SqliteJournal::open(folder.path().join("journal.db")).unwrap());
+        let journal = Arc::new(StoredJournal::open(folder.path().join("journal.db")).unwrap());
         let file = TokenFile::at(folder.path().join("tokens.toml"));
         let mut secrets = BTreeMap::new();
         for (name, roles, domain) in TOKENS {

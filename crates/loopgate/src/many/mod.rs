@@ -17,7 +17,7 @@ use loop_core::PicoUsd;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, Span};
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use loop_runtime::report::{BatchLine, BatchState};
 
 use crate::args::{Progress, RunArgs};
@@ -154,7 +154,7 @@ fn budget_of(batch_id: &Arc<str>, limit: PicoUsd) -> SharedBudget {
 fn runner(
     args: &RunArgs,
     domain: &Domain,
-    journal: &Arc<SqliteJournal>,
+    journal: &Arc<StoredJournal>,
     loops: Runner,
     budget: Option<SharedBudget>,
 ) -> Result<Runner, Failure> {

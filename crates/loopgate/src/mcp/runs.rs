@@ -7,7 +7,7 @@ use std::time::Duration;
 use loop_core::{EventKind, PicoUsd, RunId, StopMode, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::Runner;
-use loop_runtime::journal::{Journal, Recorded, RunLine, SqliteJournal, replay};
+use loop_runtime::journal::{Journal, Recorded, RunLine, StoredJournal, replay};
 use loop_runtime::run::{Attached, Driven, Handle, Remote};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -65,7 +65,7 @@ pub(crate) struct Requested {
 /// The runs of a domain, in its journal.
 pub(crate) struct Runs {
     pub(crate) domain: Domain,
-    pub(crate) journal: Arc<SqliteJournal>,
+    pub(crate) journal: Arc<StoredJournal>,
     runner: Runner,
     go_on: GoOnArgs,
     managed: Mutex<BTreeMap<RunId, Managed>>,
@@ -82,7 +82,7 @@ impl Runs {
     pub(crate) fn new(
         domain: Domain,
         runner: Runner,
-        journal: Arc<SqliteJournal>,
+        journal: Arc<StoredJournal>,
         go_on: GoOnArgs,
         max_runs: usize,
         max_cost: Option<PicoUsd>,

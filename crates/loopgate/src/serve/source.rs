@@ -9,7 +9,7 @@ use loop_core::RunId;
 use loop_domain::{Domain, DomainError};
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
-use loop_runtime::journal::{Journal as _, SqliteJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
 
 use super::kept::Kept;
@@ -22,7 +22,7 @@ use crate::{budgets, panics, places, saving, stream};
 /// What the runners of a server are made of.
 #[derive(Debug)]
 pub(super) struct Runners {
-    pub(super) journal: Arc<SqliteJournal>,
+    pub(super) journal: Arc<StoredJournal>,
     pub(super) domains: BTreeMap<Arc<str>, DomainArgs>,
     pub(super) cwd: PathBuf,
     pub(super) saves: bool,
@@ -34,7 +34,7 @@ pub(super) struct Runners {
 impl Runners {
     /// A domain's runner as it is served.
     pub(super) fn runner(&self, domain: &Domain) -> Runner {
-        let journal = SqliteJournal::clone(&self.journal).with_sync(self.sync.policy(domain));
+        let journal = StoredJournal::clone(&self.journal).with_sync(self.sync.policy(domain));
         let runner = saving::to_loop(domain, self.saves);
         budgets::on_journal(runner, domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting()
     }

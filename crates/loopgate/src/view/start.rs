@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, serve};
 use loop_server::engine::Engine;
 use loop_server::pages::{PageSource, router};
@@ -58,7 +58,7 @@ pub(super) async fn view(args: ViewArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What the pages over a journal are made from.
-pub(crate) fn source(journal: Arc<SqliteJournal>, engine: Option<Engine>, audit: Audit) -> PageSource {
+pub(crate) fn source(journal: Arc<StoredJournal>, engine: Option<Engine>, audit: Audit) -> PageSource {
     let of = Arc::clone(&journal);
     PageSource {
         journal,

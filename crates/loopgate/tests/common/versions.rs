@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Note};
-use loop_runtime::journal::{Durability, Entry, Header, Journal, SqliteJournal, replay};
+use loop_runtime::journal::{Durability, Entry, Header, Journal, StoredJournal, replay};
 use loop_runtime::run::{Program, RunId};
 
 /// A program that is newer than this one.
@@ -17,7 +17,7 @@ pub fn older() -> Program {
 }
 
 /// Records in a run that this program continues it. `otherwise`: it decides something that this version does not.
-pub fn driven_by(journal: &SqliteJournal, run: &str, program: Program, otherwise: bool) {
+pub fn driven_by(journal: &StoredJournal, run: &str, program: Program, otherwise: bool) {
     let run = RunId::new(run);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -35,7 +35,7 @@ pub fn driven_by(journal: &SqliteJournal, run: &str, program: Program, otherwise
 }
 
 /// A copy of a run, as a durable engine leaves it in the journal. Its id.
-pub fn on_engine(journal: &SqliteJournal, run: &str) -> String {
+pub fn on_engine(journal: &StoredJournal, run: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let recorded = journal.read(&RunId::new(run)).await.unwrap();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loop_core::{Run, Status};
 use loop_runtime::{
     Outcome, StopReason,
-    journal::{Entry, Journal as _, Recorded, SqliteJournal, replay},
+    journal::{Entry, Journal as _, Recorded, StoredJournal, replay},
     run::{EventKind, RunId, StopClass},
 };
 use serde_json::Value;
@@ -87,7 +87,7 @@ pub fn check(played: &mut Played, items: &[&str]) -> Found {
 pub const ANY: &str = "*";
 
 async fn read(played: &Played) -> (Vec<(String, RunId, Recorded)>, Vec<String>) {
-    let journal = match SqliteJournal::open_existing(&played.journal) {
+    let journal = match StoredJournal::open_existing(&played.journal) {
         Ok(journal) => journal,
         Err(error) => return (Vec::new(), vec![error.to_string()]),
     };

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use futures::future::join_all;
 use loop_runtime::{
     Runner,
-    journal::SqliteJournal,
+    journal::StoredJournal,
     people::PersonAnswer,
     run::{Driven, EventKind, RunRequest, StartError, Waiting},
 };
@@ -62,7 +62,7 @@ pub fn run(args: &[String]) -> ! {
 async fn drive(task: &Task) -> i32 {
     let scenario = by_name(task.scenario);
     let world = World { address: task.address.clone(), mark: task.mark.clone(), plant: task.plant };
-    let inner = match SqliteJournal::open(&task.journal) {
+    let inner = match StoredJournal::open(&task.journal) {
         Ok(inner) => inner,
         Err(error) => {
             report(&format!("refused {error}"));

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use loop_core::{Digest, RunId};
 use loop_runtime::journal::{
-    Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter, SqliteJournal,
+    Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter, StoredJournal,
 };
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -125,14 +125,14 @@ pub fn report(line: &str) {
 /// The journal in a file, which acknowledges every durable entry to the parent before the driver continues.
 #[derive(Clone, Debug)]
 pub struct CrashJournal {
-    inner: SqliteJournal,
+    inner: StoredJournal,
     place: Place,
     plant: Plant,
     appends: Arc<AtomicU64>,
 }
 
 impl CrashJournal {
-    pub fn new(inner: SqliteJournal, place: Place, plant: Plant) -> Self {
+    pub fn new(inner: StoredJournal, place: Place, plant: Plant) -> Self {
         Self { inner, place, plant, appends: Arc::default() }
     }
 

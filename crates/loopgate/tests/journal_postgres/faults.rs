@@ -11,7 +11,7 @@ use loop_core::{Digest, PicoUsd, RunId};
 use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
 use loop_runtime::journal::{
     AuditAction, AuditEntry, AuditFilter, AuditResult, Durability, Entry, Journal as _, JournalError,
-    QueueBounds, RunQuery, RunWriter, SqliteJournal, Submission, SubmissionState,
+    QueueBounds, RunQuery, RunWriter, StoredJournal, Submission, SubmissionState,
 };
 
 use super::World;
@@ -22,7 +22,7 @@ async fn append(writer: &mut dyn RunWriter, seq: u64) -> Result<(), JournalError
 }
 
 /// The run has these entries, once each, in an unbroken chain.
-async fn has(journal: &SqliteJournal, run: &RunId, first: &Entry, count: u64) {
+async fn has(journal: &StoredJournal, run: &RunId, first: &Entry, count: u64) {
     let recorded = journal.read(run).await.unwrap();
     let expected: Vec<Entry> = std::iter::once(first.clone()).chain((1..count).map(blank)).collect();
     assert_eq!(recorded.entries, expected);
@@ -180,7 +180,7 @@ async fn a_commit_whose_answer_is_lost_is_read_back() {
         let port = proxy(world.server.port(), cut, Arc::clone(&cuts));
         let state = world.state.path().display();
         let url = format!("postgres://looper@127.0.0.1:{port}/loops?state={state}");
-        let journal = SqliteJournal::open(url).unwrap();
+        let journal = StoredJournal::open(url).unwrap();
         let (mut header, entries) = history(name);
         header.request_key = Some(format!("key-{name}").into());
         cuts.store(1, Ordering::SeqCst);
@@ -257,7 +257,7 @@ async fn what_comes_to_the_same_twice_is_tried_again_when_its_connection_breaks(
         let port = proxy(world.server.port(), cut, Arc::clone(&cuts));
         let state = world.state.path().display();
         let url = format!("postgres://looper@127.0.0.1:{port}/loops?state={state}");
-        let journal = SqliteJournal::open(url).unwrap();
+        let journal = StoredJournal::open(url).unwrap();
         journal.submission(&header.run).await.unwrap();
         let submission = submission(&format!("cut {cut:?}"));
         let before = journal.audit_lines(&all).await.unwrap().len();
@@ -287,7 +287,7 @@ async fn what_comes_to_the_same_twice_is_tried_again_when_its_connection_breaks(
     let port = proxy(world.server.port(), Cut::After, Arc::clone(&cut));
     let state = world.state.path().display();
     let other =
-        SqliteJournal::open(format!("postgres://looper@127.0.0.1:{port}/loops?state={state}")).unwrap();
+        StoredJournal::open(format!("postgres://looper@127.0.0.1:{port}/loops?state={state}")).unwrap();
     other.tidy_up(false).await.unwrap();
     cut.store(1, Ordering::SeqCst);
     let unknown = other.tidy_up(false).await.unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! Texts that an attacker chooses: characters that the database does not take, and long ones.
 
 use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, RunQuery, SqliteJournal};
+use loop_runtime::journal::{Journal as _, RunQuery, StoredJournal};
 use serde_json::json;
 
 use super::World;
@@ -19,7 +19,7 @@ async fn each_text_comes_back_as_it_was_written() {
     header.origin = Some(json!({ "tags": ["night"], "settings": ["a\0b"] }).to_string().into());
     header.request_key = Some("k\0".into());
     drop(begun(&journal, &header, &entries).await);
-    let again = SqliteJournal::open_existing(world.url()).unwrap();
+    let again = StoredJournal::open_existing(world.url()).unwrap();
     let recorded = again.read(&run).await.unwrap();
     assert_eq!((recorded.entries.as_slice(), recorded.unverified), (&entries[..1], None));
     assert_eq!(again.run_of_key("k\0").await.unwrap(), Some(run.clone()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loop_core::RunId;
-use loop_runtime::journal::{Durability, Journal as _, ListPosition, RunQuery, SqliteJournal};
+use loop_runtime::journal::{Durability, Journal as _, ListPosition, RunQuery, StoredJournal};
 
 use super::World;
 use super::conformance::{begun, blank, history, write_all};
@@ -23,7 +23,7 @@ struct Reader {
 
 impl Reader {
     /// Looks at the list, knowing what it knows.
-    async fn look(&mut self, journal: &SqliteJournal, open: &[&str]) {
+    async fn look(&mut self, journal: &StoredJournal, open: &[&str]) {
         let open = open.iter().map(|run| RunId::new(*run)).collect();
         let Some(changes) = journal.list_changes(self.position.clone(), open, 100).await.unwrap() else {
             self.nothings += 1;
@@ -38,7 +38,7 @@ impl Reader {
     }
 
     /// It knows what the journal has.
-    async fn knows_all(&self, journal: &SqliteJournal) {
+    async fn knows_all(&self, journal: &StoredJournal) {
         let lines = journal.runs().await.unwrap();
         let all: BTreeMap<String, u64> =
             lines.into_iter().map(|line| (line.run.to_string(), line.entries)).collect();

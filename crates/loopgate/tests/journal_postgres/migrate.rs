@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, SqliteJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal};
 
 use super::World;
 use super::conformance::{begun, history, write_all};
@@ -40,7 +40,7 @@ async fn tables_are_made_once_migrated_once_and_restored() {
         let url = world.url();
         let open = |_| {
             let url = url.clone();
-            scope.spawn(move || SqliteJournal::open(url).map(|journal| journal.path().display().to_string()))
+            scope.spawn(move || StoredJournal::open(url).map(|journal| journal.path().display().to_string()))
         };
         let opening: Vec<_> = (0..6).map(open).collect();
         opening.into_iter().map(|opening| opening.join().unwrap().unwrap()).collect()
@@ -79,7 +79,7 @@ async fn tables_are_made_once_migrated_once_and_restored() {
     drop(migrated);
     world.database("restored");
     restore(&world, "restored", &dumped);
-    let restored = SqliteJournal::open(world.url_of("restored", "")).unwrap();
+    let restored = StoredJournal::open(world.url_of("restored", "")).unwrap();
     assert_eq!(restored.read(&RunId::new("x1")).await.unwrap().unverified, None);
     assert_eq!(restored.missing_runs().await.unwrap(), ["after".into()]);
     write_all(&restored, &["x9"]).await;

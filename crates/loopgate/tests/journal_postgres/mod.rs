@@ -17,7 +17,7 @@ mod versions;
 
 use std::path::PathBuf;
 
-use loop_runtime::journal::SqliteJournal;
+use loop_runtime::journal::StoredJournal;
 use loop_testkit::postgres::PostgresServer;
 use tempfile::TempDir;
 
@@ -62,8 +62,8 @@ impl World {
     }
 
     /// The journal of this process.
-    fn journal(&self, options: &str) -> SqliteJournal {
-        SqliteJournal::open(self.url_of("loops", options)).unwrap()
+    fn journal(&self, options: &str) -> StoredJournal {
+        StoredJournal::open(self.url_of("loops", options)).unwrap()
     }
 
     fn run(&self, args: &[&str]) -> Ran {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, SqliteJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal};
 
 use super::World;
 use super::conformance::{any_journal, stored_journal, write_all};
@@ -25,7 +25,7 @@ impl Write for Shared {
 }
 
 /// An export without its first line, which has the time.
-async fn exported(journal: &SqliteJournal) -> String {
+async fn exported(journal: &StoredJournal) -> String {
     let runs: Vec<RunId> = journal.runs().await.unwrap().into_iter().map(|line| line.run).collect();
     let out = Shared::default();
     let done = journal.export(&runs, "test", ("memory", Box::new(out.clone()))).await.unwrap();
@@ -41,7 +41,7 @@ async fn the_suite_of_all_journals_passes_on_a_server() {
     let world = World::new();
     any_journal(&world.journal("")).await;
     world.database("more");
-    stored_journal(&SqliteJournal::open(world.url_of("more", "")).unwrap()).await;
+    stored_journal(&StoredJournal::open(world.url_of("more", "")).unwrap()).await;
     // Entries of the audit log stay: the database refuses what would change them.
     for change in
         ["DELETE FROM loopgate.audit", "UPDATE loopgate.audit SET body = ''", "TRUNCATE loopgate.audit"]
@@ -60,7 +60,7 @@ async fn a_server_and_a_file_export_the_same_bytes_and_take_each_others_runs_in(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
     std::fs::copy(world.key("loops"), folder.path().join("journal.db.key")).unwrap();
-    let in_file = SqliteJournal::open(&path).unwrap();
+    let in_file = StoredJournal::open(&path).unwrap();
     let ids = ["x1", "x2", "x3"];
     write_all(&on_server, &ids).await;
     write_all(&in_file, &ids).await;
@@ -74,12 +74,12 @@ async fn a_server_and_a_file_export_the_same_bytes_and_take_each_others_runs_in(
     // With its key, each journal takes the runs of the other as its own.
     let whole = format!("{{\"format\":\"loopgate-journal\",\"version\":1}}\n{lines}");
     world.database("copy");
-    let copy = SqliteJournal::open(world.url_of("copy", "")).unwrap();
+    let copy = StoredJournal::open(world.url_of("copy", "")).unwrap();
     std::fs::copy(world.key("loops"), world.key("copy")).unwrap();
     let name = world.server.sql("loops", "SELECT key_name FROM loopgate.journal");
     world.server.sql("copy", &format!("UPDATE loopgate.journal SET key_name = '{name}'"));
     drop(copy);
-    let copy = SqliteJournal::open(world.url_of("copy", "")).unwrap();
+    let copy = StoredJournal::open(world.url_of("copy", "")).unwrap();
     let imported = copy.import(Box::new(Cursor::new(whole.clone()))).await.unwrap();
     assert_eq!((imported.runs, imported.own), (3, 3));
     assert_eq!(exported(&copy).await, lines);

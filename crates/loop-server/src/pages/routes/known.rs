@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::RunId;
 use loop_runtime::journal::{
-    Journal as _, JournalError, ListChanges, ListPosition, RunLine, RunSummary, SqliteJournal, replay,
+    Journal as _, JournalError, ListChanges, ListPosition, RunLine, RunSummary, StoredJournal, replay,
 };
 use loop_runtime::report::{ListedRun, ListedState};
 use tokio::sync::Mutex;
@@ -55,7 +55,7 @@ impl KnownRuns {
     /// If the journal cannot be read.
     pub(super) async fn now(
         &self,
-        journal: &SqliteJournal,
+        journal: &StoredJournal,
         engine: Option<&Engine>,
     ) -> Result<Arc<KeptRuns>, JournalError> {
         let before = self.reads.load(Ordering::SeqCst);
@@ -139,7 +139,7 @@ impl Known {
     /// had no entry since.
     async fn opened(
         &mut self,
-        journal: &SqliteJournal,
+        journal: &StoredJournal,
         engine: Option<&Engine>,
     ) -> Result<Vec<ListedRun>, JournalError> {
         if self.open.is_empty() {
@@ -173,7 +173,7 @@ fn listed(line: &RunLine, summary: RunSummary, waits: bool) -> ListedRun {
     ListedRun::new(line, summary, waits, tags_of(line.origin.as_deref()))
 }
 
-async fn waits(journal: &SqliteJournal, run: &RunId) -> bool {
+async fn waits(journal: &StoredJournal, run: &RunId) -> bool {
     let Ok(recorded) = journal.read(run).await else { return false };
     let run = run.clone();
     let state = tokio::task::spawn_blocking(move || replay(&run, &recorded).ok());

@@ -7,7 +7,7 @@ use super::*;
 async fn with_last(event: &str, notes: &str, more: bool) -> (tempfile::TempDir, JournalError) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("journal.db");
-    let journal = SqliteJournal::open(&path).unwrap();
+    let journal = StoredJournal::open(&path).unwrap();
     let (header, first) = opening();
     let run = header.run.clone();
     let mut writer = journal.create(&header, &first).await.unwrap();

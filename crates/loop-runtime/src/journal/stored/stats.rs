@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::pruned;
 use super::sql::NONE;
 use crate::journal::JournalError;
@@ -24,7 +24,7 @@ pub struct JournalStats {
     pub missing: u64,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// How large the journal is, without reading its entries.
     ///
     /// # Errors

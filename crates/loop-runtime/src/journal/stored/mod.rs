@@ -78,7 +78,7 @@ use writer::{Change, Follows, Held, WriterThread};
 
 /// All runs in one SQLite file, or in a PostgreSQL database. Clones share its connections, and the thread that writes for all runs.
 #[derive(Clone, Debug)]
-pub struct SqliteJournal {
+pub struct StoredJournal {
     store: Arc<Store>,
     sync: SyncPolicy,
     /// How many bytes an entry may take.
@@ -140,7 +140,7 @@ struct Parts {
 
 #[derive(Debug)]
 struct Writer {
-    journal: SqliteJournal,
+    journal: StoredJournal,
     held: Arc<Held>,
     /// What is committed with the next entries.
     messages: Vec<HookMessage>,
@@ -150,7 +150,7 @@ struct Writer {
     row: Option<Box<RunRow>>,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// The journal at `path`, for writing. Folders and file are made where they are missing; only their owner may read
     /// them. With the feature `postgres`, a path that is a URL (`postgres://USER@HOST/DATABASE`) names a database; its
     /// tables are made where they are missing. This waits for the server.
@@ -341,7 +341,7 @@ impl Store {
 }
 
 #[async_trait]
-impl Journal for SqliteJournal {
+impl Journal for StoredJournal {
     async fn create(&self, header: &Header, first: &Arc<Entry>) -> Result<Box<dyn RunWriter>, JournalError> {
         self.create_announcing(header, first, Vec::new()).await
     }
@@ -495,7 +495,7 @@ impl Journal for SqliteJournal {
 }
 
 impl Writer {
-    fn new(journal: &SqliteJournal, held: Held) -> Self {
+    fn new(journal: &StoredJournal, held: Held) -> Self {
         Self {
             journal: journal.clone(),
             held: Arc::new(held),
@@ -579,7 +579,7 @@ const ENTRY_LIMIT: u64 = 32 << 20;
 /// The folder in which this machine keeps what belongs to journals on servers.
 #[cfg(feature = "postgres")]
 fn state_folder() -> PathBuf {
-    let mut folder = SqliteJournal::default_path();
+    let mut folder = StoredJournal::default_path();
     folder.set_file_name("postgres");
     folder
 }

@@ -12,7 +12,7 @@ use super::escape::{escaped, unescaped};
 use super::fault::SessionError;
 use super::listen::telling;
 use super::server::{Server, wait};
-use crate::journal::sqlite::sql::{Cell, Params, Purpose, Value};
+use crate::journal::stored::sql::{Cell, Params, Purpose, Value};
 
 /// A session. It is one thread's at a time.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::seal::Key;
 use crate::journal::{AuditEntry, AuditFilter, AuditLine, Durability, JournalError};
@@ -30,7 +30,7 @@ const TAG: &str = "audit";
 const LINES: &str = "SELECT audit.seq, audit.body, audit.seal, coalesce(previous.seal, '') FROM audit \
                      LEFT JOIN audit AS previous ON previous.seq = audit.seq - 1";
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Appends an entry to the audit log, and returns its number. It is committed as safely as an effect.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ use super::fault::SessionError;
 use super::session::Session;
 use crate::files;
 use crate::journal::JournalError;
-use crate::journal::sqlite::fault::Fault;
-use crate::journal::sqlite::seal::Key;
-use crate::journal::sqlite::sql::{Cell, Purpose};
+use crate::journal::stored::fault::Fault;
+use crate::journal::stored::seal::Key;
+use crate::journal::stored::sql::{Cell, Purpose};
 
 /// What each format adds to the one before it; a format is never changed. The first is that of the file, with the tables
 /// that a file gets when they are needed. Texts are compared by their bytes, as in the file.

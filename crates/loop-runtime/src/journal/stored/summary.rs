@@ -7,7 +7,7 @@ use super::page::{list_of, named};
 use super::sql::{Cell, Connection, Purpose};
 use loop_core::{Cost, Note, PicoUsd, RunId, StopClass};
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::seal::Key;
 use crate::journal::{Durability, JournalError};
@@ -40,7 +40,7 @@ struct Fresh {
     summary: RunSummary,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// The summaries of these runs. Those that cannot be read are left out.
     ///
     /// # Errors

@@ -514,7 +514,7 @@ pub(super) const NONE: [&str; 0] = [];
 /// Values of different types, in the order of the placeholders.
 macro_rules! params {
     ($($value:expr),* $(,)?) => {
-        &[$(&$value as &dyn $crate::journal::sqlite::sql::ToValue),*]
+        &[$(&$value as &dyn $crate::journal::stored::sql::ToValue),*]
     };
 }
 pub(super) use params;

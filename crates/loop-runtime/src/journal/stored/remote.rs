@@ -15,7 +15,7 @@ use std::sync::Arc;
 use loop_core::{EventKind, RunId};
 use uuid::Uuid;
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::seal::Key;
 use super::sql::{Connection, Optional as _, Purpose, Row, params};
@@ -60,7 +60,7 @@ impl RemoteAnswer {
     }
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Asks something of a run that another process drives, which is told of it. Returns the request's id. Nothing in `kind`
     /// may be secret.
     ///

@@ -15,7 +15,7 @@ use super::fault::SessionError;
 use super::session::Session;
 use super::tls::Tls;
 use super::url::JournalUrl;
-use crate::journal::sqlite::changes::JournalChange;
+use crate::journal::stored::changes::JournalChange;
 
 /// What moves the bytes of all sessions of this process. The journal's callers are threads that may wait.
 static RUNTIME: LazyLock<Option<Handle>> = LazyLock::new(|| {

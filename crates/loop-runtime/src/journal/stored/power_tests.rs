@@ -50,7 +50,7 @@ impl Machine {
     /// A run with seven entries, of which the third was synced; the power fails behind the fifth.
     async fn new() -> Self {
         let machine = Self { folder: tempfile::tempdir().unwrap(), run: RunId::new("r1") };
-        let journal = SqliteJournal::open(machine.path()).unwrap();
+        let journal = StoredJournal::open(machine.path()).unwrap();
         let (header, first) = opening();
         let mut writer = journal.create(&header, &first).await.unwrap();
         let mut log = 0;
@@ -102,7 +102,7 @@ impl Machine {
     }
 
     async fn resumed(&self) -> Result<usize, JournalError> {
-        let journal = SqliteJournal::open(self.path())?;
+        let journal = StoredJournal::open(self.path())?;
         let (recorded, mut writer) = journal.resume(&self.run).await?;
         let has = recorded.entries.len();
         for seq in has..has + 3 {
@@ -128,7 +128,7 @@ async fn a_power_failure_takes_entries_that_were_not_synced_and_the_run_resumes_
     let head = machine.head().2;
     assert_eq!((head.committed.entries, head.synced.entries), (7, 3));
     machine.restarted(|_| ());
-    let journal = SqliteJournal::open(machine.path()).unwrap();
+    let journal = StoredJournal::open(machine.path()).unwrap();
     assert_eq!(journal.runs().await.unwrap()[0].trouble, None);
     drop(journal);
     assert_eq!(machine.resumed().await.unwrap(), 5);
@@ -145,7 +145,7 @@ async fn nothing_that_was_synced_may_be_missing_or_another_also_after_a_new_star
     let machine = Machine::new().await;
     machine.restarted(|head| head.synced = Position { entries: 6, hash: head.committed.hash });
     assert!(why(machine.resumed().await).contains("it was rolled back"));
-    let journal = SqliteJournal::open_existing(machine.path()).unwrap();
+    let journal = StoredJournal::open_existing(machine.path()).unwrap();
     assert!(journal.runs().await.unwrap()[0].trouble.is_some());
     machine.restarted(|head| head.synced = Position { entries: 4, hash: head.committed.hash });
     assert!(machine.resumed().await.is_err());
@@ -156,7 +156,7 @@ async fn a_policy_decides_which_commits_are_synced() {
     let folder = tempfile::tempdir().unwrap();
     for (policy, synced) in [(SyncPolicy::Full, 4), (SyncPolicy::Effects, 1), (SyncPolicy::None, 0)] {
         let path: &Path = &folder.path().join(format!("{policy:?}.db"));
-        let journal = SqliteJournal::open(path).unwrap().with_sync(policy);
+        let journal = StoredJournal::open(path).unwrap().with_sync(policy);
         let (header, first) = opening();
         let mut writer = journal.create(&header, &first).await.unwrap();
         writer.append(&blank(1), Durability::Committed).await.unwrap();

@@ -12,7 +12,7 @@ use loop_core::{PicoUsd, RunId};
 
 use super::fault::Fault;
 use super::locks::{NotTaken, RunLock};
-use super::{Files, SqliteJournal};
+use super::{Files, StoredJournal};
 use crate::journal::{Durability, JournalError};
 use crate::shared::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
 
@@ -39,7 +39,7 @@ pub struct BatchLock {
     _lock: RunLock,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Takes the batch with this id for this process.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl SqliteJournal {
 }
 
 #[async_trait]
-impl SharedLedger for SqliteJournal {
+impl SharedLedger for StoredJournal {
     async fn reserve(
         &self,
         budgets: &[BudgetLimit],

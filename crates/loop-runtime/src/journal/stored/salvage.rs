@@ -12,8 +12,8 @@ use super::read::{self, Chain};
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::Broken;
 use super::sql::NONE;
-use super::{Files, SqliteJournal};
-use crate::journal::sqlite::fault::Fault;
+use super::{Files, StoredJournal};
+use crate::journal::stored::fault::Fault;
 use crate::journal::{JournalError, Recorded};
 
 /// The good entries of a run, from the first on.
@@ -42,7 +42,7 @@ pub enum Lost {
     Unknown,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Reads the good entries of a run, also where [`read`](crate::journal::Journal::read) refuses the run: up to the
     /// first entry that is missing, was changed, or cannot be read. It changes nothing.
     ///
@@ -96,7 +96,7 @@ impl SqliteJournal {
     }
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// The runs of which the records under the key count entries, and which the journal does not have: it was rolled
     /// back, or they were deleted. Each by its id, or by the name of its record where that is not the id.
     ///

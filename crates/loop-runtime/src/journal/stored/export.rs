@@ -9,7 +9,7 @@ use loop_core::{Digest, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::read;
 use super::rows::{RunRow, cell, link};
@@ -95,7 +95,7 @@ pub(super) struct EntryLine {
     pub(super) notes: Box<RawValue>,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Writes these runs as JSON lines, each as it is at one time. A run that cannot be read is left out. At most one run is
     /// in memory. `program` is named in the first line; `place` names `out` in an error.
     ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 use loop_core::RunId;
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::locks::NotTaken;
 use super::seal::Key;
@@ -95,7 +95,7 @@ fn find(connection: &Connection, id: &str, key: Option<&Key>) -> Result<Option<Q
     Ok(find.query_row([id], |row| read(row, key)).optional()?.flatten())
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     pub(super) async fn queued(&self) -> Result<Vec<QueuedMessage>, JournalError> {
         let read = self.reading(|files, connection| {
             if !connection.has_table("outbox")? {

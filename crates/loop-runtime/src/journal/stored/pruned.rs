@@ -5,7 +5,7 @@ use std::fmt;
 use super::sql::{self, Connection, NONE, Optional as _, params};
 use loop_core::RunId;
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::{self, Fault};
 use super::outbox;
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
@@ -128,7 +128,7 @@ pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> 
     Ok(())
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Deletes a run that has stopped, in one transaction, and leaves a sealed record of it. Whether the run
     /// may go is for the caller to say: see [`Retention`](crate::report::Retention).
     ///

@@ -13,9 +13,9 @@ use loop_core::{Digest, RunId};
 use super::fault::SessionError;
 use super::server::{Server, application};
 use super::session::Session;
-use crate::journal::sqlite::fault::Fault;
-use crate::journal::sqlite::locks::NotTaken;
-use crate::journal::sqlite::sql::Cell;
+use crate::journal::stored::fault::Fault;
+use crate::journal::stored::locks::NotTaken;
+use crate::journal::stored::sql::Cell;
 
 /// The locks of a journal, as this process has them.
 #[derive(Clone, Debug)]

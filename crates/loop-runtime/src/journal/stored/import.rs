@@ -14,7 +14,7 @@ use super::heads::Head;
 use super::lock::file_name;
 use super::rows::{self, CHANGED, RunRow, link};
 use super::seal::Broken;
-use super::{Files, SqliteJournal, pruned, read};
+use super::{Files, StoredJournal, pruned, read};
 use crate::journal::{Durability, Entry, JournalError, Recorded};
 use crate::versions::replay;
 
@@ -79,7 +79,7 @@ struct Ready {
     is_over: bool,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Takes the runs of an export in, each in one transaction. The chain of each run is checked before. A run that this
     /// journal has already is skipped if its entries are the same, and refused if not.
     ///

@@ -4,7 +4,7 @@ use loop_core::RunId;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::{Database, SqliteJournal};
+use super::{Database, StoredJournal};
 
 /// What was committed to a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl JournalChanges {
     }
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// What is committed from now on, by this process and by others. `None`: the journal is a file, which tells of nothing.
     pub fn changes(&self) -> Option<JournalChanges> {
         match &self.store.files.database {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loop_core::RunId;
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::opened::Files;
 use super::rows::{self, parse};
@@ -58,7 +58,7 @@ pub struct ListChanges {
     pub is_whole: bool,
 }
 
-impl SqliteJournal {
+impl StoredJournal {
     /// What changed in the list since this position: the runs that were added, and these, which had not ended then. `None`:
     /// nothing was written since. The whole list is its newest `limit` lines. `is_written` is false in every line.
     ///

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 use loop_core::{Digest, RunId, StopMode};
 
-use super::SqliteJournal;
+use super::StoredJournal;
 use super::fault::Fault;
 use super::locks::{NotTaken, RunLock};
 use super::page::{list_of, named};
@@ -106,7 +106,7 @@ pub enum Accepted {
 }
 
 /// The queue of a journal, held by one server. Dropping it lets another one serve. Of a journal that
-/// [several servers share](SqliteJournal::shares_queue), each has one.
+/// [several servers share](StoredJournal::shares_queue), each has one.
 #[derive(Debug)]
 pub struct QueueLock {
     _lock: Option<RunLock>,
@@ -115,7 +115,7 @@ pub struct QueueLock {
 const COLUMNS: &str =
     "run, domain, caller, request_key, digest, priority, unix_ms, body, seal, nth, state, stop";
 
-impl SqliteJournal {
+impl StoredJournal {
     /// Takes the queue for this process.
     ///
     /// # Errors

@@ -8,8 +8,8 @@ use tokio::sync::broadcast;
 use tokio_postgres::AsyncMessage;
 
 use super::server::{Server, connected, spawn};
-use crate::journal::sqlite::changes::JournalChange;
-use crate::journal::sqlite::sql::Purpose;
+use crate::journal::stored::changes::JournalChange;
+use crate::journal::stored::sql::Purpose;
 
 /// The name under which all journals of a database tell.
 const CHANNEL: &str = "loopgate";
