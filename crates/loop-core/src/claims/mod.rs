@@ -18,6 +18,7 @@ mod decimal;
 mod derive;
 mod field;
 mod formula;
+mod json;
 mod name;
 mod number_word;
 mod place;

@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
 use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
+use crate::claims::json::{Json, Members};
 use crate::claims::priced::{currencies_written, currency_in, currency_named};
 use crate::claims::span;
 use crate::claims::table::{self, Tables};
@@ -102,7 +101,7 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
             }
         }
         None => {
-            if let Ok(data) = serde_json::from_str::<Json>(&observation.data) {
+            if let Some(data) = Json::read(&observation.data) {
                 if matches!(&data, Json::Array(elements) if elements.is_empty()) {
                     scan.all_absent();
                 }
@@ -131,7 +130,7 @@ pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hi
     for text in [&item.id, &item.title, &item.full] {
         scan.text(text, None);
     }
-    if let Ok(data @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str::<Json>(&item.full) {
+    if let Some(data @ (Json::Object(_) | Json::Array(_))) = Json::read(&item.full) {
         let name = scan.field_name(&item.kind);
         scan.json(&data, &name, None);
     }
@@ -406,7 +405,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A value under a name: of its field, or of what holds it.
-    fn json(&mut self, value: &Json, name: &Arc<FieldName>, unit: Option<&Unit>) {
+    fn json(&mut self, value: &Json<'_>, name: &Arc<FieldName>, unit: Option<&Unit>) {
         steps::count(1);
         match value {
             Json::Null | Json::Bool(false) => self.absent_field(name),
@@ -472,7 +471,7 @@ impl<'a> Scan<'a> {
                 let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
                 let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
                 self.path.push(Arc::clone(name));
-                for (key, value) in members {
+                for (key, value) in members.iter() {
                     let field = self.field_name(key);
                     self.name(&field);
                     let outer = std::mem::replace(&mut self.rate, field.rate.clone());
@@ -499,14 +498,14 @@ impl<'a> Scan<'a> {
     }
 
     /// The durations between the days and times of a record.
-    fn spans(&mut self, members: &serde_json::Map<String, Json>) {
+    fn spans(&mut self, members: &Members<'_>) {
         for (seconds, of) in span::spans(members, self.query.locale) {
             self.span(seconds, &of);
         }
     }
 
     /// The durations between records that follow each other.
-    fn spans_between(&mut self, elements: &[Json]) {
+    fn spans_between(&mut self, elements: &[Json<'_>]) {
         for (seconds, of) in span::between_records(elements, self.query.locale) {
             self.span(seconds, &format!("{of} of records"));
         }
@@ -599,9 +598,9 @@ const NEGATIONS: &[&str] = &[
 ];
 
 /// The unit that a record names for its values.
-fn unit_in(members: &serde_json::Map<String, Json>) -> Option<Unit> {
+fn unit_in(members: &Members<'_>) -> Option<Unit> {
     let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
-    let name = names.iter().find_map(|name| members.get(*name))?.as_str()?;
+    let name = members.first_of(&names)?.as_str()?;
     Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
 }
 
