@@ -10,6 +10,7 @@
 
 mod absence;
 mod amounts;
+mod asked;
 mod chunk;
 mod cited;
 mod date;
@@ -17,6 +18,7 @@ mod days;
 mod decimal;
 mod derive;
 mod field;
+mod fields;
 mod formula;
 mod json;
 mod name;
@@ -25,6 +27,7 @@ mod place;
 mod priced;
 mod reader;
 mod records;
+mod results;
 mod scan;
 mod search;
 mod sentence;
