@@ -1,6 +1,7 @@
 //! A text as chunks: runs without white space, without the punctuation around them.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::types::{is_invisible, is_joiner, is_unspaced, steps};
 
@@ -51,25 +52,65 @@ fn ends_cell(text: &str, at: usize, c: char) -> bool {
 }
 
 fn split(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
+    if text.is_ascii() { split_ascii(text, has_cells) } else { split_any(text, has_cells) }
+}
+
+/// A run of characters as a chunk.
+fn chunk(text: &str, run: Range<usize>, is_joined: bool, is_first: bool) -> Chunk<'_> {
+    let whole = text.get(run.clone()).unwrap_or_default();
+    let start = whole.find(is_part).unwrap_or(whole.len());
+    let stop = whole.rfind(is_last_part).map_or(start, |at| {
+        at + whole.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8)
+    });
+    let stop = stop.max(start);
+    Chunk {
+        text: whole.get(start..stop).unwrap_or_default(),
+        at: run.start + start,
+        before: whole.get(..start).unwrap_or_default(),
+        after: whole.get(stop..).unwrap_or_default(),
+        is_joined,
+        is_first,
+    }
+}
+
+/// Nearly all texts of evidence are ASCII, where only white space and the ends of cells and links separate chunks.
+fn split_ascii(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
+    let mut found = Vec::new();
+    let mut begin = None;
+    let mut line_ended = false;
+    for (at, byte) in text.bytes().enumerate() {
+        steps::count(1);
+        let is_space = matches!(byte, b'\t'..=b'\r' | b' ');
+        match begin {
+            Some(from) if is_space => {
+                found.push(chunk(text, from..at, false, std::mem::take(&mut line_ended)));
+                begin = None;
+            }
+            Some(from)
+                if has_cells && ends_cell(text, at, char::from(byte))
+                    || byte == b']' && text.as_bytes().get(at + 1) == Some(&b'(') =>
+            {
+                found.push(chunk(text, from..at + 1, false, std::mem::take(&mut line_ended)));
+                begin = None;
+            }
+            None if !is_space => begin = Some(at),
+            Some(_) | None => {}
+        }
+        line_ended |= byte == b'\n';
+    }
+    if let Some(from) = begin {
+        found.push(chunk(text, from..text.len(), false, line_ended));
+    }
+    found
+}
+
+fn split_any(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
     let mut found = Vec::new();
     let mut begin: Option<(usize, bool, bool)> = None;
     let mut ended_at = usize::MAX;
     let mut line_ended = false;
     let mut push = |from: usize, to: usize, is_joined: bool, is_first: bool| {
-        let whole = text.get(from..to).unwrap_or_default();
-        let start = whole.find(is_part).unwrap_or(whole.len());
-        let stop = whole.rfind(is_last_part).map_or(start, |at| {
-            at + whole.get(at..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8)
-        });
-        let stop = stop.max(start);
-        found.push(Chunk {
-            text: whole.get(start..stop).unwrap_or_default(),
-            at: from + start,
-            before: whole.get(..start).unwrap_or_default(),
-            after: whole.get(stop..).unwrap_or_default(),
-            is_joined,
-            is_first,
-        });
+        found.push(chunk(text, from..to, is_joined, is_first));
     };
     for (at, c) in text.char_indices() {
         steps::count(1);
@@ -211,6 +252,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_text_of_ascii_has_the_same_chunks_as_any_text(text in "[a-z0-9 \t\n\x0b\x1c.,;|(\\[\\]\"$-]{0,40}") {
+            for has_cells in [false, true] {
+                let (one, other) = (split_ascii(&text, has_cells), split_any(&text, has_cells));
+                prop_assert_eq!(format!("{one:?}"), format!("{other:?}"));
+            }
+        }
+
         #[test]
         fn chunks_are_parts_of_the_text(text in "\\PC{0,60}") {
             for chunk in chunks(&text) {

@@ -125,9 +125,15 @@ impl Decimal {
     pub(crate) fn rounded(self, places: i32) -> Option<Self> {
         let drop = i64::from(self.scale) - i64::from(places);
         let Ok(drop) = u32::try_from(drop) else { return Some(self) };
-        let factor = 10_i128.checked_pow(drop)?;
-        let half = factor / 2 * self.unscaled.signum();
-        let kept = self.unscaled.checked_add(half)? / factor;
+        let small = || {
+            let (number, factor) = (i64::try_from(self.unscaled).ok()?, 10_i64.checked_pow(drop)?);
+            number.checked_add(factor / 2 * number.signum())?.checked_div(factor).map(i128::from)
+        };
+        let large = || {
+            let factor = 10_i128.checked_pow(drop)?;
+            self.unscaled.checked_add(factor / 2 * self.unscaled.signum())?.checked_div(factor)
+        };
+        let kept = small().or_else(large)?;
         match u32::try_from(places) {
             Ok(scale) => Some(Self::new(kept, scale)),
             Err(_) => Self { unscaled: kept, scale: 0 }.times_power_of_ten(places.unsigned_abs()),
@@ -139,7 +145,13 @@ impl Decimal {
         // The digits that are kept, and one to round by; for a negative number of places no more than the units.
         let kept = u32::try_from(places).unwrap_or(0) + 1;
         let more = kept.saturating_sub(self.scale);
-        let exact = self.unscaled.checked_mul(10_i128.checked_pow(more)?)?.checked_div(i128::from(by))?;
+        // Most amounts are small, and 64 bits are faster than 128.
+        let small = || {
+            let number = i64::try_from(self.unscaled).ok()?.checked_mul(10_i64.checked_pow(more)?)?;
+            number.checked_div(i64::try_from(by).ok()?).map(i128::from)
+        };
+        let large = || self.unscaled.checked_mul(10_i128.checked_pow(more)?)?.checked_div(i128::from(by));
+        let exact = small().or_else(large)?;
         Self { unscaled: exact, scale: self.scale + more }.rounded(places)
     }
 

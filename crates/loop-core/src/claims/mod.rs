@@ -10,6 +10,7 @@
 
 mod absence;
 mod amounts;
+mod asked;
 mod chunk;
 mod cited;
 mod date;
@@ -17,13 +18,16 @@ mod days;
 mod decimal;
 mod derive;
 mod field;
+mod fields;
 mod formula;
+mod json;
 mod name;
 mod number_word;
 mod place;
 mod priced;
 mod reader;
 mod records;
+mod results;
 mod scan;
 mod search;
 mod sentence;

@@ -50,7 +50,7 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
                 scan.instant(amount, name);
             }
         }
-        for (number, formula) in std::mem::take(&mut scan.hits) {
+        for (number, formula) in scan.take_hits() {
             if matches!(formula, None | Some(Formula::Rounded)) {
                 add(number, &range);
             }

@@ -1,8 +1,7 @@
 //! Which amounts of a piece of evidence are money, and of which currency.
 
-use serde_json::{Map, Value as Json};
-
 use crate::claims::chunk::folded;
+use crate::claims::json::Members;
 use crate::claims::unit::{Unit, currency_of, currency_of_code};
 
 /// The only currency that a text names, by code or symbol. `None`: none, or several.
@@ -67,7 +66,7 @@ fn code_of(word: &str) -> Option<&'static str> {
 }
 
 /// The currency that a record names for its amounts.
-pub(super) fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
+pub(super) fn currency_in(members: &Members<'_>) -> Option<Unit> {
     let names = [
         "currency",
         "currency_code",
@@ -80,7 +79,7 @@ pub(super) fn currency_in(members: &Map<String, Json>) -> Option<Unit> {
         "divisa",
         "ccy",
     ];
-    let code = names.iter().find_map(|name| members.get(*name))?.as_str()?;
+    let code = members.first_of(&names)?.as_str()?;
     currency_of_code(&code.to_uppercase()).map(Unit::money)
 }
 

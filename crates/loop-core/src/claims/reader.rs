@@ -154,7 +154,8 @@ impl<'a> Reader<'a> {
     fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
         self.push(at, at, Value::Day(instant.day));
         if self.reads == Reads::Measures {
-            for clock in [0, self.clock] {
+            let own = Some(self.clock).filter(|clock| *clock != 0);
+            for clock in std::iter::once(0).chain(own) {
                 if let Some((day, time)) = instant.by(clock) {
                     self.push(at, at, Value::Day(day));
                     self.push(at, at, Value::Time(time));

@@ -3,13 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value as Json};
-
 use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::folded;
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
+use crate::claims::json::{Json, Members};
 use crate::claims::priced::{currency_in, is_price};
 use crate::claims::scan::{Computations, Context, Scan, same};
 use crate::claims::unit::Unit;
@@ -27,7 +26,7 @@ const MAX_PATH: usize = 3;
 
 impl Scan<'_> {
     /// Counts and sums of records.
-    pub(super) fn records(&mut self, elements: &[Json], field: &FieldName) {
+    pub(super) fn records(&mut self, elements: &[Json<'_>], field: &FieldName) {
         let asked = self.query.asked;
         if asked == Computations::default() {
             return;
@@ -94,7 +93,7 @@ impl Scan<'_> {
     }
 
     /// Sums over the records that a sentence names, by the words of a text in each.
-    fn named_sums(&mut self, elements: &[Json]) {
+    fn named_sums(&mut self, elements: &[Json<'_>]) {
         if self.query.summed.is_empty() || elements.len() < 2 {
             return;
         }
@@ -102,7 +101,7 @@ impl Scan<'_> {
         let labels: Vec<Vec<Vec<Box<str>>>> = members
             .clone()
             .map(|members| {
-                let texts = members.values().filter_map(Json::as_str).take(MAX_LABELS);
+                let texts = members.iter().filter_map(|(_, value)| value.as_str()).take(MAX_LABELS);
                 let texts =
                     texts.filter(|text| text.len() <= MAX_COUNTED && text.contains(char::is_alphabetic));
                 texts.map(|text| words_of(&folded(text))).filter(|words| !words.is_empty()).collect()
@@ -117,7 +116,7 @@ impl Scan<'_> {
             let mut sums: BTreeMap<&str, (Option<Decimal>, usize)> = BTreeMap::new();
             for (members, _) in members.clone().zip(&labels).filter(|(_, labels)| is_named(labels)) {
                 steps::count(1);
-                for (key, value) in members {
+                for (key, value) in members.iter() {
                     let amount = match value {
                         Json::Number(number) => Decimal::of_json(&number.to_string()),
                         Json::String(text) => amount_in(text, query.locale),
@@ -249,12 +248,12 @@ impl<'a> Records<'a> {
         }
     }
 
-    fn read(&mut self, members: &'a Map<String, Json>) {
+    fn read(&mut self, members: &'a Members<'_>) {
         let asks_sums = self.asked.sums;
         if asks_sums && self.currency.is_none() {
             self.currency = currency_in(members);
         }
-        for (key, value) in members {
+        for (key, value) in members.iter() {
             match value {
                 Json::Number(number) if asks_sums => self.add(key, Decimal::of_json(&number.to_string())),
                 Json::String(text) => {

@@ -3,22 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value as Json;
-
-use crate::claims::absence::{ANYTHING, stem, unaccented};
+use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
-use crate::claims::decimal::{Decimal, Number};
+use crate::claims::decimal::Decimal;
 use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
-use crate::claims::priced::{currencies_written, currency_in, currency_named};
+use crate::claims::json::Json;
+use crate::claims::priced::{currencies_written, currency_named};
 use crate::claims::span;
 use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
 use crate::claims::word::{TextWord, text_words};
-use crate::types::{Evidence, Locale, Status, WorkItem, steps};
+use crate::types::{Evidence, Locale, Status, WorkItem};
 
 /// What the sentence of a value says that matters for finding it.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +101,7 @@ pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidenc
             }
         }
         None => {
-            if let Ok(data) = serde_json::from_str::<Json>(&observation.data) {
+            if let Some(data) = Json::read(&observation.data) {
                 if matches!(&data, Json::Array(elements) if elements.is_empty()) {
                     scan.all_absent();
                 }
@@ -131,7 +130,7 @@ pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hi
     for text in [&item.id, &item.title, &item.full] {
         scan.text(text, None);
     }
-    if let Ok(data @ (Json::Object(_) | Json::Array(_))) = serde_json::from_str::<Json>(&item.full) {
+    if let Some(data @ (Json::Object(_) | Json::Array(_))) = Json::read(&item.full) {
         let name = scan.field_name(&item.kind);
         scan.json(&data, &name, None);
     }
@@ -163,6 +162,8 @@ pub(super) struct Scan<'a> {
     /// The names of the fields above the value, the outermost first.
     pub(super) path: Vec<Arc<FieldName>>,
     pub(super) hits: Hits,
+    /// The days that were looked for.
+    days: BTreeSet<Day>,
     /// What was found as a number without a unit only.
     bare: BTreeSet<usize>,
     /// What has the number of an amount of the observation, and another unit than it.
@@ -186,6 +187,7 @@ impl<'a> Scan<'a> {
             rate: None,
             path: Vec::new(),
             hits: Hits::new(),
+            days: BTreeSet::new(),
             bare: BTreeSet::new(),
             other_units: BTreeSet::new(),
         }
@@ -200,6 +202,12 @@ impl<'a> Scan<'a> {
             }
             std::collections::btree_map::Entry::Occupied(_) => {}
         }
+    }
+
+    /// What was found since the last call.
+    pub(super) fn take_hits(&mut self) -> Hits {
+        self.days.clear();
+        std::mem::take(&mut self.hits)
     }
 
     /// The text whose only currency is that of amounts without one.
@@ -229,7 +237,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn absent(&mut self, stem: &str) {
+    pub(super) fn absent(&mut self, stem: &str) {
         // A field is `fixed_in` where a sentence has `no fix`.
         let of_verb = stem.strip_suffix("ed").filter(|verb| verb.len() > 2);
         for stem in std::iter::once(stem).chain(of_verb) {
@@ -240,7 +248,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The words of a field's name are absent, because its value says so.
-    fn absent_field(&mut self, name: &FieldName) {
+    pub(super) fn absent_field(&mut self, name: &FieldName) {
         if self.query.absent.is_empty() {
             return;
         }
@@ -275,7 +283,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn text(&mut self, text: &str, unit: Option<&Unit>) {
+    pub(super) fn text(&mut self, text: &str, unit: Option<&Unit>) {
         self.field += 1;
         let text = readable(text);
         self.words(&text);
@@ -283,7 +291,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The name of a field.
-    fn name(&mut self, name: &FieldName) {
+    pub(super) fn name(&mut self, name: &FieldName) {
         std::mem::swap(&mut self.search, &mut self.name_search);
         self.words(&name.spaced);
         std::mem::swap(&mut self.search, &mut self.name_search);
@@ -327,7 +335,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn words(&mut self, text: &str) {
+    pub(super) fn words(&mut self, text: &str) {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
@@ -354,7 +362,7 @@ impl<'a> Scan<'a> {
         self.negated = 0;
     }
 
-    fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
+    pub(super) fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
         // `-765.00` of an account is a payment of 765.00.
         if amount.is_negative() {
             self.amount(amount.absolute(), unit);
@@ -390,7 +398,11 @@ impl<'a> Scan<'a> {
         });
     }
 
-    fn day(&mut self, day: Day) {
+    /// A day. Records have the same few days.
+    pub(super) fn day(&mut self, day: Day) {
+        if !self.days.insert(day) {
+            return;
+        }
         let hits = &mut self.hits;
         self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
     }
@@ -400,210 +412,17 @@ impl<'a> Scan<'a> {
         self.query.wanted.year(year, |number| Self::hit(hits, number, None));
     }
 
-    fn time(&mut self, time: Time) {
+    pub(super) fn time(&mut self, time: Time) {
         let hits = &mut self.hits;
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
     }
-
-    /// A value under a name: of its field, or of what holds it.
-    fn json(&mut self, value: &Json, name: &Arc<FieldName>, unit: Option<&Unit>) {
-        steps::count(1);
-        match value {
-            Json::Null | Json::Bool(false) => self.absent_field(name),
-            Json::Bool(true) => {}
-            Json::Number(number) => {
-                let number = number.to_string();
-                let Some(amount) = Decimal::of_json(&number) else { return };
-                self.field_amount(&number, amount, name, unit);
-                self.instant(amount, name);
-                if amount == Decimal::whole(0) {
-                    self.absent(ANYTHING);
-                    self.absent_field(name);
-                }
-                self.field += 1;
-                self.words(&number);
-            }
-            Json::String(text) => {
-                if text.len() <= MAX_NOTHING
-                    && matches!(
-                        &*folded(text),
-                        "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
-                    )
-                {
-                    self.absent_field(name);
-                }
-                // A number as a person writes it: `1.480,00`.
-                let written = || {
-                    let read = Number::read(text, self.query.locale)?;
-                    text.contains([',', '.']).then_some(read.amount)
-                };
-                match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
-                    Some(amount) => {
-                        self.field_amount(text, amount, name, unit);
-                        self.field += 1;
-                        self.words(text);
-                    }
-                    None => self.text(text, unit),
-                }
-            }
-            Json::Array(elements) => {
-                if elements.is_empty() {
-                    self.absent(ANYTHING);
-                    self.absent_field(name);
-                }
-                self.records(elements, name);
-                if self.query.asked.spans {
-                    self.spans_between(elements);
-                }
-                for element in elements {
-                    self.json(element, name, unit);
-                }
-            }
-            Json::Object(members) => {
-                if members.is_empty() {
-                    self.absent_field(name);
-                }
-                if self.query.asked.spans {
-                    self.spans(members);
-                }
-                // `{"value": 139, "unit": "mmol/L"}`.
-                let of_record = unit_in(members);
-                let own = currency_in(members);
-                let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
-                let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
-                self.path.push(Arc::clone(name));
-                for (key, value) in members {
-                    let field = self.field_name(key);
-                    self.name(&field);
-                    let outer = std::mem::replace(&mut self.rate, field.rate.clone());
-                    let of_record = of_record.as_ref().filter(|_| field.is_measure);
-                    let holds_records = match value {
-                        Json::Array(elements) => elements.first().is_some_and(Json::is_object),
-                        other => other.is_object(),
-                    };
-                    if field.is_unit && holds_records {
-                        self.json(value, &field, unit);
-                        self.rate = outer;
-                        continue;
-                    }
-                    self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
-                    self.rate = outer;
-                }
-                self.path.pop();
-                self.is_own_currency = was_own;
-                if own.is_some() {
-                    self.currency = outer;
-                }
-            }
-        }
-    }
-
-    /// The durations between the days and times of a record.
-    fn spans(&mut self, members: &serde_json::Map<String, Json>) {
-        for (seconds, of) in span::spans(members, self.query.locale) {
-            self.span(seconds, &of);
-        }
-    }
-
-    /// The durations between records that follow each other.
-    fn spans_between(&mut self, elements: &[Json]) {
-        for (seconds, of) in span::between_records(elements, self.query.locale) {
-            self.span(seconds, &format!("{of} of records"));
-        }
-    }
-
-    fn span(&mut self, seconds: u64, of: &str) {
-        {
-            let (hits, of) = (&mut self.hits, Arc::<str>::from(of));
-            self.query.wanted.amount(Decimal::whole(seconds), Some(&Unit::SECONDS), |number, exactness| {
-                if exactness == Exactness::Exact {
-                    Self::hit(hits, number, Some(Formula::Between { of: Arc::clone(&of) }));
-                }
-            });
-        }
-    }
-
-    /// A number of a field, in each unit that it can have.
-    pub(super) fn field_amount(
-        &mut self,
-        written: &str,
-        amount: Decimal,
-        name: &FieldName,
-        unit: Option<&Unit>,
-    ) {
-        let has_point = written.contains(['.', ',']);
-        let is_money = name.is_price || self.is_own_currency && has_point;
-        if let Some((power, code)) = name.minor {
-            let currency = code.map(Unit::money).or_else(|| self.currency());
-            if let Some(amount) = amount.over_power_of_ten(power) {
-                self.amount(amount, currency.as_ref());
-            }
-            return;
-        }
-        if name.is_share && unit.is_none() && amount.to_whole().is_none() {
-            // A rate of 0.19 is 19 %.
-            if let Some(percent) = amount.times(100) {
-                self.amount(percent, Some(&Unit::PERCENT));
-            }
-        }
-        let is_money = unit.is_none() && is_money && !name.is_share;
-        let currency = if is_money { self.currency() } else { None };
-        self.amount(amount, unit.or(currency.as_ref()));
-        if unit.is_some() {
-            return;
-        }
-        if let Some(currency) = &currency {
-            // Many systems keep amounts in the smallest coin.
-            if amount.to_whole().is_some()
-                && let Some(amount) = amount.over_power_of_ten(2)
-            {
-                self.amount(amount, Some(currency));
-            }
-            return;
-        }
-        if name.is_size && amount.to_whole().is_some_and(|number| number >= 1_000) {
-            self.amount(amount, Some(&Unit::BYTES));
-        }
-        if name.is_duration {
-            self.amount(amount, Some(&Unit::SECONDS));
-            self.amount(amount, Some(&Unit::MILLISECONDS));
-        }
-    }
-
-    /// An instant in seconds or milliseconds since 1970, where the name of its field says that it is one.
-    pub(super) fn instant(&mut self, amount: Decimal, name: &FieldName) {
-        let is_instant = |number: &u64| name.is_instant && *number > 100_000_000;
-        let Some(number) = amount.to_whole().filter(is_instant) else { return };
-        let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
-        let Ok(seconds) = i64::try_from(seconds) else { return };
-        for clock in [0, self.query.clock] {
-            let by_clock = seconds.saturating_add(i64::from(clock) * 60);
-            if let Some(day) = Day::of_unix_days(by_clock.div_euclid(86_400)) {
-                self.day(day);
-            }
-            if let Some(time) = Time::of_unix_seconds(by_clock) {
-                self.time(time);
-                self.time(time.in_utc(clock));
-            }
-        }
-    }
 }
-
-/// The longest text that says that a field has no value: `not found`.
-const MAX_NOTHING: usize = 9;
 
 /// Words of evidence that negate the few words behind them.
 const NEGATIONS: &[&str] = &[
     "no", "not", "none", "without", "missing", "0", "kein", "keine", "nicht", "aucun", "aucune", "ohne",
     "sin", "sans", "ningún", "ninguna",
 ];
-
-/// The unit that a record names for its values.
-fn unit_in(members: &serde_json::Map<String, Json>) -> Option<Unit> {
-    let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
-    let name = names.iter().find_map(|name| members.get(*name))?.as_str()?;
-    Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
-}
 
 /// The one word for a state that systems and people name in several.
 pub(crate) fn same(stem: &str) -> &str {

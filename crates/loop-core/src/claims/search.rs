@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::claims::asked::{Asked, Candidate, Stated};
 use crate::claims::field::FieldNames;
-use crate::claims::formula::{self, Formula, Operand, Operations};
+use crate::claims::formula::{Formula, Operations};
 use crate::claims::priced::currencies_written;
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
-use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
+use crate::claims::value::{Measured, Reads, Value, ValueKind, values, words};
 use crate::claims::wanted::MAX_SAME;
-use crate::claims::{Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, weak};
+use crate::claims::{
+    Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak,
+};
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
@@ -59,15 +62,6 @@ const MAX_FACTORS: usize = 8;
 /// For how many values the sums of the records that their sentences name are made.
 const MAX_SUMMED: usize = 16;
 
-/// For how many values of a section that no evidence has it is tried what they result from.
-const MAX_OPEN: usize = 1_000;
-
-/// How many sentences back a value may be that is computed with.
-const SENTENCES: usize = 5;
-
-/// In how many bytes of its begin the subject of a sentence begins.
-const SUBJECT: usize = 24;
-
 /// The few words behind a value: a text without white space may be long.
 fn begin_of(text: &str) -> &str {
     text.get(..text.floor_char_boundary(text.len().min(64))).unwrap_or_default()
@@ -78,62 +72,6 @@ fn is_part(text: &str) -> bool {
     let mut words = text.split_whitespace().take(4).skip_while(|word| *word == "out");
     let is_of = words.next().is_some_and(|word| matches!(word, "of" | "von" | "sur" | "de" | "des"));
     is_of && words.take(2).any(|word| word.starts_with(|c: char| c.is_ascii_digit()))
-}
-
-/// A value of a sentence, before it is looked for.
-#[derive(Clone, Debug)]
-struct Candidate {
-    number: usize,
-    /// `None`: the sentence says that something does not exist.
-    found: Option<Found>,
-    /// Where it is in its sentence.
-    range: Range<usize>,
-    /// What of the evidence it results from, with another value of its sentence.
-    operands: Vec<(usize, Formula)>,
-    /// Whether it is a claim only where it is grounded.
-    is_weak: bool,
-    /// What it rests on. `None`: what its sentence does, which cites nothing itself.
-    cited: Option<Arc<[EvidenceId]>>,
-}
-
-impl Candidate {
-    /// What it rests on in this sentence.
-    fn cited<'a>(&'a self, stated: &'a Stated) -> &'a [EvidenceId] {
-        self.cited.as_ref().unwrap_or(&stated.cited)
-    }
-
-    /// Whether it is a name that may be the subject of its sentence.
-    fn is_subject(&self, sentence: &str) -> bool {
-        let is_name = self.found.as_ref().is_some_and(|it| it.value.kind() == ValueKind::Name);
-        let before = sentence.get(..self.range.start).unwrap_or_default().trim_end();
-        let is_agent = ["by", "par", "por", "von", "durch"]
-            .iter()
-            .any(|word| before.strip_suffix(word).is_some_and(|rest| rest.ends_with(' ')));
-        is_name && self.range.start <= SUBJECT && !is_agent
-    }
-}
-
-/// A section with what it states.
-#[derive(Debug)]
-struct Asked {
-    id: Arc<str>,
-    body: Arc<str>,
-    sentences: Vec<Stated>,
-}
-
-impl Asked {
-    fn part(&self, range: &Range<usize>) -> &str {
-        self.body.get(range.clone()).unwrap_or_default()
-    }
-}
-
-/// A sentence with what it rests on.
-#[derive(Debug)]
-struct Stated {
-    range: Range<usize>,
-    cited: Arc<[EvidenceId]>,
-    named: Operations,
-    candidates: Arc<[Candidate]>,
 }
 
 impl ClaimSearch {
@@ -364,6 +302,9 @@ impl ClaimSearch {
 
     /// Reads the work item.
     pub fn look_in_item(&mut self, item: &WorkItem) {
+        if self.is_empty() {
+            return;
+        }
         if self.query.asked.money {
             self.currencies
                 .extend(currencies_written(&item.title).into_iter().chain(currencies_written(&item.full)));
@@ -374,7 +315,7 @@ impl ClaimSearch {
 
     /// Reads a piece of evidence. One that may not be cited grounds nothing.
     pub fn look_in(&mut self, evidence: &Evidence) {
-        if evidence.observation.status.is_citable() {
+        if !self.is_empty() && evidence.observation.status.is_citable() {
             if self.query.asked.money {
                 self.currencies.extend(scan::currencies(evidence));
             }
@@ -412,9 +353,9 @@ impl ClaimSearch {
             };
             claims.push(stated.candidates.iter().map(of).collect());
         }
-        compute(asked, &mut claims);
-        derive(asked, &mut claims, self.first_day);
-        repeated(asked, &mut claims);
+        results::compute(asked, &mut claims);
+        results::derive(asked, &mut claims, self.first_day);
+        results::repeated(asked, &mut claims);
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
         let mut claims: Vec<FoundClaim> = candidates
             .zip(claims.into_iter().flatten())
@@ -509,157 +450,4 @@ impl ClaimSearch {
             formula: computed.filter(|_| !is_copied),
         }
     }
-}
-
-/// Grounds an amount that an earlier sentence of the section has computed.
-fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
-    let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
-    let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
-    for (candidate, FoundClaim { claim, .. }) in candidates.zip(claims.iter_mut().flatten()) {
-        let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value)
-        else {
-            continue;
-        };
-        let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };
-        let key = format!("{:?} {unit:?}", number.amount);
-        match (claim.state, &claim.formula) {
-            (Grounding::Grounded, Some(formula)) if formula.is_operation() => {
-                computed.entry(key).or_insert_with(|| (claim.evidence.clone(), Some(formula.clone())));
-            }
-            (Grounding::Ungrounded, _) => {
-                if let Some((evidence, formula)) = computed.get(&key) {
-                    claim.state = Grounding::Grounded;
-                    (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Grounds what results from the values that the sentence and the few before it state.
-fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: Option<i64>) {
-    let months = Value::whole(12);
-    let start = first_day.and_then(date::Day::of_unix_days).map(Value::Day);
-    let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
-    let is_short = |stated: &&Stated| stated.candidates.len() <= formula::MAX_VALUES;
-    // Pairs are tried for each: a document with more is not read by a person either.
-    let mut left = MAX_OPEN;
-    for (n, stated) in asked.sentences.iter().enumerate().filter(|(_, stated)| is_short(stated)) {
-        for (at, candidate) in stated.candidates.iter().enumerate() {
-            let state = claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.state);
-            let is_open = state.is_some_and(|state| state != Grounding::Grounded);
-            let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
-            let Some(fewer) = left.checked_sub(1) else { return };
-            left = fewer;
-            let (mut terms, mut places) = (Vec::new(), Vec::new());
-            if stated.named.yearly {
-                terms.push(derive::Term { value: &months, before: 0 });
-                places.push((usize::MAX, 0));
-            }
-            let is_amount = matches!(open.value, Value::Amount { .. });
-            if let Some(start) = start.as_ref().filter(|_| is_amount && stated.named.from_start) {
-                terms.push(derive::Term { value: start, before: 0 });
-                places.push((usize::MAX, 0));
-            }
-            for m in n.saturating_sub(SENTENCES)..=n {
-                let of = asked.sentences.get(m).filter(is_short).into_iter();
-                for (place, candidate) in of.flat_map(|it| it.candidates.iter().enumerate()) {
-                    let found = claims.get(m).and_then(|of| of.get(place));
-                    let is_grounded = found.is_some_and(|it| it.claim.state == Grounding::Grounded);
-                    if let Some(value) = candidate.found.as_ref().filter(|_| is_grounded) {
-                        terms.push(derive::Term { value: &value.value, before: n - m });
-                        places.push((m, place));
-                    }
-                }
-            }
-            let Some((formula, of)) = derive::derived(&open.value, &terms, stated.named, first_year) else {
-                continue;
-            };
-            let operands = of.iter().filter_map(|term| places.get(*term));
-            let mut evidence: Vec<EvidenceId> = operands
-                .filter_map(|(m, place)| claims.get(*m)?.get(*place))
-                .flat_map(|it| it.claim.evidence.clone())
-                .collect();
-            evidence.sort_unstable();
-            evidence.dedup();
-            // A value that other evidence has cites the wrong one, unless it results from what it cites.
-            let cited = candidate.cited(stated);
-            if state == Some(Grounding::Elsewhere) && !evidence.iter().all(|id| cited.contains(id)) {
-                continue;
-            }
-            if let Some(found) = claims.get_mut(n).and_then(|of| of.get_mut(at)) {
-                let claim = &mut found.claim;
-                (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));
-            }
-        }
-    }
-}
-
-/// Grounds what results from other amounts of its sentence; from those of the sentence before where it has none.
-fn compute(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
-    let mut before: Option<usize> = None;
-    for (n, stated) in asked.sentences.iter().enumerate() {
-        if stated.candidates.is_empty() {
-            continue;
-        }
-        let own = compute_in(asked, claims, n..n + 1, n);
-        if own == 0
-            && let Some(before) = before.filter(|before| before + 1 == n)
-        {
-            compute_in(asked, claims, before..n + 1, n);
-        }
-        before = Some(n);
-    }
-}
-
-/// The same of some sentences; only values of this one are grounded. Returns how many were.
-fn compute_in(asked: &Asked, claims: &mut [Vec<FoundClaim>], within: Range<usize>, sentence: usize) -> usize {
-    let Some(stated) = asked.sentences.get(sentence) else { return 0 };
-    let of_sentence = |n: usize| {
-        let stated = asked.sentences.get(n);
-        let candidates = stated.into_iter().flat_map(|stated| {
-            stated.candidates.iter().enumerate().map(move |(at, it)| (at, it, it.cited(stated)))
-        });
-        candidates.filter_map(move |(at, it, cited)| Some(((n, at), it.found.as_ref()?, cited)))
-    };
-    let group: Vec<((usize, usize), &Found, &[EvidenceId])> = within.flat_map(of_sentence).collect();
-    let range =
-        |(n, at): (usize, usize)| claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.at.clone());
-    let of_group: Vec<Operand<'_>> = group
-        .iter()
-        .enumerate()
-        .map(|(n, (at, found, cited))| Operand {
-            value: &found.value,
-            cited,
-            is_grounded: claims
-                .get(at.0)
-                .and_then(|of| of.get(at.1))
-                .is_some_and(|it| it.claim.state == Grounding::Grounded),
-            between: group
-                .get(n + 1)
-                .and_then(|(next, ..)| asked.body.get(range(*at)?.end..range(*next)?.start))
-                .unwrap_or_default(),
-        })
-        .collect();
-    let mut grounded = 0;
-    for (place, (formula, operands)) in formula::computed(&of_group, stated.named) {
-        let Some((at, ..)) = group.get(place) else { continue };
-        if at.0 != sentence {
-            continue;
-        }
-        let of = operands.iter().filter_map(|place| {
-            let (at, ..) = group.get(*place)?;
-            claims.get(at.0)?.get(at.1)
-        });
-        let mut evidence: Vec<EvidenceId> = of.flat_map(|it| it.claim.evidence.clone()).collect();
-        evidence.sort_unstable();
-        evidence.dedup();
-        if let Some(found) = claims.get_mut(at.0).and_then(|of| of.get_mut(at.1)) {
-            let claim = &mut found.claim;
-            (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, evidence, Some(formula));
-            grounded += 1;
-        }
-    }
-    grounded
 }

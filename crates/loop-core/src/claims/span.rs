@@ -1,8 +1,7 @@
 //! Durations between the days and times that the fields of a record have.
 
-use serde_json::{Map, Value as Json};
-
 use crate::claims::date::{Time, day_of, instant_of, time_of};
+use crate::claims::json::{Json, Members};
 use crate::types::Locale;
 
 /// Of a record with more days and times no durations are computed.
@@ -47,7 +46,7 @@ fn moment<'a>(name: &'a str, text: &str, locale: Locale) -> Option<Moment<'a>> {
 }
 
 /// The seconds between the days and times of records that follow each other, and the name of the field.
-pub(super) fn between_records(elements: &[Json], locale: Locale) -> Vec<(u64, String)> {
+pub(super) fn between_records(elements: &[Json<'_>], locale: Locale) -> Vec<(u64, String)> {
     let mut found = Vec::new();
     let mut before: Vec<Moment<'_>> = Vec::new();
     for element in elements {
@@ -105,7 +104,7 @@ fn apart(one: &Moment<'_>, two: &Moment<'_>) -> Option<u64> {
 }
 
 /// The seconds between each two days or times of a record, and the names of their fields.
-pub(super) fn spans(members: &Map<String, Json>, locale: Locale) -> Vec<(u64, String)> {
+pub(super) fn spans(members: &Members<'_>, locale: Locale) -> Vec<(u64, String)> {
     let moments: Vec<Moment<'_>> = members
         .iter()
         .filter_map(|(name, value)| moment(name, value.as_str()?, locale))

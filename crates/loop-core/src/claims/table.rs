@@ -1,9 +1,9 @@
 //! Tables in texts of evidence: lines of cells under a line of names. A name may say the unit of its column.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use serde_json::{Map, Value as Json};
-
+use crate::claims::json::{Json, Members};
 use crate::claims::unit::Unit;
 use crate::types::steps;
 
@@ -12,9 +12,9 @@ const MAX_LINE: usize = 2_000;
 
 /// The tables of a text.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub(super) struct Tables<'a> {
     /// Each as a list of records.
-    pub(super) lists: Vec<Vec<Json>>,
+    pub(super) lists: Vec<Vec<Json<'a>>>,
     /// Where the numbers are whose column says the unit.
     pub(super) measured: Vec<Range<usize>>,
 }
@@ -90,9 +90,9 @@ fn cut_of(line: &str) -> Option<Cut> {
 }
 
 /// The tables of a text: after a line of names, the lines with as many cells.
-pub(super) fn tables(text: &str) -> Tables {
+pub(super) fn tables(text: &str) -> Tables<'_> {
     let mut tables = Tables::default();
-    let mut open: Option<(Cut, Vec<Cell<'_>>, Vec<Json>)> = None;
+    let mut open: Option<(Cut, Vec<Cell<'_>>, Vec<Json<'_>>)> = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         steps::count(1);
@@ -106,7 +106,7 @@ pub(super) fn tables(text: &str) -> Tables {
             }
             let row = if is_short { cells(line, start, *cut) } else { Vec::new() };
             if row.len() == names.len() {
-                let mut record = Map::new();
+                let mut record = Vec::with_capacity(row.len());
                 for ((_, name), (place, cell)) in names.iter().zip(&row) {
                     let is_number = cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+'))
                         && cell
@@ -115,9 +115,9 @@ pub(super) fn tables(text: &str) -> Tables {
                     if is_number && Unit::of_field(name).is_some() {
                         tables.measured.push(*place..place + cell.len());
                     }
-                    record.insert((*name).to_owned(), Json::String((*cell).to_owned()));
+                    record.push((Cow::Borrowed(*name), Json::String(Cow::Borrowed(*cell))));
                 }
-                rows.push(Json::Object(record));
+                rows.push(Json::Object(Members::of(record)));
                 continue;
             }
             if !rows.is_empty() {
@@ -147,11 +147,12 @@ mod tests {
             "| SKU | item | price (EUR) |\n|---|---|--:|\n| FS-200 | flow sensor | 1,850.00 |\n| GW-10 | gateway | 2,400.00 |",
         ] {
             let found = tables(text);
-            let expected = serde_json::json!([[
-                {"SKU": "FS-200", "item": "flow sensor", "price (EUR)": "1,850.00"},
-                {"SKU": "GW-10", "item": "gateway", "price (EUR)": "2,400.00"},
-            ]]);
-            assert_eq!(serde_json::json!(found.lists), expected, "{text}");
+            let expected = Json::read(
+                r#"[{"SKU": "FS-200", "item": "flow sensor", "price (EUR)": "1,850.00"},
+                {"SKU": "GW-10", "item": "gateway", "price (EUR)": "2,400.00"}]"#,
+            );
+            let lists: Vec<Json<'_>> = found.lists.into_iter().map(Json::Array).collect();
+            assert_eq!(lists, expected.into_iter().collect::<Vec<_>>(), "{text}");
             let measured: Vec<Option<&str>> = found.measured.iter().map(|it| text.get(it.clone())).collect();
             assert_eq!(measured, [Some("1,850.00"), Some("2,400.00")]);
         }

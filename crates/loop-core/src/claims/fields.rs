@@ -1,0 +1,212 @@
+//! The values of the fields of JSON: what a field is named says what its value is.
+
+use std::sync::Arc;
+
+use crate::claims::absence::ANYTHING;
+use crate::claims::chunk::folded;
+use crate::claims::date::{Day, Time};
+use crate::claims::decimal::{Decimal, Number};
+use crate::claims::field::FieldName;
+use crate::claims::formula::Formula;
+use crate::claims::json::{Json, Members};
+use crate::claims::priced::currency_in;
+use crate::claims::scan::Scan;
+use crate::claims::span;
+use crate::claims::unit::Unit;
+use crate::claims::wanted::Exactness;
+use crate::types::steps;
+
+/// The longest text that says that a field has no value: `not found`.
+const MAX_NOTHING: usize = 9;
+
+impl Scan<'_> {
+    /// A value under a name: of its field, or of what holds it.
+    pub(super) fn json(&mut self, value: &Json<'_>, name: &Arc<FieldName>, unit: Option<&Unit>) {
+        steps::count(1);
+        match value {
+            Json::Null | Json::Bool(false) => self.absent_field(name),
+            Json::Bool(true) => {}
+            Json::Number(number) => {
+                let number = number.to_string();
+                let Some(amount) = Decimal::of_json(&number) else { return };
+                self.field_amount(&number, amount, name, unit);
+                self.instant(amount, name);
+                if amount == Decimal::whole(0) {
+                    self.absent(ANYTHING);
+                    self.absent_field(name);
+                }
+                self.field += 1;
+                self.words(&number);
+            }
+            Json::String(text) => {
+                if text.len() <= MAX_NOTHING
+                    && matches!(
+                        &*folded(text),
+                        "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
+                    )
+                {
+                    self.absent_field(name);
+                }
+                // A number as a person writes it: `1.480,00`.
+                let written = || {
+                    let read = Number::read(text, self.query.locale)?;
+                    text.contains([',', '.']).then_some(read.amount)
+                };
+                match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
+                    Some(amount) => {
+                        self.field_amount(text, amount, name, unit);
+                        self.field += 1;
+                        self.words(text);
+                    }
+                    None => self.text(text, unit),
+                }
+            }
+            Json::Array(elements) => {
+                if elements.is_empty() {
+                    self.absent(ANYTHING);
+                    self.absent_field(name);
+                }
+                self.records(elements, name);
+                if self.query.asked.spans {
+                    self.spans_between(elements);
+                }
+                for element in elements {
+                    self.json(element, name, unit);
+                }
+            }
+            Json::Object(members) => {
+                if members.is_empty() {
+                    self.absent_field(name);
+                }
+                if self.query.asked.spans {
+                    self.spans(members);
+                }
+                // `{"value": 139, "unit": "mmol/L"}`.
+                let of_record = unit_in(members);
+                let own = currency_in(members);
+                let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
+                let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
+                self.path.push(Arc::clone(name));
+                for (key, value) in members.iter() {
+                    let field = self.field_name(key);
+                    self.name(&field);
+                    let outer = std::mem::replace(&mut self.rate, field.rate.clone());
+                    let of_record = of_record.as_ref().filter(|_| field.is_measure);
+                    let holds_records = match value {
+                        Json::Array(elements) => elements.first().is_some_and(Json::is_object),
+                        other => other.is_object(),
+                    };
+                    if field.is_unit && holds_records {
+                        self.json(value, &field, unit);
+                        self.rate = outer;
+                        continue;
+                    }
+                    self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
+                    self.rate = outer;
+                }
+                self.path.pop();
+                self.is_own_currency = was_own;
+                if own.is_some() {
+                    self.currency = outer;
+                }
+            }
+        }
+    }
+
+    /// The durations between the days and times of a record.
+    fn spans(&mut self, members: &Members<'_>) {
+        for (seconds, of) in span::spans(members, self.query.locale) {
+            self.span(seconds, &of);
+        }
+    }
+
+    /// The durations between records that follow each other.
+    fn spans_between(&mut self, elements: &[Json<'_>]) {
+        for (seconds, of) in span::between_records(elements, self.query.locale) {
+            self.span(seconds, &format!("{of} of records"));
+        }
+    }
+
+    pub(super) fn span(&mut self, seconds: u64, of: &str) {
+        {
+            let (hits, of) = (&mut self.hits, Arc::<str>::from(of));
+            self.query.wanted.amount(Decimal::whole(seconds), Some(&Unit::SECONDS), |number, exactness| {
+                if exactness == Exactness::Exact {
+                    Self::hit(hits, number, Some(Formula::Between { of: Arc::clone(&of) }));
+                }
+            });
+        }
+    }
+
+    /// A number of a field, in each unit that it can have.
+    pub(super) fn field_amount(
+        &mut self,
+        written: &str,
+        amount: Decimal,
+        name: &FieldName,
+        unit: Option<&Unit>,
+    ) {
+        let has_point = written.contains(['.', ',']);
+        let is_money = name.is_price || self.is_own_currency && has_point;
+        if let Some((power, code)) = name.minor {
+            let currency = code.map(Unit::money).or_else(|| self.currency());
+            if let Some(amount) = amount.over_power_of_ten(power) {
+                self.amount(amount, currency.as_ref());
+            }
+            return;
+        }
+        if name.is_share && unit.is_none() && amount.to_whole().is_none() {
+            // A rate of 0.19 is 19 %.
+            if let Some(percent) = amount.times(100) {
+                self.amount(percent, Some(&Unit::PERCENT));
+            }
+        }
+        let is_money = unit.is_none() && is_money && !name.is_share;
+        let currency = if is_money { self.currency() } else { None };
+        self.amount(amount, unit.or(currency.as_ref()));
+        if unit.is_some() {
+            return;
+        }
+        if let Some(currency) = &currency {
+            // Many systems keep amounts in the smallest coin.
+            if amount.to_whole().is_some()
+                && let Some(amount) = amount.over_power_of_ten(2)
+            {
+                self.amount(amount, Some(currency));
+            }
+            return;
+        }
+        if name.is_size && amount.to_whole().is_some_and(|number| number >= 1_000) {
+            self.amount(amount, Some(&Unit::BYTES));
+        }
+        if name.is_duration {
+            self.amount(amount, Some(&Unit::SECONDS));
+            self.amount(amount, Some(&Unit::MILLISECONDS));
+        }
+    }
+
+    /// An instant in seconds or milliseconds since 1970, where the name of its field says that it is one.
+    pub(super) fn instant(&mut self, amount: Decimal, name: &FieldName) {
+        let is_instant = |number: &u64| name.is_instant && *number > 100_000_000;
+        let Some(number) = amount.to_whole().filter(is_instant) else { return };
+        let seconds = if number > 100_000_000_000 { number / 1_000 } else { number };
+        let Ok(seconds) = i64::try_from(seconds) else { return };
+        for clock in [0, self.query.clock] {
+            let by_clock = seconds.saturating_add(i64::from(clock) * 60);
+            if let Some(day) = Day::of_unix_days(by_clock.div_euclid(86_400)) {
+                self.day(day);
+            }
+            if let Some(time) = Time::of_unix_seconds(by_clock) {
+                self.time(time);
+                self.time(time.in_utc(clock));
+            }
+        }
+    }
+}
+
+/// The unit that a record names for its values.
+fn unit_in(members: &Members<'_>) -> Option<Unit> {
+    let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
+    let name = members.first_of(&names)?.as_str()?;
+    Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
+}
