@@ -92,9 +92,11 @@ impl Operations {
     pub(crate) fn of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Self {
         let mut named = Self::default();
         // These scripts set no spaces.
-        named.sum = text.contains("合計") || text.contains("計で");
-        named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
-        named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
+        if !text.is_ascii() {
+            named.sum = text.contains("合計") || text.contains("計で");
+            named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
+            named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
+        }
         let (mut month, mut year) = (false, false);
         for word in words {
             named.from_start |=

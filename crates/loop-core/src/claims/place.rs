@@ -11,7 +11,7 @@ use crate::claims::priced::currencies_written;
 use crate::claims::scan::{Query, Scan};
 use crate::claims::value::{Found, Reads, values};
 use crate::claims::wanted::TextSearch;
-use crate::claims::word::{TextWord, text_words};
+use crate::claims::word::text_words;
 use crate::types::steps;
 
 /// Longer names of fields are not looked back for.
@@ -91,13 +91,14 @@ fn nearest(query: &Query, found: Places) -> BTreeMap<usize, Range<usize>> {
 /// The texts that stand in a text as words.
 fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
     let mut search = TextSearch::default();
-    for TextWord { range: Range { start, end }, word, is_glued } in text_words(text) {
+    for it in text_words(text) {
+        let (word, Range { start, end }) = (it.word, it.range.clone());
         if !query.wanted.may_have(word) {
             search.interrupt();
             continue;
         }
         let found = |number, begin| add(number, &(begin..end));
-        search.word(&query.wanted, &folded(word), (0, start), is_glued, found);
+        search.word(&query.wanted, &folded(word), (0, start), it.is_glued(), found);
     }
 }
 

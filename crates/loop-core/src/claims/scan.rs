@@ -16,7 +16,7 @@ use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
-use crate::claims::word::{TextWord, text_words};
+use crate::claims::word::text_words;
 use crate::types::{Evidence, Locale, Status, WorkItem};
 
 /// What the sentence of a value says that matters for finding it.
@@ -340,11 +340,12 @@ impl<'a> Scan<'a> {
             return;
         }
         let wants_absence = !self.query.absent.is_empty();
-        for TextWord { range, word, is_glued } in text_words(text) {
+        for it in text_words(text) {
+            let word = it.word;
             if self.query.wanted.may_have(word) {
-                let (hits, place) = (&mut self.hits, (self.field, range.start));
+                let (hits, place) = (&mut self.hits, (self.field, it.range.start));
                 let found = |number: usize, _| Self::hit(hits, number, None);
-                self.search.word(&self.query.wanted, &folded(word), place, is_glued, found);
+                self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
             } else {
                 self.search.interrupt();
             }

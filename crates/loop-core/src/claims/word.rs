@@ -4,12 +4,18 @@ use std::ops::Range;
 
 use crate::claims::chunk::folded;
 
-/// A word of a text: where it is, as it is written, and whether a dash or an underscore joins it to the word before and to
-/// the word after.
+/// A word of a text: where it is, and as it is written.
 pub(super) struct TextWord<'a> {
+    text: &'a str,
     pub(super) range: Range<usize>,
     pub(super) word: &'a str,
-    pub(super) is_glued: (bool, bool),
+}
+
+impl TextWord<'_> {
+    /// Whether a dash or an underscore joins it to the word before and to the word after.
+    pub(super) fn is_glued(&self) -> (bool, bool) {
+        (is_glue_before(self.text, self.range.start), is_glue_after(self.text, self.range.end))
+    }
 }
 
 /// The words of a text, in their order.
@@ -18,12 +24,12 @@ pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
     std::iter::from_fn(move || {
         let from = at + begin(text.get(at..)?)?;
         at = from + end(text.get(from..).unwrap_or_default());
-        let is_glued = (is_glue_before(text, from), is_glue_after(text, at));
-        Some(TextWord { range: from..at, word: text.get(from..at).unwrap_or_default(), is_glued })
+        Some(TextWord { text, range: from..at, word: text.get(from..at).unwrap_or_default() })
     })
 }
 
 /// Where the first word of a text begins.
+#[inline]
 fn begin(text: &str) -> Option<usize> {
     let at = text.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())?;
     if text.as_bytes().get(at).is_some_and(u8::is_ascii) {
@@ -33,6 +39,7 @@ fn begin(text: &str) -> Option<usize> {
 }
 
 /// Where the word that a text begins with ends.
+#[inline]
 fn end(text: &str) -> usize {
     let at = text.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len());
     let rest = text.get(at..).unwrap_or_default();
@@ -75,6 +82,7 @@ impl Vocabulary {
     }
 
     /// Whether a word as it is written may be one that was added.
+    #[inline]
     pub(super) fn may_have(&self, word: &str) -> bool {
         let hash = if word.is_ascii() { hash(word) } else { hash(&folded(word)) };
         let (block, bit) = place(hash);
@@ -101,7 +109,7 @@ mod tests {
     #[test]
     fn the_words_of_a_text_are_its_runs_of_letters_and_digits() {
         let words: Vec<(&str, (bool, bool))> =
-            text_words(" web-1, Zürich_2 (été) 42.5€ ").map(|it| (it.word, it.is_glued)).collect();
+            text_words(" web-1, Zürich_2 (été) 42.5€ ").map(|it| (it.word, it.is_glued())).collect();
         assert_eq!(
             words,
             [
