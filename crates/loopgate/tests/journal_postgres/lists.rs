@@ -2,6 +2,7 @@
 //! runs.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -173,7 +174,8 @@ async fn pages_of_a_long_list_are_found_by_indexes() {
         let since = Instant::now();
         let answered = server.ask(&format!("GET {address}"), "", "");
         let took = since.elapsed().as_secs_f64() * 1e3;
-        eprintln!("{count} runs, {name}: {took:.1} ms, status {}", answered.status);
+        writeln!(std::io::stderr(), "{count} runs, {name}: {took:.1} ms, status {}", answered.status)
+            .unwrap();
     }
     assert_eq!(server.end().0, 0);
 }
