@@ -2,15 +2,14 @@
 //! runs.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loop_core::RunId;
 use loop_runtime::journal::{Durability, Journal as _, ListPosition, RunQuery, StoredJournal};
 
-use super::World;
 use super::conformance::{begun, blank, history, write_all};
+use super::{World, told};
 use crate::common::server::{Server, path};
 
 /// The runs that a reader knows: their entries by their ids.
@@ -174,8 +173,7 @@ async fn pages_of_a_long_list_are_found_by_indexes() {
         let since = Instant::now();
         let answered = server.ask(&format!("GET {address}"), "", "");
         let took = since.elapsed().as_secs_f64() * 1e3;
-        writeln!(std::io::stderr(), "{count} runs, {name}: {took:.1} ms, status {}", answered.status)
-            .unwrap();
+        told(&format!("{count} runs, {name}: {took:.1} ms, status {}", answered.status));
     }
     assert_eq!(server.end().0, 0);
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::World;
+use super::{World, told};
 use crate::common::server::{LONG, Server, admin, bearer, path};
 
 /// How much of everything.
@@ -119,16 +119,14 @@ fn figures(name: &str, mut times: Vec<Duration>, took: Duration) {
     times.sort();
     let of = |part: usize| times[(times.len() * part / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
     let rate = times.len() as f64 / took.as_secs_f64();
-    writeln!(
-        std::io::stderr(),
+    told(&format!(
         "{name}: {} runs in {:.1} s, {rate:.1} runs/s; submit p50 {:.1} ms, p99 {:.1} ms, at most {:.1} ms",
         times.len(),
         took.as_secs_f64(),
         of(50),
         of(99),
         of(100)
-    )
-    .unwrap();
+    ));
 }
 
 #[test]
@@ -168,20 +166,14 @@ fn under_load_one_server_is_killed_and_one_stopped_and_each_run_is_there_once() 
         all_ended(&world, all);
         figures("three servers", times, since.elapsed());
         let memory: Vec<String> = servers.iter().map(|server| format!("{:.1}", resident(server))).collect();
-        writeln!(std::io::stderr(), "connections: {}; memory, in MiB: {}", connections(), memory.join(", "))
-            .unwrap();
+        told(&format!("connections: {}; memory, in MiB: {}", connections(), memory.join(", ")));
         let commits = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'loops'";
         // The statistics are written every second.
         thread::sleep(Duration::from_secs(2));
         let before: u64 = count(commits).parse().unwrap();
         thread::sleep(Duration::from_secs(5));
         let after: u64 = count(commits).parse().unwrap();
-        writeln!(
-            std::io::stderr(),
-            "three idle servers: {:.1} transactions/s",
-            (after - before) as f64 / 5.0
-        )
-        .unwrap();
+        told(&format!("three idle servers: {:.1} transactions/s", (after - before) as f64 / 5.0));
     }
     let since = Instant::now();
     let asleep = Pid::from_raw(i32::try_from(servers[1].pid()).unwrap()).unwrap();
@@ -212,14 +204,8 @@ fn under_load_one_server_is_killed_and_one_stopped_and_each_run_is_there_once() 
     assert_eq!(count("SELECT deadlocks FROM pg_stat_database WHERE datname = 'loops'"), "0");
     if is_full() {
         let memory: Vec<String> = servers.iter().map(|server| format!("{:.1}", resident(server))).collect();
-        writeln!(std::io::stderr(), "connections: {}; memory, in MiB: {}", connections(), memory.join(", "))
-            .unwrap();
-        writeln!(
-            std::io::stderr(),
-            "taken over: {}",
-            count("SELECT count(*) FROM loopgate.runs WHERE epoch > 1")
-        )
-        .unwrap();
+        told(&format!("connections: {}; memory, in MiB: {}", connections(), memory.join(", ")));
+        told(&format!("taken over: {}", count("SELECT count(*) FROM loopgate.runs WHERE epoch > 1")));
     }
     let verified = world.run(&["verify", "--all"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);

@@ -15,6 +15,7 @@ mod secure;
 mod servers;
 mod versions;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use loop_runtime::journal::StoredJournal;
@@ -22,6 +23,11 @@ use loop_testkit::postgres::PostgresServer;
 use tempfile::TempDir;
 
 use crate::common::{Ran, Shell};
+
+/// Prints a figure of a test that is run by hand.
+fn told(figure: &str) {
+    std::io::stderr().write_all(format!("{figure}\n").as_bytes()).unwrap();
+}
 
 /// A server with a database, and a folder with the state of this machine.
 struct World {
