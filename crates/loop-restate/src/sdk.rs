@@ -195,7 +195,7 @@ impl RunWorkflow {
                 waiting.push(Box::pin(sleep.map(move |_| Arrived::Deadline(deadline))));
             }
             match waiting.next().await {
-                // Somebody cancels the invocation in Restate: the run hears of it as of any other stop.
+                // An operator cancels the invocation in Restate: the run hears of it as of any other stop.
                 Err(_) => run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?,
                 // There is always the promise of a message, or a timer, or a call: a run that waits for nothing is over.
                 Ok(None) => return Err(again(stuck(&run))),
