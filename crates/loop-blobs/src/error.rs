@@ -51,7 +51,7 @@ pub enum BlobErrorKind {
         "access is denied ({0}); check the owner and mode of the folder, or the keys and the policy of the bucket"
     )]
     Denied(String),
-    /// There is no such bucket.
+    /// The bucket does not exist.
     #[error("the bucket does not exist; create it, or correct the name in the URL")]
     NoBucket,
     /// The store cannot be reached now: the only kind that may pass by itself.

@@ -27,7 +27,7 @@ pub(crate) struct Server {
     task: JoinHandle<()>,
 }
 
-/// How many requests are answered, and how many were at the most.
+/// How many requests are answered, and how many were at most.
 #[derive(Default)]
 struct Load {
     now: AtomicUsize,

@@ -1,7 +1,7 @@
 //! The services that Restate calls. No other module names the SDK.
 //!
 //! What is awaited in the workflow's handler is a recorded fact: a call of a service, a durable promise or a durable timer.
-//! There is no other source of order, time or chance, so a replay makes the same steps.
+//! Order, time and chance come from these alone, so a replay makes the same steps.
 
 use std::collections::BTreeSet;
 use std::fmt;

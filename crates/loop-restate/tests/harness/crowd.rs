@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use futures::StreamExt as _;
-use loop_restate::Client;
-use loop_restate::wire::{Ended, EngineSubmission};
+use loop_restate::wire::Ended;
 use loop_runtime::run::RunId;
 
-use super::desk::{Desk, patiently};
-use super::world;
+use super::desk::{Desk, patiently, submit_nth};
 
 /// How many requests to the server are under way at once.
 const AT_ONCE: usize = 64;
@@ -19,17 +17,7 @@ impl Desk {
         let client = self.server.client();
         let submitted = futures::stream::iter(0..count).map(|n| {
             let client = client.clone();
-            async move {
-                let key = format!("key-{n}");
-                let run = Client::run_of_key(domain, &key);
-                let submission = EngineSubmission {
-                    domain: domain.into(),
-                    item: world::item(n),
-                    key: Some(key.as_str().into()),
-                };
-                patiently("it is submitted", async || client.submit(&run, &submission).await.ok()).await;
-                run
-            }
+            async move { submit_nth(&client, domain, n).await }
         });
         submitted.buffered(AT_ONCE).collect().await
     }

@@ -64,15 +64,7 @@ impl Desk {
         let client = self.server.client();
         let mut runs = Vec::new();
         for n in 0..count {
-            let key = format!("key-{n}");
-            let run = Client::run_of_key(domain, &key);
-            let submission = EngineSubmission {
-                domain: domain.into(),
-                item: world::item(n),
-                key: Some(key.as_str().into()),
-            };
-            patiently("it is submitted", async || client.submit(&run, &submission).await.ok()).await;
-            runs.push(run);
+            runs.push(submit_nth(&client, domain, n).await);
         }
         runs
     }
@@ -133,4 +125,14 @@ pub async fn patiently<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
         assert!(std::time::Instant::now() < ends, "waited for two minutes until {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// Submits the n-th item of a domain under a key of its own. Its run.
+pub async fn submit_nth(client: &Client, domain: &str, n: usize) -> RunId {
+    let key = format!("key-{n}");
+    let run = Client::run_of_key(domain, &key);
+    let submission =
+        EngineSubmission { domain: domain.into(), item: world::item(n), key: Some(key.as_str().into()) };
+    patiently("it is submitted", async || client.submit(&run, &submission).await.ok()).await;
+    run
 }

@@ -150,7 +150,7 @@ impl Cell {
         });
     }
 
-    /// Hands a request from another server over to the driver, once. False: there is no driver, or it leaves the run.
+    /// Hands a request from another server over to the driver, once. False: the run has no driver, or the driver leaves it.
     pub(super) fn hand_over(&self, id: &Arc<str>, kind: EventKind) -> bool {
         self.with(|inside| {
             let Some(remote) = &inside.remote else { return false };

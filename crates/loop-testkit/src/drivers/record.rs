@@ -161,5 +161,5 @@ const OF_A_DRIVER: [&str; 7] =
 /// Instants.
 const OF_A_CLOCK: [&str; 8] =
     ["at", "retry_at", "not_before", "wall_ms", "away_ms", "since_last_ms", "deadline", "since"];
-/// Texts that whoever cuts a call off writes.
+/// Texts that a driver writes where it cuts a call off.
 const OF_A_FAILURE: [&str; 4] = ["message", "summary", "failure", "digest"];
