@@ -127,25 +127,8 @@ impl Driver {
     fn announce(&self, call: &CallModel) -> EventKind {
         let prompt = render(&self.run);
         let size = PromptSize { bytes: prompt.len() as u64, shared_bytes: 0 };
-        match self.run.quote(&call.key, size) {
-            Ok(quote) => EventKind::CallStarted {
-                key: call.key,
-                attempt: call.attempt,
-                tier: quote.tier,
-                prompt_bytes: size.bytes,
-                shared_bytes: size.shared_bytes,
-                prompt_hash: Digest::of("prompt", prompt.as_bytes()),
-                max_output_tokens: quote.max_output_tokens,
-                reserve: quote.reserve,
-            },
-            Err(refusal) => EventKind::CallRefused {
-                key: call.key,
-                attempt: call.attempt,
-                prompt_bytes: size.bytes,
-                shared_bytes: size.shared_bytes,
-                refusal,
-            },
-        }
+        let prompt_hash = Digest::of("prompt", prompt.as_bytes());
+        EventKind::announced(call.key, call.attempt, size, prompt_hash, self.run.quote(&call.key, size))
     }
 
     /// Nothing can be done now: the clock moves to the next instant at which the run wants to know.

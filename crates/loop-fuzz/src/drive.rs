@@ -94,25 +94,8 @@ impl Driven {
     /// What is announced where a call of a model is commanded.
     pub(crate) fn announced(&self, call: &CallModel) -> EventKind {
         let prompt = PromptSize { bytes: 2_000, shared_bytes: 0 };
-        match self.run.quote(&call.key, prompt) {
-            Ok(quote) => EventKind::CallStarted {
-                key: call.key,
-                attempt: call.attempt,
-                tier: quote.tier,
-                prompt_bytes: prompt.bytes,
-                shared_bytes: 0,
-                prompt_hash: Digest::of("fuzz", b"prompt"),
-                max_output_tokens: quote.max_output_tokens,
-                reserve: quote.reserve,
-            },
-            Err(refusal) => EventKind::CallRefused {
-                key: call.key,
-                attempt: call.attempt,
-                prompt_bytes: prompt.bytes,
-                shared_bytes: 0,
-                refusal,
-            },
-        }
+        let prompt_hash = Digest::of("fuzz", b"prompt");
+        EventKind::announced(call.key, call.attempt, prompt, prompt_hash, self.run.quote(&call.key, prompt))
     }
 
     /// Follows the commands until a reply with this text was read; gives whether one was.

@@ -97,23 +97,7 @@ impl Engine {
 
 /// Entries without the instants and durations of a process.
 fn timeless(entries: &[Entry]) -> Vec<Value> {
-    fn still(value: &mut Value) {
-        match value {
-            Value::Object(members) => {
-                for (name, member) in members {
-                    match member.is_number() && (name == "at" || name.ends_with("ms")) {
-                        true => *member = Value::Null,
-                        false => still(member),
-                    }
-                }
-            }
-            Value::Array(elements) => elements.iter_mut().for_each(still),
-            _ => {}
-        }
-    }
-    let mut values: Vec<Value> = entries.iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
-    values.iter_mut().for_each(still);
-    values
+    entries.iter().map(|entry| loop_testkit::timeless(serde_json::to_value(entry).unwrap())).collect()
 }
 
 fn busy(log: &Log) -> Runner {

@@ -98,19 +98,7 @@ pub fn failure(retryable: bool) -> ModelFailure {
 
 /// The announcement of a commanded call: it was granted, or refused.
 pub fn announced(run: &Run, call: &CallModel, prompt: PromptSize, prompt_hash: Digest) -> EventKind {
-    match run.quote(&call.key, prompt) {
-        Ok(quote) => EventKind::CallStarted {
-            key: call.key,
-            attempt: call.attempt,
-            tier: quote.tier,
-            prompt_bytes: prompt.bytes,
-            shared_bytes: prompt.shared_bytes,
-            prompt_hash,
-            max_output_tokens: quote.max_output_tokens,
-            reserve: quote.reserve,
-        },
-        Err(refusal) => refused(call, prompt, refusal),
-    }
+    EventKind::announced(call.key, call.attempt, prompt, prompt_hash, run.quote(&call.key, prompt))
 }
 
 /// The announcement of a call that was refused.

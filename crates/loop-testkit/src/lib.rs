@@ -37,6 +37,7 @@
 //! | write a document and evidence for its values | [`findings`], [`evidence`] |
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
 //! | drive many runs of every kind | [`random_setup`], [`random_run`] |
+//! | record that another version continued a run, or compare entries without times | [`continued_by`], [`timeless`] |
 //! | check an HTML page | [`page::inert`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
@@ -62,6 +63,7 @@ pub mod page;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod random;
+mod recorded;
 mod reply;
 mod setup;
 mod sound;
@@ -75,6 +77,7 @@ pub use facts::{
 };
 pub use helpdesk::{conversation, output, reflected, run};
 pub use random::{Numbers, random_run, random_setup};
+pub use recorded::{continued_by, newer, older, timeless};
 pub use reply::{DraftReply, bare_draft, call, calls, draft, target, text};
 pub use setup::Setup;
 pub use sound::is_sound;

@@ -46,7 +46,7 @@ fn is_whole(seen: &str, protocol: &str) {
     let expected = format!(
         "protocol {protocol}\n\
          tools answer_question list_runs read_document run start_run stop_run wait_for_run\n\
-         state waiting\nprogress True True\nended ended It is done.\nread It is done.\nlisted True\n\
+         state waiting\nprogress True the run waits for a person\nended ended It is done.\nread It is done.\nlisted True\n\
          resource It is done.\nstarted running\nstopped cancelled\nrefused True\n"
     );
     assert_eq!(seen, expected);

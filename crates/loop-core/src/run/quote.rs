@@ -3,13 +3,13 @@
 use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
 use crate::run::budget::Budget;
-use crate::run::event::{Refusal, Reserve};
+use crate::run::event::{EventKind, Refusal, Reserve};
 use crate::run::phase::{Call, StartedCall};
 use crate::run::route::Route;
 use crate::spec::Setting;
 use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
 use crate::types::planted::{self, Planted};
-use crate::types::{CommandKey, PicoUsd, Price, Rates, Slot, Tier};
+use crate::types::{CommandKey, Digest, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call that could have fewer output tokens than this is refused.
 const LEAST_OUTPUT_TOKENS: u64 = 256;
@@ -34,6 +34,33 @@ pub struct Quote {
     pub max_output_tokens: u64,
     /// What the call reserves until it settles.
     pub reserve: Reserve,
+}
+
+impl EventKind {
+    /// The event that announces a model call: it was granted ([`Run::quote`]), or refused. A driver applies it before it
+    /// sends the call. `prompt_hash` is the digest of the rendered prompt; a refusal has none, because nothing is sent.
+    pub fn announced(
+        key: CommandKey,
+        attempt: u32,
+        prompt: PromptSize,
+        prompt_hash: Digest,
+        quoted: Result<Quote, Refusal>,
+    ) -> Self {
+        let PromptSize { bytes: prompt_bytes, shared_bytes } = prompt;
+        match quoted {
+            Ok(Quote { tier, max_output_tokens, reserve }) => Self::CallStarted {
+                key,
+                attempt,
+                tier,
+                prompt_bytes,
+                shared_bytes,
+                prompt_hash,
+                max_output_tokens,
+                reserve,
+            },
+            Err(refusal) => Self::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal },
+        }
+    }
 }
 
 /// A cost or token limit, and what a call takes from it: in pico-dollars or in tokens.

@@ -140,25 +140,8 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
         Err(Refusal::NotCommanded) => return Vec::new(),
         quote => quote,
     };
-    let reported = |key: CommandKey, attempt: u32| match &quote {
-        Ok(quote) => EventKind::CallStarted {
-            key,
-            attempt,
-            tier: quote.tier,
-            prompt_bytes: prompt.bytes,
-            shared_bytes: prompt.shared_bytes,
-            prompt_hash: digest(),
-            max_output_tokens: quote.max_output_tokens,
-            reserve: quote.reserve,
-        },
-        Err(refusal) => EventKind::CallRefused {
-            key,
-            attempt,
-            prompt_bytes: prompt.bytes,
-            shared_bytes: prompt.shared_bytes,
-            refusal: *refusal,
-        },
-    };
+    let reported =
+        |key: CommandKey, attempt: u32| EventKind::announced(key, attempt, prompt, digest(), quote);
     let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Validate];
     let passes = [call.key.pass.saturating_sub(1), call.key.pass, call.key.pass + 1];
     let keys = passes.into_iter().flat_map(|pass| slots.map(|slot| CommandKey::new(pass, slot)));

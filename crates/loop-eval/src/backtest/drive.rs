@@ -254,17 +254,7 @@ impl Other {
                 }
                 self.granted = (quote.max_output_tokens != *max_output_tokens)
                     .then_some((quote.max_output_tokens, *max_output_tokens));
-                let kind = EventKind::CallStarted {
-                    key,
-                    attempt,
-                    tier: quote.tier,
-                    prompt_bytes: prompt.bytes,
-                    shared_bytes: prompt.shared_bytes,
-                    prompt_hash: *prompt_hash,
-                    max_output_tokens: quote.max_output_tokens,
-                    reserve: quote.reserve,
-                };
-                Ok((kind, false))
+                Ok((EventKind::announced(key, attempt, prompt, *prompt_hash, Ok(quote)), false))
             }
             // What other runs had taken of the shared budget is the same under other settings.
             (Ok(quote), EventKind::CallRefused { refusal: Refusal::SharedBudget { left }, .. })
@@ -275,23 +265,11 @@ impl Other {
             {
                 Ok((kind.clone(), false))
             }
-            (Ok(quote), _) => {
-                let kind = EventKind::CallStarted {
-                    key,
-                    attempt,
-                    tier: quote.tier,
-                    prompt_bytes: prompt.bytes,
-                    shared_bytes: prompt.shared_bytes,
-                    // The prompt was not sent, and the entry of a refusal has no digest of it.
-                    prompt_hash: self.run.started().prompts,
-                    max_output_tokens: quote.max_output_tokens,
-                    reserve: quote.reserve,
-                };
-                Ok((kind, true))
-            }
-            (Err(refusal), _) => {
-                let (prompt_bytes, shared_bytes) = (prompt.bytes, prompt.shared_bytes);
-                Ok((EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal }, false))
+            (quoted, _) => {
+                let is_granted = quoted.is_ok();
+                // The prompt was not sent, and the entry of a refusal has no digest of it.
+                let prompt_hash = self.run.started().prompts;
+                Ok((EventKind::announced(key, attempt, prompt, prompt_hash, quoted), is_granted))
             }
         }
     }

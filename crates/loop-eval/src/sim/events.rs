@@ -149,26 +149,13 @@ fn announce(choices: &mut Choices, run: &Run, call: &CallModel) -> EventKind {
     let shared_bytes = if choices.one_in(3) { bytes } else { 0 };
     let prompt = PromptSize { bytes, shared_bytes };
     let (key, attempt) = (call.key, call.attempt);
-    let quote = run.quote(&key, prompt);
-    if let Ok(quote) = &quote
+    let mut quoted = run.quote(&key, prompt);
+    if let Ok(quote) = &quoted
         && let Some(left) = shared_rest(choices, run, &key, quote)
     {
-        let refusal = Refusal::SharedBudget { left };
-        return EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes, refusal };
+        quoted = Err(Refusal::SharedBudget { left });
     }
-    match quote {
-        Ok(quote) => EventKind::CallStarted {
-            key,
-            attempt,
-            tier: quote.tier,
-            prompt_bytes: bytes,
-            shared_bytes,
-            prompt_hash: run.started().prompts,
-            max_output_tokens: quote.max_output_tokens,
-            reserve: quote.reserve,
-        },
-        Err(refusal) => EventKind::CallRefused { key, attempt, prompt_bytes: bytes, shared_bytes, refusal },
-    }
+    EventKind::announced(key, attempt, prompt, run.started().prompts, quoted)
 }
 
 /// What a shared budget leaves, if it refuses the call: nothing, or a part of what the call and the final pass after it

@@ -8,6 +8,7 @@ use loop_core::EventKind;
 use loop_restate::wire::Ended;
 use loop_runtime::journal::{Entry, Journal as _, replay};
 use loop_runtime::run::RunId;
+use loop_testkit::timeless;
 use serde_json::Value;
 
 use super::desk::Desk;
@@ -80,24 +81,20 @@ pub async fn intact(desk: &Desk, domain: &str, runs: &[RunId], ended: &[Ended]) 
 
 /// Entries without what belongs to one run or one process: names, instants, durations.
 pub fn plain(entries: &[Entry]) -> Vec<Value> {
-    fn still(value: &mut Value) {
+    fn nameless(value: &mut Value) {
         match value {
             Value::Object(members) => {
                 members.retain(|name, _| {
                     !matches!(name.as_str(), "run" | "nonce" | "prompt_hash" | "unix_ms" | "engine")
                 });
-                for (name, member) in members {
-                    match member.is_number() && (name == "at" || name.ends_with("ms")) {
-                        true => *member = Value::Null,
-                        false => still(member),
-                    }
-                }
+                members.values_mut().for_each(nameless);
             }
-            Value::Array(elements) => elements.iter_mut().for_each(still),
+            Value::Array(elements) => elements.iter_mut().for_each(nameless),
             _ => {}
         }
     }
-    let mut values: Vec<Value> = entries.iter().map(|entry| serde_json::to_value(entry).unwrap()).collect();
-    values.iter_mut().for_each(still);
+    let mut values: Vec<Value> =
+        entries.iter().map(|entry| timeless(serde_json::to_value(entry).unwrap())).collect();
+    values.iter_mut().for_each(nameless);
     values
 }

@@ -1,6 +1,6 @@
 //! How a model call is announced: its prompt is rendered, its quote is asked for, and its money is reserved.
 
-use loop_core::{CallModel, CommandKey, Digest, EventKind, PromptSize, Quote, Refusal};
+use loop_core::{CallModel, EventKind};
 
 use super::{Broken, Driver};
 
@@ -28,30 +28,7 @@ impl Driver {
             },
             Err(refusal) => Err(refusal),
         };
-        let kind = announcement((key, attempt), size, prompt_hash, quoted);
+        let kind = EventKind::announced(key, attempt, size, prompt_hash, quoted);
         self.tell_own(kind).await.map(|()| true)
-    }
-}
-
-/// The event that announces a call: its grant or its refusal.
-pub(crate) fn announcement(
-    (key, attempt): (CommandKey, u32),
-    size: PromptSize,
-    prompt_hash: Digest,
-    quoted: Result<Quote, Refusal>,
-) -> EventKind {
-    let PromptSize { bytes: prompt_bytes, shared_bytes } = size;
-    match quoted {
-        Ok(quote) => EventKind::CallStarted {
-            key,
-            attempt,
-            tier: quote.tier,
-            prompt_bytes,
-            shared_bytes,
-            prompt_hash,
-            max_output_tokens: quote.max_output_tokens,
-            reserve: quote.reserve,
-        },
-        Err(refusal) => EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal },
     }
 }

@@ -17,7 +17,6 @@ use super::status::EngineStatus;
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
 use crate::controls::{self, EarlyAnswers};
 use crate::conversation::Conversation;
-use crate::driver::announcing::announcement;
 use crate::hooks::{Before, HookMessage};
 use crate::journal::{Entry, Header};
 use crate::model;
@@ -334,7 +333,7 @@ impl EngineRun {
             }
         };
         let quoted = self.run.quote(&key, size);
-        self.own(announcement((key, attempt), size, prompt_hash, quoted))
+        self.own(EventKind::announced(key, attempt, size, prompt_hash, quoted))
     }
 
     fn model_work(&mut self, call: CallModel, granted: u64) -> Option<EngineWork> {

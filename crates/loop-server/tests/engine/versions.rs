@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Note, Program, RunId, StopMode};
+use loop_core::{Program, RunId, StopMode};
 use loop_runtime::journal::{Durability, Entry, Journal, StoredJournal, replay};
 use loop_server::engine::{EngineError, PersonDecision, RunFilter, RunState};
+use loop_testkit::{continued_by, newer, older};
 
 use super::{ended, reopened, until};
 use crate::bench::{ASKS, Bench, Gate, LONG, WRITES, asks};
@@ -13,12 +14,7 @@ use crate::bench::{ASKS, Bench, Gate, LONG, WRITES, asks};
 async fn driven_by(journal: &StoredJournal, run: &RunId, program: Program, otherwise: bool) {
     let (recorded, mut writer) = journal.resume(run).await.unwrap();
     let mut state = replay(run, &recorded).unwrap();
-    let kind = EventKind::Resumed { away_ms: 0, by: Some(program.into()) };
-    let event = Event { at: state.now(), kind };
-    let mut notes = state.apply(&event).unwrap();
-    if otherwise {
-        notes.push(Note::Lost { key: "1/main".parse().unwrap(), attempt: 1 });
-    }
+    let (event, notes) = continued_by(&mut state, program, otherwise);
     let seq = recorded.entries.len() as u64;
     writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await.unwrap();
 }
@@ -38,11 +34,9 @@ async fn a_run_of_another_version_is_left_alone_and_its_state_says_so() {
     engine.drain(LONG).await;
     let journal = Arc::clone(engine.journal());
     drop(engine);
-    let newer = Program { name: "loopgate 9.0.0".into(), decisions: 99 };
-    let older = Program { name: "loopgate 0.0.9".into(), decisions: 0 };
-    driven_by(&journal, &waiting[0], newer, /*otherwise*/ false).await;
-    driven_by(&journal, &waiting[1], older.clone(), /*otherwise*/ true).await;
-    driven_by(&journal, &waiting[2], older, /*otherwise*/ false).await;
+    driven_by(&journal, &waiting[0], newer(), /*otherwise*/ false).await;
+    driven_by(&journal, &waiting[1], older(), /*otherwise*/ true).await;
+    driven_by(&journal, &waiting[2], older(), /*otherwise*/ false).await;
     drop(journal);
 
     let engine = reopened(&bench, &["crm"], &gate).await;

@@ -2,19 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Note};
+use loop_core::EventKind;
 use loop_runtime::journal::{Durability, Entry, Header, Journal, StoredJournal, replay};
 use loop_runtime::run::{Program, RunId};
-
-/// A program that is newer than this one.
-pub fn newer() -> Program {
-    Program { name: "loopgate 9.0.0".into(), decisions: 99 }
-}
-
-/// A program that is older than this one.
-pub fn older() -> Program {
-    Program { name: "loopgate 0.0.9".into(), decisions: 0 }
-}
+use loop_testkit::continued_by;
+pub use loop_testkit::{newer, older};
 
 /// Records in a run that this program continues it. `otherwise`: it decides something that this version does not.
 pub fn driven_by(journal: &StoredJournal, run: &str, program: Program, otherwise: bool) {
@@ -23,12 +15,7 @@ pub fn driven_by(journal: &StoredJournal, run: &str, program: Program, otherwise
     runtime.block_on(async {
         let (recorded, mut writer) = journal.resume(&run).await.unwrap();
         let mut state = replay(&run, &recorded).unwrap();
-        let kind = EventKind::Resumed { away_ms: 0, by: Some(program.into()) };
-        let event = Event { at: state.now(), kind };
-        let mut notes = state.apply(&event).unwrap();
-        if otherwise {
-            notes.push(Note::Lost { key: "1/main".parse().unwrap(), attempt: 1 });
-        }
+        let (event, notes) = continued_by(&mut state, program, otherwise);
         let seq = recorded.entries.len() as u64;
         writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await.unwrap();
     });

@@ -201,23 +201,8 @@ impl<'a> One<'a> {
             Command::CallModel(CallModel { key, attempt, granted: None, .. }) => {
                 let prompt = self.size(*key);
                 self.prompt = (prompt.bytes, prompt.shared_bytes);
-                let (key, attempt, prompt_bytes, shared_bytes) =
-                    (*key, *attempt, prompt.bytes, prompt.shared_bytes);
-                Some(match self.run.quote(&key, prompt) {
-                    Ok(quote) => EventKind::CallStarted {
-                        key,
-                        attempt,
-                        tier: quote.tier,
-                        prompt_bytes,
-                        shared_bytes,
-                        prompt_hash: self.run.started().prompts,
-                        max_output_tokens: quote.max_output_tokens,
-                        reserve: quote.reserve,
-                    },
-                    Err(refusal) => {
-                        EventKind::CallRefused { key, attempt, prompt_bytes, shared_bytes, refusal }
-                    }
-                })
+                let (prompt_hash, quoted) = (self.run.started().prompts, self.run.quote(key, prompt));
+                Some(EventKind::announced(*key, *attempt, prompt, prompt_hash, quoted))
             }
             Command::RunTool(RunTool { key, attempt, announced: false, .. }) => {
                 Some(EventKind::ToolStarted { key: *key, attempt: *attempt })

@@ -1,0 +1,46 @@
+//! What a journal has of a run: continued by another version of the program, or without its times.
+
+use loop_core::{Event, EventKind, Note, Program, Run};
+use serde_json::Value;
+
+/// A program that is newer than every real one.
+pub fn newer() -> Program {
+    Program { name: "loopgate 9.0.0".into(), decisions: 99 }
+}
+
+/// A program that is older than every real one.
+pub fn older() -> Program {
+    Program { name: "loopgate 0.0.9".into(), decisions: 0 }
+}
+
+/// The entry with which `program` continues a run, for a test to record. `otherwise`: it decides something that this
+/// version does not.
+pub fn continued_by(run: &mut Run, program: Program, otherwise: bool) -> (Event, Vec<Note>) {
+    let kind = EventKind::Resumed { away_ms: 0, by: Some(program.into()) };
+    let event = Event { at: run.now(), kind };
+    let mut notes = run.apply(&event).expect("a run that can be continued");
+    if otherwise {
+        notes.push(Note::Lost { key: "1/main".parse().expect("a key"), attempt: 1 });
+    }
+    (event, notes)
+}
+
+/// An entry, or a part of it, as JSON without the instants and durations of one process: they are null.
+pub fn timeless(mut value: Value) -> Value {
+    fn still(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    match member.is_number() && (name == "at" || name.ends_with("ms")) {
+                        true => *member = Value::Null,
+                        false => still(member),
+                    }
+                }
+            }
+            Value::Array(elements) => elements.iter_mut().for_each(still),
+            _ => {}
+        }
+    }
+    still(&mut value);
+    value
+}
