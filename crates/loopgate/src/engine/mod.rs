@@ -47,7 +47,7 @@ pub(crate) struct IngressArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The engine keeps what happened in a run. The journal follows it, once a turn, with the entries that `loopgate run` \
+    after_help = "The engine keeps what happened in a run. The journal follows it before each call, with the entries that `loopgate run` \
                   writes. Workers with the same domains can share one address behind a balancer. A signal ends the worker: what is \
                   under way continues in another one, or in the next.\n\n\
                   Exit codes: 0 the worker ended after a signal, 1 it could not begin, 2 wrong usage."
