@@ -26,7 +26,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     let shared = SHARED.iter().flat_map(|name| ["-p", name]).chain(["-e", "normal"]).collect::<Vec<_>>();
     let first = tree(&["-p", "loopgate", "-e", "normal,build"])?;
     let tests = tree(&["--workspace", "--features", ALL_FEATURES, "-e", "normal,build,dev"])?;
-    workspace::report("features", &problems(&tree(&shared)?, &first, &tests))
+    let shared = tree(&shared)?;
+    println!("features: {} packages that the first command and the tests share", shared.len());
+    workspace::report("features", &problems(&shared, &first, &tests))
 }
 
 /// A line of `cargo tree`: a package, and its features.

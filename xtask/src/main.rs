@@ -71,6 +71,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
                 .and_then(|fetched| servers::run(fetched, /*built*/ false))
         }
         XtaskCmd::Layers(_) => layers::run(),
+        XtaskCmd::Features(_) => features::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
