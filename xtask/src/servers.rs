@@ -178,8 +178,7 @@ fn python_packages(
         if !python.exists() {
             cmd!(shell, "python3 -m venv --without-pip {venv}").run()?;
         }
-        // Most of what is installed is never run, so it is not compiled either.
-        cmd!(shell, "{pip} -m pip --python {python} install --quiet --no-compile {packages...}").run()?;
+        cmd!(shell, "{pip} -m pip --python {python} install --quiet {packages...}").run()?;
     }
     Ok(python)
 }
@@ -344,7 +343,7 @@ fn system_packages(shell: &Shell, program: &Path, packages: &[&str]) -> Result<(
     if program.exists() {
         return Ok(());
     }
-    // The lists of this hour are those of the next suite.
+    // The next suite needs the same lists.
     static LISTS: Once = Once::new();
     let mut lists = Ok(());
     LISTS.call_once(|| lists = cmd!(shell, "apt-get update -qq").run());
