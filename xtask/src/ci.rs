@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 
 use crate::test::ALL_FEATURES;
 use crate::workspace::{self, Failure};
-use crate::{bench, browser, explore, layers, requirements, servers, test, tidy};
+use crate::{bench, browser, explore, features, layers, requirements, servers, test, tidy};
 
 /// All checks; the tests among them, unless they have just been `tested`.
 pub(crate) fn run(tested: bool) -> Result<(), Failure> {
@@ -17,6 +17,8 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     shell.set_var("INSTA_UPDATE", "no");
 
     let mut done = Vec::new();
+    // Registries are waited for while the processors are busy.
+    let fetching = std::thread::spawn(|| servers::fetched(None));
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     done.push(step("clippy", || {
         let features = format!("{ALL_FEATURES},loop-eval/planted-bugs");
@@ -38,12 +40,13 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     if !tested {
         done.push(step("test", || test::run(None, false)));
     }
-    // Counted instructions do not depend on what else the machine does.
+    // Counted instructions do not depend on what else the machine does. Their build has the walk of `explore` in it.
     let counting = std::thread::spawn(counted);
     done.push(step("browser", || browser::run(/*write*/ false, tested.then_some(AS_TESTED))));
-    done.push(step("servers", || servers::run(None, tested)));
-    done.push(step("explore", || explore::run(false, false)));
-    done.push(step("bench check", || joined(counting)));
+    done.push(step("servers", || servers::run(joined(fetching)?, tested)));
+    done.push(step("explore", || explore::run(false, false, tested)));
+    done.push(step("bench check", || printed(joined(counting)?)));
+    done.push(step("features", features::run));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));
     done.push(step("tidy", || tidy::run(/*report*/ false)));
@@ -81,15 +84,22 @@ fn counted() -> Result<Option<Output>, Failure> {
     }
     let failed = |error| Failure::Check(format!("bench check did not start: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
-    Command::new(program).args(["bench", "check"]).output().map(Some).map_err(failed)
+    // It builds for minutes: what tests leave of the processors is enough for it.
+    let mut command = if cfg!(unix) { Command::new("nice") } else { Command::new(&program) };
+    if cfg!(unix) {
+        command.args(["-n", "10"]).arg(&program);
+    }
+    command.args(["bench", "check"]).output().map(Some).map_err(failed)
 }
 
-/// Waits for what was counted meanwhile, and prints it.
-fn joined(counting: JoinHandle<Result<Option<Output>, Failure>>) -> Result<(), Failure> {
-    let Ok(counted) = counting.join() else {
-        return Err(Failure::Check("bench check panicked".to_owned()));
-    };
-    let Some(Output { status, stdout, stderr }) = counted? else {
+/// Waits for what was done meanwhile.
+fn joined<T>(meanwhile: JoinHandle<Result<T, Failure>>) -> Result<T, Failure> {
+    meanwhile.join().unwrap_or_else(|_| Err(Failure::Check("what was done meanwhile panicked".to_owned())))
+}
+
+/// Prints what was counted meanwhile.
+fn printed(counted: Option<Output>) -> Result<(), Failure> {
+    let Some(Output { status, stdout, stderr }) = counted else {
         println!("valgrind is not here: instructions are not counted");
         return Ok(());
     };

@@ -1,9 +1,12 @@
 //! `cargo xtask explore`: the walk over the reachable states of small runs, wider than in a test run, and many more
 //! random cases of the core's properties.
 
+use xshell::Shell;
+
 use crate::blocks::{self, TESTING};
-use crate::teed::teed;
+use crate::teed::{teed, teed_in};
 use crate::workspace::{self, Failure};
+use crate::{bench, servers};
 
 /// The block of the document that says what the walk saw.
 const BLOCK: &str = "walk";
@@ -11,18 +14,27 @@ const BLOCK: &str = "walk";
 /// Walks every alphabet of `crates/loop-core/tests/explore`, optimised, and prints a line about each. What it saw is
 /// written into the document, or compared with what stands there. A `full` walk goes five times as far, and is only
 /// printed.
-pub(crate) fn run(write: bool, full: bool) -> Result<(), Failure> {
+///
+/// After a test run of the workspace the programs are run that it and `cargo xtask bench check` have `built`.
+pub(crate) fn run(write: bool, full: bool, built: bool) -> Result<(), Failure> {
     println!(
         "states, edges and ends by alphabet; `cut` where the walk was ended before it had seen everything"
     );
-    let arguments =
-        ["test", "--profile=bench", "--locked", "-p", "loop-core", "--test", "explore", "--", "--nocapture"];
-    let scope = if full { "full" } else { "wide" };
-    let (lines, passed) = teed("cargo", &arguments, &[("LOOPGATE_EXPLORE", scope)])?;
+    let scope = [("LOOPGATE_EXPLORE", if full { "full" } else { "wide" })];
+    let (lines, passed) = if built {
+        let shell = Shell::new()?;
+        shell.change_dir(workspace::root());
+        let walk = bench::walk(&shell)?.display().to_string();
+        teed_in(&servers::folder_of(CORE), &walk, &["--nocapture"], &scope)?
+    } else {
+        let test =
+            ["test", "--profile=counted", "--locked", "-p", CORE, "--test", "explore", "--", "--nocapture"];
+        teed("cargo", &test, &scope)?
+    };
     if !passed {
         return Err(Failure::Check("explore: the walk found a fault".to_owned()));
     }
-    properties()?;
+    properties(built)?;
     let seen = block(&lines)?;
     if full {
         println!("{seen}");
@@ -39,25 +51,25 @@ pub(crate) fn run(write: bool, full: bool) -> Result<(), Failure> {
     Err(Failure::Check(format!("{TESTING}: {what}")))
 }
 
-/// Tries the properties of the core over many random cases, others each time.
-fn properties() -> Result<(), Failure> {
-    let arguments = [
-        "test",
-        "--profile=bench",
-        "--locked",
-        "-p",
-        "loop-core",
-        "--test",
-        "it",
-        "--",
-        "properties::",
-        "repeats_ledger::",
-    ];
-    match teed("cargo", &arguments, &[("LOOPGATE_PROPERTIES", "40")])? {
-        (_, true) => Ok(()),
-        (_, false) => Err(Failure::Check("explore: a property does not hold".to_owned())),
+/// Tries the properties of the core over many random cases, others each time. The tests are as `cargo test` builds them:
+/// to optimise all of them takes longer than these run.
+fn properties(built: bool) -> Result<(), Failure> {
+    let times = [("LOOPGATE_PROPERTIES", "40")];
+    let (_, passed) = if built {
+        let programs = servers::test_programs()?;
+        teed_in(&servers::folder_of(CORE), servers::program(&programs, CORE)?, &PROPERTIES, &times)?
+    } else {
+        let test = ["test", "--locked", "-p", CORE, "--test", "it", "--"];
+        teed("cargo", &[&test[..], &PROPERTIES].concat(), &times)?
+    };
+    match passed {
+        true => Ok(()),
+        false => Err(Failure::Check("explore: a property does not hold".to_owned())),
     }
 }
+
+const CORE: &str = "loop-core";
+const PROPERTIES: [&str; 2] = ["properties::", "repeats_ledger::"];
 
 /// What was seen of an alphabet.
 #[derive(Debug, PartialEq, Eq)]

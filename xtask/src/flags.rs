@@ -90,6 +90,8 @@ xflags::xflags! {
         }
         /// Hold the dependencies between the crates against the table in xtask/src/layers.rs.
         cmd layers {}
+        /// Compare the features of shared dependencies in the README's first command and in the tests.
+        cmd features {}
         /// Hold docs/requirements.md against the ids that tests name.
         cmd requirements {
             /// Print the open rows instead

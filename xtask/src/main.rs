@@ -7,7 +7,9 @@ mod browser;
 mod ci;
 mod crash;
 mod drawings;
+mod environment;
 mod explore;
+mod features;
 mod flags;
 mod layers;
 mod links;
@@ -34,6 +36,11 @@ use crate::flags::XtaskCmd;
 use crate::workspace::Failure;
 
 fn main() -> ExitCode {
+    match environment::cleaned() {
+        None => {}
+        Some(Ok(code)) => return code,
+        Some(Err(error)) => return ended(Err(Failure::Check(format!("xtask did not start again: {error}")))),
+    }
     // The command behind `wire` reads its own arguments, so that `-` is a name there.
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "wire") {
@@ -51,7 +58,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
         XtaskCmd::Mutants(flags) => mutants::run(&flags),
-        XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full),
+        XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*built*/ false),
         XtaskCmd::Sim(flags) => {
             let [seeds, driver, seed, bug] =
                 [&flags.seeds, &flags.driver, &flags.seed, &flags.bug].map(Option::as_deref);
@@ -59,8 +66,12 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
-        XtaskCmd::Servers(flags) => servers::run(flags.suite.as_deref(), /*built*/ false),
+        XtaskCmd::Servers(flags) => {
+            servers::fetched(flags.suite.as_deref())
+                .and_then(|fetched| servers::run(fetched, /*built*/ false))
+        }
         XtaskCmd::Layers(_) => layers::run(),
+        XtaskCmd::Features(_) => features::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use serde_json::Value;
 use xshell::{Shell, cmd};
@@ -173,20 +174,32 @@ fn python_packages(
 ) -> Result<PathBuf, Failure> {
     let (venv, python) = (folder.join("venv"), folder.join("venv/bin/python"));
     if !venv.join("bin").join(program).exists() {
-        if !python.exists() && cmd!(shell, "python3 -m venv {venv}").quiet().run().is_err() {
-            system_packages(shell, &python, &["python3", "python3-venv"])?;
-            cmd!(shell, "python3 -m venv {venv}").run()?;
+        let pip = pip(shell)?;
+        if !python.exists() {
+            cmd!(shell, "python3 -m venv --without-pip {venv}").run()?;
         }
-        cmd!(shell, "{python} -m pip install --quiet {packages...}").run()?;
+        cmd!(shell, "{pip} -m pip --python {python} install --quiet {packages...}").run()?;
     }
     Ok(python)
 }
 
-/// All suites, or the one.
-///
-/// After a test run of the workspace the programs that it has `built` are run: with the features of one package alone, cargo
-/// would build most crates again.
-pub(crate) fn run(suite: Option<&str>, built: bool) -> Result<(), Failure> {
+/// An interpreter that has pip, which installs for the environments of all suites: each with a pip of its own would take
+/// four seconds more.
+fn pip(shell: &Shell) -> Result<PathBuf, Failure> {
+    let venv = workspace::root().join(FOLDER).join("pip");
+    let (python, pip) = (venv.join("bin/python"), venv.join("bin/pip"));
+    if !pip.exists() && cmd!(shell, "python3 -m venv {venv}").quiet().run().is_err() {
+        system_packages(shell, &pip, &["python3", "python3-venv"])?;
+        cmd!(shell, "python3 -m venv --clear {venv}").run()?;
+    }
+    Ok(python)
+}
+
+/// The environment of each suite by its name, or why its programs are not here.
+pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
+
+/// Fetches the programs of all suites, or of the one: mostly waiting for registries, so that other checks can run meanwhile.
+pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
     let chosen: Vec<&Suite> =
         SUITES.iter().filter(|known| suite.is_none_or(|name| name == known.name)).collect();
     if let (Some(name), true) = (suite, chosen.is_empty()) {
@@ -195,15 +208,34 @@ pub(crate) fn run(suite: Option<&str>, built: bool) -> Result<(), Failure> {
     }
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
-    let programs = if built { Some(test_programs(&shell)?) } else { None };
-    let mut failed = Vec::new();
-    for suite in chosen {
+    let environment = |suite: &Suite| {
         let folder = workspace::root().join(FOLDER).join(suite.name);
         shell.create_dir(&folder)?;
-        let environment = (suite.fetch)(&shell, &folder)?;
+        (suite.fetch)(&shell, &folder)
+    };
+    Ok(chosen.into_iter().map(|suite| (suite.name, environment(suite))).collect())
+}
+
+/// The tests of the suites whose programs were fetched.
+///
+/// After a test run of the workspace the programs that it has `built` are run: with the features of one package alone, cargo
+/// would build most crates again.
+pub(crate) fn run(fetched: Fetched, built: bool) -> Result<(), Failure> {
+    let programs = if built { Some(test_programs()?) } else { None };
+    let mut failed = Vec::new();
+    for (name, environment) in fetched {
+        let environment = match environment {
+            Ok(environment) => environment,
+            Err(failure) => {
+                println!("servers: the programs of {name} are not here: {failure}");
+                failed.push(name.to_owned());
+                continue;
+            }
+        };
         let environment: Vec<(&str, &str)> =
             environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        for ((package, features), module) in suite.tests {
+        let tests = SUITES.iter().filter(|suite| suite.name == name).flat_map(|suite| suite.tests);
+        for ((package, features), module) in tests {
             let command = [
                 "test",
                 "--locked",
@@ -218,17 +250,18 @@ pub(crate) fn run(suite: Option<&str>, built: bool) -> Result<(), Failure> {
                 "--",
                 "--ignored",
             ];
-            let (lines, passed) = match programs.as_ref().map(|all| all.get(*package)) {
-                Some(Some(program)) => {
-                    let folder = workspace::root().join("crates").join(package);
-                    teed_in(&folder, program, &[module, "--ignored"], &environment)?
-                }
-                Some(None) => return Err(Failure::Check(format!("servers: {package} has no built tests"))),
+            let (lines, passed) = match &programs {
+                Some(programs) => teed_in(
+                    &folder_of(package),
+                    program(programs, package)?,
+                    &[module, "--ignored"],
+                    &environment,
+                )?,
                 None => teed("cargo", &command, &environment)?,
             };
             let ran = lines.iter().any(|line| line.starts_with("test ") && line.ends_with(" ok"));
             if !passed || !ran {
-                failed.push(format!("{} in {package}", suite.name));
+                failed.push(format!("{name} in {package}"));
             }
         }
     }
@@ -239,8 +272,21 @@ pub(crate) fn run(suite: Option<&str>, built: bool) -> Result<(), Failure> {
     }
 }
 
+/// Where cargo would run the tests of a package.
+pub(crate) fn folder_of(package: &str) -> PathBuf {
+    workspace::root().join("crates").join(package)
+}
+
+/// The test program of a package among those of the workspace.
+pub(crate) fn program<'a>(programs: &'a BTreeMap<String, String>, package: &str) -> Result<&'a str, Failure> {
+    let program = programs.get(package).map(String::as_str);
+    program.ok_or_else(|| Failure::Check(format!("{package} has no built tests")))
+}
+
 /// The test program `it` of each package, as a test run of the workspace builds it.
-fn test_programs(shell: &Shell) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn test_programs() -> Result<BTreeMap<String, String>, Failure> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
     let build = cmd!(
         shell,
         "cargo test --locked --workspace --features {ALL_FEATURES} --test it --no-run --message-format=json"
@@ -297,6 +343,10 @@ fn system_packages(shell: &Shell, program: &Path, packages: &[&str]) -> Result<(
     if program.exists() {
         return Ok(());
     }
-    cmd!(shell, "apt-get update -qq").run()?;
+    // The next suite needs the same lists.
+    static LISTS: Once = Once::new();
+    let mut lists = Ok(());
+    LISTS.call_once(|| lists = cmd!(shell, "apt-get update -qq").run());
+    lists?;
     Ok(cmd!(shell, "apt-get install -y -qq --no-install-recommends {packages...}").run()?)
 }

@@ -46,7 +46,7 @@ pub(crate) fn can_count() -> Result<bool, Failure> {
     Ok(has_valgrind(&Shell::new()?))
 }
 
-/// The programs whose instructions are counted.
+/// The programs that are measured.
 #[derive(Clone)]
 struct Programs {
     /// The decisions of the gate.
@@ -59,16 +59,42 @@ struct Programs {
     wire: PathBuf,
 }
 
-/// Builds the programs whose instructions are counted, optimised as a user's program is by default. One build for all,
-/// since other features of a crate would build it, and all above it, again.
+/// Builds the programs that are measured, optimised as a user's program is by default. One build for all, since other
+/// features of a crate would build it, and all above it, again.
 fn built(shell: &Shell) -> Result<Programs, Failure> {
+    Programs::named(&build(shell, "bench", &[])?)
+}
+
+/// The same for counts of instructions: what a counted case does not run is not optimised. The walk over the states of
+/// the core, which is optimised too, is in the same build.
+fn built_to_count(shell: &Shell) -> Result<Programs, Failure> {
+    Programs::named(&build(shell, "counted", &WALK)?)
+}
+
+/// The walk over the states of the core, in the build of the counted programs.
+pub(crate) fn walk(shell: &Shell) -> Result<PathBuf, Failure> {
+    program(&build(shell, "counted", &WALK)?, "explore")
+}
+
+const WALK: [&str; 2] = ["--test", "explore"];
+
+fn build(shell: &Shell, profile: &str, more: &[&str]) -> Result<String, Failure> {
     let packages = ["-p", "loop-bench", "-p", "loop-core", "-p", "loop-runtime"];
     let programs = ["--bench", "core", "--bench", "loops", "--bench", "wire", "--example", "load"];
-    let build =
-        cmd!(shell, "cargo build --locked --profile=bench {packages...} {programs...} --message-format=json");
-    let messages = build.read()?;
-    let named = |name| program(&messages, name);
-    Ok(Programs { core: named("core")?, load: named("load")?, loops: named("loops")?, wire: named("wire")? })
+    let build = cmd!(shell, "cargo build --locked --profile={profile} {packages...} {programs...} {more...}");
+    Ok(build.arg("--message-format=json").read()?)
+}
+
+impl Programs {
+    fn named(messages: &str) -> Result<Programs, Failure> {
+        let named = |name| program(messages, name);
+        Ok(Programs {
+            core: named("core")?,
+            load: named("load")?,
+            loops: named("loops")?,
+            wire: named("wire")?,
+        })
+    }
 }
 
 /// The program of this name among what cargo has built.

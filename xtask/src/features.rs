@@ -1,0 +1,90 @@
+//! Whether the README's first command and the tests build the same dependencies.
+//!
+//! A feature more of one dependency builds it again for the tests, and all crates above it. The feature `as-tested` of
+//! `loopgate` asks for the features that tests want, and this check says which are missing there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use xshell::{Shell, cmd};
+
+use crate::test::ALL_FEATURES;
+use crate::workspace::{self, Failure};
+
+/// Crates of ours that have no feature of their own in the tests: both commands are to share them, and all below.
+const SHARED: [&str; 5] = ["loop-llm", "loop-mock", "loop-offline", "loop-prompts", "loop-tools"];
+
+/// A package with its version, and the features with which it is built: several where programs of the build have others.
+type Features = BTreeMap<String, BTreeSet<String>>;
+
+pub(crate) fn run() -> Result<(), Failure> {
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    let tree = |arguments: &[&str]| {
+        let tree = cmd!(shell, "cargo tree --locked --prefix none --format {FORMAT} {arguments...}");
+        tree.quiet().read().map(|tree| features(&tree))
+    };
+    let shared = SHARED.iter().flat_map(|name| ["-p", name]).chain(["-e", "normal"]).collect::<Vec<_>>();
+    let first = tree(&["-p", "loopgate", "-e", "normal,build"])?;
+    let tests = tree(&["--workspace", "--features", ALL_FEATURES, "-e", "normal,build,dev"])?;
+    let shared = tree(&shared)?;
+    println!("features: {} packages that the first command and the tests share", shared.len());
+    workspace::report("features", &problems(&shared, &first, &tests))
+}
+
+/// A line of `cargo tree`: a package, and its features.
+const FORMAT: &str = "{p}|{f}";
+
+fn features(tree: &str) -> Features {
+    let mut features = Features::new();
+    for (package, rest) in tree.lines().filter_map(|line| line.split_once('|')) {
+        // A package that was listed before is marked.
+        let of = rest.trim_end_matches(" (*)").to_owned();
+        features.entry(package.trim_end_matches(" (proc-macro)").to_owned()).or_default().insert(of);
+    }
+    features
+}
+
+/// What is shared and has features in the first command with which no test builds it.
+fn problems(shared: &Features, first: &Features, tests: &Features) -> Vec<String> {
+    let empty = BTreeSet::new();
+    let mut problems = Vec::new();
+    for package in shared.keys() {
+        let [first, tests] = [first, tests].map(|all| all.get(package).unwrap_or(&empty));
+        if first.is_disjoint(tests) {
+            let [first, tests] = [first, tests].map(named);
+            let more: Vec<&str> = BTreeSet::difference(&tests, &first).copied().collect();
+            let fewer: Vec<&str> = BTreeSet::difference(&first, &tests).copied().collect();
+            let more = if more.is_empty() { String::new() } else { format!(" with {}", more.join(", ")) };
+            let fewer =
+                if fewer.is_empty() { String::new() } else { format!(" without {}", fewer.join(", ")) };
+            problems.push(format!(
+                "the tests build {package} again,{more}{fewer}: change `as-tested` in crates/loopgate/Cargo.toml"
+            ));
+        }
+    }
+    problems
+}
+
+fn named(features: &BTreeSet<String>) -> BTreeSet<&str> {
+    features.iter().flat_map(|it| it.split(',')).filter(|it| !it.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_dependency_with_a_feature_more_in_tests_is_named() {
+        let shared = features("a v1|\nb v1|x (*)\n");
+        let first = features("a v1|default,std\nb v1|x\nc v1|");
+        // As a program of the build `a` has no features at all.
+        let tests = features("a v1|alloc,default,std\na v1|\nb v1|x (*)\nc v1|y");
+        assert_eq!(
+            problems(&shared, &first, &tests),
+            ["the tests build a v1 again, with alloc: change `as-tested` in crates/loopgate/Cargo.toml"]
+        );
+        assert_eq!(problems(&shared, &first, &first), Vec::<String>::new());
+    }
+}
