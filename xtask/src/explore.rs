@@ -28,7 +28,7 @@ pub(crate) fn run(write: bool, full: bool, built: bool) -> Result<(), Failure> {
         teed_in(&servers::folder_of(CORE), &walk, &["--nocapture"], &scope)?
     } else {
         let test =
-            ["test", "--profile=counted", "--locked", "-p", CORE, "--test", "explore", "--", "--nocapture"];
+            ["test", "--profile=bench", "--locked", "-p", CORE, "--test", "explore", "--", "--nocapture"];
         teed("cargo", &test, &scope)?
     };
     if !passed {

@@ -62,26 +62,25 @@ struct Programs {
 /// Builds the programs that are measured, optimised as a user's program is by default. One build for all, since other
 /// features of a crate would build it, and all above it, again.
 fn built(shell: &Shell) -> Result<Programs, Failure> {
-    Programs::named(&build(shell, "bench", &[])?)
+    Programs::named(&build(shell, &[])?)
 }
 
-/// The same for counts of instructions: what a counted case does not run is not optimised. The walk over the states of
-/// the core, which is optimised too, is in the same build.
-fn built_to_count(shell: &Shell) -> Result<Programs, Failure> {
-    Programs::named(&build(shell, "counted", &WALK)?)
+/// The same with the walk over the states of the core, which is optimised too.
+fn built_with_walk(shell: &Shell) -> Result<Programs, Failure> {
+    Programs::named(&build(shell, &WALK)?)
 }
 
-/// The walk over the states of the core, in the build of the counted programs.
+/// The walk over the states of the core, in the build of the programs whose instructions are counted.
 pub(crate) fn walk(shell: &Shell) -> Result<PathBuf, Failure> {
-    program(&build(shell, "counted", &WALK)?, "explore")
+    program(&build(shell, &WALK)?, "explore")
 }
 
 const WALK: [&str; 2] = ["--test", "explore"];
 
-fn build(shell: &Shell, profile: &str, more: &[&str]) -> Result<String, Failure> {
+fn build(shell: &Shell, more: &[&str]) -> Result<String, Failure> {
     let packages = ["-p", "loop-bench", "-p", "loop-core", "-p", "loop-runtime"];
     let programs = ["--bench", "core", "--bench", "loops", "--bench", "wire", "--example", "load"];
-    let build = cmd!(shell, "cargo build --locked --profile={profile} {packages...} {programs...} {more...}");
+    let build = cmd!(shell, "cargo build --locked --profile=bench {packages...} {programs...} {more...}");
     Ok(build.arg("--message-format=json").read()?)
 }
 
