@@ -568,7 +568,7 @@ impl Driver {
         let secrets = self.parts.secrets.clone();
         let is_main = call.key.slot == Slot::Main;
         let early = self.early.collector((call.key, call.attempt)).filter(|_| is_main);
-        let call = model::call(client, request, call, (token, ends), waits, (hear, secrets, early));
+        let call = model::call(client, Box::new(request), call, (token, ends), waits, (hear, secrets, early));
         self.tasks.push(call.boxed());
     }
 

@@ -1,7 +1,8 @@
 //! A queue of events without a bound of its own: many senders, one receiver.
 //!
 //! Its values are in one buffer that grows with what waits, and that is given back once all of it was taken. A channel
-//! would allocate for each value, or hold room for 32 of them in every run.
+//! would allocate for each value, or hold room for 32 of them in every run. The receiver takes all that waits at once, and
+//! passes it on one by one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +16,7 @@ use tokio::task::coop::poll_proceed;
 pub(crate) fn event_queue<T>() -> (Sender<T>, Receiver<T>) {
     let state = Mutex::new(State { values: VecDeque::new(), receiver: None });
     let shared = Arc::new(Shared { state, senders: AtomicUsize::new(1), is_closed: AtomicBool::new(false) });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    (Sender(Arc::clone(&shared)), Receiver { shared, taken: VecDeque::new() })
 }
 
 /// Puts values into the queue.
@@ -24,7 +25,11 @@ pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
 /// Takes values out of the queue.
 #[derive(Debug)]
-pub(crate) struct Receiver<T>(Arc<Shared<T>>);
+pub(crate) struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// What was taken out together and not passed on yet. It comes before what is in the queue.
+    taken: VecDeque<T>,
+}
 
 #[derive(Debug)]
 struct Shared<T> {
@@ -94,29 +99,42 @@ impl<T> Drop for Sender<T> {
 impl<T> Receiver<T> {
     /// The next value, if it is there.
     pub(crate) fn try_recv(&mut self) -> Option<T> {
-        self.0.lock().next()
+        self.next_taken().or_else(|| {
+            std::mem::swap(&mut self.taken, &mut self.shared.lock().values);
+            self.next_taken()
+        })
+    }
+
+    fn next_taken(&mut self) -> Option<T> {
+        let next = self.taken.pop_front();
+        if next.is_some() && self.taken.is_empty() && self.taken.capacity() > FEW {
+            self.taken = VecDeque::new();
+        }
+        next
     }
 
     /// The next value; `None` when all senders are gone and everything was taken.
     pub(crate) fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         // A queue that is never empty must not keep the task from giving way.
         let turn = ready!(poll_proceed(context));
-        let mut state = self.0.lock();
-        // Asked before the values: a sender that goes queues nothing after that.
-        let is_over = self.0.senders.load(Ordering::Acquire) == 0;
-        match state.next() {
-            None if !is_over => {
-                match &mut state.receiver {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    receiver => *receiver = Some(context.waker().clone()),
-                }
-                Poll::Pending
-            }
-            next => {
-                turn.made_progress();
-                Poll::Ready(next)
-            }
+        if let Some(next) = self.next_taken() {
+            turn.made_progress();
+            return Poll::Ready(Some(next));
         }
+        let mut state = self.shared.lock();
+        // Asked before the values: a sender that goes queues nothing after that.
+        let is_over = self.shared.senders.load(Ordering::Acquire) == 0;
+        if state.values.is_empty() && !is_over {
+            match &mut state.receiver {
+                Some(waker) => waker.clone_from(context.waker()),
+                receiver => *receiver = Some(context.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        std::mem::swap(&mut self.taken, &mut state.values);
+        drop(state);
+        turn.made_progress();
+        Poll::Ready(self.next_taken())
     }
 
     /// The same, on a thread that waits.
@@ -134,19 +152,9 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.0.is_closed.store(true, Ordering::Release);
-        let left = std::mem::take(&mut self.0.lock().values);
+        self.shared.is_closed.store(true, Ordering::Release);
+        let left = std::mem::take(&mut self.shared.lock().values);
         drop(left);
-    }
-}
-
-impl<T> State<T> {
-    fn next(&mut self) -> Option<T> {
-        let next = self.values.pop_front();
-        if next.is_some() && self.values.is_empty() && self.values.capacity() > FEW {
-            self.values = VecDeque::new();
-        }
-        next
     }
 }
 
@@ -228,10 +236,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_while_others_are_passed_on_comes_after_them() {
+        let (sender, mut receiver) = event_queue();
+        (0..3).for_each(|n| sender.send(n));
+        let mut received = vec![receiver.try_recv().unwrap()];
+        (3..6).for_each(|n| sender.send(n));
+        received.extend(std::iter::from_fn(|| receiver.try_recv()));
+        assert_eq!(received, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
     fn an_empty_queue_gives_its_room_back() {
         let (sender, mut receiver) = event_queue();
         (0..64).for_each(|n| sender.send(n));
         while receiver.try_recv().is_some() {}
-        assert!(receiver.0.lock().values.capacity() <= FEW);
+        assert!(receiver.shared.lock().values.capacity() <= FEW && receiver.taken.capacity() <= FEW);
     }
 }

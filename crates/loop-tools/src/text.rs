@@ -120,15 +120,17 @@ fn has_unsafe(text: &str) -> bool {
 
 /// Whether these are ASCII and nothing of it is unsafe.
 fn is_plain(chunk: &[u8]) -> bool {
-    // Without a branch for each byte, so that many are looked at together.
-    let unsafe_byte = |byte: u8| byte >= 0x7f || (byte < 0x20 && byte != b'\n' && byte != b'\t');
-    !chunk.iter().fold(false, |found, byte| found | unsafe_byte(*byte))
+    // Without a branch for each byte, so that many are looked at together, and of bytes alone, so that they stay narrow.
+    let is = |is_it: bool| if is_it { u8::MAX } else { 0 };
+    let safe = |byte: u8| is(byte.wrapping_sub(0x20) < 0x5f) | is(byte == b'\n') | is(byte == b'\t');
+    chunk.iter().fold(u8::MAX, |all, byte| all & safe(*byte)) != 0
 }
 
 /// Whether these are visible ASCII with single spaces between words, and nothing before or after them.
 fn is_plain_line(line: &[u8]) -> bool {
     let is_visible = !line.iter().fold(false, |found, byte| found | !(0x20..0x7f).contains(byte));
-    let doubled = line.windows(2).fold(false, |found, pair| found | (pair == b"  "));
+    let pairs = line.iter().zip(line.get(1..).unwrap_or_default());
+    let doubled = pairs.fold(false, |found, (one, next)| found | (*one == b' ' && *next == b' '));
     is_visible && !doubled && line.first() != Some(&b' ') && line.last() != Some(&b' ')
 }
 
