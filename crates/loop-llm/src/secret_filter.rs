@@ -78,21 +78,26 @@ impl Filter {
         if seen & DOUBTFUL != 0 {
             return Suspicion::Any;
         }
-        if is_over && bytes.len() < self.half {
-            return Suspicion::None;
-        }
-        let mut end = bytes.iter().rev().filter_map(own);
-        let Some(last) = end.next() else { return Suspicion::None };
-        let may_begin = self.class(last) & FIRST != 0
-            || end.next().is_some_and(|before| {
-                let (word, bit) = pair(before, last);
-                self.pairs.get(word).is_none_or(|word| word & bit != 0)
-            });
-        match may_begin {
+        match self.may_end(bytes, is_over) {
             false => Suspicion::None,
             true if seen & UNUSUAL == 0 => Suspicion::End,
             true => Suspicion::Any,
         }
+    }
+
+    /// Whether a text, whose characters are as they are seen, may end with the beginning of a spelling: its last two
+    /// letters tell it of most.
+    pub(crate) fn may_end(&self, text: &[u8], is_over: bool) -> bool {
+        if is_over && text.len() < self.half {
+            return false;
+        }
+        let mut end = text.iter().rev().filter_map(own);
+        let Some(last) = end.next() else { return false };
+        self.class(last) & FIRST != 0
+            || end.next().is_some_and(|before| {
+                let (word, bit) = pair(before, last);
+                self.pairs.get(word).is_none_or(|word| word & bit != 0)
+            })
     }
 }
 
@@ -142,8 +147,9 @@ impl Pattern {
         Some(all)
     }
 
-    /// Whether `text`, whose characters are as they are seen, may hold a spelling, or end with the beginning of one.
-    fn may_be_in(&self, text: &[u8], is_over: bool) -> bool {
+    /// Whether `text`, whose characters are as they are seen, may hold a spelling, or end with the beginning of one if it
+    /// `may_end` with that.
+    fn may_be_in(&self, text: &[u8], is_over: bool, may_end: bool) -> bool {
         let letters = self.letters.expose_secret().as_bytes();
         let Some((before, [rare, after @ ..])) = letters.split_at_checked(self.rare) else { return true };
         let is_here = |at: usize| {
@@ -155,7 +161,7 @@ impl Pattern {
         };
         self.first.is_some_and(|first| memchr(first, text).is_some())
             || memchr2_iter(*rare, rare.to_ascii_uppercase(), text).any(is_here)
-            || self.may_begin_at_the_end_of(text, is_over)
+            || may_end && self.may_begin_at_the_end_of(text, is_over)
     }
 
     fn may_begin_at_the_end_of(&self, text: &[u8], is_over: bool) -> bool {
@@ -176,11 +182,12 @@ impl Pattern {
 }
 
 /// Whether a text may hold a spelling of one of the patterns, or end with the beginning of one. Where this returns false, a
-/// search finds nothing.
+/// search finds nothing. `quick` is of the same patterns. `None`: there is no filter of them.
 pub(crate) fn may_hold<'a>(
     text: &str,
     is_over: bool,
     patterns: impl Iterator<Item = &'a Pattern> + Clone,
+    quick: Option<&Filter>,
 ) -> bool {
     // The first bytes of `…` and of full-width letters, among others.
     if memchr2(0xe2, 0xef, text.as_bytes()).is_some() {
@@ -189,14 +196,29 @@ pub(crate) fn may_hold<'a>(
             return true;
         }
         let seen: String = text.chars().filter_map(visible).collect();
-        return is_in(&seen, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns);
+        return is_in(&seen, is_over, patterns.clone(), true) || is_in_decoded(text, is_over, patterns);
     }
     // Other characters that are not seen are neither letters nor digits, and are passed over.
-    is_in(text, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns)
+    let may_end = quick.is_none_or(|quick| quick.may_end(text.as_bytes(), is_over));
+    is_in(text, is_over, patterns.clone(), may_end)
+        || may_be_escaped(text.as_bytes()) && is_in_decoded(text, is_over, patterns)
 }
 
-fn is_in<'a>(text: &str, is_over: bool, mut patterns: impl Iterator<Item = &'a Pattern>) -> bool {
-    patterns.any(|pattern| pattern.may_be_in(text.as_bytes(), is_over))
+fn is_in<'a>(
+    text: &str,
+    is_over: bool,
+    mut patterns: impl Iterator<Item = &'a Pattern>,
+    may_end: bool,
+) -> bool {
+    patterns.any(|pattern| pattern.may_be_in(text.as_bytes(), is_over, may_end))
+}
+
+/// Whether a text has escapes, or ends within one. Texts have more percent signs than escapes: one that no digit follows
+/// is none.
+fn may_be_escaped(text: &[u8]) -> bool {
+    memchr2(b'\\', b'&', text).is_some()
+        || memchr2(b'<', 0x1b, text).is_some()
+        || memchr_iter(b'%', text).any(|at| text.get(at + 1).is_none_or(u8::is_ascii_hexdigit))
 }
 
 /// The same without the escapes of the text. False where it has none.
@@ -226,7 +248,7 @@ fn is_in_decoded<'a>(text: &str, is_over: bool, patterns: impl Iterator<Item = &
     }
     let Some(mut decoded) = decoded else { return false };
     decoded.extend(text.get(done..).unwrap_or_default().chars().filter_map(visible));
-    is_in(&decoded, is_over, patterns)
+    is_in(&decoded, is_over, patterns, true)
 }
 
 /// The places of bytes that may begin an escape, in order.
@@ -255,7 +277,7 @@ impl Places<'_> {
 }
 
 /// Maximum bytes of a text that is looked at byte by byte. Of a longer one many bytes are compared at a time.
-const MAX_SHORT: usize = 64;
+const MAX_SHORT: usize = 128;
 /// A byte of a character that is not seen as it is, or not ASCII.
 const UNUSUAL: u8 = 1;
 /// A byte with which a text is not ruled out: it is a rare letter of a pattern, or begins an escape, a character that is

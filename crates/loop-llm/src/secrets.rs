@@ -162,16 +162,16 @@ impl Spellings {
     fn suspicion(&self, text: &str, least: usize, is_over: bool) -> Suspicion {
         let quick = self.quick.as_ref().filter(|_| least == LEAST_IN_REPLIES);
         match quick.map_or(Suspicion::Any, |quick| quick.suspicion(text, is_over)) {
-            Suspicion::Any if !self.may_hold(text, least, is_over) => Suspicion::None,
+            Suspicion::Any if !self.may_hold(text, least, is_over, quick) => Suspicion::None,
             known => known,
         }
     }
 
     /// Whether [`search`](Self::search) may find anything.
-    fn may_hold(&self, text: &str, least: usize, is_over: bool) -> bool {
+    fn may_hold(&self, text: &str, least: usize, is_over: bool, quick: Option<&Filter>) -> bool {
         let Some(patterns) = &self.patterns else { return true };
         let long = patterns.iter().filter(|pattern| pattern.longest >= least);
-        long.clone().next().is_some() && secret_filter::may_hold(text, is_over, long)
+        long.clone().next().is_some() && secret_filter::may_hold(text, is_over, long, quick)
     }
 
     /// As [`search`](Self::search), for a text that may only end with the beginning of a spelling that is masked in replies.

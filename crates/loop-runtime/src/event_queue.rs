@@ -1,8 +1,8 @@
 //! A queue of events without a bound of its own: many senders, one receiver.
 //!
-//! Its values are in one buffer that grows with what waits, and that is given back once all of it was taken. A channel
-//! would allocate for each value, or hold room for 32 of them in every run. The receiver takes all that waits at once, and
-//! passes it on one by one.
+//! Its values are in buffers of a dozen that are given back once all of them were taken. A channel would allocate for each
+//! value, or hold room for 32 of them in every run, and one large buffer costs the allocator more than several small ones.
+//! The receiver takes all that waits at once, and passes it on one by one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use tokio::task::coop::poll_proceed;
 
 /// A queue, and its two sides.
 pub(crate) fn event_queue<T>() -> (Sender<T>, Receiver<T>) {
-    let state = Mutex::new(State { values: VecDeque::new(), receiver: None });
+    let state = Mutex::new(State { values: VecDeque::new(), more: VecDeque::new(), receiver: None });
     let shared = Arc::new(Shared { state, senders: AtomicUsize::new(1), is_closed: AtomicBool::new(false) });
-    (Sender(Arc::clone(&shared)), Receiver { shared, taken: VecDeque::new() })
+    (Sender(Arc::clone(&shared)), Receiver { shared, taken: VecDeque::new(), more: VecDeque::new() })
 }
 
 /// Puts values into the queue.
@@ -29,6 +29,8 @@ pub(crate) struct Receiver<T> {
     shared: Arc<Shared<T>>,
     /// What was taken out together and not passed on yet. It comes before what is in the queue.
     taken: VecDeque<T>,
+    /// What comes after that, and was taken out with it.
+    more: VecDeque<VecDeque<T>>,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct Shared<T> {
 #[derive(Debug)]
 struct State<T> {
     values: VecDeque<T>,
+    /// What comes after those, a dozen in each.
+    more: VecDeque<VecDeque<T>>,
     /// Wakes the receiver.
     receiver: Option<Waker>,
 }
@@ -60,11 +64,7 @@ impl<T> Sender<T> {
         if self.is_closed() {
             return;
         }
-        // More than a few come together, such as all events of a reply.
-        if state.values.len() == state.values.capacity() && state.values.len() >= FEW {
-            state.values.reserve(MANY);
-        }
-        state.values.push_back(value);
+        state.push(value);
         let receiver = state.receiver.take();
         drop(state);
         if let Some(receiver) = receiver {
@@ -100,17 +100,21 @@ impl<T> Receiver<T> {
     /// The next value, if it is there.
     pub(crate) fn try_recv(&mut self) -> Option<T> {
         self.next_taken().or_else(|| {
-            std::mem::swap(&mut self.taken, &mut self.shared.lock().values);
+            self.shared.lock().give(&mut self.taken, &mut self.more);
             self.next_taken()
         })
     }
 
     fn next_taken(&mut self) -> Option<T> {
-        let next = self.taken.pop_front();
-        if next.is_some() && self.taken.is_empty() && self.taken.capacity() > FEW {
-            self.taken = VecDeque::new();
+        let next = self.taken.pop_front()?;
+        if self.taken.is_empty() {
+            match self.more.pop_front() {
+                Some(more) => self.taken = more,
+                None if self.taken.capacity() > FEW => self.taken = VecDeque::new(),
+                None => {}
+            }
         }
-        next
+        Some(next)
     }
 
     /// The next value; `None` when all senders are gone and everything was taken.
@@ -131,7 +135,7 @@ impl<T> Receiver<T> {
             }
             return Poll::Pending;
         }
-        std::mem::swap(&mut self.taken, &mut state.values);
+        state.give(&mut self.taken, &mut self.more);
         drop(state);
         turn.made_progress();
         Poll::Ready(self.next_taken())
@@ -153,8 +157,28 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
-        let left = std::mem::take(&mut self.shared.lock().values);
-        drop(left);
+        let (mut left, mut more) = Default::default();
+        self.shared.lock().give(&mut left, &mut more);
+        drop((left, more));
+    }
+}
+
+impl<T> State<T> {
+    fn push(&mut self, value: T) {
+        let last = self.more.back_mut().unwrap_or(&mut self.values);
+        if last.len() < FEW || last.len() < last.capacity() {
+            return last.push_back(value);
+        }
+        // More than a few come together, such as all events of a reply.
+        let mut next = VecDeque::with_capacity(DOZEN);
+        next.push_back(value);
+        self.more.push_back(next);
+    }
+
+    /// Gives all values away, for two empty lists.
+    fn give(&mut self, values: &mut VecDeque<T>, more: &mut VecDeque<VecDeque<T>>) {
+        std::mem::swap(&mut self.values, values);
+        std::mem::swap(&mut self.more, more);
     }
 }
 
@@ -169,8 +193,8 @@ impl Wake for Parked {
 
 /// So many values leave their room behind in an empty queue.
 const FEW: usize = 4;
-/// So many more are made room for where it is more than a few.
-const MANY: usize = 60;
+/// So many are in each further buffer, which then has less than a kilobyte.
+const DOZEN: usize = 12;
 
 #[cfg(test)]
 mod tests {

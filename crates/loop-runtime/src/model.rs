@@ -231,9 +231,8 @@ fn named(calls: &[ToolCall], pass: u32) -> (Vec<ToolCall>, bool) {
     for (nth, call) in (1..).zip(calls) {
         number = number.max(nth);
         let mut id = Arc::clone(&call.id);
-        let is_taken = |id: &Arc<str>| {
-            named.iter().take(FEW_CALLS).any(|other| other.id == *id) || further.contains(id)
-        };
+        let is_taken =
+            |id: &Arc<str>| named.iter().take(FEW_CALLS).any(|other| other.id == *id) || further.contains(id);
         while id.is_empty() || is_taken(&id) {
             id = format!("call_{pass}_{number}").into();
             number = number.saturating_add(1);

@@ -163,9 +163,9 @@ impl Running {
             if cancelled.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(Judged::failed(Status::Cancelled, "cancelled")));
             }
-            late.as_mut().poll(cx).map(|()| {
-                Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms")))
-            })
+            late.as_mut()
+                .poll(cx)
+                .map(|()| Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms"))))
         });
         let (judged, claimed) = match ended.await {
             Ok(result) => {

@@ -120,10 +120,9 @@ fn has_unsafe(text: &str) -> bool {
 
 /// Whether these are ASCII and nothing of it is unsafe.
 fn is_plain(chunk: &[u8]) -> bool {
-    // Without a branch for each byte, so that many are looked at together, and of bytes alone, so that they stay narrow.
-    let is = |is_it: bool| if is_it { u8::MAX } else { 0 };
-    let safe = |byte: u8| is(byte.wrapping_sub(0x20) < 0x5f) | is(byte == b'\n') | is(byte == b'\t');
-    chunk.iter().fold(u8::MAX, |all, byte| all & safe(*byte)) != 0
+    // Without a branch for each byte, so that many are looked at together.
+    let unsafe_byte = |byte: u8| byte >= 0x7f || (byte < 0x20 && byte != b'\n' && byte != b'\t');
+    !chunk.iter().fold(false, |found, byte| found | unsafe_byte(*byte))
 }
 
 /// Whether these are visible ASCII with single spaces between words, and nothing before or after them.

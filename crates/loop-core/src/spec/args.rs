@@ -161,8 +161,9 @@ impl ArgSpec {
     /// for objects of plain members, as most arguments are.
     pub(crate) fn keeps(&self, value: &Value) -> bool {
         let Value::Object(members) = value else { return false };
-        let declared =
-            |(name, member): (&String, &Value)| self.properties.get(name.as_str()).is_some_and(|spec| spec.keeps_plain(member));
+        let declared = |(name, member): (&String, &Value)| {
+            self.properties.get(name.as_str()).is_some_and(|spec| spec.keeps_plain(member))
+        };
         let is_there = |name: &Arc<str>| members.contains_key(name.as_ref());
         let has_defaults =
             || self.properties.iter().all(|(name, spec)| spec.default.is_none() || is_there(name));

@@ -217,7 +217,10 @@ mod tests {
     #[test]
     fn members_that_are_given_more_than_once_are_named_and_the_last_counts() {
         let flat = Arguments::from(r#"{"to":"a","by":1,"to":"b"}"#);
-        assert_eq!((flat.repeated(), flat.value()), (&["/to".to_owned()][..], Ok(&json!({"to": "b", "by": 1}))));
+        assert_eq!(
+            (flat.repeated(), flat.value()),
+            (&["/to".to_owned()][..], Ok(&json!({"to": "b", "by": 1})))
+        );
         let twice = Arguments::from(r#"{"to":"a","b":{"c":1,"c":2},"to":"b"}"#);
         assert_eq!(twice.repeated(), ["/to", "/b/c"]);
         assert_eq!(twice.value(), Ok(&json!({"to": "b", "b": {"c": 2}})));

@@ -202,7 +202,9 @@ mod tests {
     #[test]
     fn a_digest_is_the_same_in_whatever_parts_and_whether_or_not_they_are_copied() {
         let bytes: Vec<u8> = (0..MAX_COPIED + 5_000).map(|at| (at % 251) as u8).collect();
-        for length in [0, 1, 1_000, 1_014, 1_015, 1_016, 2_047, 2_048, 4_085, 4_086, 9_000, MAX_COPIED, bytes.len()] {
+        for length in
+            [0, 1, 1_000, 1_014, 1_015, 1_016, 2_047, 2_048, 4_085, 4_086, 9_000, MAX_COPIED, bytes.len()]
+        {
             let (whole, tail) = bytes.split_at(length);
             let mut hasher = blake3::Hasher::new();
             hasher.update(b"loopgate/t\0").update(whole);
