@@ -436,6 +436,7 @@ mod tests {
 
     async fn read(call: &mut Call<BoxStream<'static, Bytes>>) {
         poll_fn(|cx| call.poll_read(cx)).await;
+        while call.decode_next() {}
     }
 
     const TEXT: &str = r#"data: {"choices":[{"delta":{"content":"Hi"}}]}"#;
