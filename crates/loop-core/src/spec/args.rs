@@ -491,7 +491,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(kept, 7);
+        assert_eq!(kept, 9);
     }
 
     #[test]
