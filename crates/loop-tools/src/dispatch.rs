@@ -10,16 +10,16 @@
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
 use loop_core::{Observation, Status, SubCallUse};
 use serde_json::Value;
-use tokio::time::{Instant, Sleep};
-use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use tokio::time::Instant;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::apart::apart;
 use crate::ask::{AskModel, Metered};
@@ -151,7 +151,7 @@ impl Running {
         let Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter } = self;
         let mut called = pin!(called(call));
         // Most tools answer at once, and need neither a listener nor a timer.
-        let mut limits: Option<(Pin<Box<WaitForCancellationFutureOwned>>, Pin<Box<Sleep>>)> = None;
+        let mut limits = None;
         let ended = poll_fn(|cx| {
             if let Poll::Ready(ended) = called.as_mut().poll(cx) {
                 return Poll::Ready(ended);
@@ -163,9 +163,8 @@ impl Running {
             if cancelled.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(Judged::failed(Status::Cancelled, "cancelled")));
             }
-            late.as_mut()
-                .poll(cx)
-                .map(|()| Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms"))))
+            ready!(late.as_mut().poll(cx));
+            Poll::Ready(Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms"))))
         });
         let (judged, claimed) = match ended.await {
             Ok(result) => {
