@@ -240,7 +240,7 @@ impl Body {
 
 /// From so many pieces on, room is made for many more.
 const FEW: usize = 4;
-const MANY: usize = 60;
+const MANY: usize = 28;
 /// How many bytes may wait for the caller before the connection is held back.
 const MAX_WAITING: usize = 64 << 10;
 

@@ -2,11 +2,109 @@
 //!
 //! Nearly no text holds one, and each piece of a reply, each result and each message is asked for. So of each spelling only
 //! the letters and digits are compared, around a rare one of them. What is not ruled out is searched as a whole.
+//!
+//! A short text, such as a piece of a reply, is looked at once, byte by byte: [`Filter`] has the class of each byte.
 
 use memchr::{memchr, memchr_iter, memchr2, memchr2_iter, memchr3, memmem};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::spelling::{Escape, escape, visible};
+
+/// What is quickly known of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Suspicion {
+    /// It holds nothing.
+    None,
+    /// It may end with the beginning of a spelling, and it holds nothing else. All its characters are printable ASCII, and
+    /// none begins an escape.
+    End,
+    /// It may hold anything.
+    Any,
+}
+
+/// The quick check of short texts for all patterns at once.
+pub(crate) struct Filter {
+    /// What each byte can be a part of.
+    classes: [u8; 256],
+    /// For two letters or digits that follow each other in a pattern, its last one excepted: one bit of 1,024.
+    pairs: [u64; 16],
+    /// The fewest letters that are at the end of a text that is over and ends with more than half of a spelling.
+    half: usize,
+}
+
+impl Filter {
+    /// The filter of these patterns.
+    pub(crate) fn of<'a>(patterns: impl Iterator<Item = &'a Pattern>) -> Self {
+        let mut filter = Self { classes: [0; 256], pairs: [0; 16], half: usize::MAX };
+        let unusual = (0..=u8::MAX).filter(|byte| !matches!(byte, b' '..=b'~' | b'\n' | b'\t' | b'\r'));
+        unusual.for_each(|byte| filter.add(byte, UNUSUAL));
+        [b'%', b'\\', b'&', b'<', 0x1b, 0xe2, 0xef].into_iter().for_each(|byte| filter.add(byte, DOUBTFUL));
+        for pattern in patterns {
+            let letters = pattern.letters.expose_secret().as_bytes();
+            let rare = letters.get(pattern.rare).copied();
+            rare.into_iter().for_each(|byte| filter.add_letter(byte, DOUBTFUL));
+            letters.first().into_iter().for_each(|byte| filter.add_letter(*byte, FIRST));
+            pattern.first.into_iter().for_each(|byte| filter.add(byte, DOUBTFUL));
+            let before_last = letters.split_last().map_or(letters, |(_, before)| before);
+            for (one, next) in before_last.iter().zip(before_last.iter().skip(1)) {
+                let (word, bit) = pair(*one, *next);
+                filter.pairs.get_mut(word).into_iter().for_each(|word| *word |= bit);
+            }
+            filter.half = filter.half.min(pattern.half.max(1));
+        }
+        filter
+    }
+
+    fn add(&mut self, byte: u8, class: u8) {
+        self.classes.get_mut(usize::from(byte)).into_iter().for_each(|classes| *classes |= class);
+    }
+
+    fn add_letter(&mut self, byte: u8, class: u8) {
+        self.add(byte, class);
+        self.add(byte.to_ascii_uppercase(), class);
+    }
+
+    fn class(&self, byte: u8) -> u8 {
+        self.classes.get(usize::from(byte)).copied().unwrap_or(DOUBTFUL)
+    }
+
+    /// What is known of a text. A long one is not looked at: it may hold anything.
+    pub(crate) fn suspicion(&self, text: &str, is_over: bool) -> Suspicion {
+        let bytes = text.as_bytes();
+        if bytes.len() > MAX_SHORT {
+            return Suspicion::Any;
+        }
+        let seen = bytes.iter().fold(0, |seen, byte| seen | self.class(*byte));
+        if seen & DOUBTFUL != 0 {
+            return Suspicion::Any;
+        }
+        match self.may_end(bytes, is_over) {
+            false => Suspicion::None,
+            true if seen & UNUSUAL == 0 => Suspicion::End,
+            true => Suspicion::Any,
+        }
+    }
+
+    /// Whether a text, whose characters are as they are seen, may end with the beginning of a spelling: its last two
+    /// letters tell it of most.
+    pub(crate) fn may_end(&self, text: &[u8], is_over: bool) -> bool {
+        if is_over && text.len() < self.half {
+            return false;
+        }
+        let mut end = text.iter().rev().filter_map(own);
+        let Some(last) = end.next() else { return false };
+        self.class(last) & FIRST != 0
+            || end.next().is_some_and(|before| {
+                let (word, bit) = pair(before, last);
+                self.pairs.get(word).is_none_or(|word| word & bit != 0)
+            })
+    }
+}
+
+/// The bit of two letters or digits that follow each other. Other pairs may have the same.
+fn pair(one: u8, next: u8) -> (usize, u64) {
+    (usize::from(one & 15), 1 << (next & 31 | (one & 16) << 1))
+}
 
 /// What a text has that holds one of several spellings.
 #[derive(Clone)]
@@ -49,8 +147,9 @@ impl Pattern {
         Some(all)
     }
 
-    /// Whether `text`, whose characters are as they are seen, may hold a spelling, or end with the beginning of one.
-    fn may_be_in(&self, text: &[u8], is_over: bool) -> bool {
+    /// Whether `text`, whose characters are as they are seen, may hold a spelling, or end with the beginning of one if it
+    /// `may_end` with that.
+    fn may_be_in(&self, text: &[u8], is_over: bool, may_end: bool) -> bool {
         let letters = self.letters.expose_secret().as_bytes();
         let Some((before, [rare, after @ ..])) = letters.split_at_checked(self.rare) else { return true };
         let is_here = |at: usize| {
@@ -62,7 +161,7 @@ impl Pattern {
         };
         self.first.is_some_and(|first| memchr(first, text).is_some())
             || memchr2_iter(*rare, rare.to_ascii_uppercase(), text).any(is_here)
-            || self.may_begin_at_the_end_of(text, is_over)
+            || may_end && self.may_begin_at_the_end_of(text, is_over)
     }
 
     fn may_begin_at_the_end_of(&self, text: &[u8], is_over: bool) -> bool {
@@ -83,11 +182,12 @@ impl Pattern {
 }
 
 /// Whether a text may hold a spelling of one of the patterns, or end with the beginning of one. Where this returns false, a
-/// search finds nothing.
+/// search finds nothing. `quick` is of the same patterns. `None`: there is no filter of them.
 pub(crate) fn may_hold<'a>(
     text: &str,
     is_over: bool,
     patterns: impl Iterator<Item = &'a Pattern> + Clone,
+    quick: Option<&Filter>,
 ) -> bool {
     // The first bytes of `…` and of full-width letters, among others.
     if memchr2(0xe2, 0xef, text.as_bytes()).is_some() {
@@ -96,14 +196,29 @@ pub(crate) fn may_hold<'a>(
             return true;
         }
         let seen: String = text.chars().filter_map(visible).collect();
-        return is_in(&seen, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns);
+        return is_in(&seen, is_over, patterns.clone(), true) || is_in_decoded(text, is_over, patterns);
     }
     // Other characters that are not seen are neither letters nor digits, and are passed over.
-    is_in(text, is_over, patterns.clone()) || is_in_decoded(text, is_over, patterns)
+    let may_end = quick.is_none_or(|quick| quick.may_end(text.as_bytes(), is_over));
+    is_in(text, is_over, patterns.clone(), may_end)
+        || may_be_escaped(text.as_bytes()) && is_in_decoded(text, is_over, patterns)
 }
 
-fn is_in<'a>(text: &str, is_over: bool, mut patterns: impl Iterator<Item = &'a Pattern>) -> bool {
-    patterns.any(|pattern| pattern.may_be_in(text.as_bytes(), is_over))
+fn is_in<'a>(
+    text: &str,
+    is_over: bool,
+    mut patterns: impl Iterator<Item = &'a Pattern>,
+    may_end: bool,
+) -> bool {
+    patterns.any(|pattern| pattern.may_be_in(text.as_bytes(), is_over, may_end))
+}
+
+/// Whether a text has escapes, or ends within one. Texts have more percent signs than escapes: one that no digit follows
+/// is none.
+fn may_be_escaped(text: &[u8]) -> bool {
+    memchr2(b'\\', b'&', text).is_some()
+        || memchr2(b'<', 0x1b, text).is_some()
+        || memchr_iter(b'%', text).any(|at| text.get(at + 1).is_none_or(u8::is_ascii_hexdigit))
 }
 
 /// The same without the escapes of the text. False where it has none.
@@ -133,7 +248,7 @@ fn is_in_decoded<'a>(text: &str, is_over: bool, patterns: impl Iterator<Item = &
     }
     let Some(mut decoded) = decoded else { return false };
     decoded.extend(text.get(done..).unwrap_or_default().chars().filter_map(visible));
-    is_in(&decoded, is_over, patterns)
+    is_in(&decoded, is_over, patterns, true)
 }
 
 /// The places of bytes that may begin an escape, in order.
@@ -161,8 +276,18 @@ impl Places<'_> {
     }
 }
 
+/// Maximum bytes of a text that is looked at byte by byte. Of a longer one many bytes are compared at a time.
+const MAX_SHORT: usize = 128;
+/// A byte of a character that is not seen as it is, or not ASCII.
+const UNUSUAL: u8 = 1;
+/// A byte with which a text is not ruled out: it is a rare letter of a pattern, or begins an escape, a character that is
+/// seen as another, or a spelling.
+const DOUBTFUL: u8 = 2;
+/// The first letter of a pattern.
+const FIRST: u8 = 4;
+
 /// A letter or digit, in lower case.
-fn own(byte: &u8) -> Option<u8> {
+pub(crate) fn own(byte: &u8) -> Option<u8> {
     byte.is_ascii_alphanumeric().then(|| byte.to_ascii_lowercase())
 }
 

@@ -10,7 +10,7 @@ use memchr::{memchr2, memchr3, memmem};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::IgnoredAny;
 
-use crate::secret_filter::{self, Pattern};
+use crate::secret_filter::{self, Filter, Pattern, Suspicion};
 use crate::spelling::{Reading, walk};
 
 /// The credentials of a model: its API key, the values of its headers, and what its URL contains before the host, in its
@@ -24,12 +24,21 @@ use crate::spelling::{Reading, walk};
 /// or is more than half of the secret.
 #[derive(Clone, Default)]
 pub struct Secrets {
+    /// `None`: there are none.
+    all: Option<Arc<Spellings>>,
+}
+
+/// How secrets are spelt. Each reply and each of its calls has them, so they are shared.
+#[derive(Default)]
+struct Spellings {
     /// Every spelling of every secret, the longest first.
-    forms: Arc<[SecretString]>,
+    forms: Vec<SecretString>,
     /// The letters and digits of the secrets that look like keys, in lower case, the longest first.
-    keys: Arc<[SecretString]>,
+    keys: Vec<SecretString>,
     /// What a text has that holds any of them. `None`: nothing can be ruled out.
-    patterns: Option<Arc<Vec<Pattern>>>,
+    patterns: Option<Vec<Pattern>>,
+    /// The quick check for those that are masked in replies. `None`: nothing can be ruled out.
+    quick: Option<Filter>,
 }
 
 impl Secrets {
@@ -51,45 +60,50 @@ impl Secrets {
     pub fn add(&mut self, secret: &SecretString) {
         let secret = secret.expose_secret();
         let forms = forms_of(secret).into_iter().filter(|form| form.len() >= LEAST);
-        self.forms = longest_first(texts(&self.forms).map(str::to_owned).chain(forms));
         let key: String = secret.chars().filter(char::is_ascii_alphanumeric).collect();
-        if is_key(&key) {
-            let key = std::iter::once(key.to_ascii_lowercase());
-            self.keys = longest_first(texts(&self.keys).map(str::to_owned).chain(key));
-        }
-        self.set_patterns();
+        let key = is_key(&key).then(|| key.to_ascii_lowercase());
+        self.add_spellings(forms, key.into_iter());
     }
 
-    fn set_patterns(&mut self) {
-        let spellings = texts(&self.forms).chain(texts(&self.keys));
-        self.patterns = Pattern::all(spellings).map(Arc::new);
+    fn add_spellings(&mut self, forms: impl Iterator<Item = String>, keys: impl Iterator<Item = String>) {
+        let (own_forms, own_keys) = (texts(self.forms()), texts(self.keys()));
+        let forms = longest_first(own_forms.map(str::to_owned).chain(forms));
+        let keys = longest_first(own_keys.map(str::to_owned).chain(keys));
+        let is_any = !forms.is_empty() || !keys.is_empty();
+        self.all = is_any.then(|| Arc::new(Spellings::new(forms, keys)));
+    }
+
+    fn forms(&self) -> &[SecretString] {
+        self.all.as_ref().map_or(&[], |all| &all.forms)
+    }
+
+    fn keys(&self) -> &[SecretString] {
+        self.all.as_ref().map_or(&[], |all| &all.keys)
     }
 
     /// Whether there are no secrets.
     pub fn is_empty(&self) -> bool {
-        self.forms.is_empty()
+        self.forms().is_empty()
     }
 
     /// Adds all secrets of `others`.
     pub fn extend(&mut self, others: &Self) {
-        let both = |own: &[SecretString], others: &[SecretString]| {
-            longest_first(texts(own).chain(texts(others)).map(str::to_owned))
-        };
-        self.forms = both(&self.forms, &others.forms);
-        self.keys = both(&self.keys, &others.keys);
-        self.set_patterns();
+        let Some(both) = &others.all else { return };
+        match &self.all {
+            None => self.all = Some(Arc::clone(both)),
+            Some(own) if Arc::ptr_eq(own, both) => {}
+            Some(_) => {
+                let own = |secrets: &[SecretString]| texts(secrets).map(str::to_owned).collect::<Vec<_>>();
+                self.add_spellings(own(&both.forms).into_iter(), own(&both.keys).into_iter());
+            }
+        }
     }
 
     /// A complete text with `[masked]` in place of every secret of at least eight bytes.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.is_empty() {
-            return text.into();
-        }
-        let found = self.find(text, LEAST_IN_REPLIES, /*is_over*/ true);
-        if found.is_nothing() {
-            text.into()
-        } else {
-            found.masked(text, MASKED, /*is_over*/ true).0.into()
+        match self.find(text, LEAST_IN_REPLIES, /*is_over*/ true) {
+            Some(found) if !found.is_nothing() => found.masked(text, MASKED, /*is_over*/ true).0.into(),
+            Some(_) | None => text.into(),
         }
     }
 
@@ -115,32 +129,90 @@ impl Secrets {
     /// An error message with `mask` in place of every secret. One that was `cut` also loses a possible beginning of a
     /// secret at its end.
     pub(crate) fn masked(&self, message: &str, mask: &str, cut: bool) -> String {
-        if self.is_empty() {
-            return message.to_owned();
-        }
-        let mut found = self.find(message, LEAST, /*is_over*/ !cut);
+        let Some(mut found) = self.find(message, LEAST, /*is_over*/ !cut) else { return message.to_owned() };
         if !cut {
             found.parts.clear();
         }
         found.masked(message, mask, !cut).0
     }
 
-    /// The ranges of secrets of at least `least` bytes in a text, and what may be the beginning of one at its end.
-    fn find(&self, text: &str, least: usize, is_over: bool) -> Found {
-        match self.may_hold(text, least, is_over) {
-            true => self.search(text, least, is_over),
-            false => Found { end: text.len(), ..Found::default() },
+    /// The ranges of secrets of at least `least` bytes in a text, and what may be the beginning of one at its end. `None`:
+    /// there is nothing of that.
+    fn find(&self, text: &str, least: usize, is_over: bool) -> Option<Found> {
+        let all = self.all.as_ref()?;
+        match all.suspicion(text, least, is_over) {
+            Suspicion::None => None,
+            Suspicion::End => Some(all.search_end(text, is_over)),
+            Suspicion::Any => Some(all.search(text, least, is_over)),
+        }
+    }
+}
+
+impl Spellings {
+    fn new(forms: Vec<SecretString>, keys: Vec<SecretString>) -> Self {
+        let patterns = Pattern::all(texts(&forms).chain(texts(&keys)));
+        let long = |patterns: &Vec<Pattern>| {
+            Filter::of(patterns.iter().filter(|pattern| pattern.longest >= LEAST_IN_REPLIES))
+        };
+        let quick = patterns.as_ref().map(long);
+        Self { forms, keys, patterns, quick }
+    }
+
+    /// What is known of a text before it is searched.
+    fn suspicion(&self, text: &str, least: usize, is_over: bool) -> Suspicion {
+        let quick = self.quick.as_ref().filter(|_| least == LEAST_IN_REPLIES);
+        match quick.map_or(Suspicion::Any, |quick| quick.suspicion(text, is_over)) {
+            Suspicion::Any if !self.may_hold(text, least, is_over, quick) => Suspicion::None,
+            known => known,
         }
     }
 
     /// Whether [`search`](Self::search) may find anything.
-    fn may_hold(&self, text: &str, least: usize, is_over: bool) -> bool {
-        let Some(patterns) = &self.patterns else { return !self.is_empty() };
+    fn may_hold(&self, text: &str, least: usize, is_over: bool, quick: Option<&Filter>) -> bool {
+        let Some(patterns) = &self.patterns else { return true };
         let long = patterns.iter().filter(|pattern| pattern.longest >= least);
-        long.clone().next().is_some() && secret_filter::may_hold(text, is_over, long)
+        long.clone().next().is_some() && secret_filter::may_hold(text, is_over, long, quick)
     }
 
-    /// As [`find`](Self::find), for a text that may hold something.
+    /// As [`search`](Self::search), for a text that may only end with the beginning of a spelling that is masked in replies.
+    fn search_end(&self, text: &str, is_over: bool) -> Found {
+        let mut found = Found { end: text.len(), ..Found::default() };
+        let mut add = |pattern: &str, end: usize, bytes: usize| {
+            let is_max = bytes * 2 > pattern.len();
+            found.parts.extend((is_max || !is_over).then_some((end, is_max)));
+        };
+        let text = text.as_bytes();
+        for form in texts(&self.forms).filter(|form| form.len() >= LEAST_IN_REPLIES) {
+            let first = form.bytes().next();
+            let tail = text.len().saturating_sub(form.len() - 1);
+            for end in tail..text.len() {
+                let rest = text.get(end..).unwrap_or_default();
+                if rest.first().copied() == first && form.as_bytes().starts_with(rest) {
+                    add(form, end, rest.len());
+                }
+            }
+        }
+        for key in texts(&self.keys) {
+            let first = key.bytes().next();
+            let mut bytes = 0;
+            for (end, byte) in text.iter().enumerate().rev() {
+                let Some(letter) = secret_filter::own(byte) else { continue };
+                bytes += 1;
+                if bytes >= key.len() {
+                    break;
+                }
+                let rest = text.get(end..).unwrap_or_default();
+                if Some(letter) == first
+                    && rest.iter().filter_map(secret_filter::own).eq(key.bytes().take(bytes))
+                {
+                    add(key, end, bytes);
+                }
+            }
+        }
+        found
+    }
+
+    /// As [`find`](Secrets::find), for a text that may hold something.
     fn search(&self, text: &str, least: usize, is_over: bool) -> Found {
         let mut found = Found { end: text.len(), ..Found::default() };
         let forms: Vec<&str> = texts(&self.forms).filter(|form| form.len() >= least).collect();
@@ -162,7 +234,7 @@ impl Secrets {
 impl fmt::Debug for Secrets {
     /// Shows only how many spellings there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secrets").field("forms", &self.forms.len()).finish()
+        f.debug_struct("Secrets").field("forms", &self.forms().len()).finish()
     }
 }
 
@@ -281,25 +353,20 @@ pub struct Masker {
     secrets: Secrets,
     /// The possible beginning of a secret.
     held: String,
-    /// The maximum number of bytes that are held back.
-    max: usize,
 }
 
 impl Masker {
     /// A masker for a new text.
     pub fn new(secrets: &Secrets) -> Self {
-        // Each character may be escaped.
-        let longest = texts(&secrets.forms).map(str::len).max().unwrap_or(0);
-        Self { secrets: secrets.clone(), held: String::new(), max: MAX_HELD.max(longest * 8) }
+        Self { secrets: secrets.clone(), held: String::new() }
     }
 
     /// The text that is certain after this piece.
     pub fn push<'a>(&mut self, piece: &'a str) -> Cow<'a, str> {
-        if self.secrets.is_empty() {
-            return piece.into();
-        }
         if self.held.is_empty() {
-            let found = self.secrets.find(piece, LEAST_IN_REPLIES, /*is_over*/ false);
+            let Some(found) = self.secrets.find(piece, LEAST_IN_REPLIES, /*is_over*/ false) else {
+                return piece.into();
+            };
             if found.is_nothing() && found.end == piece.len() {
                 return piece.into();
             }
@@ -307,8 +374,10 @@ impl Masker {
         }
         let mut held = std::mem::take(&mut self.held);
         held.push_str(piece);
-        let found = self.secrets.find(&held, LEAST_IN_REPLIES, /*is_over*/ false);
-        self.tell(&held, &found).into()
+        match self.secrets.find(&held, LEAST_IN_REPLIES, /*is_over*/ false) {
+            Some(found) => self.tell(&held, &found).into(),
+            None => held.into(),
+        }
     }
 
     /// The text that was held back. More than half of a secret is masked like a whole one.
@@ -317,10 +386,16 @@ impl Masker {
         self.secrets.mask(&held).into_owned()
     }
 
+    /// The maximum number of bytes that are held back. Each character may be escaped.
+    fn max(&self) -> usize {
+        let longest = self.secrets.forms().first().map_or(0, |form| form.expose_secret().len());
+        MAX_HELD.max(longest * 8)
+    }
+
     fn tell(&mut self, text: &str, found: &Found) -> String {
         let (mut reported, end) = found.masked(text, MASKED, /*is_over*/ false);
         let rest = text.get(end..).unwrap_or_default();
-        if rest.len() > self.max {
+        if rest.len() > self.max() {
             reported.push_str(&self.secrets.mask(rest));
         } else {
             self.held.push_str(rest);
@@ -355,7 +430,7 @@ fn texts(secrets: &[SecretString]) -> impl Iterator<Item = &str> {
     secrets.iter().map(ExposeSecret::expose_secret)
 }
 
-fn longest_first(texts: impl Iterator<Item = String>) -> Arc<[SecretString]> {
+fn longest_first(texts: impl Iterator<Item = String>) -> Vec<SecretString> {
     let mut texts: Vec<String> = texts.collect();
     texts.sort_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
     texts.dedup();
@@ -397,15 +472,22 @@ const MAX_HELD: usize = 1 << 10;
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use proptest::prelude::*;
     use secrecy::SecretString;
 
-    use super::{LEAST_IN_REPLIES, Masker, Secrets};
+    use super::{LEAST_IN_REPLIES, Masker, Secrets, Suspicion};
 
     const KEY: &str = "sk-Ant-api03_Zq8Lr4Xw9Tb2";
 
     fn secrets() -> Secrets {
         Secrets::new(["sk-abc/def+1", "sk-abc/def", "short"].map(SecretString::from))
+    }
+
+    fn suspicion(secrets: &Secrets, text: &str, is_over: bool) -> Suspicion {
+        let all = secrets.all.as_ref().unwrap();
+        all.suspicion(text, LEAST_IN_REPLIES, is_over)
     }
 
     fn pieces(secrets: &Secrets, text: &str, cuts: &[usize]) -> String {
@@ -536,7 +618,7 @@ mod tests {
         for _ in 0..10_000 {
             reported.push_str(&masker.push("\u{200b}"));
         }
-        assert!(masker.held.len() <= masker.max + 3, "{}", masker.held.len());
+        assert!(masker.held.len() <= masker.max() + 3, "{}", masker.held.len());
         reported.push_str(&masker.finish());
         assert_eq!(reported, format!("sk{}", "\u{200b}".repeat(10_000)));
     }
@@ -552,7 +634,7 @@ mod tests {
             " next",
         ] {
             for is_over in [false, true] {
-                assert!(!secrets.may_hold(text, LEAST_IN_REPLIES, is_over), "{text}");
+                assert_eq!(suspicion(&secrets, text, is_over), Suspicion::None, "{text}");
             }
         }
     }
@@ -591,9 +673,15 @@ mod tests {
         #[test]
         fn what_is_ruled_out_holds_nothing(text in spelt(), is_over in any::<bool>()) {
             let secrets = Secrets::new([KEY, "sk-abc/def+1", "+-/é9_long", "12345678"].map(SecretString::from));
-            if !secrets.may_hold(&text, LEAST_IN_REPLIES, is_over) {
-                let found = secrets.search(&text, LEAST_IN_REPLIES, is_over);
-                prop_assert!(found.is_nothing() && found.end == text.len(), "{:?}", text);
+            let suspicion = suspicion(&secrets, &text, is_over);
+            if suspicion != Suspicion::Any {
+                let spellings = secrets.all.as_ref().unwrap();
+                let mut found = spellings.search(&text, LEAST_IN_REPLIES, is_over);
+                let mut end = spellings.search_end(&text, is_over);
+                [&mut found, &mut end].into_iter().for_each(|found| found.parts.sort());
+                prop_assert!(found.matches.is_empty() && found.end == text.len(), "{:?}", text);
+                prop_assert!(found.parts.is_empty() || suspicion == Suspicion::End, "{:?}", text);
+                prop_assert!(suspicion == Suspicion::None || found.parts == end.parts, "{:?}", text);
             }
         }
     }

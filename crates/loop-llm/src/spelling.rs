@@ -86,6 +86,10 @@ pub(crate) fn escape(rest: &[u8]) -> Escape {
 
 /// `%41`, and the doubly encoded `%2541`.
 fn percent(rest: &[u8]) -> Escape {
+    // Texts have more percent signs than escapes.
+    if rest.get(1).is_some_and(|byte| !byte.is_ascii_hexdigit()) {
+        return Escape::None;
+    }
     let mut at = 1;
     while at < MAX_ENCODED {
         let after = rest.get(at..).unwrap_or_default();

@@ -183,8 +183,13 @@ impl Alarm {
 /// they were ready.
 struct Call<B> {
     body: B,
-    /// What is being read; empty between two reads.
+    /// What has arrived together; empty between two reads. Each piece is decoded once the events of those before it were
+    /// taken, so that few events wait.
     pieces: Vec<Bytes>,
+    /// How many of them were decoded.
+    decoded: usize,
+    /// When they arrived, and whether the reply was to end by then. `None`: they were waited for.
+    arrived: Option<(Instant, bool)>,
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
     timers: Timers,
@@ -216,7 +221,9 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
             if call.decoder.is_done() {
                 return Poll::Ready(None);
             }
-            ready!(call.poll_read(cx));
+            if !call.decode_next() {
+                ready!(call.poll_read(cx));
+            }
         }
     }
 }
@@ -226,6 +233,8 @@ impl<B: Pieces> Call<B> {
         Self {
             body,
             pieces: Vec::new(),
+            decoded: 0,
+            arrived: None,
             decoder,
             warnings: Vec::new(),
             timers,
@@ -261,7 +270,7 @@ impl<B: Pieces> Call<B> {
     /// Reads the first piece. `None` where it did not arrive by `first`.
     fn poll_first(&mut self, first: Instant, cx: &mut Context<'_>) -> Poll<Option<Result<(), Interrupted>>> {
         match self.body.poll_pieces(&mut self.pieces, cx) {
-            Poll::Ready(Ok(true)) => self.take(),
+            Poll::Ready(Ok(true)) => self.has_yielded = false,
             Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
             Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
             Poll::Pending => return self.alarm.poll(first, cx).map(|()| None),
@@ -272,19 +281,15 @@ impl<B: Pieces> Call<B> {
     /// Reads the next piece, or the end of the body.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.body.poll_pieces(&mut self.pieces, cx) {
-            Poll::Ready(Ok(true)) if self.waiting.take().is_some() => self.take(),
+            Poll::Ready(Ok(true)) if self.waiting.take().is_some() => self.has_yielded = false,
             // A server that always has data ready must not skip the timeouts.
             Poll::Ready(Ok(true)) => {
                 let now = Instant::now();
                 if now >= self.end {
                     self.interrupt(LlmErrorKind::Timeout, TOO_LONG);
                 } else {
-                    let is_settled = self.settled.is_some_and(|at| now >= at);
-                    self.take();
-                    self.note(now);
-                    if is_settled || now >= self.progress {
-                        self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
-                    }
+                    self.has_yielded = false;
+                    self.arrived = Some((now, self.settled.is_some_and(|at| now >= at)));
                 }
             }
             Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
@@ -321,14 +326,24 @@ impl<B: Pieces> Call<B> {
         Poll::Ready(())
     }
 
-    /// Decodes what has arrived.
-    fn take(&mut self) {
-        self.has_yielded = false;
+    /// Decodes the next piece that has arrived. False where there is none.
+    fn decode_next(&mut self) -> bool {
+        let Some(piece) = self.pieces.get_mut(self.decoded).map(std::mem::take) else { return false };
         let received = self.decoder.received();
-        for piece in self.pieces.drain(..) {
-            self.decoder.feed(&piece);
-        }
+        self.decoder.feed(&piece);
         self.has_replied |= self.decoder.received() > received;
+        self.decoded += 1;
+        if self.decoded == self.pieces.len() {
+            self.pieces.clear();
+            self.decoded = 0;
+            if let Some((now, is_settled)) = self.arrived.take() {
+                self.note(now);
+                if is_settled || now >= self.progress {
+                    self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
+                }
+            }
+        }
+        true
     }
 
     /// Records progress as of `now`.
@@ -421,6 +436,7 @@ mod tests {
 
     async fn read(call: &mut Call<BoxStream<'static, Bytes>>) {
         poll_fn(|cx| call.poll_read(cx)).await;
+        while call.decode_next() {}
     }
 
     const TEXT: &str = r#"data: {"choices":[{"delta":{"content":"Hi"}}]}"#;

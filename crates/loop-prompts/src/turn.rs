@@ -51,7 +51,7 @@ impl Turn {
 
     /// The digest of this turn chained to `before`, the digest of all turns before it.
     pub(crate) fn named_after(&self, before: &Digest) -> Digest {
-        let mut bytes = Vec::with_capacity(256);
+        let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(&before.0);
         // Each field is preceded by its length, so that no two turns have the same bytes.
         let mut put = |fields: &[&[u8]]| {

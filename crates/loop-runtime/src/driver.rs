@@ -314,8 +314,11 @@ impl Driver {
 
     /// Whether nothing is left to do here but to wait for people, which is left to others.
     fn may_leave(&self) -> bool {
-        let is_open = self.run.deadline().is_some_and(|deadline| self.clock.now() < deadline);
-        self.parts.leaves && self.is_waiting() && is_open && self.tasks.is_empty()
+        // The clock is read last: it is asked in each turn of the loop.
+        self.parts.leaves
+            && self.is_waiting()
+            && self.tasks.is_empty()
+            && self.run.deadline().is_some_and(|deadline| self.clock.now() < deadline)
     }
 
     /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.
@@ -568,7 +571,7 @@ impl Driver {
         let secrets = self.parts.secrets.clone();
         let is_main = call.key.slot == Slot::Main;
         let early = self.early.collector((call.key, call.attempt)).filter(|_| is_main);
-        let call = model::call(client, request, call, (token, ends), waits, (hear, secrets, early));
+        let call = model::call(client, Box::new(request), call, (token, ends), waits, (hear, secrets, early));
         self.tasks.push(call.boxed());
     }
 

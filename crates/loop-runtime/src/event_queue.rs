@@ -1,7 +1,8 @@
 //! A queue of events without a bound of its own: many senders, one receiver.
 //!
-//! Its values are in one buffer that grows with what waits, and that is given back once all of it was taken. A channel
-//! would allocate for each value, or hold room for 32 of them in every run.
+//! Its values are in buffers of a dozen that are given back once all of them were taken. A channel would allocate for each
+//! value, or hold room for 32 of them in every run, and one large buffer costs the allocator more than several small ones.
+//! The receiver takes all that waits at once, and passes it on one by one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,9 +14,9 @@ use tokio::task::coop::poll_proceed;
 
 /// A queue, and its two sides.
 pub(crate) fn event_queue<T>() -> (Sender<T>, Receiver<T>) {
-    let state = Mutex::new(State { values: VecDeque::new(), receiver: None });
+    let state = Mutex::new(State { values: VecDeque::new(), more: VecDeque::new(), receiver: None });
     let shared = Arc::new(Shared { state, senders: AtomicUsize::new(1), is_closed: AtomicBool::new(false) });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    (Sender(Arc::clone(&shared)), Receiver { shared, taken: VecDeque::new(), more: VecDeque::new() })
 }
 
 /// Puts values into the queue.
@@ -24,7 +25,13 @@ pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
 /// Takes values out of the queue.
 #[derive(Debug)]
-pub(crate) struct Receiver<T>(Arc<Shared<T>>);
+pub(crate) struct Receiver<T> {
+    shared: Arc<Shared<T>>,
+    /// What was taken out together and not passed on yet. It comes before what is in the queue.
+    taken: VecDeque<T>,
+    /// What comes after that, and was taken out with it.
+    more: VecDeque<VecDeque<T>>,
+}
 
 #[derive(Debug)]
 struct Shared<T> {
@@ -37,6 +44,8 @@ struct Shared<T> {
 #[derive(Debug)]
 struct State<T> {
     values: VecDeque<T>,
+    /// What comes after those, a dozen in each.
+    more: VecDeque<VecDeque<T>>,
     /// Wakes the receiver.
     receiver: Option<Waker>,
 }
@@ -55,11 +64,7 @@ impl<T> Sender<T> {
         if self.is_closed() {
             return;
         }
-        // More than a few come together, such as all events of a reply.
-        if state.values.len() == state.values.capacity() && state.values.len() >= FEW {
-            state.values.reserve(MANY);
-        }
-        state.values.push_back(value);
+        state.push(value);
         let receiver = state.receiver.take();
         drop(state);
         if let Some(receiver) = receiver {
@@ -94,29 +99,46 @@ impl<T> Drop for Sender<T> {
 impl<T> Receiver<T> {
     /// The next value, if it is there.
     pub(crate) fn try_recv(&mut self) -> Option<T> {
-        self.0.lock().next()
+        self.next_taken().or_else(|| {
+            self.shared.lock().give(&mut self.taken, &mut self.more);
+            self.next_taken()
+        })
+    }
+
+    fn next_taken(&mut self) -> Option<T> {
+        let next = self.taken.pop_front()?;
+        if self.taken.is_empty() {
+            match self.more.pop_front() {
+                Some(more) => self.taken = more,
+                None if self.taken.capacity() > FEW => self.taken = VecDeque::new(),
+                None => {}
+            }
+        }
+        Some(next)
     }
 
     /// The next value; `None` when all senders are gone and everything was taken.
     pub(crate) fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         // A queue that is never empty must not keep the task from giving way.
         let turn = ready!(poll_proceed(context));
-        let mut state = self.0.lock();
-        // Asked before the values: a sender that goes queues nothing after that.
-        let is_over = self.0.senders.load(Ordering::Acquire) == 0;
-        match state.next() {
-            None if !is_over => {
-                match &mut state.receiver {
-                    Some(waker) => waker.clone_from(context.waker()),
-                    receiver => *receiver = Some(context.waker().clone()),
-                }
-                Poll::Pending
-            }
-            next => {
-                turn.made_progress();
-                Poll::Ready(next)
-            }
+        if let Some(next) = self.next_taken() {
+            turn.made_progress();
+            return Poll::Ready(Some(next));
         }
+        let mut state = self.shared.lock();
+        // Asked before the values: a sender that goes queues nothing after that.
+        let is_over = self.shared.senders.load(Ordering::Acquire) == 0;
+        if state.values.is_empty() && !is_over {
+            match &mut state.receiver {
+                Some(waker) => waker.clone_from(context.waker()),
+                receiver => *receiver = Some(context.waker().clone()),
+            }
+            return Poll::Pending;
+        }
+        state.give(&mut self.taken, &mut self.more);
+        drop(state);
+        turn.made_progress();
+        Poll::Ready(self.next_taken())
     }
 
     /// The same, on a thread that waits.
@@ -134,19 +156,29 @@ impl<T> Receiver<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        self.0.is_closed.store(true, Ordering::Release);
-        let left = std::mem::take(&mut self.0.lock().values);
-        drop(left);
+        self.shared.is_closed.store(true, Ordering::Release);
+        let (mut left, mut more) = Default::default();
+        self.shared.lock().give(&mut left, &mut more);
+        drop((left, more));
     }
 }
 
 impl<T> State<T> {
-    fn next(&mut self) -> Option<T> {
-        let next = self.values.pop_front();
-        if next.is_some() && self.values.is_empty() && self.values.capacity() > FEW {
-            self.values = VecDeque::new();
+    fn push(&mut self, value: T) {
+        let last = self.more.back_mut().unwrap_or(&mut self.values);
+        if last.len() < FEW || last.len() < last.capacity() {
+            return last.push_back(value);
         }
-        next
+        // More than a few come together, such as all events of a reply.
+        let mut next = VecDeque::with_capacity(DOZEN);
+        next.push_back(value);
+        self.more.push_back(next);
+    }
+
+    /// Gives all values away, for two empty lists.
+    fn give(&mut self, values: &mut VecDeque<T>, more: &mut VecDeque<VecDeque<T>>) {
+        std::mem::swap(&mut self.values, values);
+        std::mem::swap(&mut self.more, more);
     }
 }
 
@@ -161,8 +193,8 @@ impl Wake for Parked {
 
 /// So many values leave their room behind in an empty queue.
 const FEW: usize = 4;
-/// So many more are made room for where it is more than a few.
-const MANY: usize = 60;
+/// So many are in each further buffer, which then has less than a kilobyte.
+const DOZEN: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -228,10 +260,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_while_others_are_passed_on_comes_after_them() {
+        let (sender, mut receiver) = event_queue();
+        (0..3).for_each(|n| sender.send(n));
+        let mut received = vec![receiver.try_recv().unwrap()];
+        (3..6).for_each(|n| sender.send(n));
+        received.extend(std::iter::from_fn(|| receiver.try_recv()));
+        assert_eq!(received, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
     fn an_empty_queue_gives_its_room_back() {
         let (sender, mut receiver) = event_queue();
         (0..64).for_each(|n| sender.send(n));
         while receiver.try_recv().is_some() {}
-        assert!(receiver.0.lock().values.capacity() <= FEW);
+        assert!(receiver.shared.lock().values.capacity() <= FEW && receiver.taken.capacity() <= FEW);
     }
 }

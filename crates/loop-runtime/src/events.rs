@@ -6,7 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
@@ -196,7 +196,8 @@ pub(crate) struct Queued {
 /// What a queue holds and held.
 #[derive(Debug)]
 pub(crate) struct Load {
-    waiting: AtomicUsize,
+    /// How many the listener has taken; it alone counts them.
+    taken: AtomicU64,
     text_bytes: AtomicU64,
     most_text_bytes: u64,
     pub(crate) reported: AtomicU64,
@@ -235,7 +236,7 @@ impl Events {
     /// The next event if it is there.
     pub(crate) fn waiting(&mut self) -> Option<RunEvent> {
         // Asked at every poll of a run, and most of the time there is none.
-        if self.held.is_none() && self.load.waiting.load(Ordering::Acquire) == 0 {
+        if self.held.is_none() && self.load.waiting() == 0 {
             return None;
         }
         self.held.take().or_else(|| self.receiver.try_recv().map(|queued| self.unpacked(queued)))
@@ -318,13 +319,21 @@ impl Drop for Place {
 
 impl Load {
     pub(crate) fn new(most_text_bytes: u64) -> Self {
-        let (waiting, text_bytes, reported, lost) = Default::default();
-        Self { waiting, text_bytes, most_text_bytes, reported, lost }
+        let (taken, text_bytes, reported, lost) = Default::default();
+        Self { taken, text_bytes, most_text_bytes, reported, lost }
+    }
+
+    /// How many events wait.
+    fn waiting(&self) -> usize {
+        // In this order, so that none is taken that was not reported.
+        let taken = self.taken.load(Ordering::Acquire);
+        let waiting = self.reported.load(Ordering::Acquire).saturating_sub(taken);
+        usize::try_from(waiting).unwrap_or(usize::MAX)
     }
 
     /// Whether there is room for an event.
     fn admits(&self, event: &RunEvent) -> bool {
-        let waiting = self.waiting.load(Ordering::Relaxed);
+        let waiting = self.waiting();
         match event {
             RunEvent::Text { text, .. } => {
                 let bytes = self.text_bytes.load(Ordering::Relaxed).saturating_add(text.len() as u64);
@@ -346,16 +355,15 @@ impl Load {
     }
 
     fn added(&self, event: &RunEvent) {
-        self.waiting.fetch_add(1, Ordering::Release);
-        self.reported.fetch_add(1, Ordering::Relaxed);
+        self.reported.fetch_add(1, Ordering::Release);
         if self.has_text_bound() {
             self.text_bytes.fetch_add(text_bytes(event), Ordering::Relaxed);
         }
     }
 
-    /// Makes the room of an event free again.
+    /// Makes the room of an event free again. Only the listener calls it.
     pub(crate) fn taken(&self, event: &RunEvent) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.taken.store(self.taken.load(Ordering::Relaxed) + 1, Ordering::Release);
         if self.has_text_bound() {
             self.text_bytes.fetch_sub(text_bytes(event), Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
 //! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,9 +135,11 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
 
 /// Makes the call and says how it ended; `retry_at` of a failure is left to the driver, who has the clock and cancels
 /// the call when its end has come.
+///
+/// The request is boxed: a future has room for its arguments twice.
 pub(crate) async fn call(
     model: Arc<dyn ChatModel>,
-    mut request: ModelRequest,
+    mut request: Box<ModelRequest>,
     command: CallModel,
     (cancel, ends): (CancellationToken, Instant),
     waits: Arc<Waits>,
@@ -221,19 +223,24 @@ fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
 /// The calls of a reply, each with an id of its own, and whether one had to be made (S1-d3).
 fn named(calls: &[ToolCall], pass: u32) -> (Vec<ToolCall>, bool) {
     let mut named: Vec<ToolCall> = Vec::with_capacity(calls.len());
-    let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
+    // Those of a few calls are compared one by one.
+    let mut further: BTreeSet<Arc<str>> = BTreeSet::new();
     // The number that the next made id may have, at least that of its call: each is tried once.
     let mut number = 1_u32;
     let mut has_new_ids = false;
     for (nth, call) in (1..).zip(calls) {
         number = number.max(nth);
         let mut id = Arc::clone(&call.id);
-        while id.is_empty() || taken.contains(&id) {
+        let is_taken =
+            |id: &Arc<str>| named.iter().take(FEW_CALLS).any(|other| other.id == *id) || further.contains(id);
+        while id.is_empty() || is_taken(&id) {
             id = format!("call_{pass}_{number}").into();
             number = number.saturating_add(1);
             has_new_ids = true;
         }
-        taken.insert(Arc::clone(&id));
+        if named.len() >= FEW_CALLS {
+            further.insert(Arc::clone(&id));
+        }
         let (name, arguments) = (Arc::clone(&call.name), call.arguments.clone());
         named.push(ToolCall { id, name, arguments });
     }
@@ -276,7 +283,8 @@ struct StreamProgress {
     /// One for each text that comes in pieces of its own.
     text_masker: Masker,
     reasoning_masker: Masker,
-    arguments_maskers: BTreeMap<u32, Masker>,
+    /// By the position of the call in the reply, in order.
+    arguments_maskers: Vec<(u32, Masker)>,
     /// Collects complete calls. `None`: none of them may start early.
     early: Option<Collector>,
 }
@@ -286,7 +294,7 @@ impl StreamProgress {
         Self {
             text_masker: Masker::new(&secrets),
             reasoning_masker: Masker::new(&secrets),
-            arguments_maskers: BTreeMap::new(),
+            arguments_maskers: Vec::new(),
             early: None,
             secrets,
             text: String::new(),
@@ -324,8 +332,17 @@ impl StreamProgress {
         if nth >= MAX_REQUESTED_CALLS {
             return;
         }
-        let masker = self.arguments_maskers.entry(nth).or_insert_with(|| Masker::new(&self.secrets));
-        if let Some(text) = shown(masker, text) {
+        let maskers = &mut self.arguments_maskers;
+        let at = match maskers.binary_search_by_key(&nth, |(known, _)| *known) {
+            Ok(at) => at,
+            Err(at) => {
+                maskers.insert(at, (nth, Masker::new(&self.secrets)));
+                at
+            }
+        };
+        if let Some((_, masker)) = maskers.get_mut(at)
+            && let Some(text) = shown(masker, text)
+        {
             hear(CallEvent::Part(ReplyPart::Arguments { nth, text }));
         }
     }
@@ -495,5 +512,7 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
 const LONG_WAIT: Duration = Duration::from_secs(10);
 /// Room for the text of a reply, from its first piece on.
 const TEXT_BYTES: usize = 256;
+/// So many calls are usual in a reply.
+const FEW_CALLS: usize = 32;
 /// After how many pieces a stream lets others run.
 const PIECES_A_TURN: u32 = 64;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use loop_core::{
     Arguments, CallExtent, CommandKey, CostMode, Data, Effect, EventKind, Evidence, EvidenceId, FinishReason,
     Observation, Received, Run, RunTool, Scope, SubCallBudget, Tier, TraceParent, Usage,
@@ -157,10 +157,11 @@ impl Dispatch {
         let (tool, limit) = (&work.tool, work.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
         let call = registry.dispatch(tool, parameters, context, credentials, limit, work.markdown_chars);
-        async move {
-            let observation = bounded(call.await).into();
+        // Not a block that awaits it: such a block has room for the call twice.
+        call.map(move |observation| {
+            let observation = bounded(observation).into();
             Settled::of(EventKind::ToolFinished { key, attempt, observation })
-        }
+        })
     }
 }
 

@@ -9,14 +9,13 @@
 //! ```
 
 use std::any::Any;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use futures::poll;
 use loop_core::{Observation, Status, SubCallUse};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -151,19 +150,23 @@ impl Running {
     async fn settled(self) -> (Judged, Option<SubCallUse>) {
         let Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter } = self;
         let mut called = pin!(called(call));
-        // Most tools that answer at once need no timer.
-        let ended = match poll!(called.as_mut()) {
-            Poll::Ready(ended) => ended,
-            Poll::Pending => tokio::select! {
-                biased;
-                ended = called => ended,
-                () = outer.cancelled() => Err(Judged::failed(Status::Cancelled, "cancelled")),
-                () = tokio::time::sleep_until(deadline) => {
-                    Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms")))
-                }
-            },
-        };
-        let (judged, claimed) = match ended {
+        // Most tools answer at once, and need neither a listener nor a timer.
+        let mut limits = None;
+        let ended = poll_fn(|cx| {
+            if let Poll::Ready(ended) = called.as_mut().poll(cx) {
+                return Poll::Ready(ended);
+            }
+            let (cancelled, late) = limits.get_or_insert_with(|| {
+                let cancelled = outer.clone().cancelled_owned();
+                (Box::pin(cancelled), Box::pin(tokio::time::sleep_until(deadline)))
+            });
+            if cancelled.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(Judged::failed(Status::Cancelled, "cancelled")));
+            }
+            ready!(late.as_mut().poll(cx));
+            Poll::Ready(Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms"))))
+        });
+        let (judged, claimed) = match ended.await {
             Ok(result) => {
                 let claimed = result.sub_call.clone();
                 (judge::judge(&declaration, result), claimed)

@@ -122,7 +122,10 @@ impl ToolResult {
             other => other.to_string(),
         };
         let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        let end = line.char_indices().nth(SUMMARY_CHARS).map_or(line.len(), |(at, _)| at);
+        let end = match line.len() {
+            bytes @ ..=SUMMARY_CHARS => bytes,
+            bytes => line.char_indices().nth(SUMMARY_CHARS).map_or(bytes, |(at, _)| at),
+        };
         let summary = line.get(..end).unwrap_or_default().to_owned();
         Self::ok(tool, summary, text, value)
     }

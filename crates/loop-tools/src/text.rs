@@ -128,7 +128,8 @@ fn is_plain(chunk: &[u8]) -> bool {
 /// Whether these are visible ASCII with single spaces between words, and nothing before or after them.
 fn is_plain_line(line: &[u8]) -> bool {
     let is_visible = !line.iter().fold(false, |found, byte| found | !(0x20..0x7f).contains(byte));
-    let doubled = line.windows(2).fold(false, |found, pair| found | (pair == b"  "));
+    let pairs = line.iter().zip(line.get(1..).unwrap_or_default());
+    let doubled = pairs.fold(false, |found, (one, next)| found | (*one == b' ' && *next == b' '));
     is_visible && !doubled && line.first() != Some(&b' ') && line.last() != Some(&b' ')
 }
 

@@ -9,9 +9,9 @@ use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
-use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, ToolSpec};
+use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, SchemaViolation, ToolSpec};
 use crate::types::planted::{self, Planted};
-use crate::types::{Action, CommandKey, Priority, RunId, Slot, Taint};
+use crate::types::{Action, Arguments, CommandKey, Priority, RunId, Slot, Taint};
 
 /// The context in which actions are judged.
 #[derive(Clone, Copy)]
@@ -174,13 +174,8 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
         return Verdict::InvalidArguments { pointer: pointer.as_str().into(), message };
     }
     let is_output = context.spec.protocol.output().is_some_and(|output| output.tool == tool.name);
-    let rebuilt = match tool.args.rebuild(requested) {
-        // The content of an output is checked by its validation.
-        Ok(parameters) if !is_output => tool.args.filled(&parameters).map(|()| parameters),
-        rebuilt => rebuilt,
-    };
-    let parameters = match rebuilt {
-        Ok(parameters) => parameters,
+    let arguments = match rebuilt(tool, written, requested, is_output) {
+        Ok(arguments) => arguments,
         Err(schema_violation) => {
             return Verdict::InvalidArguments {
                 pointer: schema_violation.pointer.into(),
@@ -188,7 +183,6 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
             };
         }
     };
-    let arguments = written.rebuilt(parameters);
     judged.judged.parameters = arguments.clone();
     // Arguments that were made from a value have one.
     let parameters = arguments.value().unwrap_or(&Value::Null);
@@ -253,6 +247,24 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let verdict = by_policy.unwrap_or(Verdict::Run);
     seen.add(fingerprint, judged.judged.key, matches!(verdict, Verdict::NeedsPerson { .. }));
     verdict
+}
+
+/// The arguments as the tool gets them: declared members only, with defaults, and no required text is blank.
+fn rebuilt(
+    tool: &ToolSpec,
+    written: &Arguments,
+    requested: &Value,
+    is_output: bool,
+) -> Result<Arguments, SchemaViolation> {
+    // The content of an output is checked by its validation.
+    let filled = |value: &Value| if is_output { Ok(()) } else { tool.args.filled(value) };
+    // Most are that already.
+    if tool.args.keeps(requested) && written.is_canonical() {
+        return filled(requested).map(|()| written.clone());
+    }
+    let parameters = tool.args.rebuild(requested)?;
+    filled(&parameters)?;
+    Ok(written.rebuilt(parameters))
 }
 
 /// A call that may have happened already needs an approval under every policy.

@@ -157,12 +157,46 @@ impl ArgSpec {
         self.filled_at(value, &mut String::new())
     }
 
+    /// Whether [`rebuild`](Self::rebuild) returns an equal value. False also where that is not seen at a glance: it is
+    /// for objects of plain members, as most arguments are.
+    pub(crate) fn keeps(&self, value: &Value) -> bool {
+        let Value::Object(members) = value else { return false };
+        let declared = |(name, member): (&String, &Value)| {
+            self.properties.get(name.as_str()).is_some_and(|spec| spec.keeps_plain(member))
+        };
+        let is_there = |name: &Arc<str>| members.contains_key(name.as_ref());
+        let has_defaults =
+            || self.properties.iter().all(|(name, spec)| spec.default.is_none() || is_there(name));
+        matches!(self.kind, None | Some(ArgType::Object))
+            && self.one_of.is_none()
+            && self.only.is_none()
+            && members.iter().all(declared)
+            // Where as many are there as are declared, none is missing.
+            && (members.len() == self.properties.len() || self.required.iter().all(is_there) && has_defaults())
+    }
+
+    fn keeps_plain(&self, value: &Value) -> bool {
+        let is_plain = match value {
+            Value::String(_) => self.min_length.is_none() && self.max_length.is_none(),
+            Value::Number(_) => self.minimum.is_none() && self.maximum.is_none(),
+            Value::Null | Value::Bool(_) => true,
+            Value::Array(_) | Value::Object(_) => false,
+        };
+        is_plain
+            && self.kind.is_none_or(|kind| kind.holds(value))
+            && self.one_of.is_none()
+            && self.only.is_none()
+    }
+
     fn filled_at(&self, value: &Value, pointer: &mut String) -> Result<(), SchemaViolation> {
         match value {
             Value::Object(members) => {
                 for (name, spec) in &self.properties {
                     let Some(member) = members.get(name.as_ref()) else { continue };
                     let is_blank = member.as_str().is_some_and(|text| text.trim().is_empty());
+                    if !is_blank && !member.is_object() && !member.is_array() {
+                        continue;
+                    }
                     at(pointer, name, |pointer| {
                         match self.required.contains(name) && is_blank && !spec.may_be_blank(member) {
                             true => Err(SchemaViolation {
@@ -422,6 +456,42 @@ mod tests {
             Err(("/limit", "expected a whole number, found a number")),
         );
         check(json!({"target": "x", "kinds": ["a", "c"]}), Err(("/kinds/1", "expected one of \"a\", \"b\"")));
+    }
+
+    #[test]
+    fn what_is_kept_is_what_would_be_rebuilt() {
+        let specs = [
+            json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}),
+            json!({"properties": {"a": {}, "b": {"default": 1}}}),
+            json!({"type": "object", "properties": {"a": {"type": "string", "minLength": 2}, "b": {"minimum": 2}}}),
+            json!({"type": "object", "properties": {"a": {"enum": ["x"]}, "b": {"const": 2}}}),
+            json!({"type": "object", "properties": {}, "additionalProperties": true}),
+            json!({"type": "object", "enum": [{"a": "x"}]}),
+            json!({"type": "string"}),
+            json!({}),
+        ];
+        let values = [
+            json!({}),
+            json!({"a": "x"}),
+            json!({"a": "xyz", "b": 2}),
+            json!({"b": 1, "a": "x"}),
+            json!({"a": 1}),
+            json!({"a": "x", "c": null}),
+            json!({"a": ["x"], "b": {"c": 1}}),
+            json!("x"),
+            json!(null),
+        ];
+        let mut kept = 0;
+        for spec in &specs {
+            let spec = ArgSpec::from_schema(spec);
+            for value in &values {
+                if spec.keeps(value) {
+                    assert_eq!(spec.rebuild(value).as_ref(), Ok(value), "{spec:?}");
+                    kept += 1;
+                }
+            }
+        }
+        assert_eq!(kept, 9);
     }
 
     #[test]

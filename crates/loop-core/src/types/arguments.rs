@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::types::canonical::canonical;
-use crate::types::members::Written;
+use crate::types::members::{Flat, Written};
 
 /// The arguments of a call: a text, to which they deref, and its parsed value.
 ///
@@ -41,6 +41,11 @@ impl Arguments {
     /// The same arguments as canonical JSON. Unchanged if they are not JSON.
     pub fn canonical(&self) -> Self {
         self.value().map_or_else(|_| self.clone(), |value| Self::of(value.clone()))
+    }
+
+    /// Whether the text is the canonical one of its value.
+    pub(crate) fn is_canonical(&self) -> bool {
+        self.value().is_ok_and(|value| canonical(value) == *self.text)
     }
 
     /// Arguments from a value that was rebuilt from these. They share text and value if the canonical text is the same.
@@ -84,6 +89,9 @@ impl Arguments {
         self.read.get_or_init(|| {
             if self.text.trim().is_empty() {
                 return Read { value: Ok(Value::Object(Map::new())), repeated: Vec::new() };
+            }
+            if let Ok(Flat(value)) = serde_json::from_str(&self.text) {
+                return Read { value: Ok(value), repeated: Vec::new() };
             }
             match serde_json::from_str::<Written>(&self.text) {
                 Ok(written) => {
@@ -208,6 +216,11 @@ mod tests {
 
     #[test]
     fn members_that_are_given_more_than_once_are_named_and_the_last_counts() {
+        let flat = Arguments::from(r#"{"to":"a","by":1,"to":"b"}"#);
+        assert_eq!(
+            (flat.repeated(), flat.value()),
+            (&["/to".to_owned()][..], Ok(&json!({"to": "b", "by": 1})))
+        );
         let twice = Arguments::from(r#"{"to":"a","b":{"c":1,"c":2},"to":"b"}"#);
         assert_eq!(twice.repeated(), ["/to", "/b/c"]);
         assert_eq!(twice.value(), Ok(&json!({"to": "b", "b": {"c": 2}})));

@@ -1,5 +1,6 @@
 //! Identifiers: runs, evidence, instants, digests.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -72,6 +73,13 @@ pub struct Digest(pub [u8; 32]);
 /// Up to so many bytes are copied into one piece to be digested. Of more, all but the first chunk are hashed side by side
 /// without a copy.
 const MAX_COPIED: usize = 64 << 10;
+/// Up to so many bytes are copied into memory that the thread keeps, such as those of most results.
+const MAX_KEPT: usize = 4 << 10;
+
+thread_local! {
+    /// Where bytes are joined that are digested together.
+    static JOINED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Digest {
     /// The digest of `bytes` under a domain `tag`, so that equal bytes of different kinds differ.
@@ -84,11 +92,21 @@ impl Digest {
         let before: [&[u8]; 3] = [b"loopgate/", tag.as_bytes(), &[0]];
         let all = || before.iter().chain(parts);
         let bytes = all().map(|part| part.len()).sum();
-        // Chunks of one update are hashed side by side, those of several are not.
-        if (blake3::CHUNK_LEN + 1..=MAX_COPIED).contains(&bytes) {
-            let mut joined = Vec::with_capacity(bytes);
-            all().for_each(|part| joined.extend_from_slice(part));
-            return Self(blake3::hash(&joined).into());
+        // Chunks of one update are hashed side by side, those of several are not, and each update takes as long as a
+        // few bytes do.
+        if bytes <= MAX_COPIED {
+            let hashed = |joined: &mut Vec<u8>| {
+                joined.clear();
+                joined.reserve(bytes);
+                all().for_each(|part| joined.extend_from_slice(part));
+                Self(blake3::hash(joined).into())
+            };
+            if bytes > MAX_KEPT {
+                return hashed(&mut Vec::new());
+            }
+            // A thread that ends has no such memory any more.
+            let kept = JOINED.try_with(|kept| kept.try_borrow_mut().ok().map(|mut kept| hashed(&mut kept)));
+            return kept.ok().flatten().unwrap_or_else(|| hashed(&mut Vec::new()));
         }
         let mut hasher = blake3::Hasher::new();
         all().for_each(|part| _ = hasher.update(part));
@@ -184,7 +202,9 @@ mod tests {
     #[test]
     fn a_digest_is_the_same_in_whatever_parts_and_whether_or_not_they_are_copied() {
         let bytes: Vec<u8> = (0..MAX_COPIED + 5_000).map(|at| (at % 251) as u8).collect();
-        for length in [0, 1, 1_000, 1_014, 1_015, 1_016, 2_047, 2_048, 9_000, MAX_COPIED, bytes.len()] {
+        for length in
+            [0, 1, 1_000, 1_014, 1_015, 1_016, 2_047, 2_048, 4_085, 4_086, 9_000, MAX_COPIED, bytes.len()]
+        {
             let (whole, tail) = bytes.split_at(length);
             let mut hasher = blake3::Hasher::new();
             hasher.update(b"loopgate/t\0").update(whole);

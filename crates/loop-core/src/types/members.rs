@@ -3,11 +3,42 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::types::steps;
+
+/// The value of an object of plain members, each given once, as most arguments are. It is read without the detour of
+/// [`Written`]. Reading anything else is an error.
+pub(crate) struct Flat(pub(crate) Value);
+
+impl<'de> Deserialize<'de> for Flat {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AsFlat).map(Self)
+    }
+}
+
+struct AsFlat;
+
+impl<'de> Visitor<'de> for AsFlat {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of plain members")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut source: A) -> Result<Value, A::Error> {
+        let mut members = Map::new();
+        while let Some((name, member)) = source.next_entry::<String, Value>()? {
+            let is_plain = !member.is_object() && !member.is_array();
+            if !is_plain || members.insert(name, member).is_some() {
+                return Err(A::Error::custom("another value"));
+            }
+        }
+        Ok(Value::Object(members))
+    }
+}
 
 /// A JSON value with all members of its source.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Tool calls during streaming.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::MAX_REQUESTED_CALLS;
@@ -67,7 +67,7 @@ pub(crate) struct Open {
 impl Open {
     /// Whether the tool name is missing: the call is neither reported nor run.
     pub(crate) fn is_nameless(&self) -> bool {
-        self.name.trim().is_empty()
+        self.name.chars().all(char::is_whitespace)
     }
 
     /// Whether its completion is to be reported. It is reported once.
@@ -158,7 +158,6 @@ impl Calls {
         self.has_nameless = open.len() < all;
         open.sort_by_key(|call| call.index.unwrap_or(u64::MAX));
         let mut calls: Vec<ToolCall> = Vec::with_capacity(open.len());
-        let mut taken: BTreeSet<Arc<str>> = BTreeSet::new();
         // By the id that the provider wrote: the next number to make it unique.
         let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         for (nth, call) in open.into_iter().enumerate() {
@@ -168,15 +167,16 @@ impl Calls {
                 wire => wire,
             };
             let mut id: Arc<str> = (*wire).into();
-            if taken.contains(&id) {
+            // There are at most `MAX_REQUESTED_CALLS` of them.
+            let is_taken = |id: &Arc<str>| calls.iter().any(|call| call.id == *id);
+            if is_taken(&id) {
                 self.has_new_ids = true;
                 let again = numbers.entry(Arc::clone(&id)).or_insert(2);
-                while taken.contains(&id) {
+                while is_taken(&id) {
                     id = format!("{wire}-{again}").into();
                     *again += 1;
                 }
             }
-            taken.insert(Arc::clone(&id));
             let arguments = Arguments::from(secrets.mask_json(&call.arguments));
             calls.push(ToolCall { id, name: aliases.name(&secrets.mask(&call.name)), arguments });
         }

@@ -86,7 +86,8 @@ enum Kind {
         seen: usize,
     },
     Json(Vec<u8>),
-    Stream(Framer),
+    /// `None` while it passes on a frame.
+    Stream(Option<Box<Framer>>),
 }
 
 impl Kind {
@@ -173,8 +174,9 @@ impl Decoder {
         match std::mem::replace(&mut self.body, Kind::unknown()) {
             Kind::Unknown { .. } => self.fail(again("an empty body in place of a reply")),
             Kind::Json(body) => self.whole(&body),
-            Kind::Stream(mut framer) => {
+            Kind::Stream(framer) => {
                 self.is_unclosed = true;
+                let mut framer = framer.unwrap_or_else(|| Box::new(Framer::new(MAX_LINE)));
                 let result = framer.finish(&mut |frame| self.frame(frame));
                 self.framed(result);
                 if !self.is_done && !framer.has_field() {
@@ -217,7 +219,7 @@ impl Decoder {
             self.body = if matches!(first, b'{' | b'[' | b'<' | b'n' | b'"') {
                 Kind::Json(Vec::new())
             } else {
-                Kind::Stream(Framer::new(MAX_LINE))
+                Kind::Stream(Some(Box::new(Framer::new(MAX_LINE))))
             };
             return self.take(&head);
         }
@@ -228,9 +230,9 @@ impl Decoder {
             }
             Kind::Json(body) => body.extend_from_slice(bytes),
             Kind::Stream(framer) => {
-                let mut framer = std::mem::replace(framer, Framer::new(MAX_LINE));
+                let Some(mut framer) = framer.take() else { return };
                 let result = framer.push(bytes, &mut |frame| self.frame(frame));
-                self.body = Kind::Stream(framer);
+                self.body = Kind::Stream(Some(framer));
                 self.framed(result);
             }
         }
@@ -242,7 +244,11 @@ impl Decoder {
         }
         match frame {
             Frame::Comment => self.reply.keep_alive(),
-            Frame::Data { event, data, is_damaged } => self.data(event, data.trim(), is_damaged),
+            Frame::Data { event, data, is_damaged } => {
+                // Most data begins and ends with a bracket.
+                let is_trim = data.starts_with('{') && data.ends_with('}');
+                self.data(event, if is_trim { data } else { data.trim() }, is_damaged);
+            }
         }
     }
 

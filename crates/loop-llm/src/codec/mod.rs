@@ -128,7 +128,8 @@ impl Target<'_> {
     /// The key of cached turns: all that their bytes depend on.
     pub(crate) fn kept_under(&self) -> Arc<str> {
         let mark = self.mark.to_string();
-        [&*self.origin(), "/", self.known_as, "/", &mark].concat().into()
+        let Self { profile, model, known_as, .. } = self;
+        [profile.api.name(), "/", &profile.name, "/", model, "/", known_as, "/", &mark].concat().into()
     }
 
     /// The provider's own form of a turn, if it has the same origin.

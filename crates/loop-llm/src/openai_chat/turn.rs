@@ -53,6 +53,9 @@ impl Kept {
 
     pub(super) fn text(&mut self, piece: &str) {
         if self.parts.is_empty() {
+            if self.text.is_empty() && !piece.is_empty() {
+                self.text.reserve(TEXT_BYTES);
+            }
             self.text.push_str(piece);
         } else if !piece.is_empty() {
             add_part(&mut self.parts, text_part(piece));
@@ -241,5 +244,7 @@ pub(super) fn is_nothing(value: &RawValue) -> bool {
 
 /// Members of a part that are streamed as deltas.
 const JOINED: [&str; 2] = ["text", "summary"];
+/// Room for a text, from its first piece on.
+const TEXT_BYTES: usize = 256;
 /// Maximum bytes that are kept.
 const MAX_KEPT: usize = 4 << 20;

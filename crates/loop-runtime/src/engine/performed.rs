@@ -46,7 +46,8 @@ async fn call(parts: &Parts, work: ModelWork, cancel: CancellationToken, hear: H
     let client = Arc::clone(parts.models.of(tier));
     let waits = Arc::new(Waits::new(&cancel));
     let secrets = parts.secrets.clone();
-    let calling = model::call(client, request, command, (cancel.clone(), ends), waits, (hear, secrets, None));
+    let calling =
+        model::call(client, Box::new(request), command, (cancel.clone(), ends), waits, (hear, secrets, None));
     tokio::pin!(calling);
     tokio::select! {
         biased;
