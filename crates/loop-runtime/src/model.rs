@@ -135,71 +135,81 @@ fn meta(run: &Run, call: &CallModel) -> RequestMeta {
 
 /// Makes the call and says how it ended; `retry_at` of a failure is left to the driver, who has the clock and cancels
 /// the call when its end has come.
-pub(crate) async fn call(
+///
+/// The future is made from what it needs: an `async fn` has room for its arguments twice.
+pub(crate) fn call(
     model: Arc<dyn ChatModel>,
     mut request: ModelRequest,
     command: CallModel,
     (cancel, ends): (CancellationToken, Instant),
     waits: Arc<Waits>,
     (hear, secrets, early): (Hear, Secrets, Option<Collector>),
-) -> Settled {
-    let (key, attempt) = (command.key, command.attempt);
+) -> impl Future<Output = Settled> + Send {
     let mut received = StreamProgress { early, ..StreamProgress::new(secrets) };
     request.progress = waits.listener(&hear);
-    let result = tokio::select! {
-        biased;
-        () = cancel.cancelled() => {
-            // What was never sent costs nothing.
-            let phase = if waits.is_free() { ErrorPhase::Encode } else { ErrorPhase::Stream };
-            Err(match Instant::now() < ends {
-                true => LlmError::new(LlmErrorKind::Cancelled, phase, "the run stopped"),
-                false => {
-                    let message = format!("no whole reply after {} ms", command.timeout_ms);
-                    LlmError::new(LlmErrorKind::Timeout, phase, message)
+    let CallModel { key, attempt, timeout_ms, .. } = command;
+    async move {
+        let result = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                // What was never sent costs nothing.
+                let phase = if waits.is_free() { ErrorPhase::Encode } else { ErrorPhase::Stream };
+                Err(match Instant::now() < ends {
+                    true => LlmError::new(LlmErrorKind::Cancelled, phase, "the run stopped"),
+                    false => {
+                        let message = format!("no whole reply after {timeout_ms} ms");
+                        LlmError::new(LlmErrorKind::Timeout, phase, message)
+                    }
+                })
+            },
+            result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut received, &waits, &hear)).catch_unwind() => {
+                result.unwrap_or_else(|_| Err(panicked()))
+            }
+        };
+        received.show_held(&hear);
+        let result =
+            result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
+        let messages = Some(std::mem::take(&mut request.messages));
+        match result {
+            Ok(reply) => {
+                let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
+                let reported = received.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
+                let received =
+                    Received { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
+                let reply = Reply {
+                    received,
+                    text: Arc::clone(reply.shown()),
+                    calls,
+                    unread_calls: reply.unread_calls,
+                    reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
+                    finish: reply.finish,
+                    usage: reply.usage,
+                    cost: reply.cost,
+                    // Results would not find their calls in it.
+                    raw: reply.raw.filter(|_| !has_new_ids).map(|raw| Arc::clone(raw.text())),
+                    served_model: reply.served_model,
+                    warnings: reply.warnings,
+                };
+                Settled {
+                    messages,
+                    ..Settled::of(EventKind::ModelReplied { key, attempt, reply: reply.into() })
                 }
-            })
-        },
-        result = AssertUnwindSafe(drain(model.as_ref(), &request, &mut received, &waits, &hear)).catch_unwind() => {
-            result.unwrap_or_else(|_| Err(panicked()))
-        }
-    };
-    received.show_held(&hear);
-    let result = result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
-    let messages = Some(std::mem::take(&mut request.messages));
-    match result {
-        Ok(reply) => {
-            let (calls, has_new_ids) = named(&reply.tool_calls, key.pass);
-            let reported = received.usage.filter(|_| reply.usage.is_none()).unwrap_or_default();
-            let received =
-                Received { bytes: received.bytes.max(reply.bytes()), extent: received.extent, reported };
-            let reply = Reply {
-                received,
-                text: Arc::clone(reply.shown()),
-                calls,
-                unread_calls: reply.unread_calls,
-                reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
-                finish: reply.finish,
-                usage: reply.usage,
-                cost: reply.cost,
-                // Results would not find their calls in it.
-                raw: reply.raw.filter(|_| !has_new_ids).map(|raw| Arc::clone(raw.text())),
-                served_model: reply.served_model,
-                warnings: reply.warnings,
-            };
-            Settled { messages, ..Settled::of(EventKind::ModelReplied { key, attempt, reply: reply.into() }) }
-        }
-        Err(error) => {
-            let retry = match error.retry {
-                RetryAdvice::Never | RetryAdvice::AfterChange(_) => None,
-                RetryAdvice::After(delay) => Some(delay),
-                // Half a second, then one, then two.
-                RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
-            };
-            let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
-            Settled {
-                retry,
-                messages,
-                ..Settled::of(EventKind::ModelFailed { key, attempt, failure: failure.into() })
+            }
+            Err(error) => {
+                let retry = match error.retry {
+                    RetryAdvice::Never | RetryAdvice::AfterChange(_) => None,
+                    RetryAdvice::After(delay) => Some(delay),
+                    // Half a second, then one, then two.
+                    RetryAdvice::Backoff => {
+                        Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4)))
+                    }
+                };
+                let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
+                Settled {
+                    retry,
+                    messages,
+                    ..Settled::of(EventKind::ModelFailed { key, attempt, failure: failure.into() })
+                }
             }
         }
     }

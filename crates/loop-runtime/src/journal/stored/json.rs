@@ -345,8 +345,17 @@ mod tests {
         is_same(&(1.0_f64, 0.1_f32, f64::NAN, f64::MAX, 'é', '"', "a\"b\\c\n\u{1}é\u{1f600}"));
         is_same(&[Variant::Unit, Variant::Newtype(Box::new(Variant::Unit)), Variant::Tuple(u128::MAX, -1)]);
         is_same(&[Variant::Struct { a: None, b: '\u{7f}' }, Variant::Struct { a: Some(0.5), b: '\t' }]);
-        is_same(&(Vec::<u8>::new(), [[1, 2], [3, 4]], BTreeMap::from([("\n", [()])]), BTreeMap::<u8, u8>::new()));
-        is_same(&(BTreeMap::from([(-1, "a"), (2, "b")]), BTreeMap::from([(true, 1)]), BTreeMap::from([('"', 1)])));
+        is_same(&(
+            Vec::<u8>::new(),
+            [[1, 2], [3, 4]],
+            BTreeMap::from([("\n", [()])]),
+            BTreeMap::<u8, u8>::new(),
+        ));
+        is_same(&(
+            BTreeMap::from([(-1, "a"), (2, "b")]),
+            BTreeMap::from([(true, 1)]),
+            BTreeMap::from([('"', 1)]),
+        ));
         is_same(&[Tagged::Empty, Tagged::Struct { text: "\r".into() }, Tagged::Newtype([(1, true)].into())]);
         is_same(&serde_json::json!({"a": [1, 2.5, null, {"": "\u{0}"}], "b": u64::MAX}));
     }
