@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn the_entries_of_random_runs_are_written_as_serde_json_writes_them() {
         let mut entries = 0;
-        for seed in 0..60 {
+        for seed in 0..150 {
             let mut numbers = Numbers(seed);
             for (event, notes, _) in &random_run(random_setup(&mut numbers), &mut numbers).journal {
                 is_same(event);
