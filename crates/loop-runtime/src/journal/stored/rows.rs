@@ -481,9 +481,9 @@ pub(super) fn lines_where(
                         Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
                     },
                     origin: found.origin,
-                    domain: found.domain.into(),
-                    item: found.item.into(),
-                    title: found.title.into(),
+                    domain: found.domain,
+                    item: found.item,
+                    title: found.title,
                     run: found.run,
                 }
             }
