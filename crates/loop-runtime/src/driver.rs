@@ -693,9 +693,9 @@ impl Driver {
         kind: EventKind,
     ) -> impl Future<Output = Result<(), Broken>> + Send {
         let name = kind.name();
-        let told = self.tell(at, kind);
+        let telling = self.tell(at, kind);
         async move {
-            match told.await? {
+            match telling.await? {
                 None => Ok(()),
                 Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
             }
