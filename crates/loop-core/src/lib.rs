@@ -148,5 +148,5 @@ pub use types::{
     ItemForm, Locale, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates,
     Received, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals, TraceId,
     TraceParent, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_clean, is_invisible,
-    is_joiner,
+    is_joiner, push_json_text, unescaped_run,
 };

@@ -340,7 +340,9 @@ impl Driver {
         let last = first.len().saturating_sub(1);
         for (at, (event, notes)) in first.into_iter().enumerate() {
             // The run is as it is behind the last of them.
-            self.record_telling(event, notes, /*tells_hooks*/ at == last).await?;
+            if !self.keep(event, notes, /*tells_hooks*/ at == last) {
+                self.write_down().await?;
+            }
         }
         while !self.run.is_done() {
             if self.run.pass() > through {
@@ -477,7 +479,8 @@ impl Driver {
                 // What is to be cut off is commanded no longer, so it was cancelled above.
                 Command::Abort { .. } => {}
                 Command::Save { attempt } => {
-                    self.save(attempt).await?;
+                    // Once a run at most but for retries, and the largest future of all.
+                    Box::pin(self.save(attempt)).await?;
                     return Ok(true);
                 }
             }
@@ -683,29 +686,51 @@ impl Driver {
 
     /// Tells the run what the driver does on its command. Where the run rejects that, its command stays as it is, and
     /// granting it again would continue for ever.
-    async fn tell_own(&mut self, kind: EventKind) -> Result<(), Broken> {
-        self.tell_own_at(self.clock.now(), kind).await
+    fn tell_own(&mut self, kind: EventKind) -> impl Future<Output = Result<(), Broken>> + Send {
+        self.tell_own_at(self.clock.now(), kind)
     }
 
-    async fn tell_own_at(&mut self, at: Millis, kind: EventKind) -> Result<(), Broken> {
+    fn tell_own_at(
+        &mut self,
+        at: Millis,
+        kind: EventKind,
+    ) -> impl Future<Output = Result<(), Broken>> + Send {
         let name = kind.name();
-        match self.tell(at, kind).await? {
-            None => Ok(()),
-            Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
+        let telling = self.tell(at, kind);
+        async move {
+            match telling.await? {
+                None => Ok(()),
+                Some(rejected) => Err(Broken::Stuck(format!("the run refuses its own {name}: {rejected}"))),
+            }
         }
     }
 
     /// Decided, then durable, then told. What the run rejects changes nothing and is not recorded.
-    async fn tell(&mut self, at: Millis, kind: EventKind) -> Result<Option<Rejected>, Broken> {
+    ///
+    /// It is decided at once. The future has what follows alone: with the event in it, and in the futures around it, each
+    /// run would hold room for several events.
+    fn tell(
+        &mut self,
+        at: Millis,
+        kind: EventKind,
+    ) -> impl Future<Output = Result<Option<Rejected>, Broken>> + Send {
+        let decided = self.decide(at, kind);
+        async move {
+            match decided {
+                Ok(true) => Ok(None),
+                Ok(false) => self.write_down().await.map(|()| None),
+                Err(rejected) => Ok(Some(rejected)),
+            }
+        }
+    }
+
+    /// Lets the run decide about an event, and keeps it for the journal. True if it is journaled with what follows.
+    fn decide(&mut self, at: Millis, kind: EventKind) -> Result<bool, Rejected> {
         let kind = sink::kind(&self.parts.secrets, kind);
         let event = Event { at: at.max(self.run.now()), kind };
-        match self.run.apply(&event) {
-            Ok(notes) => {
-                self.cancel_dropped(&notes);
-                self.record(event, notes).await.map(|()| None)
-            }
-            Err(rejected) => Ok(Some(rejected)),
-        }
+        let notes = self.run.apply(&event)?;
+        self.cancel_dropped(&notes);
+        Ok(self.keep(event, notes, /*tells_hooks*/ true))
     }
 
     /// Cancels the eager reads that were dropped. Their results count for nothing, whenever they come.
@@ -719,16 +744,8 @@ impl Driver {
         }
     }
 
-    async fn record(&mut self, event: Event, notes: Vec<Note>) -> Result<(), Broken> {
-        self.record_telling(event, notes, /*tells_hooks*/ true).await
-    }
-
-    async fn record_telling(
-        &mut self,
-        event: Event,
-        mut notes: Vec<Note>,
-        tells_hooks: bool,
-    ) -> Result<(), Broken> {
+    /// Keeps an entry until it is journaled. True if it is journaled with what follows, false if at once.
+    fn keep(&mut self, event: Event, mut notes: Vec<Note>, tells_hooks: bool) -> bool {
         // Journals may keep them for long.
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
@@ -741,7 +758,7 @@ impl Driver {
             self.announce_to_hooks(entry.event.at);
         }
         self.unwritten.push(entry);
-        if waits { Ok(()) } else { self.write_down().await }
+        waits
     }
 
     /// Journals what is not journaled yet, and tells of it.

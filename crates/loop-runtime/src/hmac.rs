@@ -31,10 +31,24 @@ impl HmacKey {
 
     /// The HMAC of a message.
     pub(crate) fn of(&self, message: &[u8]) -> [u8; 32] {
-        let inner = self.inner.clone().chain_update(message).finalize();
+        self.end(&Beginning(self.inner.clone()), message)
+    }
+
+    /// The beginning of messages, digested once for all of them.
+    pub(crate) fn begin(&self, message: &[u8]) -> Beginning {
+        Beginning(self.inner.clone().chain_update(message))
+    }
+
+    /// The HMAC of the message that begins so and ends with `rest`.
+    pub(crate) fn end(&self, beginning: &Beginning, rest: &[u8]) -> [u8; 32] {
+        let inner = beginning.0.clone().chain_update(rest).finalize();
         self.outer.clone().chain_update(inner).finalize().into()
     }
 }
+
+/// The beginning of messages under one key.
+#[derive(Clone)]
+pub(crate) struct Beginning(Sha256);
 
 /// The HMAC of one message under a key of any length.
 pub(crate) fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
@@ -59,6 +73,10 @@ mod tests {
             [&b"what do ya want for nothing?"[..], b"", b"another", b"what do ya want for nothing?"]
         {
             assert_eq!(key.of(message), hmac(b"Jefe", message));
+            let (first, rest) = message.split_at(message.len() / 2);
+            let beginning = key.begin(first);
+            assert_eq!(key.end(&beginning, rest), key.of(message));
+            assert_eq!(key.end(&beginning, rest), key.of(message), "it is digested once for all");
         }
         // RFC 4231, test case 2.
         assert_eq!(key.of(b"what do ya want for nothing?")[..4], [0x5b, 0xdc, 0xc1, 0x46]);

@@ -621,7 +621,7 @@ impl Runner {
     }
 
     pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> Begun {
-        let (id, started) = (opening.run.id().clone(), Arc::new(opening.run.started().clone()));
+        let (id, started) = (opening.run.id().clone(), Arc::clone(opening.run.started_shared()));
         let (driver, events, remote) = self.driver(opening, pace, cancel);
         Begun { id, started, remote, events, driving: driver.drive().boxed() }
     }

@@ -320,7 +320,7 @@ impl RunRequest {
     /// When the run cannot begin, or cannot be resumed.
     pub async fn start(self) -> Result<Handle, StartError> {
         let Self { runner, of, cancel, id } = self;
-        let opening = of.open(&runner, id).await?;
+        let opening = Box::pin(of.open(&runner, id)).await?;
         Ok(Handle::spawn(runner.begin(opening, Pace::Own, cancel.as_ref())))
     }
 
@@ -353,7 +353,7 @@ impl RunRequest {
     /// When the run cannot begin, or cannot be resumed.
     pub async fn stream(self) -> Result<RunStream, StartError> {
         let Self { runner, of, cancel, id } = self;
-        let opening = of.open(&runner, id).await?;
+        let opening = Box::pin(of.open(&runner, id)).await?;
         Ok(RunStream::new(runner.begin(opening, Pace::InStep, cancel.as_ref())))
     }
 
@@ -379,7 +379,7 @@ impl RunRequest {
     /// When the run cannot begin, or cannot be resumed.
     pub async fn recurse(self) -> Result<(Outcome, u32), StartError> {
         let Self { runner, of, cancel, id } = self;
-        let opening = of.open(&runner, id).await?;
+        let opening = Box::pin(of.open(&runner, id)).await?;
         let (ended, depth) = runner.descend(opening, cancel.as_ref()).await;
         Ok((ended.outcome, depth))
     }
@@ -416,6 +416,7 @@ impl IntoFuture for RunRequest {
 }
 
 impl Of {
+    /// Callers box it: what is needed until a run begins would stay part of their future for as long as the run takes.
     async fn open(self, runner: &Runner, id: Option<RunId>) -> Result<Opening, StartError> {
         match self {
             Self::Item(item, key) => runner.open_keyed(item, Vec::new(), key, id).await,

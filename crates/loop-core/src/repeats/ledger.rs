@@ -89,8 +89,9 @@ struct Entry {
     is_read: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     near_duplicate: Option<Digest>,
+    /// Boxed because few calls are searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    query: Option<Query>,
+    query: Option<Box<Query>>,
     /// The group of searches that differ in their text alone. `None`: it is not a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     search: Option<Digest>,
@@ -100,9 +101,9 @@ struct Entry {
     /// The last result, with its digest. Retryable failures are not counted. `None` before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reported: Option<LastResult>,
-    /// The last retryable failure. `None` if the last result was not one.
+    /// The last retryable failure. `None` if the last result was not one. Boxed because few are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    failed: Option<LastResult>,
+    failed: Option<Box<LastResult>>,
     /// JSON pointers to the parts of the last result that were not compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ignored: Vec<Arc<str>>,
@@ -437,7 +438,7 @@ impl Ledger {
                 tool: Arc::clone(&fingerprint.tool),
                 is_read: fingerprint.is_read,
                 near_duplicate: fingerprint.near_duplicate,
-                query: fingerprint.query.clone(),
+                query: fingerprint.query.clone().map(Box::new),
                 search: fingerprint.search,
                 is_noted: fingerprint.is_noted,
                 reported: None,
@@ -586,7 +587,7 @@ impl Ledger {
         let is_news = entry.reported.is_none_or(|reported| reported.result != settled.reported);
         let is_first = entry.reported.is_none();
         if may_pass {
-            entry.failed = Some(last.after(entry.failed));
+            entry.failed = Some(Box::new(last.after(entry.failed.as_deref().copied())));
         } else {
             entry.reported = Some(last.after(entry.reported.filter(|_| !is_waiting)));
             entry.failed = None;
@@ -604,7 +605,7 @@ impl Ledger {
             self.near_duplicate
                 .insert(near_duplicate, LastResult { others: self.changes, ..last }.after(before));
         }
-        if let Some(query) = entry.query.as_ref().filter(|_| is_over) {
+        if let Some(query) = entry.query.as_deref().filter(|_| is_over) {
             if log.queries.len() == QUERIES {
                 log.queries.pop_front();
             }
@@ -714,7 +715,7 @@ impl Ledger {
         if let Some(entry) = entry {
             let settled = |rule| repeat(entry.key, Some(entry.evidence), rule);
             let reported = entry.reported.filter(|reported| unchanged(reported, entry.own));
-            let failed = entry.failed.filter(|failed| unchanged(failed, entry.own));
+            let failed = entry.failed.as_deref().filter(|failed| unchanged(failed, entry.own));
             match entry.status {
                 Some(Status::Pending) if beside.is_none() && entry.attempts <= fingerprint.polls => {
                     return CallStatus::Again { key: entry.key, attempt: entry.attempts + 1 };

@@ -323,6 +323,11 @@ impl Run {
         &self.state.started
     }
 
+    /// The same, shared with the run.
+    pub fn started_shared(&self) -> &Arc<Started> {
+        &self.state.started
+    }
+
     /// The instant of the last event.
     pub fn now(&self) -> Millis {
         self.state.clock.now

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::types::canonical::{canonical, digest_text};
 use crate::types::ids::Digest;
+use crate::types::json_text::push_json_text;
 
 /// The raw result of a tool: a JSON text, to which it derefs, opaque to the core.
 ///
@@ -149,10 +150,14 @@ impl<'de> Deserialize<'de> for Data {
 /// Bytes of JSON for each byte of a text, at most: six for an escape such as `\u001f`, and two for the quotation marks.
 const MAX_ESCAPED: usize = 6 + 2;
 
-/// A text as JSON.
+/// A text as JSON: the same bytes as `Value::from(text).to_string()`, without a copy of the text.
 fn written(text: &str) -> String {
-    // The same bytes as `Value::from(text).to_string()`, without a copy of the text.
-    serde_json::to_string(text).expect("a text is always JSON, and memory takes it")
+    // Most texts have few characters to escape, one a line.
+    let mut json = Vec::with_capacity(text.len() + text.len() / 16 + 16);
+    json.push(b'"');
+    push_json_text(&mut json, text);
+    json.push(b'"');
+    String::from_utf8(json).expect("JSON is written in UTF-8")
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 //!
 //! Bytes that need no escape are scanned eight or more at a time and copied as a run.
 
+pub(super) use loop_core::push_json_text as write;
+pub(crate) use loop_core::unescaped_run as plain;
+
 /// A JSON string, between its quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
@@ -74,74 +77,6 @@ pub(crate) fn is_sound(json: &str) -> bool {
     true
 }
 
-/// How many bytes at the beginning need no escape: all before the first quote, backslash or control character.
-pub(crate) fn plain(bytes: &[u8]) -> usize {
-    let mut before = 0;
-    for pair in bytes.as_chunks::<16>().0 {
-        if let [one, two] = pair.as_chunks().0 {
-            let (one, two) = (special(*one), special(*two));
-            if one | two != 0 {
-                return before + if one == 0 { 8 + first(two) } else { first(one) };
-            }
-        }
-        before += pair.len();
-    }
-    let rest = bytes.get(before..).unwrap_or_default();
-    let head = rest.first_chunk().map_or(0, |word| special(*word));
-    if head != 0 {
-        return before + first(head);
-    }
-    // The last eight bytes may overlap those that were checked.
-    match bytes.last_chunk().map(|word| special(*word)) {
-        Some(0) => bytes.len(),
-        Some(found) => bytes.len() - 8 + first(found),
-        None => {
-            let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
-            before + rest.iter().position(is_special).unwrap_or(rest.len())
-        }
-    }
-}
-
-/// Writes a string without its quotes.
-pub(super) fn write(json: &mut Vec<u8>, text: &str) {
-    json.reserve(text.len());
-    let mut rest = text.as_bytes();
-    loop {
-        let (run, tail) = rest.split_at(plain(rest));
-        json.extend_from_slice(run);
-        let Some((byte, tail)) = tail.split_first() else { return };
-        rest = tail;
-        let short = match byte {
-            b'"' | b'\\' => *byte,
-            0x08 => b'b',
-            b'\t' => b't',
-            b'\n' => b'n',
-            0x0c => b'f',
-            b'\r' => b'r',
-            _ => {
-                let low = if byte & 15 < 10 { b'0' + (byte & 15) } else { b'a' + (byte & 15) - 10 };
-                json.extend_from_slice(&[b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), low]);
-                continue;
-            }
-        };
-        json.extend_from_slice(&[b'\\', short]);
-    }
-}
-
-/// Sets the high bit of the first special byte. Higher bits are not reliable.
-fn special(word: [u8; 8]) -> u64 {
-    let word = u64::from_le_bytes(word);
-    // XOR maps a quote to 0x20 and a space to 0x22, so that less than 0x21 is a quote or a control character.
-    let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
-    let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-    (low | slash) & !word & (ONES * 0x80)
-}
-
-/// The index of that byte.
-fn first(found: u64) -> usize {
-    found.trailing_zeros() as usize / 8
-}
-
 /// Parses the escape after a backslash, and returns its end.
 fn escape(json: &str, at: usize, scratch: &mut String) -> Option<usize> {
     let character = match json.as_bytes().get(at)? {
@@ -177,9 +112,6 @@ fn unit(json: &str, at: usize) -> Option<u32> {
     digits.bytes().all(|digit| digit.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
-/// Eight bytes of the value 1.
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -212,18 +144,6 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_is_written_and_found_at_every_place() {
-        for special in (0..=0x7f_u8).map(char::from).chain(['é', '\u{10ffff}']) {
-            for place in 0..70 {
-                let text = format!("{}{special}{special}x", "é".repeat(place % 2) + &" ".repeat(place));
-                assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
-                let run = text.bytes().position(|byte| matches!(byte, ..0x20 | b'"' | b'\\'));
-                assert_eq!(plain(text.as_bytes()), run.unwrap_or(text.len()), "{text:?}");
-            }
-        }
-    }
-
-    #[test]
     fn half_a_surrogate_pair_is_no_text() {
         assert!(is_sound("{\"a\": \"\\ud83d\\ude00\", \"b\": 1}"));
         assert!(!is_sound("{\"a\": \"\\ud83d\"}"));
@@ -233,12 +153,6 @@ mod tests {
     }
 
     proptest! {
-        // Compared with `serde_json`.
-        #[test]
-        fn texts_are_written_as_by_anybody(text in texts()) {
-            prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
-        }
-
         #[test]
         fn texts_are_read_as_by_anybody(
             text in texts(),

@@ -101,7 +101,7 @@ where
     /// # Errors
     /// When it cannot begin.
     pub async fn start(mut self) -> Result<AgentHandle<M, Output>, StartError> {
-        let (opening, appending) = self.open().await?;
+        let (opening, appending) = Box::pin(self.open()).await?;
         let begun = self.runner.begin(opening, Pace::Own, self.cancel.as_ref());
         Ok(AgentHandle::new(Handle::spawn(begun), appending, self.messages))
     }
@@ -131,7 +131,7 @@ where
     /// # Errors
     /// When it cannot begin.
     pub async fn stream(mut self) -> Result<AgentStream<M, Output>, StartError> {
-        let (opening, appending) = self.open().await?;
+        let (opening, appending) = Box::pin(self.open()).await?;
         let begun = self.runner.begin(opening, Pace::InStep, self.cancel.as_ref());
         Ok(AgentStream::new(RunStream::new(begun), appending, self.messages))
     }
@@ -142,13 +142,13 @@ where
     /// # Errors
     /// Why there is no answer, with the cost.
     pub async fn recurse(mut self) -> Result<(Output::Answer, u32), AgentError> {
-        let (opening, appending) = self.open().await?;
+        let (opening, appending) = Box::pin(self.open()).await?;
         let (ended, depth) = self.runner.descend(opening, self.cancel.as_ref()).await;
         Ok((Output::answer(appending.append(ended, self.messages.borrow_mut()))?, depth))
     }
 
     async fn answered(mut self) -> Result<Output::Answer, AgentError> {
-        let (opening, appending) = self.open().await?;
+        let (opening, appending) = Box::pin(self.open()).await?;
         let (driver, events, remote) = self.runner.driver(opening, Pace::Own, self.cancel.as_ref());
         // Nothing reads them, and nothing else can stop it.
         drop((events, remote));
@@ -157,6 +157,8 @@ where
     }
 
     /// The run that it comes to, and how its messages are appended. Those of a resumed run are what was said before it.
+    ///
+    /// Callers box it: what is needed until a run begins would stay part of their future for as long as the run takes.
     async fn open(&mut self) -> Result<(Opening, Appending), StartError> {
         let messages: &mut Vec<Message> = self.messages.borrow_mut();
         match &self.resumed {

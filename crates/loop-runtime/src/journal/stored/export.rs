@@ -166,18 +166,18 @@ fn one(
     to: &mut Lines<'_>,
 ) -> Result<u64, Fault> {
     for hash in [&row.spec, &row.manifest] {
-        if blobs.insert(hash.clone()) {
+        if blobs.insert(hash.to_string()) {
             to.write(&Line::Blob(blob(transaction, hash)?))?;
         }
     }
     to.write(&Line::Run(Box::new(RunFields {
         run: row.run.to_string(),
         unix_ms: row.unix_ms,
-        domain: row.domain.clone(),
-        item: row.item.clone(),
-        title: row.title.clone(),
-        spec: row.spec.clone(),
-        manifest: row.manifest.clone(),
+        domain: row.domain.to_string(),
+        item: row.item.to_string(),
+        title: row.title.to_string(),
+        spec: row.spec.to_string(),
+        manifest: row.manifest.to_string(),
         origin: row.origin.clone(),
         request_key: row.request_key.clone(),
         stop: row.stop.clone(),

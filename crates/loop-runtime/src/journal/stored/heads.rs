@@ -171,8 +171,9 @@ impl HeadFile {
             next.synced = committed;
         }
         let head = Head { committed, synced: next.synced, written: clock::now() };
-        let text = record(&self.run, key, &head);
-        let record = format!("{text:<width$}\n", width = RECORD - 1);
+        let mut record = record(&self.run, key, &head);
+        record.extend(std::iter::repeat_n(' ', (RECORD - 1).saturating_sub(record.len())));
+        record.push('\n');
         write_at(&self.file, record.as_bytes(), next.slot * RECORD as u64)?;
         next.slot = 1 - next.slot;
         Ok(())

@@ -330,20 +330,21 @@ impl Source {
         let row = RunRow {
             run: RunId::new(fields.run),
             unix_ms: fields.unix_ms,
-            domain: fields.domain,
-            item: fields.item,
-            title: fields.title,
-            spec: fields.spec,
-            manifest: fields.manifest,
+            domain: fields.domain.into(),
+            item: fields.item.into(),
+            title: fields.title.into(),
+            spec: fields.spec.into(),
+            manifest: fields.manifest.into(),
             origin: fields.origin,
             request_key: fields.request_key,
             stop: fields.stop,
             epoch: fields.epoch,
             writer_pid: 0,
-            writer_token: String::new(),
+            writer_token: Arc::default(),
             entries: fields.entries,
             head: fields.head,
             seal: fields.seal,
+            begun: None,
         };
         let spec = spec(&blobs[0].body).map_err(|message| (line, message))?;
         let beginning = read::beginning(&row);

@@ -19,6 +19,7 @@ mod export;
 mod fault;
 mod heads;
 mod import;
+mod json;
 mod lock;
 mod locks;
 mod opened;

@@ -12,7 +12,9 @@ use super::fault::Fault;
 pub(super) struct Place {
     /// `None`: the journal is not a file.
     journal: Option<File>,
-    /// The log beside it, once it was written.
+    /// Where the log beside it lies.
+    log_path: PathBuf,
+    /// The log, once it was written.
     log: OnceLock<File>,
 }
 
@@ -21,21 +23,21 @@ type File = (u64, u64);
 
 impl Place {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self { journal: Some(file(path)?), log: OnceLock::new() })
+        Ok(Self { journal: Some(file(path)?), log_path: log(path), log: OnceLock::new() })
     }
 
     /// Of a journal on a server.
     #[cfg(feature = "postgres")]
     pub(super) fn of_server() -> Self {
-        Self { journal: None, log: OnceLock::new() }
+        Self { journal: None, log_path: PathBuf::new(), log: OnceLock::new() }
     }
 
     /// Fails where another file lies at the path by now, or none.
     pub(super) fn holds(&self, path: &Path) -> Result<(), Fault> {
         let Some(journal) = self.journal else { return Ok(()) };
-        let log = log(path);
+        let log = &self.log_path;
         let is_own = file(path).is_ok_and(|found| found == journal);
-        let is_whole = match (file(&log), self.log.get()) {
+        let is_whole = match (file(log), self.log.get()) {
             (Ok(found), None) => {
                 // Another thread that was first has seen the same file.
                 self.log.get_or_init(|| found);

@@ -91,7 +91,7 @@ pub(super) fn beginning(row: &RunRow) -> Digest {
 pub(super) fn given(connection: &Connection, row: &RunRow) -> Result<(RunSpec, Arc<str>), Fault> {
     let run = &row.run;
     let spec = blob(connection, row, &row.spec, "spec")?;
-    if Digest::of("spec", spec.as_bytes()).to_string() != row.spec {
+    if *Digest::of("spec", spec.as_bytes()).to_string() != *row.spec {
         return Err(corrupt(run, 0, "the spec is not the one that its hash names"));
     }
     let version: SpecVersion = parse(&spec, "spec", run, 0)?;
@@ -104,7 +104,7 @@ pub(super) fn given(connection: &Connection, row: &RunRow) -> Result<(RunSpec, A
     }
     let spec: RunSpec = parse(&spec, "spec", run, 0)?;
     let manifest = blob(connection, row, &row.manifest, "manifest")?;
-    if Digest::of("manifest", manifest.as_bytes()).to_string() != row.manifest {
+    if *Digest::of("manifest", manifest.as_bytes()).to_string() != *row.manifest {
         return Err(corrupt(run, 0, "the tool manifest is not the one that its hash names"));
     }
     Ok((spec, manifest))
@@ -133,7 +133,7 @@ pub(super) fn fits(row: &RunRow, spec: &RunSpec, entries: &[Entry]) -> Result<()
     is("time", i64::try_from(*unix_ms) == Ok(row.unix_ms))?;
     is("domain", *spec.domain == *row.domain)?;
     is("item", *item.id == *row.item && *item.title == *row.title)?;
-    is("tool manifest", tools.to_string() == row.manifest)?;
+    is("tool manifest", *tools.to_string() == *row.manifest)?;
     let stop = entries.iter().find_map(stop_of);
     if stop.as_ref().map(StopReason::name) != row.stop.as_deref() {
         let seq = (entries.len() as u64).saturating_sub(1);

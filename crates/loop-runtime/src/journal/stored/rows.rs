@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
 use loop_core::{Digest, EventKind, Note, RunId, StopReason, canonical};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::fault::Fault;
 use super::heads::Position;
+use super::json::json_of;
 use super::pruned;
-use super::seal::{Broken, Key};
+use super::seal::{Begun, Broken, Key};
 use crate::journal::{Entry, Header, JournalError, RunLine};
 
 /// A writer's right to append to a run: valid until another one takes over.
@@ -20,7 +20,7 @@ pub(super) struct Claim {
     pub(super) run: RunId,
     epoch: i64,
     /// Tells two writers of one epoch apart, as they come about when a file is put back from a copy.
-    token: String,
+    token: Arc<str>,
 }
 
 /// A run's row. All of it but the process that writes it stands under its seal.
@@ -28,20 +28,23 @@ pub(super) struct Claim {
 pub(super) struct RunRow {
     pub(super) run: RunId,
     pub(super) unix_ms: i64,
-    pub(super) domain: String,
-    pub(super) item: String,
-    pub(super) title: String,
-    pub(super) spec: String,
-    pub(super) manifest: String,
+    pub(super) domain: Arc<str>,
+    pub(super) item: Arc<str>,
+    pub(super) title: Arc<str>,
+    pub(super) spec: Arc<str>,
+    pub(super) manifest: Arc<str>,
     pub(super) origin: Option<Arc<str>>,
     pub(super) request_key: Option<Arc<str>>,
     pub(super) stop: Option<String>,
     pub(super) epoch: i64,
     pub(super) writer_pid: i64,
-    pub(super) writer_token: String,
+    pub(super) writer_token: Arc<str>,
     pub(super) entries: i64,
     pub(super) head: String,
     pub(super) seal: String,
+    /// The fields before `stop`, digested for the seals of the rows after this one. They do not change while a run is
+    /// written.
+    pub(super) begun: Option<Arc<Begun>>,
 }
 
 const COLUMNS: &str = "run, unix_ms, domain, item, title, spec, manifest, origin, request_key, stop, epoch,
@@ -67,6 +70,7 @@ impl RunRow {
             entries: cell(row, 13, run, 0)?,
             head: cell(row, 14, run, 0)?,
             seal: cell(row, 15, run, 0)?,
+            begun: None,
             run: run.clone(),
         })
     }
@@ -77,45 +81,58 @@ impl RunRow {
         rows.next()?.map(|row| Self::read(&row)).transpose()
     }
 
-    /// What its seal is over.
-    fn sealed<T>(&self, with: impl FnOnce(&[&str]) -> T) -> T {
+    /// What its seal is over: the fields that a run keeps, and those that change with its entries.
+    fn sealed<T>(&self, with: impl FnOnce([&str; KEPT], [&str; CHANGING]) -> T) -> T {
         let [unix_ms, epoch, entries] =
             [self.unix_ms, self.epoch, self.entries].map(|number| number.to_string());
         let optional = |text: Option<&str>| text.map_or_else(|| "-".to_owned(), |text| format!("+{text}"));
         let (origin, stop) = (optional(self.origin.as_deref()), optional(self.stop.as_deref()));
         let request_key = optional(self.request_key.as_deref());
-        with(&[
-            self.run.as_str(),
-            &unix_ms,
-            &self.domain,
-            &self.item,
-            &self.title,
-            &self.spec,
-            &self.manifest,
-            &origin,
-            &request_key,
-            &stop,
-            &epoch,
-            &entries,
-            &self.head,
-        ])
+        with(
+            [
+                self.run.as_str(),
+                &unix_ms,
+                &self.domain,
+                &self.item,
+                &self.title,
+                &self.spec,
+                &self.manifest,
+                &origin,
+                &request_key,
+            ],
+            [&stop, &epoch, &entries, &self.head],
+        )
     }
 
     fn seal(&mut self, key: &Key) {
-        self.seal = self.sealed(|fields| key.seal(TAG, fields));
+        self.begun = None;
+        self.seal_next(key);
+    }
+
+    /// Seals a row of which nothing but the entries and what follows from them was changed since it was sealed.
+    fn seal_next(&mut self, key: &Key) {
+        let begun = self.begun.take();
+        let (seal, begun) = self.sealed(|kept, changing| {
+            let begun = begun.unwrap_or_else(|| Arc::new(key.begin(TAG, &kept)));
+            (key.seal_begun(&begun, &changing), begun)
+        });
+        (self.seal, self.begun) = (seal, Some(begun));
     }
 
     /// Seals the row as that of a run which was imported. No program without the key makes the one seal of the other.
     pub(super) fn seal_imported(&mut self, key: &Key) {
-        self.seal = self.sealed(|fields| key.seal(IMPORTED_TAG, fields));
+        self.seal = self.sealed(|kept, changing| key.seal(IMPORTED_TAG, &all(kept, changing)));
     }
 
     pub(super) fn check(&self, key: &Key) -> Option<Broken> {
-        self.sealed(|fields| match key.check(&self.seal, TAG, fields) {
-            Some(Broken::Changed) if key.check(&self.seal, IMPORTED_TAG, fields).is_none() => {
-                Some(Broken::Imported)
+        self.sealed(|kept, changing| {
+            let fields = all(kept, changing);
+            match key.check(&self.seal, TAG, &fields) {
+                Some(Broken::Changed) if key.check(&self.seal, IMPORTED_TAG, &fields).is_none() => {
+                    Some(Broken::Imported)
+                }
+                checked => checked,
             }
-            checked => checked,
         })
     }
 
@@ -174,9 +191,14 @@ impl RunRow {
                 self.stop = Some(stop.name().to_owned());
             }
         }
-        self.seal(key);
+        self.seal_next(key);
         Ok(links)
     }
+}
+
+/// All fields of a row's seal.
+fn all<'a>(kept: [&'a str; KEPT], changing: [&'a str; CHANGING]) -> Vec<&'a str> {
+    kept.into_iter().chain(changing).collect()
 }
 
 /// The process that wrote the run last, if there is such a run.
@@ -228,7 +250,7 @@ impl Opening {
 impl Claim {
     /// The right to write a run that is new.
     pub(super) fn first(run: &RunId) -> Self {
-        Self { run: run.clone(), epoch: 1, token: Uuid::new_v4().to_string() }
+        Self { run: run.clone(), epoch: 1, token: Uuid::new_v4().to_string().into() }
     }
 }
 
@@ -249,20 +271,21 @@ pub(super) fn create(
     let mut row = RunRow {
         run: header.run.clone(),
         unix_ms: unix_ms(header),
-        domain: header.spec.domain.to_string(),
-        item: header.item.to_string(),
-        title: header.title.to_string(),
-        spec: spec_hash.clone(),
-        manifest: manifest_hash.clone(),
+        domain: Arc::clone(&header.spec.domain),
+        item: Arc::clone(&header.item),
+        title: Arc::clone(&header.title),
+        spec: spec_hash.as_str().into(),
+        manifest: manifest_hash.as_str().into(),
         origin: header.origin.clone(),
         request_key: header.request_key.clone(),
         stop: None,
         epoch: claim.epoch,
         writer_pid: std::process::id().into(),
-        writer_token: claim.token.clone(),
+        writer_token: Arc::clone(&claim.token),
         entries: 0,
         head: beginning.to_string(),
         seal: String::new(),
+        begun: None,
     };
     let links = row.take(entries, key)?;
     // The key of a run that was pruned stays taken.
@@ -278,7 +301,7 @@ pub(super) fn create(
 pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<Claim>, Fault> {
     let Some(mut row) = RunRow::find(connection, run)? else { return Ok(None) };
     row.epoch += 1;
-    row.writer_token = Uuid::new_v4().to_string();
+    row.writer_token = Uuid::new_v4().to_string().into();
     row.seal(key);
     let raise = "UPDATE runs SET epoch = ?2, writer_pid = ?3, writer_token = ?4, seal = ?5 WHERE run = ?1";
     connection.prepare_cached(raise)?.execute(params![
@@ -345,7 +368,7 @@ fn advance(
     entries: &[Text],
     key: &Key,
 ) -> Result<Option<RunRow>, Fault> {
-    let (at, before) = (row.entries, row.seal.clone());
+    let (at, before) = (row.entries, std::mem::take(&mut row.seal));
     let links = row.take(entries, key)?;
     let advance = "UPDATE runs SET entries = ?2, head = ?3, stop = ?4, seal = ?5
                    WHERE run = ?1 AND seal = ?6 AND writer_token = ?7 AND entries = ?8 AND epoch = ?9";
@@ -458,9 +481,9 @@ pub(super) fn lines_where(
                         Some(Broken::OtherKey) => Some(OTHER_KEY.into()),
                     },
                     origin: found.origin,
-                    domain: found.domain.into(),
-                    item: found.item.into(),
-                    title: found.title.into(),
+                    domain: found.domain,
+                    item: found.item,
+                    title: found.title,
                     run: found.run,
                 }
             }
@@ -548,13 +571,6 @@ fn room(entry: &Entry) -> usize {
     text + EVENT_BYTES
 }
 
-/// JSON in a text that has room for so many bytes from the start.
-fn json_of<T: Serialize>(value: &T, room: usize) -> Result<String, Fault> {
-    let mut json = Vec::with_capacity(room);
-    serde_json::to_writer(&mut json, value)?;
-    String::from_utf8(json).map_err(|error| Fault::Stated(error.to_string()))
-}
-
 pub(super) fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Fault {
     JournalError::Corrupt { run: run.clone(), seq, message: message.into() }.into()
 }
@@ -562,6 +578,9 @@ pub(super) fn corrupt(run: &RunId, seq: u64, message: impl Into<String>) -> Faul
 /// Bytes of an event without its texts, and of usual notes.
 const EVENT_BYTES: usize = 768;
 const NOTES_BYTES: usize = 256;
+/// Fields of a row's seal that a run keeps, and those that change with its entries.
+const KEPT: usize = 9;
+const CHANGING: usize = 4;
 const TAG: &str = "run";
 const IMPORTED_TAG: &str = "imported-run";
 pub(super) const CHANGED: &str = "changed since it was written; the run cannot be resumed from it";

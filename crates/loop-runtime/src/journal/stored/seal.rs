@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use crate::files;
-use crate::hmac::HmacKey;
+use crate::hmac::{Beginning, HmacKey};
 
 /// A journal's key.
 #[derive(Clone)]
@@ -89,16 +89,24 @@ impl Key {
     /// The seal of these fields under a tag: the key's name and an HMAC-SHA-256. With their lengths before them, no
     /// byte of one field can pass for one of the next.
     pub(super) fn seal(&self, tag: &str, fields: &[&str]) -> String {
-        let all = || std::iter::once(&tag).chain(fields);
-        let mut message = Vec::with_capacity(all().map(|field| 8 + field.len()).sum());
-        for field in all() {
-            message.extend((field.len() as u64).to_be_bytes());
-            message.extend(field.as_bytes());
-        }
+        self.named(self.hmac.of(&message(std::iter::once(&tag).chain(fields))))
+    }
+
+    /// The first fields of seals under a tag, digested once for all of them.
+    pub(super) fn begin(&self, tag: &str, fields: &[&str]) -> Begun {
+        Begun(self.hmac.begin(&message(std::iter::once(&tag).chain(fields))))
+    }
+
+    /// The seal of the fields that begin so and of the `rest`: the same as [`seal`](Self::seal) of all of them.
+    pub(super) fn seal_begun(&self, begun: &Begun, rest: &[&str]) -> String {
+        self.named(self.hmac.end(&begun.0, &message(rest.iter())))
+    }
+
+    fn named(&self, hmac: [u8; BYTES]) -> String {
         let mut seal = String::with_capacity(self.name.len() + 1 + 2 * BYTES);
         seal.push_str(&self.name);
         seal.push('-');
-        push_hex(&self.hmac.of(&message), &mut seal);
+        push_hex(&hmac, &mut seal);
         seal
     }
 
@@ -110,6 +118,26 @@ impl Key {
         let is_own = seal.split_once('-').is_some_and(|(name, _)| name == self.name);
         Some(if is_own { Broken::Changed } else { Broken::OtherKey })
     }
+}
+
+/// The first fields of seals.
+#[derive(Clone)]
+pub(super) struct Begun(Beginning);
+
+impl std::fmt::Debug for Begun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Begun")
+    }
+}
+
+/// Fields, each with its length before it.
+fn message<'a>(fields: impl Iterator<Item = &'a &'a str> + Clone) -> Vec<u8> {
+    let mut message = Vec::with_capacity(fields.clone().map(|field| 8 + field.len()).sum());
+    for field in fields {
+        message.extend((field.len() as u64).to_be_bytes());
+        message.extend(field.as_bytes());
+    }
+    message
 }
 
 /// Why a seal does not hold.
@@ -167,6 +195,7 @@ mod tests {
         let key = Key::make(&path).unwrap();
         let again = Key::make(&path).unwrap();
         let seal = key.seal("row", &["a", "b"]);
+        assert_eq!(key.seal_begun(&key.begin("row", &["a"]), &["b"]), seal);
         assert_eq!(again.check(&seal, "row", &["a", "b"]), None);
         for (tag, fields) in [("row", ["ab", ""]), ("head", ["a", "b"]), ("row", ["a", "c"])] {
             assert_eq!(key.check(&seal, tag, &fields), Some(Broken::Changed));
