@@ -1,9 +1,11 @@
 //! Days and times of day, as sentences write them.
 
 use crate::claims::chunk::{Chunk, folded};
-use crate::claims::date::{Day, Time, month_of, offset_of, split_offset, time_of};
+use crate::claims::date::{Day, Time, compact_day, month_of, offset_of, split_offset, time_of};
+use crate::claims::decimal::{Decimal, Number};
 use crate::claims::reader::Reader;
-use crate::claims::value::{Found, Reads, Value};
+use crate::claims::unit::Unit;
+use crate::claims::value::{Found, Measured, Reads, Value};
 use crate::types::{Locale, is_unspaced};
 
 impl Reader<'_> {
@@ -68,6 +70,16 @@ impl Reader<'_> {
                 }
             }
             return Some(self.push(at, at + 1, Value::Time(second)));
+        }
+        // `08:00-13:00` has two times. In evidence the second may be an offset, too.
+        if let Some((first, second)) = text.split_once(['-', '\u{2013}'])
+            && let (Some(first), Some(second)) = (time_of(first), time_of(second))
+        {
+            self.push(at, at, Value::Time(first));
+            let read = self.push(at, at, Value::Time(second));
+            if self.reads == Reads::All {
+                return Some(read);
+            }
         }
         let (text, offset) = split_offset(text);
         if let Some(time) = time_of(text) {
@@ -193,6 +205,83 @@ impl Reader<'_> {
             return Some(self.push(at, at, Value::Day(day)));
         }
         Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(day)))
+    }
+
+    /// Days and times that only systems write so: `0540` on a line with a day, `05/01` before a time, and `00:03:51.0`, which
+    /// may be a duration too.
+    pub(super) fn short_forms(&mut self, at: usize, text: &str) {
+        let Some(chunk) = self.get(at) else { return };
+        let range = chunk.at..chunk.end();
+        let two = |text: &str| (text.len() == 2).then(|| text.parse::<u32>().ok()).flatten();
+        let digits = text.split_once('+').map_or(text, |(digits, _)| digits);
+        if digits.len() == 4
+            && let Some((hour, minute)) = digits.split_at_checked(2)
+            && let (Some(hour), Some(minute)) = (two(hour), two(minute))
+            && let Some(time) = Time::new(hour, minute, None)
+            && self.is_near_compact_day(at)
+        {
+            self.found.push(Found { range: range.clone(), value: Value::Time(time) });
+        }
+        let is_first = at == 0 || chunk.is_first;
+        if let Some((one, two)) = text.split_once('/').and_then(|(one, other)| Some((two(one)?, two(other)?)))
+            && (is_first || self.next(at).is_some_and(|next| time_of(next.text).is_some()))
+        {
+            for (month, day) in [(one, two), (two, one)] {
+                if let Some(day) = Day::new(None, month, day) {
+                    self.found.push(Found { range: range.clone(), value: Value::Day(day) });
+                }
+            }
+        }
+        let mut parts = text.split(':');
+        if let (Some(hours), Some(minutes), Some(seconds), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+            && hours.len() <= 3
+            && let (Some(hours), Some(minutes), Some(seconds)) =
+                (hours.parse::<u64>().ok(), two(minutes), Decimal::of_json(seconds))
+            && let Some(whole) = Decimal::whole(hours * 3_600 + u64::from(minutes) * 60).plus(seconds)
+            && !text.contains('-')
+        {
+            let number = Number { amount: whole, places: 0, significant: 1 };
+            let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+            self.found.push(Found { range, value });
+        }
+    }
+
+    /// Whether a day such as `30OCT` is on the same line, a few words away.
+    fn is_near_compact_day(&self, at: usize) -> bool {
+        let is_day = |at: usize| self.get(at).is_some_and(|it| compact_day(it.text).is_some());
+        let mut before = at;
+        for _ in 0..6 {
+            if self.get(before).is_none_or(|it| it.is_first) || before == 0 {
+                break;
+            }
+            before -= 1;
+            if is_day(before) {
+                return true;
+            }
+        }
+        (at + 1..at + 6).take_while(|at| self.get(*at).is_some_and(|it| !it.is_first)).any(is_day)
+    }
+
+    /// `6-14 February 2027`: both days.
+    pub(super) fn days_of_range(&mut self, at: usize, text: &str) -> Option<usize> {
+        let (first, last) = text.split_once(['-', '\u{2013}'])?;
+        let number = |text: &str| {
+            let digits = text.trim_end_matches('.');
+            (digits.len() <= 2).then(|| digits.parse::<u32>().ok()).flatten()
+        };
+        let (first, last) = (number(first)?, number(last)?);
+        let chunk = self.get(at)?;
+        let skip =
+            |at: usize| at + usize::from(self.get(at).is_some_and(|it| matches!(it.text, "de" | "of")));
+        let month_at = skip(at + 1);
+        let next = self.get(month_at).filter(|it| matches!(chunk.after, "" | ".") && it.before.is_empty())?;
+        let month = month_of(next.text)?;
+        let year_at = skip(month_at + 1);
+        let year = self.year(year_at).filter(|_| matches!(next.after, "" | "," | "."));
+        let (first, last) = (Day::new(year, month, first)?, Day::new(year, month, last)?);
+        self.push(at, at, Value::Day(first));
+        Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(last)))
     }
 
     fn year(&self, at: usize) -> Option<i32> {

@@ -7,6 +7,7 @@
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::formula::{Formula, Operations};
+use crate::claims::mates;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
 
@@ -83,6 +84,79 @@ pub(super) fn derived(
         }
     }
     None
+}
+
+/// How a value results from one that the document states and the other values of the record that has it. `is_whole`: whether
+/// it is the second number of `2 of 89`.
+pub(super) fn with_record(
+    open: &Value,
+    stated: &Value,
+    mates: &[&Value],
+    (named, is_whole): (Operations, bool),
+    first_year: Option<i32>,
+) -> Option<Formula> {
+    let wanted = Wanted::of(open, named)?;
+    let is_short = !wanted.is_long;
+    if is_short && !((wanted.is_change || is_whole) && wanted.is_of_two_digits()) {
+        return None;
+    }
+    let mut shares = MAX_SHARES;
+    mates.iter().find_map(|mate| {
+        let typed = mates::in_dimension(mate, stated);
+        [Some((*mate).clone()), typed].into_iter().flatten().find_map(|mate| {
+            if wanted.is_share() {
+                if !is_share_of(stated, &mate) {
+                    return None;
+                }
+                shares = shares.checked_sub(1)?;
+            }
+            let pair = [(stated, &mate), (&mate, stated)];
+            pair.into_iter()
+                .find_map(|(a, b)| wanted.result(a, b, first_year))
+                .filter(|formula| match formula {
+                    Formula::Shifted => false,
+                    Formula::Difference => !is_short || wanted.is_change,
+                    Formula::SumOfAmounts => !is_short || is_whole,
+                    _ => !is_short && (wanted.is_named || !wanted.needs_name(formula)),
+                })
+                .or_else(|| wanted.rest_of(stated, &mate))
+        })
+    })
+}
+
+/// How a value results from two values of a piece of evidence that has few, where the sentence names the operation.
+pub(super) fn with_few(
+    open: &Value,
+    few: &[&Value],
+    named: Operations,
+    first_year: Option<i32>,
+) -> Option<Formula> {
+    let wanted = Wanted::of(open, named)?;
+    if !wanted.is_long || !wanted.is_named || wanted.is_share() {
+        return None;
+    }
+    let names = |formula: &Formula| match formula {
+        Formula::SumOfAmounts => named.sum,
+        Formula::Difference | Formula::PercentageOfDifference => named.difference || named.follows,
+        Formula::Shifted => false,
+        _ => named.follows || named.difference,
+    };
+    few.iter().enumerate().find_map(|(at, one)| {
+        few.iter().skip(at + 1).find_map(|two| {
+            let pair = [(*one, *two), (*two, *one)];
+            pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year)).filter(names)
+        })
+    })
+}
+
+/// The times of day that a duration is apart from a time that its sentence states.
+pub(super) fn times_apart(open: &Value, stated: &Value) -> Vec<u32> {
+    let (Some(seconds), Value::Time(time)) = (duration_of(open), stated) else { return Vec::new() };
+    let Some(minutes) = Some(seconds / 60).filter(|minutes| seconds % 60 == 0 && (1..1_440).contains(minutes)) else {
+        return Vec::new();
+    };
+    let of_day = i64::from(time.minutes);
+    [of_day - minutes, of_day + minutes].iter().filter_map(|it| u32::try_from(it.rem_euclid(1_440)).ok()).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -168,6 +242,29 @@ impl Wanted {
             is_change: named.difference,
             is_long,
         })
+    }
+
+    /// Whether it is an amount of two digits.
+    fn is_of_two_digits(&self) -> bool {
+        let Kind::Amount { number, .. } = &self.kind else { return false };
+        let zeros = usize::try_from(-number.places).unwrap_or(0);
+        number.significant + zeros > 1
+    }
+
+    /// Whether the sentence must name this operation, of whose results there are many.
+    fn needs_name(&self, formula: &Formula) -> bool {
+        let Kind::Amount { number, .. } = &self.kind else { return false };
+        matches!(formula, Formula::Quotient | Formula::Product) && number.significant < 4
+    }
+
+    /// `39 % paid back` of an amount of which so much is left.
+    fn rest_of(&self, whole: &Value, part: &Value) -> Option<Formula> {
+        let Kind::Amount { number, dimension: Some(Dimension::Percent), .. } = &self.kind else { return None };
+        let ((of_whole, whole), (of_part, part)) = (base_of(whole)?, base_of(part)?);
+        let rest = whole.plus(part.negated()).filter(|rest| of_whole == of_part && !rest.is_negative())?;
+        let places = u32::try_from(number.places).unwrap_or(0);
+        (number.significant > 1 && rest.percent_of(whole, places) == Some(number.amount))
+            .then_some(Formula::PercentageOfDifference)
     }
 
     /// Whether two terms so many sentences before may be its operands.

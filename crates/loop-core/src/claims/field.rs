@@ -39,6 +39,8 @@ pub(super) struct FieldName {
     pub(super) is_share: bool,
     /// Whether it holds the value of a record that names its unit in another field.
     pub(super) is_measure: bool,
+    /// Whether what it names is not there: `missing_document`.
+    pub(super) is_missing: bool,
     /// Its words, shortened to their stems.
     pub(super) stems: Vec<Box<str>>,
     /// As a text, where it may be part of one: with spaces between its words.
@@ -72,6 +74,7 @@ impl FieldName {
             is_share: ["rate", "ratio", "share", "discount", "fraction", "satz", "taux", "tasa"]
                 .iter()
                 .any(|word| folded.contains(word)),
+            is_missing: has(&["missing", "absent", "lacking", "fehlend", "manquant", "faltante", "不足"]),
             is_measure: MEASURES.contains(&&*folded),
             is_instant: INSTANTS.iter().any(|end| folded.ends_with(end)),
             stems: unaccented(&folded)

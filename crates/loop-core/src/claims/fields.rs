@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::claims::absence::ANYTHING;
+use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::folded;
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
@@ -52,6 +52,11 @@ impl Scan<'_> {
                     let read = Number::read(text, self.query.locale)?;
                     text.contains([',', '.']).then_some(read.amount)
                 };
+                if name.is_missing && !self.query.absent.is_empty() {
+                    for word in folded(text).split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2) {
+                        self.absent(stem(&unaccented(word)));
+                    }
+                }
                 match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
                     Some(amount) => {
                         self.field_amount(text, amount, name, unit);
@@ -87,6 +92,7 @@ impl Scan<'_> {
                 let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
                 let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
                 self.path.push(Arc::clone(name));
+                self.mates.begin();
                 for (key, value) in members.iter() {
                     let field = self.field_name(key);
                     self.name(&field);
@@ -105,6 +111,7 @@ impl Scan<'_> {
                     self.rate = outer;
                 }
                 self.path.pop();
+                self.mates.end();
                 self.is_own_currency = was_own;
                 if own.is_some() {
                     self.currency = outer;

@@ -93,14 +93,19 @@ impl Operations {
         let mut named = Self::default();
         // These scripts set no spaces.
         if !text.is_ascii() {
-            named.sum = text.contains("合計") || text.contains("計で");
-            named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
+            let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+            named.sum = has(&["合計", "計で", "合わせて", "合わせると", "全部で", "つで", "総額"]);
+            named.difference = has(&[
+                "短縮", "増加", "減少", "差", "遅れ", "残り", "不足", "超過", "増え", "減り", "減って", "上が", "下が", "より",
+                "比べ", "まで", "かかり", "間で",
+            ]);
+            named.follows = has(&["したがって", "よって", "つまり", "すなわち", "になります", "となります", "平均", "あたり", "につき"]);
             named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
         }
         let (mut month, mut year) = (false, false);
         for word in words {
             named.from_start |=
-                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde");
+                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde" | "today" | "heute" | "hui" | "hoy");
             month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
             year |=
                 matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
@@ -140,6 +145,14 @@ const SUM: &[&str] = &[
     "somme",
     "suma",
     "ensemble",
+    "font",
+    "totale",
+    "totalise",
+    "suman",
+    "juntos",
+    "juntas",
+    "ergeben",
+    "ergibt",
     "合計",
     "計",
 ];
@@ -217,6 +230,30 @@ const FOLLOWS: &[&str] = &[
     "cuesta",
     "por",
     "unos",
+    "serait",
+    "resteraient",
+    "resterait",
+    "restent",
+    "restant",
+    "dus",
+    "ergibt",
+    "ergeben",
+    "beträgt",
+    "betrug",
+    "durchschnitt",
+    "durchschnittlich",
+    "schnitt",
+    "moyenne",
+    "media",
+    "promedio",
+    "ie",
+    "means",
+    "mean",
+    "share",
+    "offen",
+    "también",
+    "resulta",
+    "faltan",
 ];
 
 const DIFFERENCE: &[&str] = &[
@@ -288,6 +325,41 @@ const DIFFERENCE: &[&str] = &[
     "unterschied",
     "différence",
     "diferencia",
+    "off",
+    "under",
+    "beyond",
+    "exceeds",
+    "exceeded",
+    "exceeding",
+    "gap",
+    "many",
+    "much",
+    "dauerte",
+    "vergingen",
+    "lagen",
+    "zwischen",
+    "nach",
+    "après",
+    "entre",
+    "duré",
+    "durée",
+    "tarde",
+    "después",
+    "duró",
+    "tardó",
+    "unter",
+    "über",
+    "debajo",
+    "encima",
+    "dessous",
+    "dessus",
+    "zuvor",
+    "vorher",
+    "antes",
+    "avant",
+    "until",
+    "till",
+    "from",
 ];
 
 /// The dimension and the size of an amount, for computing.

@@ -21,6 +21,7 @@ mod field;
 mod fields;
 mod formula;
 mod json;
+mod mates;
 mod name;
 mod number_word;
 mod place;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::claims::chunk::{Chunk, folded};
+use crate::claims::date::month_of;
 use crate::claims::value::ValueKind;
 use crate::types::{Locale, steps};
 
@@ -139,11 +140,20 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
         }
         next += 1;
     }
-    let passed = last - at + 1;
     let mut first = at;
-    while first < last && chunks.get(first).is_some_and(|it| NOT_NAMES.contains(&&*folded(it.text))) {
+    // A month may be a first name, and a day of the week is not.
+    let is_other = |at: usize| {
+        let word = chunks.get(at).map(|it| folded(it.text));
+        word.is_some_and(|word| NOT_NAMES.contains(&&*word) || is_weekday(&word))
+    };
+    while first < last && is_other(first) {
         first += 1;
     }
+    // `So November`, `Enjoy August`.
+    while first < last && chunks.get(last).is_some_and(|it| is_of_calendar(it.text)) {
+        last -= 1;
+    }
+    let passed = last - at + 1;
     let title = chunks.get(at).is_some_and(|it| TITLES.contains(&it.text));
     if title && first == at {
         first += 1;
@@ -161,6 +171,23 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
     let is_name = is_name && !(is_call && first == last);
     Some(NameAt { words: is_name.then_some((first, last)), passed })
 }
+
+/// Whether a word names a month or a day of the week, which are part of no name.
+fn is_of_calendar(word: &str) -> bool {
+    let word = word.trim_end_matches('.');
+    word.chars().count() > 3 && (month_of(word).is_some() || is_weekday(&folded(word)))
+}
+
+/// Whether a folded word names a day of the week: `mondays` too.
+pub(crate) fn is_weekday(word: &str) -> bool {
+    WEEKDAYS.contains(&word.strip_suffix('s').unwrap_or(word)) || WEEKDAYS.contains(&word)
+}
+
+const WEEKDAYS: &[&str] = &[
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "montag", "dienstag", "mittwoch",
+    "donnerstag", "freitag", "samstag", "sonnabend", "sonntag", "lundi", "mardi", "mercredi", "jeudi", "vendredi",
+    "samedi", "dimanche", "lunes", "martes", "miércoles", "jueves", "viernes", "sábado", "domingo",
+];
 
 /// A word without the article of one letter before it, which French and Italian set before a vowel: `L'entretien`.
 pub(crate) fn without_article(text: &str) -> &str {
@@ -384,6 +411,50 @@ const NOT_NAMES: &[&str] = &[
     "then",
     "there",
     "add",
+    "so",
+    "ein",
+    "eine",
+    "einen",
+    "einem",
+    "einer",
+    "des",
+    "du",
+    "au",
+    "del",
+    "al",
+    "en",
+    "enjoy",
+    "our",
+    "until",
+    "between",
+    "by",
+    "yes",
+    "not",
+    "now",
+    "next",
+    "last",
+    "zum",
+    "zur",
+    "vom",
+    "für",
+    "von",
+    "que",
+    "pour",
+    "para",
+    "su",
+    "sus",
+    "votre",
+    "notre",
+    "son",
+    "sa",
+    "ses",
+    "ce",
+    "cette",
+    "este",
+    "esta",
+    "dieser",
+    "diese",
+    "dieses",
 ];
 
 /// The texts between quotation marks, without the marks, in order.

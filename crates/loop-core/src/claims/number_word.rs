@@ -22,6 +22,11 @@ pub(super) fn number_of(word: &str, locale: Locale) -> Option<u64> {
     words.iter().find(|(name, _)| *name == word).map(|(_, number)| *number)
 }
 
+/// Whether a folded word names a small number in any language.
+pub(super) fn is_number(word: &str) -> bool {
+    [ENGLISH, GERMAN, FRENCH, SPANISH].iter().any(|words| words.iter().any(|(name, _)| *name == word))
+}
+
 /// The words for a small number, for texts of evidence that write it so.
 pub(super) fn words_of(number: u64, locale: Locale) -> impl Iterator<Item = &'static str> {
     let words: &[(&str, u64)] = match locale {

@@ -1,6 +1,6 @@
 //! The reader of values: what begins at a chunk.
 
-use crate::claims::chunk::Chunk;
+use crate::claims::chunk::{Chunk, folded};
 use crate::claims::date::{Timestamp, compact_day, day_of, exchanged, instant_of};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
@@ -105,6 +105,12 @@ impl<'a> Reader<'a> {
             if let Some(instant) = instant_of(text, self.locale) {
                 return self.instant(at, instant);
             }
+            if self.reads == Reads::Measures {
+                self.short_forms(at, text);
+            }
+            if let Some(read) = self.days_of_range(at, text) {
+                return read;
+            }
             // The point of `26.11.` is punctuation of the chunk.
             let is_pointed = self.locale == Locale::De && chunk.after.starts_with('.');
             let pointed = || is_pointed.then(|| day_of(&format!("{text}."), self.locale)).flatten();
@@ -123,6 +129,13 @@ impl<'a> Reader<'a> {
                 let number = Number { amount: seconds, places: 0, significant: 1 };
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
                 return self.push(at, at, value);
+            }
+            // `mid-2031` names a year too.
+            if let Some((word, year)) = text.split_once('-')
+                && matches!(&*folded(word), "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin")
+                && let (4, Ok(year)) = (year.len(), year.parse::<u64>())
+            {
+                return self.push(at, at, Value::whole(year));
             }
             // `2028-04` names a year.
             if self.reads == Reads::Measures
@@ -224,7 +237,8 @@ impl<'a> Reader<'a> {
         // A sentence begins with a capital, whatever its first word is.
         let capitals =
             (first..=last).filter_map(|at| self.get(at)).filter(|it| it.text.starts_with(char::is_uppercase));
-        let is_long = first == 0 && capitals.count() > 2;
+        // A role may be before a name: `Koordination Liesbeth Kranz`.
+        let is_long = capitals.count() > 2;
         // `M. Halloran` is `Margaret Halloran`.
         let is_initial = self.get(first).is_some_and(|it| it.text.chars().count() == 1);
         let also = (is_long || is_initial && last > first).then(|| text_of(first + 1));

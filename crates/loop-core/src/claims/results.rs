@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use crate::claims::asked::{Asked, Stated};
 use crate::claims::formula::{self, Formula, Operand};
+use crate::claims::mates::{Index, Mates};
 use crate::claims::search::FoundClaim;
 use crate::claims::value::{Found, Measured, Value};
-use crate::claims::{Grounding, date, derive};
+use crate::claims::{Claim, Grounding, date, derive};
 use crate::types::EvidenceId;
 
 /// For how many values of a section that no evidence has it is tried what they result from.
@@ -99,6 +100,93 @@ pub(super) fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: O
             }
         }
     }
+}
+
+/// Grounds what results from a value that the document states and the record of the cited evidence that has it, or from two
+/// values of a piece of evidence that has few.
+pub(super) fn with_records(
+    asked: &Asked,
+    claims: &mut [Vec<FoundClaim>],
+    first_day: Option<i64>,
+    records: &BTreeMap<EvidenceId, Mates>,
+    is_known: &impl Fn(EvidenceId) -> bool,
+) {
+    let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
+    let mut indices: BTreeMap<EvidenceId, Index<'_>> = BTreeMap::new();
+    let mut left = MAX_OPEN;
+    for (n, stated) in asked.sentences.iter().enumerate() {
+        if stated.candidates.len() > formula::MAX_VALUES {
+            continue;
+        }
+        for (at, candidate) in stated.candidates.iter().enumerate() {
+            let state = claims.get(n).and_then(|of| of.get(at)).map(|it| it.claim.state);
+            let is_open = state == Some(Grounding::Ungrounded);
+            let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
+            let Some(fewer) = left.checked_sub(1) else { return };
+            left = fewer;
+            let cited = candidate.cited(stated).iter().filter(|id| is_known(**id));
+            let before = asked.part(&(stated.range.start..stated.range.start + candidate.range.start)).trim_end();
+            let is_whole = ["of", "von", "sur", "de", "/"].iter().any(|word| {
+                before.strip_suffix(word).is_some_and(|rest| rest.ends_with([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
+            });
+            let found = cited.filter_map(|id| Some((*id, records.get(id)?))).find_map(|(id, mates)| {
+                let index = indices.entry(id).or_insert_with(|| mates.index());
+                let near = terms(asked, claims, n, 2).filter(|(_, claim)| claim.evidence.contains(&id));
+                let named = stated.named;
+                let how = (named, is_whole);
+                let few = mates.small();
+                let of_record = near.take(MAX_NEAR).find_map(|(term, claim)| {
+                    let mut of = index.of(term);
+                    let found = of.find_map(|(own, mates)| {
+                        // The document or the record may name the unit.
+                        let term = if term.has_unit() { term } else { own };
+                        derive::with_record(&open.value, term, &mates, how, first_year)
+                    });
+                    let is_result = claim.formula.as_ref().is_some_and(Formula::is_operation);
+                    found.or_else(|| {
+                        let few = few.as_ref().filter(|_| is_result)?;
+                        derive::with_record(&open.value, term, few, how, first_year)
+                    })
+                });
+                of_record.map(|formula| (id, formula)).or_else(|| {
+                    let few = few.as_ref()?;
+                    derive::with_few(&open.value, few, named, first_year).map(|formula| (id, formula))
+                }).or_else(|| {
+                    let mut own = terms(asked, claims, n, 0).filter(|_| named.difference);
+                    let is_apart = own.any(|(term, _)| {
+                        derive::times_apart(&open.value, term).into_iter().any(|minutes| index.has_time(minutes))
+                    });
+                    is_apart.then_some((id, Formula::Difference))
+                })
+            });
+            if let Some((id, formula)) = found
+                && let Some(found) = claims.get_mut(n).and_then(|of| of.get_mut(at))
+            {
+                let claim = &mut found.claim;
+                (claim.state, claim.evidence, claim.formula) = (Grounding::Grounded, vec![id], Some(formula));
+            }
+        }
+    }
+}
+
+/// With so many values near it one is computed from a record.
+const MAX_NEAR: usize = 12;
+
+/// The grounded values of a sentence and of so many before it, the nearest first, with the claim of each.
+fn terms<'a>(
+    asked: &'a Asked,
+    claims: &'a [Vec<FoundClaim>],
+    n: usize,
+    before: usize,
+) -> impl Iterator<Item = (&'a Value, &'a Claim)> {
+    (n.saturating_sub(before)..=n).rev().flat_map(move |m| {
+        let candidates = asked.sentences.get(m).into_iter().flat_map(|it| it.candidates.iter().enumerate());
+        candidates.filter_map(move |(at, candidate)| {
+            let claim = &claims.get(m)?.get(at)?.claim;
+            let value = &candidate.found.as_ref()?.value;
+            (claim.state == Grounding::Grounded).then_some((value, claim))
+        })
+    })
 }
 
 /// Grounds what results from other amounts of its sentence; from those of the sentence before where it has none.

@@ -10,6 +10,7 @@ use crate::claims::decimal::Decimal;
 use crate::claims::field::{FieldName, FieldNames};
 use crate::claims::formula::Formula;
 use crate::claims::json::Json;
+use crate::claims::mates::Mates;
 use crate::claims::priced::{currencies_written, currency_named};
 use crate::claims::span;
 use crate::claims::table::{self, Tables};
@@ -76,7 +77,7 @@ pub(crate) struct Query {
 pub(crate) type Hits = BTreeMap<usize, Option<Formula>>;
 
 /// Looks through an observation.
-pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> Hits {
+pub(super) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> (Hits, Mates) {
     let mut scan = Scan::new(query, names);
     let observation = &evidence.observation;
     if observation.status == Status::Empty {
@@ -134,7 +135,7 @@ pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hi
         let name = scan.field_name(&item.kind);
         scan.json(&data, &name, None);
     }
-    scan.finished()
+    scan.finished().0
 }
 
 pub(super) struct Scan<'a> {
@@ -168,6 +169,8 @@ pub(super) struct Scan<'a> {
     bare: BTreeSet<usize>,
     /// What has the number of an amount of the observation, and another unit than it.
     other_units: BTreeSet<usize>,
+    /// The values of the records.
+    pub(super) mates: Mates,
 }
 
 impl<'a> Scan<'a> {
@@ -190,6 +193,7 @@ impl<'a> Scan<'a> {
             days: BTreeSet::new(),
             bare: BTreeSet::new(),
             other_units: BTreeSet::new(),
+            mates: Mates::default(),
         }
     }
 
@@ -224,11 +228,11 @@ impl<'a> Scan<'a> {
     }
 
     /// What was found. A number without a unit is not `42 PB` where the observation has `42 GB`.
-    fn finished(mut self) -> Hits {
+    fn finished(mut self) -> (Hits, Mates) {
         for number in self.bare.intersection(&self.other_units) {
             self.hits.remove(number);
         }
-        self.hits
+        (self.hits, self.mates.finished())
     }
 
     fn all_absent(&mut self) {
@@ -301,8 +305,22 @@ impl<'a> Scan<'a> {
     }
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
+        let is_long = text.contains('\n');
+        let mut end = 0;
         for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
+            // Each line of a text is a record.
+            if is_long && found.range.start >= end {
+                if end > 0 {
+                    self.mates.end();
+                }
+                self.mates.begin();
+                let rest = text.get(found.range.start..).unwrap_or_default();
+                end = found.range.start + rest.find('\n').unwrap_or(rest.len()).max(1);
+            }
             self.measure(&found.value, unit);
+        }
+        if end > 0 {
+            self.mates.end();
         }
     }
 
@@ -364,6 +382,7 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
+        self.mates.amount(amount, unit);
         // `-765.00` of an account is a payment of 765.00.
         if amount.is_negative() {
             self.amount(amount.absolute(), unit);
@@ -401,6 +420,7 @@ impl<'a> Scan<'a> {
 
     /// A day. Records have the same few days.
     pub(super) fn day(&mut self, day: Day) {
+        self.mates.day(day);
         if !self.days.insert(day) {
             return;
         }
@@ -414,6 +434,7 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn time(&mut self, time: Time) {
+        self.mates.time(time);
         let hits = &mut self.hits;
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
     }

@@ -9,6 +9,7 @@ use crate::claims::asked::{Asked, Candidate, Stated};
 use crate::claims::field::FieldNames;
 use crate::claims::formula::{Formula, Operations};
 use crate::claims::priced::currencies_written;
+use crate::claims::mates::Mates;
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
@@ -32,6 +33,8 @@ pub struct ClaimSearch {
     currencies: BTreeSet<&'static str>,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
+    /// The values of the records of each piece of evidence.
+    mates: BTreeMap<EvidenceId, Mates>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
     sections: Vec<Asked>,
     /// How many sentences were read.
@@ -87,6 +90,7 @@ impl ClaimSearch {
             names: FieldNames::default(),
             currencies: BTreeSet::new(),
             places: Vec::new(),
+            mates: BTreeMap::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
             sentences: 0,
@@ -230,7 +234,7 @@ impl ClaimSearch {
         }
         self.with_evidence(&readable, &mut candidates);
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
-        for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
+        for absence in absence::absences(&readable, self.query.locale).into_iter().filter(|_| sentence.cites) {
             let range = place(absence.range.start)..place(absence.range.end);
             let number = self.places.len();
             let all = [Box::from("")];
@@ -253,7 +257,7 @@ impl ClaimSearch {
                 number,
                 found: None,
                 operands: Vec::new(),
-                is_weak: false,
+                is_weak: absence.is_partial,
                 cited,
                 range,
             });
@@ -319,7 +323,8 @@ impl ClaimSearch {
             if self.query.asked.money {
                 self.currencies.extend(scan::currencies(evidence));
             }
-            let hits = scan::evidence(&self.query, &mut self.names, evidence);
+            let (hits, mates) = scan::evidence(&self.query, &mut self.names, evidence);
+            self.mates.insert(evidence.id, mates);
             self.note(evidence.id, hits);
         }
     }
@@ -354,6 +359,8 @@ impl ClaimSearch {
             claims.push(stated.candidates.iter().map(of).collect());
         }
         results::compute(asked, &mut claims);
+        results::derive(asked, &mut claims, self.first_day);
+        results::with_records(asked, &mut claims, self.first_day, &self.mates, &is_known);
         results::derive(asked, &mut claims, self.first_day);
         results::repeated(asked, &mut claims);
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());

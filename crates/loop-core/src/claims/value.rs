@@ -111,6 +111,11 @@ impl Value {
         Self::Amount { number, measured: Measured::Nothing, other: None, is_about: false }
     }
 
+    /// Whether it is an amount with a unit, or not an amount.
+    pub(crate) fn has_unit(&self) -> bool {
+        !matches!(self, Self::Amount { measured: Measured::Nothing | Measured::Noun(_), .. })
+    }
+
     pub(crate) fn kind(&self) -> ValueKind {
         use crate::claims::unit::Dimension;
         match self {
