@@ -72,6 +72,10 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option<(usize
         0
     };
     let at = at + skipped;
+    // `none is missing`.
+    if is_none && chunks.iter().skip(at + 1).take(3).any(|it| MISSING.contains(&&*folded(it.text))) {
+        return None;
+    }
     let first = chunks.get(at + 1).filter(|next| next.before.is_empty())?;
     // `no veinte` corrects a number, and `zero per cent` is one.
     let (word, next) = (folded(chunks.get(at)?.text), folded(first.text));
@@ -248,6 +252,9 @@ const NO: &[&str] = &[
     "no", "none", "zero", "kein", "keine", "keinen", "keiner", "aucun", "aucune", "ningún", "ninguna",
     "ningun", "sin",
 ];
+
+/// Words that say that something is not there: `none` of them is all.
+const MISSING: &[&str] = &["missing", "lost", "absent", "gone", "lacking", "damaged", "late"];
 
 /// Words behind `no` that make another statement.
 const OTHER: &[&str] = &[

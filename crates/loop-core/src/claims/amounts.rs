@@ -2,6 +2,7 @@
 
 use crate::claims::chunk::folded;
 use crate::claims::decimal::Number;
+use crate::claims::number_word;
 use crate::claims::reader::Reader;
 use crate::claims::unit::{Unit, currency_of, currency_of_code, power_of};
 use crate::claims::value::{Measured, Reads, Value};
@@ -289,7 +290,9 @@ impl Reader<'_> {
         while matches!(self.get(to).map(|it| it.after), Some("" | "." | ","))
             && let skipped = usize::from(self.get(to + 1).is_some_and(|it| AND.contains(&it.text)))
             && let Some(next) = self.get(to + 1 + skipped).filter(|it| it.before.is_empty())
-            && let Some(part) = Number::read(next.text, self.locale)
+            && let Some(part) = Number::read(next.text, self.locale).or_else(|| {
+                number_word::number_of(&folded(next.text), self.locale).map(Number::whole)
+            })
             && let Measured::Unit(unit) = self.measured(to + 1 + skipped)
             && let Some(seconds) = unit.seconds().filter(|seconds| *seconds < smallest)
         {

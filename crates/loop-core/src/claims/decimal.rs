@@ -232,6 +232,11 @@ impl Number {
         Some(Self { amount, places, significant })
     }
 
+    /// A small number that a word names.
+    pub(crate) fn whole(number: u64) -> Self {
+        Self { amount: Decimal::whole(number), places: 0, significant: 1 }
+    }
+
     pub(crate) fn times_power_of_ten(self, power: u32) -> Option<Self> {
         let places = self.places - i32::try_from(power).ok()?;
         Some(Self { amount: self.amount.times_power_of_ten(power)?, places, ..self })

@@ -17,6 +17,9 @@ const MAX_TERMS: usize = 14;
 /// How many pairs are tried for a share in whole percent.
 const MAX_SHARES: usize = 4;
 
+/// Of how many amounts three are added.
+const MAX_SUMMANDS: usize = 10;
+
 /// How many values a sum has at most.
 const MAX_SUM: usize = 24;
 
@@ -62,6 +65,9 @@ pub(super) fn derived(
     }
     if !wanted.is_named {
         return None;
+    }
+    if let Some(found) = wanted.sum_of_three(terms) {
+        return Some(found);
     }
     let Kind::Amount { dimension, factor, .. } = &wanted.kind else { return None };
     let mut sum = Decimal::whole(0);
@@ -203,6 +209,30 @@ fn duration_of(value: &Value) -> Option<i64> {
     (micros % 1_000_000 == 0).then(|| i64::try_from(micros / 1_000_000).ok()).flatten()
 }
 
+/// A whole number of months, or of years.
+fn months_of(value: &Value) -> Option<i64> {
+    let (dimension, base) = base_of(value)?;
+    let is_it = dimension == Some(Dimension::Other("month"));
+    Some(base).filter(|_| is_it)?.to_whole().and_then(|months| i64::try_from(months).ok()).filter(|months| *months > 0)
+}
+
+/// Two days with their years: one that names none has that of the other.
+fn in_years(one: Day, two: Day, first_year: Option<i32>) -> (Day, Day) {
+    let year_of = |day: Day, other: Day| Day { year: day.year.or(other.year).or(first_year), ..day };
+    (year_of(one, two), year_of(two, one))
+}
+
+/// The whole months from a day to a later one, without that day and with it.
+fn months_between(from: Day, to: Day) -> Option<Vec<i64>> {
+    let of = |day: Day| Some(i64::from(day.year?) * 12 + i64::from(day.month));
+    let months = of(to)? - of(from)?;
+    let whole = |to_day: u32| months - i64::from(to_day < from.day);
+    let next = to.unix_days()?.checked_add(1).and_then(Day::of_unix_days)?;
+    let with_last = of(next)? - of(from)? - i64::from(next.day < from.day);
+    let all: Vec<i64> = [whole(to.day), with_last].into_iter().filter(|months| *months > 0).collect();
+    Some(all)
+}
+
 impl Wanted {
     fn of(open: &Value, named: Operations) -> Option<Self> {
         let is_named = named.sum || named.difference || named.follows;
@@ -231,7 +261,7 @@ impl Wanted {
                     || number.significant > 1 && number.places >= 0 && is_named && dimension.is_none();
                 is_exact
                     || number.places > 0 && number.significant > 1
-                    || matches!(dimension, Some(Dimension::Percent | Dimension::Time))
+                    || matches!(dimension, Some(Dimension::Percent | Dimension::Time | Dimension::Other("month")))
             }
             Kind::Time(_) | Kind::Day(_) => true,
         };
@@ -313,6 +343,34 @@ impl Wanted {
             && base.divided(*factor, number.places).map(Decimal::absolute) == Some(number.amount.absolute())
     }
 
+    /// The sum of three of the amounts near it, of which chance gives none.
+    fn sum_of_three(&self, terms: &[Term<'_>]) -> Option<(Formula, Vec<usize>)> {
+        let Kind::Amount { number, dimension, .. } = &self.kind else { return None };
+        if number.significant < 4 {
+            return None;
+        }
+        let own: Vec<(usize, Decimal)> = terms
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(at, term)| base_of(term.value).filter(|(of, _)| of == dimension).map(|(_, base)| (at, base)))
+            .take(MAX_SUMMANDS)
+            .collect();
+        for (n, (first, one)) in own.iter().enumerate() {
+            for (m, (second, two)) in own.iter().enumerate().skip(n + 1) {
+                let pair = one.plus(*two)?;
+                let third = own
+                    .iter()
+                    .skip(m + 1)
+                    .find(|(_, three)| pair.plus(*three).is_some_and(|sum| self.is_exactly(sum)));
+                if let Some((third, _)) = third {
+                    return Some((Formula::SumOfAmounts, vec![*third, *second, *first]));
+                }
+            }
+        }
+        None
+    }
+
     /// What is left of the largest amount of the sentence without all others of its kind.
     fn remainder(&self, terms: &[Term<'_>]) -> Option<(Formula, Vec<usize>)> {
         let Kind::Amount { dimension, .. } = &self.kind else { return None };
@@ -350,10 +408,16 @@ impl Wanted {
                 (is_it(other + by) || is_it(other - by)).then_some(Formula::Shifted)
             }
             Kind::Day(day) => {
-                let (Value::Day(other), Some(by)) = (a, duration_of(b)) else { return None };
+                let Value::Day(other) = a else { return None };
+                let (day, other) = in_years(*day, *other, first_year);
+                if let Some(months) = months_of(b) {
+                    let of = |day: Day| Some(i64::from(day.year?) * 12 + i64::from(day.month));
+                    let is_it = day.day == other.day && (of(day)? - of(other)?).abs() == months;
+                    return is_it.then_some(Formula::Shifted);
+                }
+                let by = duration_of(b)?;
                 let days = Some(by / 86_400).filter(|days| by % 86_400 == 0 && *days > 0)?;
-                let of = |day: &Day| Day { year: day.year.or(first_year), ..*day }.unix_days();
-                let difference = of(day)? - of(other)?;
+                let difference = day.unix_days()? - other.unix_days()?;
                 (difference.abs() == days).then_some(Formula::Shifted)
             }
             Kind::Amount { number, dimension, .. } => self
@@ -370,14 +434,24 @@ impl Wanted {
         b: &Value,
         first_year: Option<i32>,
     ) -> Option<Formula> {
+        if let (Some(Dimension::Other("month")), Value::Day(a), Value::Day(b)) = (dimension, a, b) {
+            let Kind::Amount { number, factor, .. } = &self.kind else { return None };
+            let stated = i64::try_from(number.amount.times(*factor)?.to_whole()?).ok()?;
+            let (a, b) = in_years(*a, *b, first_year);
+            let is_it = months_between(b, a)?.into_iter().any(|months| {
+                // `eight years and two months`: each part is a value.
+                stated == months || months > 12 && (stated == months - months % 12 || stated == months % 12)
+            });
+            return is_it.then_some(Formula::Difference);
+        }
         if *dimension != Some(Dimension::Time) {
             return None;
         }
         let seconds = match (a, b) {
             (Value::Time(a), Value::Time(b)) => (seconds_of(*a) - seconds_of(*b)).rem_euclid(86_400),
             (Value::Day(a), Value::Day(b)) => {
-                let of = |day: &Day| Day { year: day.year.or(first_year), ..*day }.unix_days();
-                of(a)?.checked_sub(of(b)?)?.checked_mul(86_400)?
+                let (a, b) = in_years(*a, *b, first_year);
+                a.unix_days()?.checked_sub(b.unix_days()?)?.checked_mul(86_400)?
             }
             _ => return None,
         };

@@ -7,7 +7,7 @@ use crate::claims::asked::{Asked, Stated};
 use crate::claims::formula::{self, Formula, Operand};
 use crate::claims::mates::{Index, Mates};
 use crate::claims::search::FoundClaim;
-use crate::claims::value::{Found, Measured, Value};
+use crate::claims::value::{Found, Measured, Value, ValueKind};
 use crate::claims::{Claim, Grounding, date, derive};
 use crate::types::EvidenceId;
 
@@ -17,8 +17,9 @@ const MAX_OPEN: usize = 1_000;
 /// How many sentences back a value may be that is computed with.
 const SENTENCES: usize = 5;
 
-/// Grounds an amount that an earlier sentence of the section has computed.
+/// Grounds an amount that an earlier sentence of the section has computed, and an id that one next to it cites.
 pub(super) fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
+    named_before(asked, claims);
     let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
     let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
     for (candidate, FoundClaim { claim, .. }) in candidates.zip(claims.iter_mut().flatten()) {
@@ -42,6 +43,37 @@ pub(super) fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
         }
     }
 }
+
+/// Grounds an id, a host or a name that a sentence next to it has with the right citation: it says what the sentence is about.
+fn named_before(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
+    for n in 0..claims.len() {
+        let stated = asked.sentences.get(n).into_iter().flat_map(|it| it.candidates.iter());
+        for (at, candidate) in stated.enumerate() {
+            let Some(Value::Text { kind: ValueKind::Id, words, .. }) = candidate.found.as_ref().map(|it| &it.value) else {
+                continue;
+            };
+            let is_elsewhere =
+                claims.get(n).and_then(|of| of.get(at)).is_some_and(|it| it.claim.state == Grounding::Elsewhere);
+            if !is_elsewhere {
+                continue;
+            }
+            let same = |m: usize| {
+                let of = asked.sentences.get(m)?.candidates.iter();
+                of.zip(claims.get(m)?).find_map(|(other, found)| {
+                    let is_same = matches!(other.found.as_ref().map(|it| &it.value), Some(Value::Text { words: own, .. }) if own == words);
+                    (is_same && found.claim.state == Grounding::Grounded).then(|| found.claim.evidence.clone())
+                })
+            };
+            let evidence = (n.saturating_sub(NEXT)..n + NEXT + 1).find_map(same);
+            if let (Some(evidence), Some(found)) = (evidence, claims.get_mut(n).and_then(|of| of.get_mut(at))) {
+                (found.claim.state, found.claim.evidence) = (Grounding::Grounded, evidence);
+            }
+        }
+    }
+}
+
+/// So many sentences away an id may be cited.
+const NEXT: usize = 3;
 
 /// Grounds what results from the values that the sentence and the few before it state.
 pub(super) fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: Option<i64>) {

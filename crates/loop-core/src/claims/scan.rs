@@ -242,6 +242,13 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn absent(&mut self, stem: &str) {
+        // German joins nouns: `keine Anästhesiekapazität`.
+        if self.query.locale == Locale::De && stem.len() > 10 {
+            let ends = self.query.absent.iter().filter(|(noun, _)| noun.len() > 5 && stem.ends_with(&***noun));
+            for number in ends.flat_map(|(_, numbers)| numbers) {
+                Self::hit(&mut self.hits, *number, None);
+            }
+        }
         // A field is `fixed_in` where a sentence has `no fix`.
         let of_verb = stem.strip_suffix("ed").filter(|verb| verb.len() > 2);
         for stem in std::iter::once(stem).chain(of_verb) {

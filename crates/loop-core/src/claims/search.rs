@@ -234,7 +234,9 @@ impl ClaimSearch {
         }
         self.with_evidence(&readable, &mut candidates);
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
-        for absence in absence::absences(&readable, self.query.locale).into_iter().filter(|_| sentence.cites) {
+        // What only the work item says is not there was not looked for.
+        let has_evidence = sentence.cites && sentence.cited.iter().any(|id| *id != EvidenceId::ITEM);
+        for absence in absence::absences(&readable, self.query.locale).into_iter().filter(|_| has_evidence) {
             let range = place(absence.range.start)..place(absence.range.end);
             let number = self.places.len();
             let all = [Box::from("")];
@@ -418,7 +420,10 @@ impl ClaimSearch {
         // Whom the work item is about may be the subject of any sentence.
         let of_item = Some(EvidenceId::ITEM)
             .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
-        let cited = cited.iter().copied().chain(of_item);
+        // An id of the work item that evidence has, too, says what the document is about.
+        let is_id = matches!(&candidate.found, Some(found) if found.value.kind() == ValueKind::Id);
+        let of_both = Some(EvidenceId::ITEM).filter(|id| is_id && places.len() > 1 && places.contains_key(id));
+        let cited = cited.iter().copied().chain(of_item).chain(of_both);
         let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
         cited.sort_unstable();
         cited.dedup();
