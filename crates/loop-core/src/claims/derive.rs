@@ -106,10 +106,12 @@ pub(super) fn with_record(
     if is_short && !((wanted.is_change || is_whole) && wanted.is_of_two_digits()) {
         return None;
     }
+    let may_be = |mate: &Value| !open.has_unit() || wanted.is_percent() || stated.has_unit() || mate.has_unit();
     let mut shares = MAX_SHARES;
     mates.iter().find_map(|mate| {
         let typed = mates::in_dimension(mate, stated);
-        [Some((*mate).clone()), typed].into_iter().flatten().find_map(|mate| {
+        let kinds = [Some((*mate).clone()), typed].into_iter().flatten();
+        kinds.filter(may_be).find_map(|mate| {
             if wanted.is_share() {
                 if !is_share_of(stated, &mate) {
                     return None;
@@ -130,10 +132,10 @@ pub(super) fn with_record(
     })
 }
 
-/// How a value results from two values of a piece of evidence that has few, where the sentence names the operation.
+/// How a value results from two values of a record of a piece of evidence that has few, where the sentence names the operation.
 pub(super) fn with_few(
     open: &Value,
-    few: &[&Value],
+    few: &[Value],
     named: Operations,
     first_year: Option<i32>,
 ) -> Option<Formula> {
@@ -141,6 +143,7 @@ pub(super) fn with_few(
     if !wanted.is_long || !wanted.is_named || wanted.is_share() {
         return None;
     }
+    let may_be = |one: &Value, two: &Value| !open.has_unit() || wanted.is_percent() || one.has_unit() || two.has_unit();
     let names = |formula: &Formula| match formula {
         Formula::SumOfAmounts => named.sum,
         Formula::Difference | Formula::PercentageOfDifference => named.difference || named.follows,
@@ -148,8 +151,8 @@ pub(super) fn with_few(
         _ => named.follows || named.difference,
     };
     few.iter().enumerate().find_map(|(at, one)| {
-        few.iter().skip(at + 1).find_map(|two| {
-            let pair = [(*one, *two), (*two, *one)];
+        few.iter().skip(at + 1).filter(|two| may_be(one, two)).find_map(|two| {
+            let pair = [(one, two), (two, one)];
             pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year)).filter(names)
         })
     })

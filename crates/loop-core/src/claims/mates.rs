@@ -98,6 +98,12 @@ impl Mates {
         (distinct.len() <= MAX_SMALL).then_some(distinct)
     }
 
+    /// The records of a piece of evidence that has few values.
+    pub(super) fn small_records(&self) -> impl Iterator<Item = &[Value]> {
+        let is_small = self.small().is_some();
+        self.records.iter().filter(move |_| is_small).map(Vec::as_slice)
+    }
+
     /// The records by their values.
     pub(super) fn index(&self) -> Index<'_> {
         let mut by_value: BTreeMap<Key, Vec<usize>> = BTreeMap::new();

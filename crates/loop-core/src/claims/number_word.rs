@@ -5,7 +5,7 @@ use crate::claims::chunk::folded;
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::reader::Reader;
 use crate::claims::unit::Unit;
-use crate::claims::value::{Measured, Value};
+use crate::claims::value::{Found, Measured, Reads, Value};
 use crate::types::Locale;
 
 /// The small number that a folded word names.
@@ -143,13 +143,22 @@ impl Reader<'_> {
             let value = self.amount_of(at, "", whole, Measured::Unit(unit));
             return Some(self.push(at, to, value));
         }
-        if one.is_some() {
-            return None;
-        }
-        let amount = Decimal::whole(number);
-        let first = Number { amount, places: 0, significant: 1 };
+        let first = Number::whole(number);
         let measured = self.measured(at);
-        let Measured::Unit(unit) = &measured else { return None };
+        let Measured::Unit(unit) = &measured else {
+            let range = chunk.at..chunk.end();
+            let value = Value::Amount { number: first, measured, other: None, is_about: false };
+            if one.is_none() && self.reads == Reads::All {
+                self.found.push(Found { range, value });
+            }
+            return None;
+        };
+        if one.is_some() {
+            let units = self.unit_at(at)?;
+            let (whole, to) = self.duration(units - 1, first, &measured)?;
+            let value = self.amount_of(at, "", whole, Measured::Unit(Unit::SECONDS));
+            return Some(self.push(at, to, value));
+        }
         let is_ago =
             self.get(at + 2).is_some_and(|it| it.text == "ago") && Unit::named("day").as_ref() == Some(unit);
         if is_ago && let Ok(days) = i64::try_from(number) {

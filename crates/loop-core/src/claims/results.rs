@@ -64,7 +64,16 @@ fn named_before(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
                     (is_same && found.claim.state == Grounding::Grounded).then(|| found.claim.evidence.clone())
                 })
             };
-            let evidence = (n.saturating_sub(NEXT)..n + NEXT + 1).find_map(same);
+            // What a sentence says of the work item may be about a record that a sentence next to it cites.
+            let of_item = || {
+                let own = asked.sentences.get(n)?;
+                let cited = candidate.cited(own);
+                let next = [n.checked_sub(1), n.checked_add(1)].into_iter().flatten();
+                let has = |id: &EvidenceId| next.clone().any(|m| asked.sentences.get(m).is_some_and(|it| it.cited.contains(id)));
+                let found = claims.get(n)?.get(at)?.claim.evidence.clone();
+                (cited == [EvidenceId::ITEM] && found.iter().any(has)).then_some(found)
+            };
+            let evidence = (n.saturating_sub(NEXT)..n + NEXT + 1).find_map(same).or_else(of_item);
             if let (Some(evidence), Some(found)) = (evidence, claims.get_mut(n).and_then(|of| of.get_mut(at))) {
                 (found.claim.state, found.claim.evidence) = (Grounding::Grounded, evidence);
             }
@@ -181,8 +190,9 @@ pub(super) fn with_records(
                     })
                 });
                 of_record.map(|formula| (id, formula)).or_else(|| {
-                    let few = few.as_ref()?;
-                    derive::with_few(&open.value, few, named, first_year).map(|formula| (id, formula))
+                    let mut small = mates.small_records();
+                    let found = small.find_map(|few| derive::with_few(&open.value, few, named, first_year));
+                    found.map(|formula| (id, formula))
                 }).or_else(|| {
                     let mut own = terms(asked, claims, n, 0).filter(|_| named.difference);
                     let is_apart = own.any(|(term, _)| {

@@ -13,7 +13,7 @@ use crate::claims::mates::Mates;
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
-use crate::claims::value::{Measured, Reads, Value, ValueKind, values, words};
+use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
 use crate::claims::wanted::MAX_SAME;
 use crate::claims::{
     Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak,
@@ -52,11 +52,23 @@ pub struct FoundClaim {
     pub claim: Claim,
 }
 
-/// The unit of a rate, where `per` and a unit follow a number.
+/// The unit of a rate, where `per` and a unit follow a number: `im Monat`, `a month` too.
 fn rate(text: &str) -> Option<Unit> {
     let mut words = text.split_whitespace();
-    words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
-    Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
+    let first = words.next()?;
+    let unit = Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))?;
+    match first {
+        "per" | "pro" | "je" | "par" | "por" => Some(unit),
+        "im" | "am" | "a" | "al" | "each" | "every" => Some(unit).filter(Unit::is_span),
+        _ => None,
+    }
+}
+
+/// Whether a value is a number in words that is not a duration.
+fn is_number_word(found: &Found, text: &str) -> bool {
+    let written = text.get(found.range.clone()).unwrap_or_default();
+    matches!(&found.value, Value::Amount { measured: Measured::Nothing | Measured::Noun(_), .. })
+        && !written.contains(|c: char| c.is_ascii_digit())
 }
 
 /// In a sentence with more values, none is computed with evidence.
@@ -222,12 +234,14 @@ impl ClaimSearch {
                     self.query.wanted.add_in_words(number, name, &[&of_unit]);
                 }
             }
-            let is_weak = sentence_of.is_weak(&found);
+            let is_word = is_number_word(&found, &readable);
+            let is_weak = is_word || sentence_of.is_weak(&found);
             candidates.push(Candidate {
                 number,
                 found: Some(found),
                 operands: Vec::new(),
                 is_weak,
+                is_word,
                 cited: cited_at(range.end),
                 range,
             });
@@ -260,6 +274,7 @@ impl ClaimSearch {
                 found: None,
                 operands: Vec::new(),
                 is_weak: absence.is_partial,
+                is_word: false,
                 cited,
                 range,
             });
@@ -269,7 +284,7 @@ impl ClaimSearch {
 
     /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
     fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
-        if candidates.len() > MAX_FACTORS {
+        if candidates.iter().filter(|it| !it.is_word).count() > MAX_FACTORS || candidates.len() > 2 * MAX_FACTORS {
             self.before.clear();
             return;
         }
@@ -368,7 +383,7 @@ impl ClaimSearch {
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
         let mut claims: Vec<FoundClaim> = candidates
             .zip(claims.into_iter().flatten())
-            .filter(|(candidate, found)| !candidate.is_weak || found.claim.state == Grounding::Grounded)
+            .filter(|(candidate, found)| !candidate.is_weak || found.claim.state == Grounding::Grounded || candidate.is_of_item(&found.claim))
             .map(|(_, found)| found)
             .collect();
         claims.sort_by_key(|found| found.claim.at.start);

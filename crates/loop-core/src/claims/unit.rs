@@ -97,6 +97,7 @@ impl Unit {
         }
         // As French abbreviates the units of octets.
         let word = match word {
+            "US" => return None,
             "Ko" => "kb",
             "Mo" => "mb",
             "Go" => "gb",
@@ -130,7 +131,8 @@ impl Unit {
         // `kWh` has capitals inside.
         let end =
             name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
-        if end.len() > 2
+        if end.len() > 1
+            && !end.starts_with(char::is_uppercase)
             && end.chars().any(char::is_uppercase)
             && let Some(unit) = Self::named(end).filter(|unit| unit.currency().is_none())
         {
@@ -144,9 +146,13 @@ impl Unit {
         }
         // `min` is also the least, and a letter alone is often a name.
         let is_time = |word: &String| {
-            ["wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "espera"]
-                .iter()
-                .any(|name| word.starts_with(name))
+            [
+                "wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "duree", "espera",
+                "zeit", "pause", "break", "retard", "retraso", "duracion", "late", "overrun", "ziehung", "spätung",
+                "spaetung", "down", "lead", "span", "elapsed", "overtime", "talk", "hold", "parada", "arret",
+            ]
+            .iter()
+            .any(|name| word.contains(name))
         };
         if last == "min" && before.iter().any(is_time) {
             return Self::named(last);
@@ -165,7 +171,7 @@ impl Unit {
         let code = |word: &String| currency_of_code(&word.to_uppercase()).map(Self::money);
         // `precio_eur_mwh` is a price.
         before.iter().find_map(code).or(of_last).or_else(|| code(last)).or_else(|| {
-            let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct");
+            let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct" | "days" | "tage" | "tagen" | "dias" | "mins" | "secs" | "hrs");
             before.iter().rev().find_map(|word| {
                 code(word).or_else(|| Some(word).filter(is_long).and_then(|word| Self::named(word)))
             })
@@ -176,10 +182,20 @@ impl Unit {
 impl Unit {
     /// The unit behind `per` in the name of a field.
     pub(crate) fn of_rate(name: &str) -> Option<Self> {
-        let mut words = words_of(name).into_iter().skip_while(|word| word != "per");
-        words.next()?;
-        Self::named(&words.next()?)
+        let words = words_of(name);
+        if let Some(per) = words.iter().position(|word| word == "per") {
+            return Self::named(words.get(per + 1)?);
+        }
+        // `fee_eur_month`.
+        let (last, before) = words.split_last()?;
+        let is_money = before.iter().any(|word| currency_of_code(&word.to_uppercase()).is_some() || is_fee(word));
+        Self::named(last).filter(|unit| is_money && unit.is_span())
     }
+}
+
+/// Whether a word in the name of a field is of money that is paid again and again.
+fn is_fee(word: &str) -> bool {
+    ["price", "rent", "fee", "salary", "preis", "miete", "gehalt", "loyer", "salaire", "renta", "salario"].contains(&word)
 }
 
 /// The power of ten by which the name of a field says that an amount of money is larger than the unit, as in `amount_cents`.
@@ -331,7 +347,7 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["gb", "gib", "gbyte", "gigabyte", "gigabytes"], Dimension::Bytes, 1_000_000_000),
     (&["tb", "tib", "tbyte", "terabyte", "terabytes"], Dimension::Bytes, 1_000_000_000_000),
     (&["pb", "pib", "petabyte", "petabytes"], Dimension::Bytes, 1_000_000_000_000_000),
-    (&["µs", "μs", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
+    (&["µs", "μs", "us", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
     (
         &["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"],
         Dimension::Time,
@@ -398,6 +414,8 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["kw"], Dimension::Other("watt"), 1_000),
     (&["wh"], Dimension::Other("watt-hour"), 1),
     (&["kwh"], Dimension::Other("watt-hour"), 1_000),
+    (&["ha", "hectare", "hectares", "hektar", "hectáreas"], Dimension::Other("hectare"), 1),
+    (&["acre", "acres"], Dimension::Other("acre"), 1),
     (&["m²", "m2", "sqm", "qm"], Dimension::Other("square metre"), 1),
     (&["ft²", "ft2", "sqft"], Dimension::Other("square foot"), 1),
     (&["km²", "km2"], Dimension::Other("square kilometre"), 1),

@@ -219,6 +219,13 @@ const REFERENCES: &[&str] = &[
     "paso",
     "página",
     "version",
+    "number",
+    "numbers",
+    "no",
+    "nr",
+    "nummer",
+    "numéro",
+    "número",
 ];
 
 /// Words that a name of a person or a company does not have.
