@@ -3,7 +3,7 @@
 use crate::claims::chunk::folded;
 use crate::types::Locale;
 
-/// A day. Without a year where the text names none.
+/// A day. Without a year where the text names none, and of the month 0 where it names no month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Day {
     pub(crate) year: Option<i32>,
@@ -36,6 +36,9 @@ impl Day {
 
     /// The days since 1970. `None`: it has no year.
     pub(crate) fn unix_days(self) -> Option<i64> {
+        if self.month == 0 {
+            return None;
+        }
         // The same algorithm the other way round.
         let shifted_year = i64::from(self.year?) - i64::from(self.month <= 2);
         let (era, of_era) = (shifted_year.div_euclid(400), shifted_year.rem_euclid(400));

@@ -207,6 +207,25 @@ impl Reader<'_> {
         Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(day)))
     }
 
+    /// `le 11`, `el día 12`: a day of the month that another sentence names.
+    pub(super) fn day_alone(&mut self, at: usize) -> Option<usize> {
+        let chunk = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
+        let before = |n: usize| at.checked_sub(n).and_then(|at| self.get(at)).filter(|it| it.after.is_empty());
+        let first = before(1).map(|it| folded(it.text))?;
+        let is_day = match self.locale {
+            Locale::Fr => &*first == "le",
+            Locale::Es => &*first == "día",
+            _ => false,
+        };
+        let day: u32 = Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+        // A noun behind it is what it counts.
+        let ends = !chunk.after.is_empty()
+            || self.get(at + 1).is_none_or(|next| {
+                !next.before.is_empty() || next.text.len() < 3 || matches!(next.text, "dans" | "dentro" | "pour" | "para")
+            });
+        ends.then(|| self.push(at, at, Value::Day(Day { year: None, month: 0, day })))
+    }
+
     /// Days and times that only systems write so: `0540` on a line with a day, `05/01` before a time, and `00:03:51.0`, which
     /// may be a duration too.
     pub(super) fn short_forms(&mut self, at: usize, text: &str) {

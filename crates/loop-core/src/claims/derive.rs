@@ -12,7 +12,7 @@ use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
 
 /// From how many values pairs are made.
-const MAX_TERMS: usize = 14;
+const MAX_TERMS: usize = 20;
 
 /// How many pairs are tried for a share in whole percent.
 const MAX_SHARES: usize = 4;
@@ -261,7 +261,8 @@ impl Wanted {
                 let zeros = usize::try_from(-number.places).unwrap_or(0);
                 let is_exact = number.significant > 2
                     || number.significant + zeros > 2 && is_named && dimension.is_some()
-                    || number.significant > 1 && number.places >= 0 && is_named && dimension.is_none();
+                    || number.significant > 1 && number.places >= 0 && is_named && dimension.is_none()
+                    || number.significant > 1 && matches!(measured_of(open), Some(noun) if is_more(noun));
                 is_exact
                     || number.places > 0 && number.significant > 1
                     || matches!(dimension, Some(Dimension::Percent | Dimension::Time | Dimension::Other("month")))
@@ -304,9 +305,10 @@ impl Wanted {
     fn may_be(&self, one: usize, two: usize) -> bool {
         match (one.min(two), one.max(two)) {
             (0, 0..=3) => self.is_long,
+            (0, _) => self.is_long && self.is_named && !self.is_share(),
             (1, 1) if self.is_percent() => true,
             (1, 1..=4) | (2, 2..=3) => self.is_long && self.is_named,
-            (1..=5, 1..=5) => self.is_named && self.is_unlikely(),
+            (1..=8, 1..=8) => self.is_named && self.is_unlikely(),
             _ => false,
         }
     }
@@ -348,15 +350,20 @@ impl Wanted {
 
     /// The sum of three of the amounts near it, of which chance gives none.
     fn sum_of_three(&self, terms: &[Term<'_>]) -> Option<(Formula, Vec<usize>)> {
-        let Kind::Amount { number, dimension, .. } = &self.kind else { return None };
+        let Kind::Amount { number, dimension, factor, .. } = &self.kind else { return None };
         if number.significant < 4 {
             return None;
         }
+        // `38 and 31 hours`: the unit is behind the last.
+        let own_base = |value: &Value| match base_of(value)? {
+            (None, base) if dimension.is_some() => base.times(*factor),
+            (of, base) => (of == *dimension).then_some(base),
+        };
         let own: Vec<(usize, Decimal)> = terms
             .iter()
             .enumerate()
             .rev()
-            .filter_map(|(at, term)| base_of(term.value).filter(|(of, _)| of == dimension).map(|(_, base)| (at, base)))
+            .filter_map(|(at, term)| Some((at, own_base(term.value)?)))
             .take(MAX_SUMMANDS)
             .collect();
         for (n, (first, one)) in own.iter().enumerate() {
@@ -492,6 +499,20 @@ impl Wanted {
             let is_change = self.is_change && is_it(difference, base_a);
             return is_change.then_some(Formula::PercentageOfDifference);
         }
+        // `15 more than the 30 minutes`: the unit is that of the others.
+        let units = |value: &Value| match value {
+            Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
+            _ => None,
+        };
+        if dimension.is_none() && of_a.is_some() && units(a) == units(b) && (self.is_operation || number.significant > 3) {
+            let (one, two) = (number_a.amount, number_b.amount);
+            if one.plus(two.negated()).is_some_and(|difference| difference.absolute() == number.amount) {
+                return Some(Formula::Difference);
+            }
+            if one.plus(two) == Some(number.amount) {
+                return Some(Formula::SumOfAmounts);
+            }
+        }
         if of_a == *dimension && of_b == *dimension {
             if base_a.plus(base_b).is_some_and(|sum| self.is_exactly(sum)) {
                 return Some(Formula::SumOfAmounts);
@@ -545,8 +566,24 @@ fn is_share_of(one: &Value, two: &Value) -> bool {
         .is_some_and(|((one, _), (two, _))| one == two && one != Some(Dimension::Percent))
 }
 
+fn measured_of(value: &Value) -> Option<&str> {
+    match value {
+        Value::Amount { measured: Measured::Noun(noun), .. } => Some(noun),
+        _ => None,
+    }
+}
+
+/// Whether the word behind a number says that it is a difference: `15 more than`.
+fn is_more(noun: &str) -> bool {
+    matches!(
+        noun,
+        "more" | "less" | "fewer" | "too" | "above" | "below" | "over" | "mehr" | "weniger" | "zu" | "plus" | "moins"
+            | "más" | "menos"
+    )
+}
+
 fn is_points(noun: &str) -> bool {
-    matches!(noun, "points" | "point" | "punkte" | "punkten" | "puntos")
+    matches!(noun, "points" | "point" | "punkte" | "punkten" | "puntos" | "ポイント" | "ポ")
 }
 
 /// What the evidence must have so that a value results from it and another value of its sentence, with the operation. The values

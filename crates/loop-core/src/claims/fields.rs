@@ -107,7 +107,9 @@ impl Scan<'_> {
                         self.rate = outer;
                         continue;
                     }
-                    self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
+                    // `salary_month: {amount, currency}` is money.
+                    let outer_unit = unit.filter(|unit| own.is_none() || !unit.is_span());
+                    self.json(value, &field, field.unit.as_ref().or(of_record).or(outer_unit));
                     self.rate = outer;
                 }
                 self.path.pop();

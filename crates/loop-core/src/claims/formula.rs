@@ -46,6 +46,8 @@ pub enum Formula {
     Shifted,
     /// It is how many percent the difference of two amounts is of one of them.
     PercentageOfDifference,
+    /// It is the result of the calculation that the sentence writes out: `4,420.00 × 3 / 65`.
+    Written,
 }
 
 impl Formula {
@@ -69,6 +71,7 @@ impl fmt::Display for Formula {
             Self::Between { of } => write!(f, "time between {of}"),
             Self::Shifted => f.write_str("another day or time, and the duration between"),
             Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
+            Self::Written => f.write_str("the calculation of the sentence"),
         }
     }
 }
@@ -448,11 +451,56 @@ pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize
                 is_bare.then(|| from_amounts((all, at), named, number.amount, &bare)).flatten()
             }),
         };
-        if let Some(result) = result {
+        if let Some(result) = result.or_else(|| written(all, open.value)) {
             found.insert(at, result);
         }
     }
     found
+}
+
+/// What an operator between two numbers says.
+fn operator(between: &str) -> Option<char> {
+    let sign = between.trim_matches(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '*'));
+    match sign {
+        "×" | "x" | "·" | "*" | "mal" | "times" => Some('*'),
+        "/" | "÷" | ":" => Some('/'),
+        "+" | "plus" => Some('+'),
+        "-" | "\u{2212}" | "\u{2013}" | "minus" | "moins" | "menos" => Some('-'),
+        "" if between.contains('*') => Some('*'),
+        _ => None,
+    }
+}
+
+/// The result of a calculation that the sentence writes out: `4,420.00 × 3 / 65`.
+fn written(all: &[Operand<'_>], open: &Value) -> Option<(Formula, Vec<usize>)> {
+    let Value::Amount { number: wanted, .. } = open else { return None };
+    let amount_of = |at: usize| {
+        let it = all.get(at).filter(|it| it.is_grounded)?;
+        if let Value::Amount { number, .. } = it.value { Some(number.amount) } else { None }
+    };
+    let digits = u32::try_from(wanted.places.max(0)).ok()?.checked_add(6)?;
+    for from in 0..all.len() {
+        let Some(first) = amount_of(from) else { continue };
+        let (mut sum, mut part, mut at) = (Decimal::whole(0), first, from);
+        while let Some(sign) = all.get(at).and_then(|it| operator(it.between))
+            && let Some(next) = amount_of(at + 1)
+        {
+            at += 1;
+            match sign {
+                '*' => part = part.product(next)?,
+                '/' => part = part.quotient(next, digits)?,
+                _ => {
+                    sum = sum.plus(part)?;
+                    part = if sign == '-' { next.negated() } else { next };
+                }
+            }
+        }
+        let is_it = at > from && sum.plus(part)?.rounded(wanted.places) == Some(wanted.amount);
+        if is_it {
+            return Some((Formula::Written, (from..=at).collect()));
+        }
+    }
+    None
 }
 
 fn from_amounts(

@@ -1,7 +1,7 @@
 //! The reader of values: what begins at a chunk.
 
 use crate::claims::chunk::{Chunk, folded};
-use crate::claims::date::{Timestamp, compact_day, day_of, exchanged, instant_of};
+use crate::claims::date::{Day, Timestamp, compact_day, day_of, exchanged, instant_of};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
 use crate::claims::unit::Unit;
@@ -145,8 +145,13 @@ impl<'a> Reader<'a> {
             {
                 return self.push(at, at, Value::whole(year));
             }
-            if let Some(read) =
-                self.time(at, text).or_else(|| self.written_day(at)).or_else(|| self.amount(at))
+            let read = self.time(at, text).or_else(|| self.written_day(at));
+            let read = read.or_else(|| (self.reads == Reads::All).then(|| self.day_alone(at)).flatten());
+            if let Some(read) = read.or_else(|| self.amount(at)) {
+                return read;
+            }
+            if self.reads == Reads::Measures
+                && let Some(read) = self.day_number(at, text)
             {
                 return read;
             }
@@ -245,6 +250,14 @@ impl<'a> Reader<'a> {
         let value = Value::Text { kind: ValueKind::Name, words: text_of(first), also };
         self.push(first, last, value);
         Some(name.passed)
+    }
+
+    /// `the 29th` of evidence or of the work item: a day of any month.
+    fn day_number(&mut self, at: usize, text: &str) -> Option<usize> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let is_ordinal = matches!(text.get(digits.len()..)?, "st" | "nd" | "rd" | "th");
+        let day: u32 = (is_ordinal && digits.len() <= 2).then(|| digits.parse().ok()).flatten()?;
+        (1..=31).contains(&day).then(|| self.push(at, at, Value::Day(Day { year: None, month: 0, day })))
     }
 
     /// `60-119 min`: both numbers.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::claims::asked::{Asked, Stated};
+use crate::claims::asked::{Asked, Candidate, Stated};
 use crate::claims::formula::{self, Formula, Operand};
 use crate::claims::mates::{Index, Mates};
 use crate::claims::search::FoundClaim;
@@ -15,31 +15,30 @@ use crate::types::EvidenceId;
 const MAX_OPEN: usize = 1_000;
 
 /// How many sentences back a value may be that is computed with.
-const SENTENCES: usize = 5;
+const SENTENCES: usize = 8;
 
-/// Grounds an amount that an earlier sentence of the section has computed, and an id that one next to it cites.
+/// Grounds an amount that another sentence of the section has computed, and an id that one next to it cites.
 pub(super) fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
     named_before(asked, claims);
-    let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
-    let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
-    for (candidate, FoundClaim { claim, .. }) in candidates.zip(claims.iter_mut().flatten()) {
-        let Some(Value::Amount { number, measured, .. }) = candidate.found.as_ref().map(|it| &it.value)
-        else {
-            continue;
-        };
+    let key = |candidate: &Candidate| {
+        let Value::Amount { number, measured, .. } = &candidate.found.as_ref()?.value else { return None };
         let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };
-        let key = format!("{:?} {unit:?}", number.amount);
-        match (claim.state, &claim.formula) {
-            (Grounding::Grounded, Some(formula)) if formula.is_operation() => {
-                computed.entry(key).or_insert_with(|| (claim.evidence.clone(), Some(formula.clone())));
-            }
-            (Grounding::Ungrounded, _) => {
-                if let Some((evidence, formula)) = computed.get(&key) {
-                    claim.state = Grounding::Grounded;
-                    (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
-                }
-            }
-            _ => {}
+        Some(format!("{:?} {unit:?}", number.amount))
+    };
+    let candidates = || asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
+    let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
+    for (candidate, FoundClaim { claim, .. }) in candidates().zip(claims.iter().flatten()) {
+        let is_result = claim.formula.as_ref().is_some_and(Formula::is_operation);
+        if let Some(key) = key(candidate).filter(|_| is_result && claim.state == Grounding::Grounded) {
+            computed.entry(key).or_insert_with(|| (claim.evidence.clone(), claim.formula.clone()));
+        }
+    }
+    // A summary may be before what it sums up.
+    let open = candidates().zip(claims.iter_mut().flatten());
+    for (candidate, FoundClaim { claim, .. }) in open.filter(|(_, it)| it.claim.state == Grounding::Ungrounded) {
+        if let Some((evidence, formula)) = key(candidate).and_then(|key| computed.get(&key)) {
+            claim.state = Grounding::Grounded;
+            (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
         }
     }
 }

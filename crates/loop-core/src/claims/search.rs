@@ -235,13 +235,17 @@ impl ClaimSearch {
                 }
             }
             let is_word = is_number_word(&found, &readable);
-            let is_weak = is_word || sentence_of.is_weak(&found);
+            // The day on which it is written needs no citation.
+            let is_own_day = !sentence.cites && matches!(&found.value, Value::Day(day) if is_first(*day));
+            let cites_item = cited_at(range.end).is_some_and(|ids| ids.contains(&EvidenceId::ITEM));
+            let is_denied = !cites_item && sentence_of.is_denied(&found.range);
+            let is_weak = is_word || is_own_day || is_denied || sentence_of.is_weak(&found);
             candidates.push(Candidate {
                 number,
                 found: Some(found),
                 operands: Vec::new(),
                 is_weak,
-                is_word,
+                is_word: is_word && !is_denied,
                 cited: cited_at(range.end),
                 range,
             });

@@ -1,6 +1,6 @@
 //! Durations between the days and times that the fields of a record have.
 
-use crate::claims::date::{Time, day_of, instant_of, time_of};
+use crate::claims::date::{Time, compact_day, day_of, instant_of, time_of};
 use crate::claims::json::{Json, Members};
 use crate::types::Locale;
 
@@ -96,6 +96,7 @@ const MAX_LINE: usize = 120;
 fn moments(line: &str, locale: Locale) -> Vec<Moment<'static>> {
     let mut found: Vec<Moment<'static>> = Vec::new();
     let mut day = None;
+    let has_compact_day = line.split_whitespace().any(|word| compact_day(word).is_some());
     let is_end = |c: char| c.is_whitespace() || matches!(c, '[' | ']' | '(' | ')' | ',' | ';' | '|' | '\u{2013}');
     for word in line.split(is_end).map(|word| word.trim_end_matches(['.', ':'])) {
         if found.len() >= MAX_MOMENTS || !word.contains(|c: char| c.is_ascii_digit()) {
@@ -108,6 +109,17 @@ fn moments(line: &str, locale: Locale) -> Vec<Moment<'static>> {
         }
         if let Some(read) = day_of(word, locale) {
             day = read.unix_days();
+            continue;
+        }
+        // `19JUN 1305`.
+        let digits = word.split_once('+').map_or(word, |(digits, _)| digits);
+        if has_compact_day
+            && digits.len() == 4
+            && let Some((hour, minute)) = digits.split_at_checked(2)
+            && let (Ok(hour), Ok(minute)) = (hour.parse(), minute.parse())
+            && let Some(time) = Time::new(hour, minute, None)
+        {
+            found.push(Moment { name: "", day: None, seconds: Some(seconds_of(time)) });
             continue;
         }
         // `08:20-09:50`.

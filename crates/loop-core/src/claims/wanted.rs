@@ -48,6 +48,8 @@ pub(crate) struct Wanted {
     /// By the factor of the unit and the digits after the point.
     rounded: BTreeMap<Side, BTreeMap<(u64, i32), Level>>,
     days: BTreeMap<Day, Vec<usize>>,
+    /// The same days by their number in the month.
+    day_numbers: BTreeMap<u32, Vec<usize>>,
     times: BTreeMap<Time, Vec<usize>>,
     /// Amounts with a unit, by the number as written.
     written: BTreeMap<Decimal, Vec<usize>>,
@@ -133,7 +135,10 @@ impl Wanted {
                     }
                 }
             }
-            Value::Day(day) => self.days.entry(*day).or_default().push(number),
+            Value::Day(day) => {
+                self.days.entry(*day).or_default().push(number);
+                self.day_numbers.entry(day.day).or_default().push(number);
+            }
             Value::RelativeDay(days) => {
                 if *days == 0 {
                     // A field may be `completed_today`.
@@ -238,8 +243,13 @@ impl Wanted {
 
     /// Calls `found` with each wanted day that is this one. `first_year` is the year of the run's start.
     pub(crate) fn day(&self, day: Day, first_year: Option<i32>, mut found: impl FnMut(usize)) {
+        // A text that names no month may mean any.
+        if day.month == 0 {
+            self.day_numbers.get(&day.day).into_iter().flatten().for_each(|number| found(*number));
+            return;
+        }
         let exact = Day { year: day.year.or(first_year), ..day };
-        for day in [exact, Day { year: None, ..day }] {
+        for day in [exact, Day { year: None, ..day }, Day { year: None, month: 0, ..day }] {
             self.days.get(&day).into_iter().flatten().for_each(|number| found(*number));
         }
     }

@@ -53,6 +53,19 @@ impl<'a> Sentence<'a> {
         }
     }
 
+    /// Whether a value is denied: `not 20`. What the sentence cites is for what it says instead.
+    pub(super) fn is_denied(&self, range: &Range<usize>) -> bool {
+        let before = self.before(range);
+        let mut words = before.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2).map(folded);
+        let first = words.next();
+        let denies = |word: &str| {
+            matches!(word, "not" | "nicht" | "kein" | "keine" | "pas" | "non" | "no" | "statt" | "instead" | "rather" | "nor")
+        };
+        first.as_deref().is_some_and(denies)
+            || matches!(first.as_deref(), Some("of" | "de" | "d" | "the" | "than" | "los" | "las" | "les"))
+                && words.next().as_deref().is_some_and(denies)
+    }
+
     /// Whether it is one piece, as in `1個4,800円`: a price for each.
     fn is_counted(&self, range: &Range<usize>) -> bool {
         let written = self.text.get(range.clone()).unwrap_or_default();
