@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claims::formula::{Formula, Operations};
-use crate::claims::value::{Found, Value, ValueKind};
+use crate::claims::value::{Found, Measured, Value, ValueKind};
 use crate::claims::{Claim, Grounding};
 use crate::types::EvidenceId;
 
@@ -36,6 +36,15 @@ impl Candidate {
     /// What it rests on in this sentence.
     pub(super) fn cited<'a>(&'a self, stated: &'a Stated) -> &'a [EvidenceId] {
         self.cited.as_ref().unwrap_or(&stated.cited)
+    }
+
+    /// Whether it is a duration that is compared, with a citation.
+    pub(super) fn is_spoken(&self) -> bool {
+        self.cited.is_some()
+            && matches!(
+                self.found.as_ref().map(|it| &it.value),
+                Some(Value::Amount { measured: Measured::Unit(unit), .. }) if unit.is_span()
+            )
     }
 
     /// Whether it is a number in words that the work item has and what its sentence cites has not. Of the smallest numbers

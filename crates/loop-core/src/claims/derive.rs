@@ -303,6 +303,10 @@ impl Wanted {
 
     /// Whether two terms so many sentences before may be its operands.
     fn may_be(&self, one: usize, two: usize) -> bool {
+        let is_moment = matches!(self.kind, Kind::Time(_) | Kind::Day(_));
+        if is_moment && one.max(two) > 3 {
+            return false;
+        }
         match (one.min(two), one.max(two)) {
             (0, 0..=3) => self.is_long,
             (0, _) => self.is_long && self.is_named && !self.is_share(),

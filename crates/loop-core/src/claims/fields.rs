@@ -75,9 +75,11 @@ impl Scan<'_> {
                 if self.query.asked.spans {
                     self.spans_between(elements);
                 }
+                self.mates.begin();
                 for element in elements {
                     self.json(element, name, unit);
                 }
+                self.mates.end_list();
             }
             Json::Object(members) => {
                 if members.is_empty() {

@@ -458,17 +458,33 @@ pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize
     found
 }
 
-/// What an operator between two numbers says.
-fn operator(between: &str) -> Option<char> {
-    let sign = between.trim_matches(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | '*'));
-    match sign {
+/// The operator that a word or a sign is.
+fn operator(sign: &str) -> Option<char> {
+    match sign.trim_matches(['(', ')']) {
         "×" | "x" | "·" | "*" | "mal" | "times" => Some('*'),
         "/" | "÷" | ":" => Some('/'),
         "+" | "plus" => Some('+'),
         "-" | "\u{2212}" | "\u{2013}" | "minus" | "moins" | "menos" => Some('-'),
-        "" if between.contains('*') => Some('*'),
         _ => None,
     }
+}
+
+/// The operators between two values, each with the small number behind it: `× 3 /`. Empty: there is something else.
+fn operators(between: &str) -> Vec<(char, Option<Decimal>)> {
+    let mut found: Vec<(char, Option<Decimal>)> = Vec::new();
+    for word in between.split_whitespace().take(8) {
+        let digits = word.trim_matches(['(', ')']);
+        let number = || Decimal::of_json(digits).filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));
+        match (operator(word), found.last_mut()) {
+            (Some(sign), last) if last.as_ref().is_none_or(|(_, number)| number.is_some()) => found.push((sign, None)),
+            (None, Some((_, place @ None))) if number().is_some() => *place = number(),
+            (None, _) if digits.is_empty() => {}
+            _ => return Vec::new(),
+        }
+    }
+    // The last operator is before the next value.
+    let is_open = found.last().is_some_and(|(_, number)| number.is_none());
+    if is_open { found } else { Vec::new() }
 }
 
 /// The result of a calculation that the sentence writes out: `4,420.00 × 3 / 65`.
@@ -482,16 +498,21 @@ fn written(all: &[Operand<'_>], open: &Value) -> Option<(Formula, Vec<usize>)> {
     for from in 0..all.len() {
         let Some(first) = amount_of(from) else { continue };
         let (mut sum, mut part, mut at) = (Decimal::whole(0), first, from);
-        while let Some(sign) = all.get(at).and_then(|it| operator(it.between))
-            && let Some(next) = amount_of(at + 1)
-        {
+        while let Some(next) = amount_of(at + 1) {
+            let signs = all.get(at).map(|it| operators(it.between)).unwrap_or_default();
+            if signs.is_empty() {
+                break;
+            }
             at += 1;
-            match sign {
-                '*' => part = part.product(next)?,
-                '/' => part = part.quotient(next, digits)?,
-                _ => {
-                    sum = sum.plus(part)?;
-                    part = if sign == '-' { next.negated() } else { next };
+            for (sign, small) in signs {
+                let by = small.unwrap_or(next);
+                match sign {
+                    '*' => part = part.product(by)?,
+                    '/' => part = part.quotient(by, digits)?,
+                    _ => {
+                        sum = sum.plus(part)?;
+                        part = if sign == '-' { by.negated() } else { by };
+                    }
                 }
             }
         }

@@ -36,6 +36,11 @@ impl Mates {
         self.open.push(Vec::new());
     }
 
+    /// The records of a list end, which began as a record: what each has belongs to it alone.
+    pub(super) fn end_list(&mut self) {
+        self.open.pop();
+    }
+
     /// The record ends. What it has belongs to the record around it too, if that is little: `price: {amount, currency}`.
     pub(super) fn end(&mut self) {
         let Some(values) = self.open.pop() else { return };

@@ -76,8 +76,16 @@ pub(crate) struct Query {
 /// What was found in one piece of evidence: the numbers of the values, and how each was computed. `None`: copied.
 pub(crate) type Hits = BTreeMap<usize, Option<Formula>>;
 
+/// What was found in a piece of evidence.
+pub(super) struct Looked {
+    pub(super) hits: Hits,
+    pub(super) mates: Mates,
+    /// The values whose number it has with another unit.
+    pub(super) other_units: BTreeSet<usize>,
+}
+
 /// Looks through an observation.
-pub(super) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> (Hits, Mates) {
+pub(super) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> Looked {
     let mut scan = Scan::new(query, names);
     let observation = &evidence.observation;
     if observation.status == Status::Empty {
@@ -135,7 +143,7 @@ pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hi
         let name = scan.field_name(&item.kind);
         scan.json(&data, &name, None);
     }
-    scan.finished().0
+    scan.finished().hits
 }
 
 pub(super) struct Scan<'a> {
@@ -228,11 +236,11 @@ impl<'a> Scan<'a> {
     }
 
     /// What was found. A number without a unit is not `42 PB` where the observation has `42 GB`.
-    fn finished(mut self) -> (Hits, Mates) {
+    fn finished(mut self) -> Looked {
         for number in self.bare.intersection(&self.other_units) {
             self.hits.remove(number);
         }
-        (self.hits, self.mates.finished())
+        Looked { hits: self.hits, mates: self.mates.finished(), other_units: self.other_units }
     }
 
     fn all_absent(&mut self) {

@@ -10,7 +10,7 @@ use crate::claims::field::FieldNames;
 use crate::claims::formula::{Formula, Operations};
 use crate::claims::priced::currencies_written;
 use crate::claims::mates::Mates;
-use crate::claims::scan::{self, Context, Hits, Query};
+use crate::claims::scan::{self, Looked, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
@@ -33,6 +33,8 @@ pub struct ClaimSearch {
     currencies: BTreeSet<&'static str>,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
     places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
+    /// The values whose number some evidence has with another unit.
+    other_units: BTreeSet<usize>,
     /// The values of the records of each piece of evidence.
     mates: BTreeMap<EvidenceId, Mates>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
@@ -102,6 +104,7 @@ impl ClaimSearch {
             names: FieldNames::default(),
             currencies: BTreeSet::new(),
             places: Vec::new(),
+            other_units: BTreeSet::new(),
             mates: BTreeMap::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
@@ -344,8 +347,9 @@ impl ClaimSearch {
             if self.query.asked.money {
                 self.currencies.extend(scan::currencies(evidence));
             }
-            let (hits, mates) = scan::evidence(&self.query, &mut self.names, evidence);
+            let Looked { hits, mates, other_units } = scan::evidence(&self.query, &mut self.names, evidence);
             self.mates.insert(evidence.id, mates);
+            self.other_units.extend(other_units);
             self.note(evidence.id, hits);
         }
     }
@@ -387,7 +391,11 @@ impl ClaimSearch {
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
         let mut claims: Vec<FoundClaim> = candidates
             .zip(claims.into_iter().flatten())
-            .filter(|(candidate, found)| !candidate.is_weak || found.claim.state == Grounding::Grounded || candidate.is_of_item(&found.claim))
+            .filter(|(candidate, found)| {
+                let has_other_unit = candidate.is_spoken() && self.other_units.contains(&candidate.number);
+                let is_grounded = found.claim.state == Grounding::Grounded;
+                !candidate.is_weak || is_grounded || has_other_unit || candidate.is_of_item(&found.claim)
+            })
             .map(|(_, found)| found)
             .collect();
         claims.sort_by_key(|found| found.claim.at.start);
