@@ -180,6 +180,10 @@ impl Reader<'_> {
         if !suffix.is_empty() {
             // As `df` writes sizes; in a document it may be anything.
             let suffix = match (self.reads, suffix) {
+                (Reads::Measures, "Ki") => "KiB",
+                (Reads::Measures, "Mi") => "MiB",
+                (Reads::Measures, "Gi") => "GiB",
+                (Reads::Measures, "Ti") => "TiB",
                 (Reads::Measures, "K") => "KB",
                 (Reads::Measures, "M") => "MB",
                 (Reads::Measures, "G") => "GB",

@@ -130,6 +130,9 @@ impl Reader<'_> {
         if next.starts_with('時') && !next.starts_with("時間") {
             let minute =
                 minute_at(at + 2).filter(|_| self.get(at + 3).is_some_and(|it| it.text.starts_with('分')));
+            // `午後2時`.
+            let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
+            let hour = if before.ends_with("午後") { twelve(hour, true)? } else { hour };
             let time = Time::new(hour, minute.unwrap_or(0), None)?;
             let to = if minute.is_some() { at + 3 } else { at + 1 };
             return Some(self.push_to(at, to, '時'.len_utf8(), Value::Time(time)));
@@ -210,6 +213,12 @@ impl Reader<'_> {
     /// `le 11`, `el día 12`: a day of the month that another sentence names.
     pub(super) fn day_alone(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
+        if let Some(next) = self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with('日')) {
+            let is_span = next.text.starts_with("日間") || next.text.starts_with("日以") || next.text.starts_with("日後");
+            let day = Some(chunk.text).filter(|_| !is_span)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+            let value = Value::Day(Day { year: None, month: 0, day });
+            return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
+        }
         let before = |n: usize| at.checked_sub(n).and_then(|at| self.get(at)).filter(|it| it.after.is_empty());
         let first = before(1).map(|it| folded(it.text))?;
         let is_day = match self.locale {
@@ -233,11 +242,13 @@ impl Reader<'_> {
         let range = chunk.at..chunk.end();
         let two = |text: &str| (text.len() == 2).then(|| text.parse::<u32>().ok()).flatten();
         let digits = text.split_once('+').map_or(text, |(digits, _)| digits);
+        let has_zone = digits.ends_with(['Z', 'z', 'L']);
+        let digits = digits.trim_end_matches(['Z', 'z', 'L']);
         if digits.len() == 4
             && let Some((hour, minute)) = digits.split_at_checked(2)
             && let (Some(hour), Some(minute)) = (two(hour), two(minute))
             && let Some(time) = Time::new(hour, minute, None)
-            && self.is_near_compact_day(at)
+            && (self.is_near_compact_day(at) || has_zone)
         {
             self.found.push(Found { range: range.clone(), value: Value::Time(time) });
         }

@@ -140,13 +140,15 @@ pub(super) fn with_few(
     first_year: Option<i32>,
 ) -> Option<Formula> {
     let wanted = Wanted::of(open, named)?;
-    if !wanted.is_long || !wanted.is_named || wanted.is_share() {
+    let is_named = wanted.is_named || wanted.is_unlikely();
+    if !wanted.is_long || !is_named || wanted.is_share() {
         return None;
     }
     let may_be = |one: &Value, two: &Value| !open.has_unit() || wanted.is_percent() || one.has_unit() || two.has_unit();
     let names = |formula: &Formula| match formula {
         Formula::SumOfAmounts => named.sum,
-        Formula::Difference | Formula::PercentageOfDifference => named.difference || named.follows,
+        Formula::Difference => true,
+        Formula::PercentageOfDifference => named.difference || named.follows,
         Formula::Shifted => false,
         _ => named.follows || named.difference,
     };
@@ -187,6 +189,8 @@ struct Wanted {
     is_change: bool,
     /// Whether chance is unlikely to give it.
     is_long: bool,
+    /// Whether it is a difference of percentages.
+    is_points: bool,
 }
 
 /// The dimension and the size of an amount in the smallest unit.
@@ -275,6 +279,7 @@ impl Wanted {
             is_operation: named.sum || named.difference,
             is_change: named.difference,
             is_long,
+            is_points: measured_of(open).is_some_and(is_points),
         })
     }
 
@@ -312,7 +317,7 @@ impl Wanted {
             (0, _) => self.is_long && self.is_named && !self.is_share(),
             (1, 1) if self.is_percent() => true,
             (1, 1..=4) | (2, 2..=3) => self.is_long && self.is_named,
-            (1..=8, 1..=8) => self.is_named && self.is_unlikely(),
+            (1..=8, 1..=8) => (self.is_named || one == two) && self.is_unlikely(),
             _ => false,
         }
     }
@@ -325,7 +330,7 @@ impl Wanted {
     }
 
     fn is_share(&self) -> bool {
-        matches!(&self.kind, Kind::Amount { number, .. } if self.is_percent() && number.places <= 0)
+        matches!(&self.kind, Kind::Amount { number, .. } if self.is_percent() && number.places <= 0) && !self.is_points
     }
 
     fn is_percent(&self) -> bool {

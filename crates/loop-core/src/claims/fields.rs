@@ -63,7 +63,12 @@ impl Scan<'_> {
                         self.field += 1;
                         self.words(text);
                     }
-                    None => self.text(text, unit),
+                    None => {
+                        if name.is_duration && text.len() < 9 {
+                            self.clock_duration(text);
+                        }
+                        self.text(text, unit);
+                    }
                 }
             }
             Json::Array(elements) => {
@@ -75,7 +80,7 @@ impl Scan<'_> {
                 if self.query.asked.spans {
                     self.spans_between(elements);
                 }
-                self.mates.begin();
+                self.mates.begin_list();
                 for element in elements {
                     self.json(element, name, unit);
                 }
@@ -120,6 +125,20 @@ impl Scan<'_> {
                 if own.is_some() {
                     self.currency = outer;
                 }
+            }
+        }
+    }
+
+    /// `02:10` of a duration: minutes and seconds, or hours and minutes.
+    fn clock_duration(&mut self, text: &str) {
+        let Some((first, second)) = text.split_once(':') else { return };
+        if let (Ok(first), Ok(second)) = (first.parse::<u64>(), second.parse::<u64>())
+            && second < 60
+            && let Some(small) = first.checked_mul(60).and_then(|minutes| minutes.checked_add(second))
+        {
+            let large = small.saturating_mul(60);
+            for seconds in [small, large] {
+                self.amount(Decimal::whole(seconds), Some(&Unit::SECONDS));
             }
         }
     }

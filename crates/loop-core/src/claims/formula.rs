@@ -27,6 +27,11 @@ pub enum Formula {
         /// The field.
         of: Arc<str>,
     },
+    /// It is the average of a field over the records of a list.
+    Average {
+        /// The field.
+        of: Arc<str>,
+    },
     /// It is the difference of the two other amounts of the sentence.
     Difference,
     /// It is the sum of the other amounts of the sentence.
@@ -63,6 +68,7 @@ impl fmt::Display for Formula {
             Self::Rounded => f.write_str("rounded"),
             Self::Count { of } => write!(f, "count of {of}"),
             Self::Sum { of } => write!(f, "sum of {of}"),
+            Self::Average { of } => write!(f, "average of {of}"),
             Self::Difference => f.write_str("difference of the two other amounts"),
             Self::SumOfAmounts => f.write_str("sum of the other amounts"),
             Self::Percentage => f.write_str("percentage of the two other amounts"),
@@ -86,6 +92,8 @@ pub(crate) struct Operations {
     pub(crate) follows: bool,
     /// Whether it counts from the start of the run: `in nine days`.
     pub(crate) from_start: bool,
+    /// Whether it names an average.
+    pub(crate) average: bool,
     /// Whether it names a month and a year.
     pub(crate) yearly: bool,
 }
@@ -102,16 +110,18 @@ impl Operations {
                 "短縮", "増加", "減少", "差", "遅れ", "残り", "不足", "超過", "増え", "減り", "減って", "上が", "下が", "より",
                 "比べ", "まで", "かかり", "間で",
             ]);
+            named.average = has(&["平均"]);
             named.follows = has(&["したがって", "よって", "つまり", "すなわち", "になります", "となります", "平均", "あたり", "につき"]);
             named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
         }
         let (mut month, mut year) = (false, false);
         for word in words {
             named.from_start |=
-                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde" | "today" | "heute" | "hui" | "hoy");
+                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde" | "dentro" | "binnen" | "hace" | "vor" | "noch" | "today" | "heute" | "hui" | "hoy");
             month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
             year |=
                 matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
+            named.average |= AVERAGE.contains(&word);
             named.sum |= SUM.contains(&word);
             named.count |= COUNT.contains(&word) || SUM.contains(&word);
             named.difference |= DIFFERENCE.contains(&word);
@@ -149,6 +159,17 @@ const SUM: &[&str] = &[
     "suma",
     "ensemble",
     "font",
+    "montent",
+    "totalisent",
+    "importan",
+    "ascienden",
+    "belaufen",
+    "amount",
+    "amounts",
+    "totalled",
+    "jointly",
+    "gemeinsam",
+    "sommes",
     "totale",
     "totalise",
     "suman",
@@ -163,6 +184,22 @@ const SUM: &[&str] = &[
 const COUNT: &[&str] = &[
     "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
     "von", "anzahl", "gibt", "gab", "hay", "nombre", "número", "件",
+];
+
+const AVERAGE: &[&str] = &[
+    "average",
+    "averages",
+    "averaged",
+    "mean",
+    "schnitt",
+    "durchschnitt",
+    "durchschnittlich",
+    "durchschnittliche",
+    "mittel",
+    "mittelwert",
+    "moyenne",
+    "media",
+    "promedio",
 ];
 
 /// Words of a sentence that draws a conclusion.
@@ -235,6 +272,30 @@ const FOLLOWS: &[&str] = &[
     "unos",
     "serait",
     "resteraient",
+    "restait",
+    "restaient",
+    "resteront",
+    "restera",
+    "quedaban",
+    "quedarían",
+    "quedarán",
+    "quedará",
+    "sobran",
+    "blieben",
+    "blieb",
+    "bleibe",
+    "verbleiben",
+    "verbleibt",
+    "übrig",
+    "übrigen",
+    "remained",
+    "remain",
+    "spare",
+    "free",
+    "empty",
+    "unused",
+    "libres",
+    "frei",
     "resterait",
     "restent",
     "restant",
@@ -335,6 +396,28 @@ const DIFFERENCE: &[&str] = &[
     "exceeded",
     "exceeding",
     "gap",
+    "spread",
+    "range",
+    "longer",
+    "shorter",
+    "extra",
+    "additional",
+    "zusätzlich",
+    "supplémentaires",
+    "adicionales",
+    "grown",
+    "rises",
+    "falls",
+    "gained",
+    "lost",
+    "saves",
+    "saved",
+    "spart",
+    "exceeding",
+    "surplus",
+    "shortfall",
+    "overdue",
+    "overrun",
     "many",
     "much",
     "dauerte",

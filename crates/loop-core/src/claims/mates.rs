@@ -20,6 +20,9 @@ const MAX_KEPT: usize = 20_000;
 /// A piece of evidence with no more values is one record.
 const MAX_SMALL: usize = 14;
 
+/// The columns of a longer list are not records.
+const MAX_ROWS: usize = 6;
+
 /// The values of the records of a piece of evidence, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Mates {
@@ -27,6 +30,8 @@ pub(super) struct Mates {
     records: Vec<Vec<Value>>,
     /// The records that are open: the innermost last.
     open: Vec<Vec<Value>>,
+    /// How many records there were where each list began that is open.
+    lists: Vec<usize>,
     kept: usize,
 }
 
@@ -36,9 +41,33 @@ impl Mates {
         self.open.push(Vec::new());
     }
 
-    /// The records of a list end, which began as a record: what each has belongs to it alone.
+    /// A list of records begins.
+    pub(super) fn begin_list(&mut self) {
+        self.open.push(Vec::new());
+        self.lists.push(self.records.len());
+    }
+
+    /// The list ends. What each record has belongs to it alone; of a short list, the columns are records too.
     pub(super) fn end_list(&mut self) {
         self.open.pop();
+        let Some(first) = self.lists.pop() else { return };
+        let rows = self.records.get(first..).unwrap_or_default();
+        let width = rows.first().map_or(0, Vec::len);
+        if !(2..=MAX_ROWS).contains(&rows.len()) || rows.iter().any(|row| row.len() != width) {
+            return;
+        }
+        let columns: Vec<Vec<Value>> = (0..width)
+            .map(|at| rows.iter().filter_map(|row| row.get(at).cloned()).collect::<Vec<Value>>())
+            .filter(|column| {
+                column.iter().all(|value| matches!(value, Value::Amount { .. })) && column.windows(2).all(|pair| pair.first() != pair.last())
+            })
+            .collect();
+        for column in columns {
+            if self.kept + column.len() <= MAX_KEPT {
+                self.kept += column.len();
+                self.records.push(column);
+            }
+        }
     }
 
     /// The record ends. What it has belongs to the record around it too, if that is little: `price: {amount, currency}`.

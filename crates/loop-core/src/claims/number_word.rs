@@ -168,7 +168,9 @@ impl Reader<'_> {
             return None;
         }
         let units = self.unit_at(at)?;
-        if let Some((whole, to)) = self.duration(units - 1, first, &measured) {
+        // `an drei Tagen 24,75 Stunden` are two values.
+        let is_next = self.get(units + 1).is_some_and(|it| it.text.starts_with(|c: char| c.is_ascii_digit()));
+        if let Some((whole, to)) = self.duration(units - 1, first, &measured).filter(|_| !is_next) {
             let value = self.amount_of(at, "", whole, Measured::Unit(Unit::SECONDS));
             return Some(self.push(at, to, value));
         }

@@ -39,6 +39,35 @@ fn iso_duration(text: &str) -> Option<Decimal> {
     Some(total)
 }
 
+/// The seconds of `1h23m`, `12m40s`, `3d4h`, `2h05`: parts from large to small, two at least.
+fn compact_duration(text: &str) -> Option<Decimal> {
+    if text.len() > 16 || !text.is_ascii() {
+        return None;
+    }
+    let (mut rest, mut total, mut largest, mut parts) = (text, Decimal::whole(0), u64::MAX, 0);
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, behind) = rest.split_at_checked(digits).filter(|_| (1..=4).contains(&digits))?;
+        let letters = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let (unit, behind) = behind.split_at_checked(letters)?;
+        let seconds = match unit {
+            "d" => 86_400,
+            "h" | "hr" | "hrs" => 3_600,
+            "m" | "min" | "mins" => 60,
+            "s" | "sec" => 1,
+            // `2h05`.
+            "" if largest == 3_600 && number.len() == 2 && behind.is_empty() => 60,
+            _ => return None,
+        };
+        if seconds >= largest {
+            return None;
+        }
+        total = total.plus(Decimal::of_json(number)?.times(seconds)?)?;
+        (largest, parts, rest) = (seconds, parts + 1, behind);
+    }
+    (parts > 1).then_some(total)
+}
+
 /// A name without the ending of what belongs to it, and without the article before it in French.
 fn owner(text: &str) -> &str {
     let text = name::without_article(text);
@@ -128,6 +157,19 @@ impl<'a> Reader<'a> {
             {
                 let number = Number { amount: seconds, places: 0, significant: 1 };
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+                return self.push(at, at, value);
+            }
+            if let Some(seconds) = compact_duration(text) {
+                let number = Number { amount: seconds, places: 0, significant: 1 };
+                let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+                let is_open = text.ends_with(|c: char| c.is_ascii_digit());
+                // `17h42` is a time as well, and in a document that only.
+                if is_open && let Some(read) = self.time(at, text) {
+                    if self.reads == Reads::Measures {
+                        self.push(at, at, value);
+                    }
+                    return read;
+                }
                 return self.push(at, at, value);
             }
             // `mid-2031` names a year too.

@@ -89,6 +89,15 @@ impl Scan<'_> {
                     Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
                 }
             });
+            let average = u64::try_from(*numbers).ok().and_then(|many| sum.quotient(Decimal::whole(many), 8));
+            if let Some(average) = average.filter(|_| self.query.asked.averages) {
+                let (hits, contexts) = (&mut self.hits, &self.query.contexts);
+                self.query.wanted.amount(average, unit, |number, _| {
+                    if contexts.get(number).is_some_and(|context| context.names_average) {
+                        Self::hit(hits, number, Some(Formula::Average { of: shown.into() }));
+                    }
+                });
+            }
         }
     }
 

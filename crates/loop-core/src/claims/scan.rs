@@ -25,6 +25,8 @@ use crate::types::{Evidence, Locale, Status, WorkItem};
 pub(crate) struct Context {
     /// Whether it names a sum.
     pub(crate) names_sum: bool,
+    /// Whether it names an average.
+    pub(crate) names_average: bool,
     /// Whether it names a count.
     pub(crate) names_count: bool,
     /// Its words, shortened to their stems.
@@ -50,6 +52,8 @@ pub(crate) struct Computations {
     pub(crate) counts: bool,
     /// An amount of a sentence that names a sum.
     pub(crate) sums: bool,
+    /// An amount of a sentence that names an average.
+    pub(crate) averages: bool,
     /// An amount of money.
     pub(crate) money: bool,
     /// A duration.
@@ -321,6 +325,9 @@ impl<'a> Scan<'a> {
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
         let is_long = text.contains('\n');
+        if is_long {
+            self.mates.begin_list();
+        }
         let mut end = 0;
         for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
             // Each line of a text is a record.
@@ -336,6 +343,9 @@ impl<'a> Scan<'a> {
         }
         if end > 0 {
             self.mates.end();
+        }
+        if is_long {
+            self.mates.end_list();
         }
     }
 

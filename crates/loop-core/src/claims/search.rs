@@ -193,7 +193,8 @@ impl ClaimSearch {
             if let Value::Amount { number, measured, .. } = &found.value {
                 let is_bare = !matches!(measured, Measured::Unit(_));
                 self.query.asked.counts |= is_bare && number.amount.to_whole().is_some();
-                self.query.asked.sums |= named.sum || number.places > 0;
+                self.query.asked.sums |= named.sum || named.average || number.places > 0;
+                self.query.asked.averages |= named.average;
             }
             let currency = match &found.value {
                 Value::Amount { measured: Measured::Unit(unit), .. } => unit.currency(),
@@ -218,6 +219,7 @@ impl ClaimSearch {
                 sentence: self.sentences,
                 unit,
                 names_sum: named.sum,
+                names_average: named.average,
                 names_count: named.count || was_part,
                 is_part,
                 rate: rate(behind),

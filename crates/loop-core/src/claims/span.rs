@@ -113,7 +113,9 @@ fn moments(line: &str, locale: Locale) -> Vec<Moment<'static>> {
         }
         // `19JUN 1305`.
         let digits = word.split_once('+').map_or(word, |(digits, _)| digits);
-        if has_compact_day
+        let has_zone = digits.ends_with(['Z', 'z']);
+        let digits = digits.trim_end_matches(['Z', 'z']);
+        if (has_compact_day || has_zone)
             && digits.len() == 4
             && let Some((hour, minute)) = digits.split_at_checked(2)
             && let (Ok(hour), Ok(minute)) = (hour.parse(), minute.parse())

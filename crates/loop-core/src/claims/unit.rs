@@ -158,7 +158,7 @@ impl Unit {
             return Self::named(last);
         }
         let of_last = match last.as_str() {
-            "s" | "h" | "m" | "kg" | "g" if !before.is_empty() => Self::named(last),
+            "s" | "h" | "m" | "l" | "t" | "kg" | "g" if !before.is_empty() => Self::named(last),
             "min" | "day" | "year" | "month" | "week" | "second" => None,
             last if last.len() > 1 => Self::named(last),
             _ => None,

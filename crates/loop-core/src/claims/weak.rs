@@ -44,6 +44,7 @@ impl<'a> Sentence<'a> {
                 self.is_advice && kind != ValueKind::Money
                     || is_bare && self.is_reference(&found.range)
                     || is_bare && self.is_counted(&found.range)
+                    || self.is_of_rate(&found.range)
                     || kind == ValueKind::Quantity && self.compares(&found.range)
             }
             Value::Text { kind: ValueKind::Name, words, .. } => words.iter().any(|word| is_common(word)),
@@ -106,6 +107,14 @@ impl<'a> Sentence<'a> {
         let before = self.before(range);
         let word = before.rsplit(|c: char| !c.is_alphanumeric() && c != '§').next().unwrap_or_default();
         REFERENCES.contains(&&*folded(word)) || self.is_in_command(range)
+    }
+
+    /// Whether a round number is what a rate is of: `per 100 km`.
+    fn is_of_rate(&self, range: &Range<usize>) -> bool {
+        let word = self.before(range).rsplit(' ').next().unwrap_or_default();
+        let written = self.text.get(range.clone()).unwrap_or_default();
+        matches!(word, "per" | "pro" | "je" | "par" | "por" | "für" | "cada" | "every" | "alle")
+            && matches!(written.trim_end_matches(|c: char| !c.is_ascii_digit()), "10" | "100" | "1,000" | "1.000" | "1000")
     }
 
     /// Whether a number is inside of a code span of more than one word.
