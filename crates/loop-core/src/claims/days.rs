@@ -214,8 +214,10 @@ impl Reader<'_> {
     pub(super) fn day_alone(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
         if let Some(next) = self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with('日')) {
-            let is_span = next.text.starts_with("日間") || next.text.starts_with("日以") || next.text.starts_with("日後");
-            let day = Some(chunk.text).filter(|_| !is_span)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+            let rest = next.text.strip_prefix('日').unwrap_or_default();
+            let is_day = ["は", "に", "の", "が", "から", "まで", "と", "付", "で"].iter().any(|word| rest.starts_with(word))
+                || rest.is_empty() && !self.get(at + 2).is_some_and(|it| it.is_joined);
+            let day = Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
             let value = Value::Day(Day { year: None, month: 0, day });
             return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
         }

@@ -7,7 +7,7 @@
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::formula::{Formula, Operations};
-use crate::claims::mates;
+use crate::claims::mates::{self, Record};
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
 
@@ -135,7 +135,7 @@ pub(super) fn with_record(
 /// How a value results from two values of a record of a piece of evidence that has few, where the sentence names the operation.
 pub(super) fn with_few(
     open: &Value,
-    few: &[Value],
+    few: &Record,
     named: Operations,
     first_year: Option<i32>,
 ) -> Option<Formula> {
@@ -146,14 +146,14 @@ pub(super) fn with_few(
     }
     let may_be = |one: &Value, two: &Value| !open.has_unit() || wanted.is_percent() || one.has_unit() || two.has_unit();
     let names = |formula: &Formula| match formula {
-        Formula::SumOfAmounts => named.sum,
+        Formula::SumOfAmounts => named.sum && !few.is_column,
         Formula::Difference => true,
         Formula::PercentageOfDifference => named.difference || named.follows,
         Formula::Shifted => false,
         _ => named.follows || named.difference,
     };
-    few.iter().enumerate().find_map(|(at, one)| {
-        few.iter().skip(at + 1).filter(|two| may_be(one, two)).find_map(|two| {
+    few.values.iter().enumerate().find_map(|(at, one)| {
+        few.values.iter().skip(at + 1).filter(|two| may_be(one, two)).find_map(|two| {
             let pair = [(one, two), (two, one)];
             pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year)).filter(names)
         })

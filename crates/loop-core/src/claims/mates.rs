@@ -23,11 +23,18 @@ const MAX_SMALL: usize = 14;
 /// The columns of a longer list are not records.
 const MAX_ROWS: usize = 6;
 
+/// The values of a record.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub(super) values: Vec<Value>,
+    /// Whether they are those of one field in all records of a list: the sum of some of them says nothing.
+    pub(super) is_column: bool,
+}
+
 /// The values of the records of a piece of evidence, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Mates {
-    /// The values of a record, and how many its fields have.
-    records: Vec<Vec<Value>>,
+    records: Vec<Record>,
     /// The records that are open: the innermost last.
     open: Vec<Vec<Value>>,
     /// How many records there were where each list began that is open.
@@ -52,12 +59,12 @@ impl Mates {
         self.open.pop();
         let Some(first) = self.lists.pop() else { return };
         let rows = self.records.get(first..).unwrap_or_default();
-        let width = rows.first().map_or(0, Vec::len);
-        if !(2..=MAX_ROWS).contains(&rows.len()) || rows.iter().any(|row| row.len() != width) {
+        let width = rows.first().map_or(0, |row| row.values.len());
+        if !(2..=MAX_ROWS).contains(&rows.len()) || rows.iter().any(|row| row.values.len() != width) {
             return;
         }
         let columns: Vec<Vec<Value>> = (0..width)
-            .map(|at| rows.iter().filter_map(|row| row.get(at).cloned()).collect::<Vec<Value>>())
+            .map(|at| rows.iter().filter_map(|row| row.values.get(at).cloned()).collect::<Vec<Value>>())
             .filter(|column| {
                 column.iter().all(|value| matches!(value, Value::Amount { .. })) && column.windows(2).all(|pair| pair.first() != pair.last())
             })
@@ -65,7 +72,7 @@ impl Mates {
         for column in columns {
             if self.kept + column.len() <= MAX_KEPT {
                 self.kept += column.len();
-                self.records.push(column);
+                self.records.push(Record { values: column, is_column: true });
             }
         }
     }
@@ -80,7 +87,7 @@ impl Mates {
         }
         if (2..=MAX_VALUES).contains(&values.len()) && self.kept + values.len() <= MAX_KEPT {
             self.kept += values.len();
-            self.records.push(values);
+            self.records.push(Record { values, is_column: false });
         }
     }
 
@@ -122,7 +129,7 @@ impl Mates {
 
     /// All values, of a piece of evidence that has few.
     pub(super) fn small(&self) -> Option<Vec<&Value>> {
-        let all: Vec<&Value> = self.records.iter().flatten().take(3 * MAX_SMALL).collect();
+        let all: Vec<&Value> = self.records.iter().flat_map(|it| &it.values).take(3 * MAX_SMALL).collect();
         let mut distinct: Vec<&Value> = Vec::new();
         for value in all {
             if !distinct.contains(&value) {
@@ -133,16 +140,16 @@ impl Mates {
     }
 
     /// The records of a piece of evidence that has few values.
-    pub(super) fn small_records(&self) -> impl Iterator<Item = &[Value]> {
+    pub(super) fn small_records(&self) -> impl Iterator<Item = &Record> {
         let is_small = self.small().is_some();
-        self.records.iter().filter(move |_| is_small).map(Vec::as_slice)
+        self.records.iter().filter(move |_| is_small)
     }
 
     /// The records by their values.
     pub(super) fn index(&self) -> Index<'_> {
         let mut by_value: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (at, record) in self.records.iter().enumerate() {
-            for value in record {
+            for value in &record.values {
                 for key in Key::of(value).into_iter().chain(Key::bare(value)) {
                     let at_value = by_value.entry(key).or_default();
                     if at_value.len() < MAX_RECORDS {
@@ -197,8 +204,8 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// What each record that has this value has for it, and its other values.
-    pub(super) fn of(&self, stated: &Value) -> impl Iterator<Item = (&'a Value, Vec<&'a Value>)> {
+    /// What each record that has this value has for it, its other values, and whether it is a column.
+    pub(super) fn of(&self, stated: &Value) -> impl Iterator<Item = (&'a Value, Vec<&'a Value>, bool)> {
         let keys = || Key::of(stated).into_iter().chain(Key::bare(stated));
         let at: BTreeSet<usize> =
             keys().filter_map(|key| self.by_value.get(&key)).flatten().copied().collect();
@@ -207,8 +214,8 @@ impl<'a> Index<'a> {
             let record = self.mates.records.get(at)?;
             let is_own =
                 |value: &&Value| Key::of(value).into_iter().chain(Key::bare(value)).any(|key| own.contains(&key));
-            let first = record.iter().find(is_own)?;
-            Some((first, record.iter().filter(|value| !is_own(value)).collect()))
+            let first = record.values.iter().find(is_own)?;
+            Some((first, record.values.iter().filter(|value| !is_own(value)).collect(), record.is_column))
         })
     }
 

@@ -177,10 +177,11 @@ pub(super) fn with_records(
                 let few = mates.small();
                 let of_record = near.take(MAX_NEAR).find_map(|(term, claim)| {
                     let mut of = index.of(term);
-                    let found = of.find_map(|(own, mates)| {
+                    let found = of.find_map(|(own, mates, is_column)| {
                         // The document or the record may name the unit.
                         let term = if term.has_unit() { term } else { own };
                         derive::with_record(&open.value, term, &mates, how, first_year)
+                            .filter(|formula| !is_column || *formula != Formula::SumOfAmounts)
                     });
                     let is_result = claim.formula.as_ref().is_some_and(Formula::is_operation);
                     found.or_else(|| {

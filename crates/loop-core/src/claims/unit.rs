@@ -160,6 +160,8 @@ impl Unit {
         let of_last = match last.as_str() {
             "s" | "h" | "m" | "l" | "t" | "kg" | "g" if !before.is_empty() => Self::named(last),
             "min" | "day" | "year" | "month" | "week" | "second" => None,
+            // `price_per_l`.
+            _ if before.last().is_some_and(|word| word == "per") => None,
             last if last.len() > 1 => Self::named(last),
             _ => None,
         };
