@@ -160,6 +160,22 @@ pub(super) fn with_few(
     })
 }
 
+/// The sum of all counts of a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
+pub(super) fn whole_of(open: &Value, record: &Record) -> Option<Formula> {
+    let Value::Amount { number, measured: Measured::Nothing | Measured::Noun(_), .. } = open else { return None };
+    if record.is_column || number.significant < 3 || number.places > 0 {
+        return None;
+    }
+    let counts: Vec<Decimal> = record
+        .values
+        .iter()
+        .filter_map(|value| base_of(value).filter(|(of, base)| of.is_none() && base.to_whole().is_some()))
+        .map(|(_, base)| base)
+        .collect();
+    let sum = counts.iter().try_fold(Decimal::whole(0), |sum, count| sum.plus(*count))?;
+    (counts.len() > 1 && sum == number.amount).then_some(Formula::SumOfAmounts)
+}
+
 /// The times of day that a duration is apart from a time that its sentence states.
 pub(super) fn times_apart(open: &Value, stated: &Value) -> Vec<u32> {
     let (Some(seconds), Value::Time(time)) = (duration_of(open), stated) else { return Vec::new() };
@@ -265,7 +281,7 @@ impl Wanted {
                 let zeros = usize::try_from(-number.places).unwrap_or(0);
                 let is_exact = number.significant > 2
                     || number.significant + zeros > 2 && is_named && dimension.is_some()
-                    || number.significant > 1 && number.places >= 0 && is_named && dimension.is_none()
+                    || number.significant + zeros > 1 && is_named && dimension.is_none()
                     || number.significant > 1 && matches!(measured_of(open), Some(noun) if is_more(noun));
                 is_exact
                     || number.places > 0 && number.significant > 1
@@ -355,6 +371,15 @@ impl Wanted {
         let rounds = number.significant > 2 || number.significant > 1 && (number.places > 0 || *is_about);
         rounds
             && base.divided(*factor, number.places).map(Decimal::absolute) == Some(number.amount.absolute())
+    }
+
+    /// Whether points are the difference of two amounts of one kind.
+    fn differs(&self, a: &Value, b: &Value) -> Option<Formula> {
+        let Kind::Amount { number, .. } = &self.kind else { return None };
+        let ((of_a, base_a), (of_b, base_b)) = (base_of(a)?, base_of(b)?);
+        let difference = base_a.plus(base_b.negated())?.absolute();
+        (of_a == of_b && matches!(of_a, None | Some(Dimension::Percent)) && difference == number.amount)
+            .then_some(Formula::Difference)
     }
 
     /// The sum of three of the amounts near it, of which chance gives none.
@@ -486,12 +511,18 @@ impl Wanted {
         a: &Value,
         b: &Value,
     ) -> Option<Formula> {
+        if self.is_points && *dimension == Some(Dimension::Percent) {
+            let bare = self.differs(a, b);
+            if bare.is_some() {
+                return bare;
+            }
+        }
         let ((of_a, base_a), (of_b, base_b)) = (base_of(a)?, base_of(b)?);
         let (Value::Amount { number: number_a, .. }, Value::Amount { number: number_b, .. }) = (a, b) else {
             return None;
         };
         let places = u32::try_from(number.places).unwrap_or(0);
-        if *dimension == Some(Dimension::Percent) && of_a == of_b && of_a != *dimension {
+        if *dimension == Some(Dimension::Percent) && of_a == of_b && of_a != *dimension && !self.is_points {
             // Of small numbers there are too many shares.
             if number_a.significant.max(number_b.significant) < 2 {
                 return None;
@@ -499,7 +530,7 @@ impl Wanted {
             // `6 %` is exact or wrong: of one digit nothing is rounded.
             let places = if number.significant < 2 && number.places <= 0 { 2 } else { places };
             let is_it = |part: Decimal, whole: Decimal| {
-                part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount.absolute())
+                part != whole && part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount.absolute())
             };
             if is_it(base_a, base_b) {
                 return Some(Formula::Percentage);

@@ -108,7 +108,7 @@ impl Operations {
             named.sum = has(&["合計", "計で", "合わせて", "合わせると", "全部で", "つで", "総額"]);
             named.difference = has(&[
                 "短縮", "増加", "減少", "差", "遅れ", "残り", "不足", "超過", "増え", "減り", "減って", "上が", "下が", "より",
-                "比べ", "まで", "かかり", "間で",
+                "比べ", "空", "残", "引", "まで", "かかり", "間で",
             ]);
             named.average = has(&["平均"]);
             named.follows = has(&["したがって", "よって", "つまり", "すなわち", "になります", "となります", "平均", "あたり", "につき"]);
@@ -117,7 +117,7 @@ impl Operations {
         let (mut month, mut year) = (false, false);
         for word in words {
             named.from_start |=
-                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde" | "dentro" | "binnen" | "hace" | "vor" | "noch" | "today" | "heute" | "hui" | "hoy");
+                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde" | "dentro" | "binnen" | "hace" | "vor" | "noch" | "zurück" | "her" | "today" | "heute" | "hui" | "hoy");
             month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
             year |=
                 matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");

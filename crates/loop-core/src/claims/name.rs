@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::claims::chunk::{Chunk, folded};
 use crate::claims::date::month_of;
+use crate::claims::number_word;
 use crate::claims::value::ValueKind;
 use crate::types::{Locale, steps};
 
@@ -168,7 +169,12 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
         false => first < last && small,
     };
     let is_call = chunks.get(last).is_some_and(|it| CALLED.contains(&&*folded(it.text)));
-    let is_name = is_name && !(is_call && first == last);
+    // `sechs Säcke Fugenmörtel`.
+    let is_counted = at.checked_sub(1).and_then(|before| chunks.get(before)).is_some_and(|it| {
+        it.after.is_empty()
+            && (it.text.bytes().all(|byte| byte.is_ascii_digit()) || number_word::is_number(&folded(it.text)))
+    });
+    let is_name = is_name && !(is_call && first == last) && !(is_counted && locale.capitalises_nouns());
     Some(NameAt { words: is_name.then_some((first, last)), passed })
 }
 

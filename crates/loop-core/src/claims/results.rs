@@ -185,13 +185,16 @@ pub(super) fn with_records(
                     });
                     let is_result = claim.formula.as_ref().is_some_and(Formula::is_operation);
                     found.or_else(|| {
-                        let few = few.as_ref().filter(|_| is_result)?;
+                        let few = few.as_ref().filter(|few| is_result || few.len() <= MAX_FEW)?;
                         derive::with_record(&open.value, term, few, how, first_year)
                     })
                 });
                 of_record.map(|formula| (id, formula)).or_else(|| {
                     let mut small = mates.small_records();
-                    let found = small.find_map(|few| derive::with_few(&open.value, few, named, first_year));
+                    let found = small.find_map(|few| {
+                        let whole = || derive::whole_of(&open.value, few);
+                        derive::with_few(&open.value, few, named, first_year).or_else(whole)
+                    });
                     found.map(|formula| (id, formula))
                 }).or_else(|| {
                     let mut own = terms(asked, claims, n, 0).filter(|_| named.difference);
@@ -210,6 +213,9 @@ pub(super) fn with_records(
         }
     }
 }
+
+/// Of a piece of evidence with no more values each may be computed with a stated one.
+const MAX_FEW: usize = 12;
 
 /// With so many values near it one is computed from a record.
 const MAX_NEAR: usize = 12;

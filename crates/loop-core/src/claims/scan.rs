@@ -391,6 +391,7 @@ impl<'a> Scan<'a> {
                 self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
             } else {
                 self.search.interrupt();
+                self.hash_prefixes(word);
             }
             if !wants_absence {
                 continue;
@@ -404,6 +405,20 @@ impl<'a> Scan<'a> {
             }
         }
         self.negated = 0;
+    }
+
+    /// The first digits of a hash, as people write it.
+    fn hash_prefixes(&mut self, word: &str) {
+        if word.len() < 12 || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return;
+        }
+        for length in 7..12 {
+            let Some(short) = word.get(..length).filter(|short| self.query.wanted.may_have(short)) else { continue };
+            let hits = &mut self.hits;
+            let mut search = TextSearch::default();
+            let found = |number: usize, _| Self::hit(hits, number, None);
+            search.word(&self.query.wanted, &folded(short), (0, 0), (false, false), found);
+        }
     }
 
     pub(super) fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {

@@ -377,7 +377,10 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
         3_600_000_000,
     ),
     (
-        &["day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間"],
+        &[
+            "day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間", "night", "nights", "nacht",
+            "nächte", "nächten", "nuit", "nuits", "noche", "noches",
+        ],
         Dimension::Time,
         86_400_000_000,
     ),
