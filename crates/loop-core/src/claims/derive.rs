@@ -20,6 +20,9 @@ const MAX_SHARES: usize = 4;
 /// Of how many amounts three are added.
 const MAX_SUMMANDS: usize = 10;
 
+/// How many pairs are tried for another share.
+const MAX_RATES: usize = 30;
+
 /// How many values a sum has at most.
 const MAX_SUM: usize = 24;
 
@@ -43,7 +46,11 @@ pub(super) fn derived(
     let first = terms.len().saturating_sub(MAX_TERMS);
     let near = || terms.iter().enumerate().skip(first).rev();
     // Of shares in whole percent there are a hundred, so few pairs are tried.
-    let mut pairs = if wanted.is_share() { MAX_SHARES } else { usize::MAX };
+    let mut pairs = match wanted.is_share() {
+        true => MAX_SHARES,
+        false if wanted.is_percent() => MAX_RATES,
+        false => usize::MAX,
+    };
     for (at, one) in near() {
         for (other, two) in near().filter(|(other, _)| *other < at) {
             if !wanted.may_be(one.before, two.before) {
@@ -54,7 +61,9 @@ pub(super) fn derived(
             }
             pairs = pairs.checked_sub(1)?;
             let pair = [(one.value, two.value), (two.value, one.value)];
-            let found = pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year));
+            let found = pair.into_iter().find_map(|(a, b)| {
+                wanted.result(a, b, first_year).filter(|formula| wanted.allows(formula, (a, b)))
+            });
             if let Some(formula) = found {
                 return Some((formula, vec![other, at]));
             }
@@ -120,12 +129,12 @@ pub(super) fn with_record(
             }
             let pair = [(stated, &mate), (&mate, stated)];
             pair.into_iter()
-                .find_map(|(a, b)| wanted.result(a, b, first_year))
+                .find_map(|(a, b)| wanted.result(a, b, first_year).filter(|it| is_whole || wanted.allows(it, (a, b))))
                 .filter(|formula| match formula {
                     Formula::Shifted => false,
                     Formula::Difference => !is_short || wanted.is_change,
                     Formula::SumOfAmounts => !is_short || is_whole,
-                    _ => !is_short && (wanted.is_named || !wanted.needs_name(formula)),
+                    _ => !is_short,
                 })
                 .or_else(|| wanted.rest_of(stated, &mate))
         })
@@ -155,7 +164,8 @@ pub(super) fn with_few(
     few.values.iter().enumerate().find_map(|(at, one)| {
         few.values.iter().skip(at + 1).filter(|two| may_be(one, two)).find_map(|two| {
             let pair = [(one, two), (two, one)];
-            pair.into_iter().find_map(|(a, b)| wanted.result(a, b, first_year)).filter(names)
+            let result = |(a, b)| wanted.result(a, b, first_year).filter(|formula| wanted.allows(formula, (a, b)));
+            pair.into_iter().find_map(result).filter(names)
         })
     })
 }
@@ -203,6 +213,8 @@ struct Wanted {
     is_operation: bool,
     /// Whether it names a difference.
     is_change: bool,
+    /// What the sentence says of operations.
+    named: Operations,
     /// Whether chance is unlikely to give it.
     is_long: bool,
     /// Whether it is a difference of percentages.
@@ -294,6 +306,7 @@ impl Wanted {
             is_named,
             is_operation: named.sum || named.difference,
             is_change: named.difference,
+            named,
             is_long,
             is_points: measured_of(open).is_some_and(is_points),
         })
@@ -306,10 +319,25 @@ impl Wanted {
         number.significant + zeros > 1
     }
 
-    /// Whether the sentence must name this operation, of whose results there are many.
-    fn needs_name(&self, formula: &Formula) -> bool {
-        let Kind::Amount { number, .. } = &self.kind else { return false };
-        matches!(formula, Formula::Quotient | Formula::Product) && number.significant < 4
+    /// Whether the sentence names this operation on two values, or the value has so many digits that chance does not give it.
+    fn allows(&self, formula: &Formula, (a, b): (&Value, &Value)) -> bool {
+        let Kind::Amount { number, dimension, .. } = &self.kind else { return true };
+        let named = self.named;
+        let is_moment = |value: &Value| !matches!(value, Value::Amount { .. });
+        // With a number of one digit any other number is near.
+        let is_small = |value: &Value| matches!(base_of(value), Some((None, base)) if base.absolute().to_whole().is_some_and(|it| it < 10));
+        let has_small = is_small(a) || is_small(b);
+        let is_long = number.significant > 3 && !has_small;
+        match formula {
+            Formula::SumOfAmounts => named.sum || is_long || named.follows,
+            Formula::Difference if is_moment(a) => true,
+            Formula::Difference => named.difference || is_long || named.follows && !has_small || self.is_points,
+            Formula::Product | Formula::Quotient => {
+                let is_money = matches!(dimension, Some(Dimension::Money(_)));
+                named.follows || named.average || number.significant > if is_money { 2 } else { 3 }
+            }
+            _ => true,
+        }
     }
 
     /// `39 % paid back` of an amount of which so much is left.
@@ -318,7 +346,7 @@ impl Wanted {
         let ((of_whole, whole), (of_part, part)) = (base_of(whole)?, base_of(part)?);
         let rest = whole.plus(part.negated()).filter(|rest| of_whole == of_part && !rest.is_negative())?;
         let places = u32::try_from(number.places).unwrap_or(0);
-        (number.significant > 1 && rest.percent_of(whole, places) == Some(number.amount))
+        (number.significant > 1 && self.is_named && rest.percent_of(whole, places) == Some(number.amount))
             .then_some(Formula::PercentageOfDifference)
     }
 

@@ -60,10 +60,10 @@ impl<'a> Sentence<'a> {
         let mut words = before.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2).map(folded);
         let first = words.next();
         let denies = |word: &str| {
-            matches!(word, "not" | "nicht" | "kein" | "keine" | "pas" | "non" | "no" | "statt" | "instead" | "rather" | "nor")
+            matches!(word, "not" | "nicht" | "kein" | "keine" | "pas" | "non" | "no" | "nor")
         };
         first.as_deref().is_some_and(denies)
-            || matches!(first.as_deref(), Some("of" | "de" | "d" | "the" | "than" | "los" | "las" | "les"))
+            || matches!(first.as_deref(), Some("de" | "d" | "the" | "los" | "las" | "les"))
                 && words.next().as_deref().is_some_and(denies)
     }
 
