@@ -105,8 +105,22 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option<(usize
 /// Whether a Spanish verb behind `no` says that something does not exist. Of other verbs `no` is `not`.
 fn is_spanish_existence(word: &str) -> bool {
     const VERBS: [&str; 16] = [
-        "hay", "hubo", "había", "existe", "existen", "existía", "tiene", "tienen", "tenía", "incluye", "incluyen",
-        "contiene", "contienen", "queda", "quedan", "muestra",
+        "hay",
+        "hubo",
+        "había",
+        "existe",
+        "existen",
+        "existía",
+        "tiene",
+        "tienen",
+        "tenía",
+        "incluye",
+        "incluyen",
+        "contiene",
+        "contienen",
+        "queda",
+        "quedan",
+        "muestra",
     ];
     VERBS.contains(&word)
 }
@@ -135,7 +149,8 @@ fn is_third_person(word: &str) -> bool {
 }
 
 /// Words behind what does not exist that are not such a verb.
-const NOT_VERBS: &[&str] = &["days", "hours", "weeks", "months", "years", "this", "does", "belongs", "always", "thus"];
+const NOT_VERBS: &[&str] =
+    &["days", "hours", "weeks", "months", "years", "this", "does", "belongs", "always", "thus"];
 
 /// Whether one of the next words says that it was looked for.
 fn says_found(chunks: &[Chunk<'_>], at: usize) -> bool {
@@ -359,7 +374,10 @@ mod tests {
     #[test]
     fn statements_of_absence_name_what_is_absent() {
         let nouns = |text: &str| -> Vec<Vec<String>> {
-            absences(text, Locale::En).iter().map(|it| it.nouns.iter().map(ToString::to_string).collect()).collect()
+            absences(text, Locale::En)
+                .iter()
+                .map(|it| it.nouns.iter().map(ToString::to_string).collect())
+                .collect()
         };
         assert_eq!(nouns("No backup exists [E3]."), [["backup"]]);
         assert_eq!(nouns("There are no open tickets."), [["open", "ticket"]]);

@@ -294,9 +294,8 @@ impl Reader<'_> {
         while matches!(self.get(to).map(|it| it.after), Some("" | "." | ","))
             && let skipped = usize::from(self.get(to + 1).is_some_and(|it| AND.contains(&it.text)))
             && let Some(next) = self.get(to + 1 + skipped).filter(|it| it.before.is_empty())
-            && let Some(part) = Number::read(next.text, self.locale).or_else(|| {
-                number_word::number_of(&folded(next.text), self.locale).map(Number::whole)
-            })
+            && let Some(part) = Number::read(next.text, self.locale)
+                .or_else(|| number_word::number_of(&folded(next.text), self.locale).map(Number::whole))
             && let Measured::Unit(unit) = self.measured(to + 1 + skipped)
             && let Some(seconds) = unit.seconds().filter(|seconds| *seconds < smallest)
         {

@@ -215,24 +215,31 @@ impl Reader<'_> {
         let chunk = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
         if let Some(next) = self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with('日')) {
             let rest = next.text.strip_prefix('日').unwrap_or_default();
-            let is_day = ["は", "に", "の", "が", "から", "まで", "と", "付", "で"].iter().any(|word| rest.starts_with(word))
+            let is_day = ["は", "に", "の", "が", "から", "まで", "と", "付", "で"]
+                .iter()
+                .any(|word| rest.starts_with(word))
                 || rest.is_empty() && !self.get(at + 2).is_some_and(|it| it.is_joined);
-            let day = Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+            let day =
+                Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
             let value = Value::Day(Day { year: None, month: 0, day });
             return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
         }
-        let before = |n: usize| at.checked_sub(n).and_then(|at| self.get(at)).filter(|it| it.after.is_empty());
+        let before =
+            |n: usize| at.checked_sub(n).and_then(|at| self.get(at)).filter(|it| it.after.is_empty());
         let first = before(1).map(|it| folded(it.text))?;
         let is_day = match self.locale {
             Locale::Fr => &*first == "le",
             Locale::Es => &*first == "día",
             _ => false,
         };
-        let day: u32 = Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+        let day: u32 =
+            Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
         // A noun behind it is what it counts.
         let ends = !chunk.after.is_empty()
             || self.get(at + 1).is_none_or(|next| {
-                !next.before.is_empty() || next.text.len() < 3 || matches!(next.text, "dans" | "dentro" | "pour" | "para")
+                !next.before.is_empty()
+                    || next.text.len() < 3
+                    || matches!(next.text, "dans" | "dentro" | "pour" | "para")
             });
         ends.then(|| self.push(at, at, Value::Day(Day { year: None, month: 0, day })))
     }

@@ -115,7 +115,8 @@ pub(super) fn with_record(
     if is_short && !((wanted.is_change || is_whole) && wanted.is_of_two_digits()) {
         return None;
     }
-    let may_be = |mate: &Value| !open.has_unit() || wanted.is_percent() || stated.has_unit() || mate.has_unit();
+    let may_be =
+        |mate: &Value| !open.has_unit() || wanted.is_percent() || stated.has_unit() || mate.has_unit();
     let mut shares = MAX_SHARES;
     mates.iter().find_map(|mate| {
         let typed = mates::in_dimension(mate, stated);
@@ -129,7 +130,9 @@ pub(super) fn with_record(
             }
             let pair = [(stated, &mate), (&mate, stated)];
             pair.into_iter()
-                .find_map(|(a, b)| wanted.result(a, b, first_year).filter(|it| is_whole || wanted.allows(it, (a, b))))
+                .find_map(|(a, b)| {
+                    wanted.result(a, b, first_year).filter(|it| is_whole || wanted.allows(it, (a, b)))
+                })
                 .filter(|formula| match formula {
                     Formula::Shifted => false,
                     Formula::Difference => !is_short || wanted.is_change,
@@ -153,7 +156,9 @@ pub(super) fn with_few(
     if !wanted.is_long || !is_named || wanted.is_share() {
         return None;
     }
-    let may_be = |one: &Value, two: &Value| !open.has_unit() || wanted.is_percent() || one.has_unit() || two.has_unit();
+    let may_be = |one: &Value, two: &Value| {
+        !open.has_unit() || wanted.is_percent() || one.has_unit() || two.has_unit()
+    };
     let names = |formula: &Formula| match formula {
         Formula::SumOfAmounts => named.sum && !few.is_column,
         Formula::Difference => true,
@@ -164,7 +169,8 @@ pub(super) fn with_few(
     few.values.iter().enumerate().find_map(|(at, one)| {
         few.values.iter().skip(at + 1).filter(|two| may_be(one, two)).find_map(|two| {
             let pair = [(one, two), (two, one)];
-            let result = |(a, b)| wanted.result(a, b, first_year).filter(|formula| wanted.allows(formula, (a, b)));
+            let result =
+                |(a, b)| wanted.result(a, b, first_year).filter(|formula| wanted.allows(formula, (a, b)));
             pair.into_iter().find_map(result).filter(names)
         })
     })
@@ -172,7 +178,9 @@ pub(super) fn with_few(
 
 /// The sum of all counts of a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
 pub(super) fn whole_of(open: &Value, record: &Record) -> Option<Formula> {
-    let Value::Amount { number, measured: Measured::Nothing | Measured::Noun(_), .. } = open else { return None };
+    let Value::Amount { number, measured: Measured::Nothing | Measured::Noun(_), .. } = open else {
+        return None;
+    };
     if record.is_column || number.significant < 3 || number.places > 0 {
         return None;
     }
@@ -189,11 +197,16 @@ pub(super) fn whole_of(open: &Value, record: &Record) -> Option<Formula> {
 /// The times of day that a duration is apart from a time that its sentence states.
 pub(super) fn times_apart(open: &Value, stated: &Value) -> Vec<u32> {
     let (Some(seconds), Value::Time(time)) = (duration_of(open), stated) else { return Vec::new() };
-    let Some(minutes) = Some(seconds / 60).filter(|minutes| seconds % 60 == 0 && (1..1_440).contains(minutes)) else {
+    let Some(minutes) =
+        Some(seconds / 60).filter(|minutes| seconds % 60 == 0 && (1..1_440).contains(minutes))
+    else {
         return Vec::new();
     };
     let of_day = i64::from(time.minutes);
-    [of_day - minutes, of_day + minutes].iter().filter_map(|it| u32::try_from(it.rem_euclid(1_440)).ok()).collect()
+    [of_day - minutes, of_day + minutes]
+        .iter()
+        .filter_map(|it| u32::try_from(it.rem_euclid(1_440)).ok())
+        .collect()
 }
 
 #[derive(Clone, Debug)]
@@ -248,7 +261,11 @@ fn duration_of(value: &Value) -> Option<i64> {
 fn months_of(value: &Value) -> Option<i64> {
     let (dimension, base) = base_of(value)?;
     let is_it = dimension == Some(Dimension::Other("month"));
-    Some(base).filter(|_| is_it)?.to_whole().and_then(|months| i64::try_from(months).ok()).filter(|months| *months > 0)
+    Some(base)
+        .filter(|_| is_it)?
+        .to_whole()
+        .and_then(|months| i64::try_from(months).ok())
+        .filter(|months| *months > 0)
 }
 
 /// Two days with their years: one that names none has that of the other.
@@ -297,7 +314,10 @@ impl Wanted {
                     || number.significant > 1 && matches!(measured_of(open), Some(noun) if is_more(noun));
                 is_exact
                     || number.places > 0 && number.significant > 1
-                    || matches!(dimension, Some(Dimension::Percent | Dimension::Time | Dimension::Other("month")))
+                    || matches!(
+                        dimension,
+                        Some(Dimension::Percent | Dimension::Time | Dimension::Other("month"))
+                    )
             }
             Kind::Time(_) | Kind::Day(_) => true,
         };
@@ -331,7 +351,9 @@ impl Wanted {
         match formula {
             Formula::SumOfAmounts => named.sum || is_long || named.follows,
             Formula::Difference if is_moment(a) => true,
-            Formula::Difference => named.difference || is_long || named.follows && !has_small || self.is_points,
+            Formula::Difference => {
+                named.difference || is_long || named.follows && !has_small || self.is_points
+            }
             Formula::Product | Formula::Quotient => {
                 let is_money = matches!(dimension, Some(Dimension::Money(_)));
                 named.follows || named.average || number.significant > if is_money { 2 } else { 3 }
@@ -342,7 +364,9 @@ impl Wanted {
 
     /// `39 % paid back` of an amount of which so much is left.
     fn rest_of(&self, whole: &Value, part: &Value) -> Option<Formula> {
-        let Kind::Amount { number, dimension: Some(Dimension::Percent), .. } = &self.kind else { return None };
+        let Kind::Amount { number, dimension: Some(Dimension::Percent), .. } = &self.kind else {
+            return None;
+        };
         let ((of_whole, whole), (of_part, part)) = (base_of(whole)?, base_of(part)?);
         let rest = whole.plus(part.negated()).filter(|rest| of_whole == of_part && !rest.is_negative())?;
         let places = u32::try_from(number.places).unwrap_or(0);
@@ -374,7 +398,8 @@ impl Wanted {
     }
 
     fn is_share(&self) -> bool {
-        matches!(&self.kind, Kind::Amount { number, .. } if self.is_percent() && number.places <= 0) && !self.is_points
+        matches!(&self.kind, Kind::Amount { number, .. } if self.is_percent() && number.places <= 0)
+            && !self.is_points
     }
 
     fn is_percent(&self) -> bool {
@@ -558,7 +583,8 @@ impl Wanted {
             // `6 %` is exact or wrong: of one digit nothing is rounded.
             let places = if number.significant < 2 && number.places <= 0 { 2 } else { places };
             let is_it = |part: Decimal, whole: Decimal| {
-                part != whole && part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount.absolute())
+                part != whole
+                    && part.percent_of(whole, places).map(Decimal::absolute) == Some(number.amount.absolute())
             };
             if is_it(base_a, base_b) {
                 return Some(Formula::Percentage);
@@ -572,7 +598,11 @@ impl Wanted {
             Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
             _ => None,
         };
-        if dimension.is_none() && of_a.is_some() && units(a) == units(b) && (self.is_operation || number.significant > 3) {
+        if dimension.is_none()
+            && of_a.is_some()
+            && units(a) == units(b)
+            && (self.is_operation || number.significant > 3)
+        {
             let (one, two) = (number_a.amount, number_b.amount);
             if one.plus(two.negated()).is_some_and(|difference| difference.absolute() == number.amount) {
                 return Some(Formula::Difference);
@@ -645,8 +675,20 @@ fn measured_of(value: &Value) -> Option<&str> {
 fn is_more(noun: &str) -> bool {
     matches!(
         noun,
-        "more" | "less" | "fewer" | "too" | "above" | "below" | "over" | "mehr" | "weniger" | "zu" | "plus" | "moins"
-            | "más" | "menos"
+        "more"
+            | "less"
+            | "fewer"
+            | "too"
+            | "above"
+            | "below"
+            | "over"
+            | "mehr"
+            | "weniger"
+            | "zu"
+            | "plus"
+            | "moins"
+            | "más"
+            | "menos"
     )
 }
 

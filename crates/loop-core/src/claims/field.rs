@@ -112,12 +112,34 @@ const SIZES: &[&str] =
     &["size", "bytes", "length", "used", "free", "available", "capacity", "memory", "quota", "limit"];
 
 /// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
-const DURATIONS: &[&str] =
-    &[
-        "duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime", "wait", "dauer",
-        "durée", "duree", "duracion", "duración", "length", "talk", "hold", "downtime", "delay", "laufzeit", "espera",
-        "attente", "retard", "retraso", "時間",
-    ];
+const DURATIONS: &[&str] = &[
+    "duration",
+    "elapsed",
+    "uptime",
+    "age",
+    "took",
+    "latency",
+    "timeout",
+    "lasted",
+    "runtime",
+    "wait",
+    "dauer",
+    "durée",
+    "duree",
+    "duracion",
+    "duración",
+    "length",
+    "talk",
+    "hold",
+    "downtime",
+    "delay",
+    "laufzeit",
+    "espera",
+    "attente",
+    "retard",
+    "retraso",
+    "時間",
+];
 
 /// Names of fields whose unit is in another field of the record.
 const MEASURES: &[&str] = &[

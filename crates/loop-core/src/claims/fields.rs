@@ -53,7 +53,9 @@ impl Scan<'_> {
                     text.contains([',', '.']).then_some(read.amount)
                 };
                 if name.is_missing && !self.query.absent.is_empty() {
-                    for word in folded(text).split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2) {
+                    for word in
+                        folded(text).split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2)
+                    {
                         self.absent(stem(&unaccented(word)));
                     }
                 }

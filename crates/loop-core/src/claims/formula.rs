@@ -107,17 +107,65 @@ impl Operations {
             let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
             named.sum = has(&["合計", "計で", "合わせて", "合わせると", "全部で", "つで", "総額"]);
             named.difference = has(&[
-                "短縮", "増加", "減少", "差", "遅れ", "残り", "不足", "超過", "増え", "減り", "減って", "上が", "下が", "より",
-                "比べ", "空", "残", "引", "まで", "かかり", "間で",
+                "短縮",
+                "増加",
+                "減少",
+                "差",
+                "遅れ",
+                "残り",
+                "不足",
+                "超過",
+                "増え",
+                "減り",
+                "減って",
+                "上が",
+                "下が",
+                "より",
+                "比べ",
+                "空",
+                "残",
+                "引",
+                "まで",
+                "かかり",
+                "間で",
             ]);
             named.average = has(&["平均"]);
-            named.follows = has(&["したがって", "よって", "つまり", "すなわち", "になります", "となります", "平均", "あたり", "につき"]);
+            named.follows = has(&[
+                "したがって",
+                "よって",
+                "つまり",
+                "すなわち",
+                "になります",
+                "となります",
+                "平均",
+                "あたり",
+                "につき",
+            ]);
             named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
         }
         let (mut month, mut year) = (false, false);
         for word in words {
-            named.from_start |=
-                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde" | "dentro" | "binnen" | "hace" | "vor" | "noch" | "zurück" | "her" | "today" | "heute" | "hui" | "hoy");
+            named.from_start |= matches!(
+                word,
+                "in" | "ago"
+                    | "now"
+                    | "seit"
+                    | "since"
+                    | "dans"
+                    | "depuis"
+                    | "desde"
+                    | "dentro"
+                    | "binnen"
+                    | "hace"
+                    | "vor"
+                    | "noch"
+                    | "zurück"
+                    | "her"
+                    | "today"
+                    | "heute"
+                    | "hui"
+                    | "hoy"
+            );
             month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
             year |=
                 matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
@@ -569,7 +617,9 @@ fn operators(between: &str) -> Vec<(char, Option<Decimal>)> {
         let digits = word.trim_matches(['(', ')']);
         let number = || Decimal::of_json(digits).filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));
         match (operator(word), found.last_mut()) {
-            (Some(sign), last) if last.as_ref().is_none_or(|(_, number)| number.is_some()) => found.push((sign, None)),
+            (Some(sign), last) if last.as_ref().is_none_or(|(_, number)| number.is_some()) => {
+                found.push((sign, None))
+            }
             (None, Some((_, place @ None))) if number().is_some() => *place = number(),
             (None, _) if digits.is_empty() => {}
             _ => return Vec::new(),

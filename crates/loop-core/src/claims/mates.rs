@@ -66,7 +66,8 @@ impl Mates {
         let columns: Vec<Vec<Value>> = (0..width)
             .map(|at| rows.iter().filter_map(|row| row.values.get(at).cloned()).collect::<Vec<Value>>())
             .filter(|column| {
-                column.iter().all(|value| matches!(value, Value::Amount { .. })) && column.windows(2).all(|pair| pair.first() != pair.last())
+                column.iter().all(|value| matches!(value, Value::Amount { .. }))
+                    && column.windows(2).all(|pair| pair.first() != pair.last())
             })
             .collect();
         for column in columns {
@@ -212,8 +213,9 @@ impl<'a> Index<'a> {
         let own: Vec<Key> = keys().collect();
         at.into_iter().take(MAX_RECORDS).filter_map(move |at| {
             let record = self.mates.records.get(at)?;
-            let is_own =
-                |value: &&Value| Key::of(value).into_iter().chain(Key::bare(value)).any(|key| own.contains(&key));
+            let is_own = |value: &&Value| {
+                Key::of(value).into_iter().chain(Key::bare(value)).any(|key| own.contains(&key))
+            };
             let first = record.values.iter().find(is_own)?;
             Some((first, record.values.iter().filter(|value| !is_own(value)).collect(), record.is_column))
         })
@@ -227,8 +229,10 @@ impl<'a> Index<'a> {
 
 /// An amount of a record with the dimension of what it is computed to, where the record names none.
 pub(super) fn in_dimension(value: &Value, of: &Value) -> Option<Value> {
-    let (Value::Amount { number, measured: Measured::Nothing, .. }, Value::Amount { measured: Measured::Unit(unit), .. }) =
-        (value, of)
+    let (
+        Value::Amount { number, measured: Measured::Nothing, .. },
+        Value::Amount { measured: Measured::Unit(unit), .. },
+    ) = (value, of)
     else {
         return None;
     };

@@ -174,7 +174,10 @@ impl<'a> Reader<'a> {
             }
             // `mid-2031` names a year too.
             if let Some((word, year)) = text.split_once('-')
-                && matches!(&*folded(word), "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin")
+                && matches!(
+                    &*folded(word),
+                    "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin"
+                )
                 && let (4, Ok(year)) = (year.len(), year.parse::<u64>())
             {
                 return self.push(at, at, Value::whole(year));

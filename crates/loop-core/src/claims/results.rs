@@ -35,7 +35,9 @@ pub(super) fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
     }
     // A summary may be before what it sums up.
     let open = candidates().zip(claims.iter_mut().flatten());
-    for (candidate, FoundClaim { claim, .. }) in open.filter(|(_, it)| it.claim.state == Grounding::Ungrounded) {
+    for (candidate, FoundClaim { claim, .. }) in
+        open.filter(|(_, it)| it.claim.state == Grounding::Ungrounded)
+    {
         if let Some((evidence, formula)) = key(candidate).and_then(|key| computed.get(&key)) {
             claim.state = Grounding::Grounded;
             (claim.evidence, claim.formula) = (evidence.clone(), formula.clone());
@@ -48,11 +50,15 @@ fn named_before(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
     for n in 0..claims.len() {
         let stated = asked.sentences.get(n).into_iter().flat_map(|it| it.candidates.iter());
         for (at, candidate) in stated.enumerate() {
-            let Some(Value::Text { kind: ValueKind::Id, words, .. }) = candidate.found.as_ref().map(|it| &it.value) else {
+            let Some(Value::Text { kind: ValueKind::Id, words, .. }) =
+                candidate.found.as_ref().map(|it| &it.value)
+            else {
                 continue;
             };
-            let is_elsewhere =
-                claims.get(n).and_then(|of| of.get(at)).is_some_and(|it| it.claim.state == Grounding::Elsewhere);
+            let is_elsewhere = claims
+                .get(n)
+                .and_then(|of| of.get(at))
+                .is_some_and(|it| it.claim.state == Grounding::Elsewhere);
             if !is_elsewhere {
                 continue;
             }
@@ -68,12 +74,15 @@ fn named_before(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
                 let own = asked.sentences.get(n)?;
                 let cited = candidate.cited(own);
                 let next = [n.checked_sub(1), n.checked_add(1)].into_iter().flatten();
-                let has = |id: &EvidenceId| next.clone().any(|m| asked.sentences.get(m).is_some_and(|it| it.cited.contains(id)));
+                let has = |id: &EvidenceId| {
+                    next.clone().any(|m| asked.sentences.get(m).is_some_and(|it| it.cited.contains(id)))
+                };
                 let found = claims.get(n)?.get(at)?.claim.evidence.clone();
                 (cited == [EvidenceId::ITEM] && found.iter().any(has)).then_some(found)
             };
             let evidence = (n.saturating_sub(NEXT)..n + NEXT + 1).find_map(same).or_else(of_item);
-            if let (Some(evidence), Some(found)) = (evidence, claims.get_mut(n).and_then(|of| of.get_mut(at))) {
+            if let (Some(evidence), Some(found)) = (evidence, claims.get_mut(n).and_then(|of| of.get_mut(at)))
+            {
                 (found.claim.state, found.claim.evidence) = (Grounding::Grounded, evidence);
             }
         }
@@ -165,9 +174,12 @@ pub(super) fn with_records(
             let Some(fewer) = left.checked_sub(1) else { return };
             left = fewer;
             let cited = candidate.cited(stated).iter().filter(|id| is_known(**id));
-            let before = asked.part(&(stated.range.start..stated.range.start + candidate.range.start)).trim_end();
+            let before =
+                asked.part(&(stated.range.start..stated.range.start + candidate.range.start)).trim_end();
             let is_whole = ["of", "von", "sur", "de", "/"].iter().any(|word| {
-                before.strip_suffix(word).is_some_and(|rest| rest.ends_with([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']))
+                before.strip_suffix(word).is_some_and(|rest| {
+                    rest.ends_with([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
+                })
             });
             let found = cited.filter_map(|id| Some((*id, records.get(id)?))).find_map(|(id, mates)| {
                 let index = indices.entry(id).or_insert_with(|| mates.index());
@@ -189,20 +201,25 @@ pub(super) fn with_records(
                         derive::with_record(&open.value, term, few, how, first_year)
                     })
                 });
-                of_record.map(|formula| (id, formula)).or_else(|| {
-                    let mut small = mates.small_records();
-                    let found = small.find_map(|few| {
-                        let whole = || derive::whole_of(&open.value, few);
-                        derive::with_few(&open.value, few, named, first_year).or_else(whole)
-                    });
-                    found.map(|formula| (id, formula))
-                }).or_else(|| {
-                    let mut own = terms(asked, claims, n, 0).filter(|_| named.difference);
-                    let is_apart = own.any(|(term, _)| {
-                        derive::times_apart(&open.value, term).into_iter().any(|minutes| index.has_time(minutes))
-                    });
-                    is_apart.then_some((id, Formula::Difference))
-                })
+                of_record
+                    .map(|formula| (id, formula))
+                    .or_else(|| {
+                        let mut small = mates.small_records();
+                        let found = small.find_map(|few| {
+                            let whole = || derive::whole_of(&open.value, few);
+                            derive::with_few(&open.value, few, named, first_year).or_else(whole)
+                        });
+                        found.map(|formula| (id, formula))
+                    })
+                    .or_else(|| {
+                        let mut own = terms(asked, claims, n, 0).filter(|_| named.difference);
+                        let is_apart = own.any(|(term, _)| {
+                            derive::times_apart(&open.value, term)
+                                .into_iter()
+                                .any(|minutes| index.has_time(minutes))
+                        });
+                        is_apart.then_some((id, Formula::Difference))
+                    })
             });
             if let Some((id, formula)) = found
                 && let Some(found) = claims.get_mut(n).and_then(|of| of.get_mut(at))

@@ -256,7 +256,8 @@ impl<'a> Scan<'a> {
     pub(super) fn absent(&mut self, stem: &str) {
         // German joins nouns: `keine Anästhesiekapazität`.
         if self.query.locale == Locale::De && stem.len() > 10 {
-            let ends = self.query.absent.iter().filter(|(noun, _)| noun.len() > 5 && stem.ends_with(&***noun));
+            let ends =
+                self.query.absent.iter().filter(|(noun, _)| noun.len() > 5 && stem.ends_with(&***noun));
             for number in ends.flat_map(|(_, numbers)| numbers) {
                 Self::hit(&mut self.hits, *number, None);
             }
@@ -413,7 +414,9 @@ impl<'a> Scan<'a> {
             return;
         }
         for length in 7..12 {
-            let Some(short) = word.get(..length).filter(|short| self.query.wanted.may_have(short)) else { continue };
+            let Some(short) = word.get(..length).filter(|short| self.query.wanted.may_have(short)) else {
+                continue;
+            };
             let hits = &mut self.hits;
             let mut search = TextSearch::default();
             let found = |number: usize, _| Self::hit(hits, number, None);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use crate::claims::asked::{Asked, Candidate, Stated};
 use crate::claims::field::FieldNames;
 use crate::claims::formula::{Formula, Operations};
-use crate::claims::priced::currencies_written;
 use crate::claims::mates::Mates;
-use crate::claims::scan::{self, Looked, Context, Hits, Query};
+use crate::claims::priced::currencies_written;
+use crate::claims::scan::{self, Context, Hits, Looked, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values, words};
@@ -293,7 +293,9 @@ impl ClaimSearch {
 
     /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
     fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
-        if candidates.iter().filter(|it| !it.is_word).count() > MAX_FACTORS || candidates.len() > 2 * MAX_FACTORS {
+        if candidates.iter().filter(|it| !it.is_word).count() > MAX_FACTORS
+            || candidates.len() > 2 * MAX_FACTORS
+        {
             self.before.clear();
             return;
         }
@@ -451,7 +453,8 @@ impl ClaimSearch {
             .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
         // An id of the work item that evidence has, too, says what the document is about.
         let is_id = matches!(&candidate.found, Some(found) if found.value.kind() == ValueKind::Id);
-        let of_both = Some(EvidenceId::ITEM).filter(|id| is_id && places.len() > 1 && places.contains_key(id));
+        let of_both =
+            Some(EvidenceId::ITEM).filter(|id| is_id && places.len() > 1 && places.contains_key(id));
         let cited = cited.iter().copied().chain(of_item).chain(of_both);
         let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
         cited.sort_unstable();

@@ -62,7 +62,8 @@ pub(super) fn between_records(elements: &[Json<'_>], locale: Locale) -> Vec<(u64
         }
         // From the end of one to the begin of the next.
         if let (Some(last), Some(first)) = (before.last().filter(|_| before.len() > 1), own.first()) {
-            found.extend(apart(last, first).map(|apart| (apart, format!("{} and {}", last.name, first.name))));
+            found
+                .extend(apart(last, first).map(|apart| (apart, format!("{} and {}", last.name, first.name))));
         }
         before = own;
     }
@@ -97,14 +98,19 @@ fn moments(line: &str, locale: Locale) -> Vec<Moment<'static>> {
     let mut found: Vec<Moment<'static>> = Vec::new();
     let mut day = None;
     let has_compact_day = line.split_whitespace().any(|word| compact_day(word).is_some());
-    let is_end = |c: char| c.is_whitespace() || matches!(c, '[' | ']' | '(' | ')' | ',' | ';' | '|' | '\u{2013}');
+    let is_end =
+        |c: char| c.is_whitespace() || matches!(c, '[' | ']' | '(' | ')' | ',' | ';' | '|' | '\u{2013}');
     for word in line.split(is_end).map(|word| word.trim_end_matches(['.', ':'])) {
         if found.len() >= MAX_MOMENTS || !word.contains(|c: char| c.is_ascii_digit()) {
             continue;
         }
         if let Some(instant) = instant_of(word, locale) {
             let offset = i64::from(instant.offset.unwrap_or(0)) * 60;
-            found.push(Moment { name: "", day: instant.day.unix_days(), seconds: Some(seconds_of(instant.time) - offset) });
+            found.push(Moment {
+                name: "",
+                day: instant.day.unix_days(),
+                seconds: Some(seconds_of(instant.time) - offset),
+            });
             continue;
         }
         if let Some(read) = day_of(word, locale) {

@@ -147,9 +147,10 @@ impl Unit {
         // `min` is also the least, and a letter alone is often a name.
         let is_time = |word: &String| {
             [
-                "wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "duree", "espera",
-                "zeit", "pause", "break", "retard", "retraso", "duracion", "late", "overrun", "ziehung", "spätung",
-                "spaetung", "down", "lead", "span", "elapsed", "overtime", "talk", "hold", "parada", "arret",
+                "wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée",
+                "duree", "espera", "zeit", "pause", "break", "retard", "retraso", "duracion", "late",
+                "overrun", "ziehung", "spätung", "spaetung", "down", "lead", "span", "elapsed", "overtime",
+                "talk", "hold", "parada", "arret",
             ]
             .iter()
             .any(|name| word.contains(name))
@@ -173,7 +174,13 @@ impl Unit {
         let code = |word: &String| currency_of_code(&word.to_uppercase()).map(Self::money);
         // `precio_eur_mwh` is a price.
         before.iter().find_map(code).or(of_last).or_else(|| code(last)).or_else(|| {
-            let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct" | "days" | "tage" | "tagen" | "dias" | "mins" | "secs" | "hrs");
+            let is_long = |word: &&String| {
+                word.len() > 4
+                    || matches!(
+                        word.as_str(),
+                        "pct" | "days" | "tage" | "tagen" | "dias" | "mins" | "secs" | "hrs"
+                    )
+            };
             before.iter().rev().find_map(|word| {
                 code(word).or_else(|| Some(word).filter(is_long).and_then(|word| Self::named(word)))
             })
@@ -190,14 +197,16 @@ impl Unit {
         }
         // `fee_eur_month`.
         let (last, before) = words.split_last()?;
-        let is_money = before.iter().any(|word| currency_of_code(&word.to_uppercase()).is_some() || is_fee(word));
+        let is_money =
+            before.iter().any(|word| currency_of_code(&word.to_uppercase()).is_some() || is_fee(word));
         Self::named(last).filter(|unit| is_money && unit.is_span())
     }
 }
 
 /// Whether a word in the name of a field is of money that is paid again and again.
 fn is_fee(word: &str) -> bool {
-    ["price", "rent", "fee", "salary", "preis", "miete", "gehalt", "loyer", "salaire", "renta", "salario"].contains(&word)
+    ["price", "rent", "fee", "salary", "preis", "miete", "gehalt", "loyer", "salaire", "renta", "salario"]
+        .contains(&word)
 }
 
 /// The power of ten by which the name of a field says that an amount of money is larger than the unit, as in `amount_cents`.
@@ -378,8 +387,8 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
     ),
     (
         &[
-            "day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間", "night", "nights", "nacht",
-            "nächte", "nächten", "nuit", "nuits", "noche", "noches",
+            "day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間", "night", "nights",
+            "nacht", "nächte", "nächten", "nuit", "nuits", "noche", "noches",
         ],
         Dimension::Time,
         86_400_000_000,

@@ -57,11 +57,11 @@ impl<'a> Sentence<'a> {
     /// Whether a value is denied: `not 20`. What the sentence cites is for what it says instead.
     pub(super) fn is_denied(&self, range: &Range<usize>) -> bool {
         let before = self.before(range);
-        let mut words = before.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2).map(folded);
+        let mut words =
+            before.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2).map(folded);
         let first = words.next();
-        let denies = |word: &str| {
-            matches!(word, "not" | "nicht" | "kein" | "keine" | "pas" | "non" | "no" | "nor")
-        };
+        let denies =
+            |word: &str| matches!(word, "not" | "nicht" | "kein" | "keine" | "pas" | "non" | "no" | "nor");
         first.as_deref().is_some_and(denies)
             || matches!(first.as_deref(), Some("de" | "d" | "the" | "los" | "las" | "les"))
                 && words.next().as_deref().is_some_and(denies)
@@ -114,7 +114,10 @@ impl<'a> Sentence<'a> {
         let word = self.before(range).rsplit(' ').next().unwrap_or_default();
         let written = self.text.get(range.clone()).unwrap_or_default();
         matches!(word, "per" | "pro" | "je" | "par" | "por" | "für" | "cada" | "every" | "alle")
-            && matches!(written.trim_end_matches(|c: char| !c.is_ascii_digit()), "10" | "100" | "1,000" | "1.000" | "1000")
+            && matches!(
+                written.trim_end_matches(|c: char| !c.is_ascii_digit()),
+                "10" | "100" | "1,000" | "1.000" | "1000"
+            )
     }
 
     /// Whether a number is inside of a code span of more than one word.
