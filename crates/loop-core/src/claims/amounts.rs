@@ -211,6 +211,18 @@ impl Reader<'_> {
             let value = self.amount_of(at, digits_only, number, Measured::Unit(unit));
             return Some(self.push(at, value_at, value));
         }
+        // `81万円のうち`.
+        if let Some(next) = self.next(value_at).filter(|next| next.is_joined)
+            && let Some((power, rest)) = [('万', 4), ('億', 8)]
+                .iter()
+                .find_map(|(sign, power)| Some((*power, next.text.strip_prefix(*sign)?)))
+            && rest.starts_with('円')
+            && let Some(number) = number.times_power_of_ten(power)
+        {
+            let bytes = next.text.len() - rest.len() + '円'.len_utf8();
+            let value = self.amount_of(at, "", number, Measured::Unit(Unit::money("JPY")));
+            return Some(self.push_to(at, value_at + 1, bytes, value));
+        }
         let (number, taken) = self.scaled(value_at, number);
         let last = value_at + taken;
         if let Some(next) = self.next(last).filter(|next| is_pence(next.text))

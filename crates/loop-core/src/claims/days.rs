@@ -215,6 +215,12 @@ impl Reader<'_> {
         let chunk = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
         if let Some(next) = self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with('日')) {
             let rest = next.text.strip_prefix('日').unwrap_or_default();
+            let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
+            if self.reads == Reads::All && ["あと", "残り"].iter().any(|word| before.ends_with(word)) {
+                let number = Number::read(chunk.text, self.locale)?;
+                let value = self.amount_of(at, "", number, Measured::Unit(Unit::named("day")?));
+                return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
+            }
             let is_day = ["は", "に", "の", "が", "から", "まで", "と", "付", "で"]
                 .iter()
                 .any(|word| rest.starts_with(word))
@@ -261,8 +267,9 @@ impl Reader<'_> {
         {
             self.found.push(Found { range: range.clone(), value: Value::Time(time) });
         }
-        let is_first = at == 0 || chunk.is_first;
-        if let Some((one, two)) = text.split_once('/').and_then(|(one, other)| Some((two(one)?, two(other)?)))
+        let is_first = (at == 0 || chunk.is_first) && text.len() == 5;
+        let short = |text: &str| (text.len() <= 2).then(|| text.parse::<u32>().ok()).flatten();
+        if let Some((one, two)) = text.split_once('/').and_then(|(one, other)| Some((short(one)?, short(other)?)))
             && (is_first || self.next(at).is_some_and(|next| time_of(next.text).is_some()))
         {
             for (month, day) in [(one, two), (two, one)] {

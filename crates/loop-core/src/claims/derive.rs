@@ -176,22 +176,34 @@ pub(super) fn with_few(
     })
 }
 
-/// The sum of all counts of a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
-pub(super) fn whole_of(open: &Value, record: &Record) -> Option<Formula> {
-    let Value::Amount { number, measured: Measured::Nothing | Measured::Noun(_), .. } = open else {
-        return None;
-    };
-    if record.is_column || number.significant < 3 || number.places > 0 {
+/// The sum of all amounts of one kind in a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
+pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Option<Formula> {
+    let Value::Amount { number, measured, .. } = open else { return None };
+    if record.is_column || number.significant < 3 {
         return None;
     }
-    let counts: Vec<Decimal> = record
-        .values
-        .iter()
-        .filter_map(|value| base_of(value).filter(|(of, base)| of.is_none() && base.to_whole().is_some()))
-        .map(|(_, base)| base)
-        .collect();
-    let sum = counts.iter().try_fold(Decimal::whole(0), |sum, count| sum.plus(*count))?;
-    (counts.len() > 1 && sum == number.amount).then_some(Formula::SumOfAmounts)
+    let unit = |value: &Value| match value {
+        Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
+        _ => None,
+    };
+    let own = if let Measured::Unit(unit) = measured { Some(unit.clone()) } else { None };
+    let sum_of = |of: Option<&Unit>| {
+        let parts = record.values.iter().filter(|value| unit(value).as_ref() == of);
+        let parts: Vec<Decimal> = parts
+            .filter_map(|value| if let Value::Amount { number, .. } = value { Some(number.amount) } else { None })
+            .collect();
+        let sum = parts.iter().try_fold(Decimal::whole(0), |sum, part| sum.plus(*part))?;
+        let is_whole = parts.len() > 2 || parts.len() == 2 && (named.sum || own.is_none());
+        (is_whole && sum == number.amount).then_some(Formula::SumOfAmounts)
+    };
+    sum_of(own.as_ref()).or_else(|| sum_of(None))
+}
+
+/// The days that a duration is apart from the start of the run.
+pub(super) fn days_apart(open: &Value, start: i64) -> Vec<Day> {
+    let days = duration_of(open).filter(|seconds| seconds % 86_400 == 0 && *seconds > 0).map(|it| it / 86_400);
+    let days = days.into_iter().flat_map(|days| [start.checked_sub(days), start.checked_add(days)]);
+    days.flatten().filter_map(Day::of_unix_days).collect()
 }
 
 /// The times of day that a duration is apart from a time that its sentence states.

@@ -130,6 +130,7 @@ impl Operations {
                 "間で",
             ]);
             named.average = has(&["平均"]);
+            named.from_start = has(&["あと", "後", "前", "経過"]);
             named.follows = has(&[
                 "したがって",
                 "よって",
@@ -161,6 +162,17 @@ impl Operations {
                     | "noch"
                     | "zurück"
                     | "her"
+                    | "open"
+                    | "old"
+                    | "overdue"
+                    | "offen"
+                    | "ouvert"
+                    | "ouverte"
+                    | "abierto"
+                    | "abierta"
+                    | "expired"
+                    | "überfällig"
+                    | "retard"
                     | "today"
                     | "heute"
                     | "hui"
@@ -365,6 +377,15 @@ const FOLLOWS: &[&str] = &[
     "offen",
     "también",
     "resulta",
+    "vaut",
+    "valent",
+    "vale",
+    "valen",
+    "kostet",
+    "kosten",
+    "coûte",
+    "coûtent",
+    "cuestan",
     "faltan",
 ];
 
@@ -446,6 +467,14 @@ const DIFFERENCE: &[&str] = &[
     "gap",
     "spread",
     "majority",
+    "dépasse",
+    "dépassent",
+    "supera",
+    "superan",
+    "übersteigt",
+    "überschreitet",
+    "excède",
+    "rebasa",
     "mehrheit",
     "majorité",
     "mayoría",

@@ -86,7 +86,7 @@ impl Mates {
         {
             outer.extend(values.iter().cloned());
         }
-        if (2..=MAX_VALUES).contains(&values.len()) && self.kept + values.len() <= MAX_KEPT {
+        if (1..=MAX_VALUES).contains(&values.len()) && self.kept + values.len() <= MAX_KEPT {
             self.kept += values.len();
             self.records.push(Record { values, is_column: false });
         }
@@ -219,6 +219,11 @@ impl<'a> Index<'a> {
             let first = record.values.iter().find(is_own)?;
             Some((first, record.values.iter().filter(|value| !is_own(value)).collect(), record.is_column))
         })
+    }
+
+    /// Whether the evidence has this day.
+    pub(super) fn has_day(&self, day: Day) -> bool {
+        self.by_value.contains_key(&Key::Day(day.month, day.day))
     }
 
     /// Whether the evidence has this time.

@@ -107,6 +107,16 @@ pub(super) fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: O
             let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
             let Some(fewer) = left.checked_sub(1) else { return };
             left = fewer;
+            if let (Value::RelativeDay(days), Some(start)) = (&open.value, first_day) {
+                let day = start.checked_add(*days).and_then(date::Day::of_unix_days);
+                let named = day.and_then(|day| same_day(stated, claims.get(n)?, day));
+                if let (Some(evidence), Some(found)) = (named, claims.get_mut(n).and_then(|of| of.get_mut(at))) {
+                    let claim = &mut found.claim;
+                    (claim.state, claim.evidence, claim.formula) =
+                        (Grounding::Grounded, evidence, Some(Formula::Shifted));
+                }
+                continue;
+            }
             let (mut terms, mut places) = (Vec::new(), Vec::new());
             if stated.named.yearly {
                 terms.push(derive::Term { value: &months, before: 0 });
@@ -149,6 +159,17 @@ pub(super) fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: O
             }
         }
     }
+}
+
+/// The evidence of a day that the sentence also names by its date: `13 September, yesterday`.
+fn same_day(stated: &Stated, claims: &[FoundClaim], day: date::Day) -> Option<Vec<EvidenceId>> {
+    stated.candidates.iter().zip(claims).find_map(|(candidate, found)| {
+        let is_it = matches!(
+            candidate.found.as_ref().map(|it| &it.value),
+            Some(Value::Day(other)) if (other.month, other.day) == (day.month, day.day)
+        );
+        (is_it && found.claim.state == Grounding::Grounded).then(|| found.claim.evidence.clone())
+    })
 }
 
 /// Grounds what results from a value that the document states and the record of the cited evidence that has it, or from two
@@ -206,7 +227,7 @@ pub(super) fn with_records(
                     .or_else(|| {
                         let mut small = mates.small_records();
                         let found = small.find_map(|few| {
-                            let whole = || derive::whole_of(&open.value, few);
+                            let whole = || derive::whole_of(&open.value, few, named);
                             derive::with_few(&open.value, few, named, first_year).or_else(whole)
                         });
                         found.map(|formula| (id, formula))
@@ -218,7 +239,9 @@ pub(super) fn with_records(
                                 .into_iter()
                                 .any(|minutes| index.has_time(minutes))
                         });
-                        is_apart.then_some((id, Formula::Difference))
+                        let from_start = first_day.filter(|_| named.from_start).map(|start| derive::days_apart(&open.value, start));
+                    let is_apart = is_apart || from_start.into_iter().flatten().any(|day| index.has_day(day));
+                    is_apart.then_some((id, Formula::Difference))
                     })
             });
             if let Some((id, formula)) = found

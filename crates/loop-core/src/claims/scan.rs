@@ -390,9 +390,13 @@ impl<'a> Scan<'a> {
                 let (hits, place) = (&mut self.hits, (self.field, it.range.start));
                 let found = |number: usize, _| Self::hit(hits, number, None);
                 self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
+                // The first part of a UUID.
+                if word.len() == 8 && it.is_glued() == (false, true) {
+                    self.hash_prefixes(word, true);
+                }
             } else {
                 self.search.interrupt();
-                self.hash_prefixes(word);
+                self.hash_prefixes(word, false);
             }
             if !wants_absence {
                 continue;
@@ -408,12 +412,13 @@ impl<'a> Scan<'a> {
         self.negated = 0;
     }
 
-    /// The first digits of a hash, as people write it.
-    fn hash_prefixes(&mut self, word: &str) {
-        if word.len() < 12 || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    /// The first digits of a hash, as people write it. `is_head`: whether more of it is behind a dash.
+    fn hash_prefixes(&mut self, word: &str, is_head: bool) {
+        let is_hash = word.len() > 11 || word.len() == 8 && is_head;
+        if !is_hash || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return;
         }
-        for length in 7..12 {
+        for length in 7..word.len().min(12) + usize::from(is_head) {
             let Some(short) = word.get(..length).filter(|short| self.query.wanted.may_have(short)) else {
                 continue;
             };
