@@ -118,8 +118,10 @@ pub(super) fn with_record(
     let may_be =
         |mate: &Value| !open.has_unit() || wanted.is_percent() || stated.has_unit() || mate.has_unit();
     let mut shares = MAX_SHARES;
+    // A share is one of what has the same unit, where the record has that.
+    let has_own = wanted.is_share() && mates.iter().any(|mate| is_share_of(stated, mate));
     mates.iter().find_map(|mate| {
-        let typed = mates::in_dimension(mate, stated);
+        let typed = mates::in_dimension(mate, stated).filter(|_| !has_own);
         let kinds = [Some((*mate).clone()), typed].into_iter().flatten();
         kinds.filter(may_be).find_map(|mate| {
             if wanted.is_share() {

@@ -132,7 +132,8 @@ pub(super) fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: O
                 for (place, candidate) in of.flat_map(|it| it.candidates.iter().enumerate()) {
                     let found = claims.get(m).and_then(|of| of.get(place));
                     let is_grounded = found.is_some_and(|it| it.claim.state == Grounding::Grounded);
-                    if let Some(value) = candidate.found.as_ref().filter(|_| is_grounded) {
+                    let is_number = |it: &&Found| !matches!(it.value, Value::Text { .. });
+                    if let Some(value) = candidate.found.as_ref().filter(is_number).filter(|_| is_grounded) {
                         terms.push(derive::Term { value: &value.value, before: n - m });
                         places.push((m, place));
                     }
