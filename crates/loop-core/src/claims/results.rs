@@ -18,6 +18,11 @@ const SENTENCES: usize = 5;
 
 /// Grounds an amount that an earlier sentence of the section has computed.
 pub(super) fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
+    // Most documents compute nothing.
+    let is_computed = |found: &FoundClaim| found.claim.formula.as_ref().is_some_and(Formula::is_operation);
+    if !claims.iter().flatten().any(is_computed) {
+        return;
+    }
     let mut computed: BTreeMap<String, (Vec<EvidenceId>, Option<Formula>)> = BTreeMap::new();
     let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
     for (candidate, FoundClaim { claim, .. }) in candidates.zip(claims.iter_mut().flatten()) {

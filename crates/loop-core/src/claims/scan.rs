@@ -12,6 +12,7 @@ use crate::claims::formula::Formula;
 use crate::claims::json::Json;
 use crate::claims::priced::{currencies_written, currency_named};
 use crate::claims::span;
+use crate::claims::stems::Stems;
 use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
@@ -27,7 +28,7 @@ pub(crate) struct Context {
     /// Whether it names a count.
     pub(crate) names_count: bool,
     /// Its words, shortened to their stems.
-    pub(crate) stems: Arc<BTreeSet<Box<str>>>,
+    pub(crate) stems: Arc<Stems>,
     /// Whether it is the first number of `3 of 12`.
     pub(crate) is_part: bool,
     /// The unit of a rate: `kWh` of `24 pence per kWh`.

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use crate::claims::asked::{Asked, Candidate, Stated};
 use crate::claims::field::FieldNames;
 use crate::claims::formula::{Formula, Operations};
+use crate::claims::places::Places;
 use crate::claims::priced::currencies_written;
 use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
+use crate::claims::stems::Stems;
 use crate::claims::unit::Unit;
-use crate::claims::value::{Measured, Reads, Value, ValueKind, values, words};
+use crate::claims::value::{Measured, Reads, Value, ValueKind, values, words, words_in};
 use crate::claims::wanted::MAX_SAME;
 use crate::claims::{
     Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak,
@@ -31,7 +33,7 @@ pub struct ClaimSearch {
     /// The currencies that the evidence and the work item name. An amount of another one is nowhere.
     currencies: BTreeSet<&'static str>,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
-    places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
+    places: Vec<Places>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
     sections: Vec<Asked>,
     /// How many sentences were read.
@@ -99,8 +101,9 @@ impl ClaimSearch {
         self.before.clear();
         let stated = sentences(&section.body).into_iter().map(|sentence| {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
-            let folded_words = words(text);
-            let named = Operations::of(text, folded_words.iter().map(AsRef::as_ref));
+            let folded = chunk::folded(text);
+            let folded_words: Vec<&str> = words_in(&folded).collect();
+            let named = Operations::of(text, folded_words.iter().copied());
             let candidates = match self.known.get(text) {
                 Some(known) => Arc::clone(known),
                 None => {
@@ -121,22 +124,12 @@ impl ClaimSearch {
         &mut self,
         text: &str,
         sentence: &Sentence,
-        folded_words: &[Box<str>],
+        folded_words: &[&str],
         named: Operations,
     ) -> Vec<Candidate> {
         self.sentences += 1;
         let mut candidates = Vec::new();
-        let mut stems: BTreeSet<Box<str>> = folded_words
-            .iter()
-            .map(|word| scan::same(absence::stem(&absence::unaccented(word))).into())
-            .collect();
-        // Words of these scripts have no spaces between them.
-        for (word, stem) in [("失敗", "failed"), ("成功", "success")] {
-            if text.contains(word) {
-                stems.insert(stem.into());
-            }
-        }
-        let stems = Arc::new(stems);
+        let stems = Arc::new(Stems::of(text));
         let (readable, places) = (chunk::readable(text), chunk::places(text));
         let place = |at: usize| places.get(at).copied().unwrap_or(at);
         let groups = cited::groups(text);
@@ -207,7 +200,7 @@ impl ClaimSearch {
                 noun,
             });
             was_part = is_part;
-            self.places.push(BTreeMap::new());
+            self.places.push(Places::default());
             if let Value::Amount { number: read, measured: Measured::Unit(unit), .. } = &found.value
                 && unit.is_span()
                 && let Some(whole) = read.amount.to_whole().filter(|whole| *whole <= 90)
@@ -247,7 +240,7 @@ impl ClaimSearch {
                 self.query.absent.entry(noun).or_default().push(number);
             }
             self.query.contexts.push(Context::default());
-            self.places.push(BTreeMap::new());
+            self.places.push(Places::default());
             let cited = cited_at(range.end);
             candidates.push(Candidate {
                 number,
@@ -289,7 +282,7 @@ impl ClaimSearch {
                     sentence: self.sentences,
                     ..Context::default()
                 });
-                self.places.push(BTreeMap::new());
+                self.places.push(Places::default());
                 candidate.operands.push((number, formula));
             }
         }
@@ -336,10 +329,7 @@ impl ClaimSearch {
     pub fn evidence_of(&self, section: usize) -> BTreeSet<EvidenceId> {
         let sentences = self.sections.get(section).into_iter().flat_map(|asked| &asked.sentences);
         let numbers = sentences.flat_map(|stated| stated.candidates.iter().map(|it| it.number));
-        numbers
-            .filter_map(|number| self.places.get(number))
-            .flat_map(|places| places.keys().copied())
-            .collect()
+        numbers.filter_map(|number| self.places.get(number)).flat_map(Places::ids).collect()
     }
 
     /// The claims of a section in its order, as they are where only the evidence that `is_known` was read.
@@ -347,9 +337,13 @@ impl ClaimSearch {
         let Some(asked) = self.sections.get(section) else { return Vec::new() };
         let mut claims: Vec<Vec<FoundClaim>> = Vec::with_capacity(asked.sentences.len());
         for stated in &asked.sentences {
+            let sentence: Arc<str> = match stated.candidates.is_empty() {
+                true => Arc::default(),
+                false => asked.part(&stated.range).into(),
+            };
             let of = |candidate: &Candidate| FoundClaim {
                 number: candidate.number,
-                claim: self.claim(asked, stated, candidate, &is_known),
+                claim: self.claim(asked, stated, &sentence, candidate, &is_known),
             };
             claims.push(stated.candidates.iter().map(of).collect());
         }
@@ -383,7 +377,7 @@ impl ClaimSearch {
         cited.sort_unstable();
         candidate.operands.iter().find_map(|(number, formula)| {
             let places = self.places.get(*number)?;
-            let id = cited.iter().find(|id| matches!(places.get(id), Some(None)))?;
+            let id = cited.iter().find(|id| matches!(places.get(**id), Some(None)))?;
             Some((*id, formula))
         })
     }
@@ -392,27 +386,21 @@ impl ClaimSearch {
         &self,
         asked: &Asked,
         stated: &Stated,
+        sentence: &Arc<str>,
         candidate: &Candidate,
         is_known: &impl Fn(EvidenceId) -> bool,
     ) -> Claim {
-        let places: BTreeMap<EvidenceId, &Option<Formula>> = self
-            .places
-            .get(candidate.number)
-            .into_iter()
-            .flatten()
-            .filter(|(id, _)| is_known(**id))
-            .map(|(id, formula)| (*id, formula))
-            .collect();
         let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
         let is_named =
             currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
-        let places: BTreeMap<EvidenceId, &Option<Formula>> = if is_named { places } else { BTreeMap::new() };
+        let places = self.places.get(candidate.number).filter(|_| is_named);
+        let place = |id: EvidenceId| places.and_then(|places| places.get(id)).filter(|_| is_known(id));
         let cited = candidate.cited(stated);
         // Whom the work item is about may be the subject of any sentence.
         let of_item = Some(EvidenceId::ITEM)
             .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
         let cited = cited.iter().copied().chain(of_item);
-        let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
+        let mut cited: Vec<EvidenceId> = cited.filter(|id| place(*id).is_some()).collect();
         cited.sort_unstable();
         cited.dedup();
         let computed = self.computed(candidate, stated, &is_known).filter(|_| cited.is_empty() && is_named);
@@ -420,7 +408,7 @@ impl ClaimSearch {
             let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
             return Claim {
                 section: Arc::clone(&asked.id),
-                sentence: asked.part(&stated.range).into(),
+                sentence: Arc::clone(sentence),
                 value: asked.part(&at).into(),
                 at,
                 kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
@@ -429,25 +417,31 @@ impl ClaimSearch {
                 formula: Some(formula.clone()),
             };
         }
-        let state = match (cited.is_empty(), places.is_empty()) {
-            (false, _) => Grounding::Grounded,
-            (true, false) => Grounding::Elsewhere,
-            (true, true) => Grounding::Ungrounded,
+        let is_cited = !cited.is_empty();
+        let evidence = match is_cited {
+            true => cited,
+            false => places.into_iter().flat_map(Places::ids).filter(|id| is_known(*id)).collect(),
         };
-        let evidence: Vec<EvidenceId> =
-            if cited.is_empty() { places.keys().copied().collect() } else { cited };
-        let is_copied = evidence.iter().any(|id| matches!(places.get(id), Some(None)));
-        let computed = evidence.iter().find_map(|id| places.get(id).and_then(|formula| (*formula).clone()));
+        let state = match (is_cited, evidence.is_empty()) {
+            (true, _) => Grounding::Grounded,
+            (false, false) => Grounding::Elsewhere,
+            (false, true) => Grounding::Ungrounded,
+        };
+        let is_copied = evidence.iter().any(|id| matches!(place(*id), Some(None)));
+        let computed = match is_copied {
+            true => None,
+            false => evidence.iter().find_map(|id| place(*id).and_then(Option::clone)),
+        };
         let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
         Claim {
             section: Arc::clone(&asked.id),
-            sentence: asked.part(&stated.range).into(),
+            sentence: Arc::clone(sentence),
             value: asked.part(&at).into(),
             at,
             kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
             state,
             evidence,
-            formula: computed.filter(|_| !is_copied),
+            formula: computed,
         }
     }
 }

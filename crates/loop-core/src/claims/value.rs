@@ -182,9 +182,10 @@ pub(crate) fn values(text: &str, locale: Locale, clock: i32, reads: Reads) -> Ve
 
 /// The words of a text, folded: runs of letters and digits.
 pub(crate) fn words(text: &str) -> Vec<Box<str>> {
-    folded(text)
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(Into::into)
-        .collect()
+    words_in(&folded(text)).map(Into::into).collect()
+}
+
+/// The words of a folded text.
+pub(crate) fn words_in(folded: &str) -> impl Iterator<Item = &str> {
+    folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }

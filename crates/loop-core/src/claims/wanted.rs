@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
+use crate::claims::filter::{Filter, List, Lists};
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value, ValueKind};
 use crate::claims::word::Vocabulary;
@@ -22,7 +23,7 @@ const SIGNIFICANT: usize = 3;
 const SIGNIFICANT_ABOUT: usize = 2;
 
 /// Which amounts a lookup compares with.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Side {
     /// All amounts: the evidence names no unit.
     Any,
@@ -38,21 +39,32 @@ pub(crate) enum Exactness {
     Rounded,
 }
 
-/// The amounts that are rounded in one way.
-type Level = BTreeMap<Decimal, Vec<usize>>;
+/// Amounts, each with the values that it is.
+type Amounts = BTreeMap<Decimal, List>;
+
+/// The amounts of one side.
+#[derive(Debug, Default)]
+struct OfSide {
+    exact: Amounts,
+    /// Those that are rounded, by the factor of the unit and the digits after the point, in this order.
+    rounded: Vec<((u64, i32), Amounts)>,
+}
 
 /// What is looked for. Each value has a number.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    amounts: BTreeMap<(Side, Decimal), Vec<usize>>,
-    /// By the factor of the unit and the digits after the point.
-    rounded: BTreeMap<Side, BTreeMap<(u64, i32), Level>>,
-    days: BTreeMap<Day, Vec<usize>>,
-    times: BTreeMap<Time, Vec<usize>>,
+    /// There are few.
+    sides: Vec<(Side, OfSide)>,
+    days: BTreeMap<Day, List>,
+    times: BTreeMap<Time, List>,
     /// Amounts with a unit, by the number as written.
-    written: BTreeMap<Decimal, Vec<usize>>,
+    written: Amounts,
     /// Numbers that may be years.
-    years: BTreeMap<i32, Vec<usize>>,
+    years: BTreeMap<i32, List>,
+    /// Which amounts the maps have.
+    known: Filter,
+    /// The numbers of the values.
+    lists: Lists,
     /// The tree of words; the first node is the root.
     nodes: Vec<Node>,
     /// The words of the texts.
@@ -79,7 +91,7 @@ impl Same {
             Value::RelativeDay(days) => Self::RelativeDay(*days),
             Value::Time(time) => Self::Time(*time),
             Value::Text { words, .. } => Self::Text(
-                words.iter().take(MAX_WORDS).map(AsRef::as_ref).collect::<Vec<_>>().join(" ").into(),
+                words.iter().take(MAX_WORDS).flat_map(|word| [word.as_ref(), " "]).collect::<String>().into(),
             ),
         }
     }
@@ -88,8 +100,18 @@ impl Same {
 #[derive(Debug, Default)]
 struct Node {
     next: BTreeMap<Box<str>, usize>,
-    /// The texts that end here, and whether they may be spread over two fields.
-    ends: Vec<(usize, bool)>,
+    /// The texts that end here.
+    ends: List,
+    /// The same of those that may be spread over two fields.
+    spread_ends: List,
+}
+
+/// What the hashes of amounts with a unit are made with, for those as they are written.
+const WRITTEN: u64 = u64::MAX;
+
+/// The same for the amounts of a side: for the exact ones with 0, for the rounded ones with the factor of the unit.
+fn salt(side: usize, factor: u64) -> u64 {
+    u64::try_from(side).unwrap_or(0).wrapping_mul(0x9e37_79b9).wrapping_add(factor)
 }
 
 impl Wanted {
@@ -112,38 +134,34 @@ impl Wanted {
                 if let Some(year) =
                     year.filter(|year| (1900..=2200).contains(year) && *measured == Measured::Nothing)
                 {
-                    self.years.entry(year).or_default().push(number);
+                    self.lists.add(self.years.entry(year).or_default(), number);
                 }
-                let mut sides = vec![(Side::Any, 1)];
+                let places = rounds.then_some(read.places);
+                self.add_amount(number, Side::Any, read.amount, 1, places);
                 match measured {
-                    Measured::Nothing | Measured::Noun(_) => sides.push((Side::Bare, 1)),
+                    Measured::Nothing | Measured::Noun(_) => {
+                        self.add_amount(number, Side::Bare, read.amount, 1, places);
+                    }
                     Measured::Unit(unit) => {
-                        self.written.entry(read.amount).or_default().push(number);
-                        sides.extend(unit.factors().map(|(it, factor)| (Side::Of(it), factor)))
-                    }
-                }
-                for (side, factor) in sides {
-                    if let Some(base) = read.amount.times(factor) {
-                        self.amounts.entry((side.clone(), base)).or_default().push(number);
-                    }
-                    if rounds {
-                        let levels = self.rounded.entry(side).or_default();
-                        let level = levels.entry((factor, read.places)).or_default();
-                        level.entry(read.amount).or_default().push(number);
+                        self.known.add(read.amount.hash(WRITTEN));
+                        self.lists.add(self.written.entry(read.amount).or_default(), number);
+                        for (dimension, factor) in unit.factors() {
+                            self.add_amount(number, Side::Of(dimension), read.amount, factor, places);
+                        }
                     }
                 }
             }
-            Value::Day(day) => self.days.entry(*day).or_default().push(number),
+            Value::Day(day) => self.add_day(number, *day),
             Value::RelativeDay(days) => {
                 if *days == 0 {
                     // A field may be `completed_today`.
                     self.add_words(number, &["today".into()], false);
                 }
                 if let Some(day) = first_day.and_then(|first| Day::of_unix_days(first.checked_add(*days)?)) {
-                    self.days.entry(day).or_default().push(number);
+                    self.add_day(number, day);
                 }
             }
-            Value::Time(time) => self.times.entry(*time).or_default().push(number),
+            Value::Time(time) => self.lists.add(self.times.entry(*time).or_default(), number),
             Value::Text { kind, words, also } => {
                 let is_spread = *kind == ValueKind::Name;
                 self.add_words(number, words, is_spread);
@@ -157,6 +175,36 @@ impl Wanted {
             }
         }
         true
+    }
+
+    fn add_day(&mut self, number: usize, day: Day) {
+        self.lists.add(self.days.entry(day).or_default(), number);
+    }
+
+    /// Adds an amount to a side; so many units of which are one of it. `places`: the digits behind the point, if it may be
+    /// rounded.
+    fn add_amount(&mut self, number: usize, side: Side, amount: Decimal, factor: u64, places: Option<i32>) {
+        let at = self.sides.iter().position(|(known, _)| *known == side).unwrap_or_else(|| {
+            self.sides.push((side, OfSide::default()));
+            self.sides.len() - 1
+        });
+        let Some((_, of_side)) = self.sides.get_mut(at) else { return };
+        if let Some(base) = amount.times(factor) {
+            self.known.add(base.hash(salt(at, 0)));
+            self.lists.add(of_side.exact.entry(base).or_default(), number);
+        }
+        if let Some(places) = places {
+            let level = (factor, places);
+            let place = of_side.rounded.binary_search_by_key(&level, |(level, _)| *level);
+            let place = place.unwrap_or_else(|place| {
+                of_side.rounded.insert(place, (level, Amounts::new()));
+                place
+            });
+            self.known.add(amount.hash(salt(at, factor)));
+            if let Some((_, amounts)) = of_side.rounded.get_mut(place) {
+                self.lists.add(amounts.entry(amount).or_default(), number);
+            }
+        }
     }
 
     /// Texts that say the same in words, such as `five working days`. The first word is in the vocabulary of few documents.
@@ -185,13 +233,16 @@ impl Wanted {
             self.vocabulary.add(word);
             let fresh = self.nodes.len();
             let Some(node) = self.nodes.get_mut(at) else { return };
-            at = *node.next.entry(word.clone()).or_insert(fresh);
+            at = match node.next.get(word) {
+                Some(known) => *known,
+                None => *node.next.entry(word.clone()).or_insert(fresh),
+            };
             if at == fresh {
                 self.nodes.push(Node::default());
             }
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            node.ends.push((number, is_spread));
+            self.lists.add(if is_spread { &mut node.spread_ends } else { &mut node.ends }, number);
         }
     }
 
@@ -204,35 +255,50 @@ impl Wanted {
     ) {
         match unit {
             None => {
-                self.look_up(&Side::Any, amount, &mut found);
+                self.look_up(Side::Any, amount, &mut found);
                 // A share such as 0.42 is written as 42 %.
                 if !amount.is_negative()
                     && amount.to_whole().is_none()
                     && let Some(percent) = amount.times(100)
                     && percent.rounded(0).and_then(Decimal::to_whole).is_some_and(|whole| whole <= 100)
                 {
-                    self.look_up(&Side::Of(Dimension::Percent), percent, &mut found);
+                    self.look_up(Side::Of(Dimension::Percent), percent, &mut found);
                 }
             }
             Some(unit) => {
                 for (dimension, base) in unit.in_base(amount) {
-                    self.look_up(&Side::Of(dimension), base, &mut found);
+                    self.look_up(Side::Of(dimension), base, &mut found);
                 }
-                self.look_up(&Side::Bare, amount, &mut found);
+                self.look_up(Side::Bare, amount, &mut found);
             }
         }
     }
 
-    fn look_up(&self, side: &Side, base: Decimal, found: &mut impl FnMut(usize, Exactness)) {
+    fn look_up(&self, side: Side, base: Decimal, found: &mut impl FnMut(usize, Exactness)) {
         steps::count(1);
-        let exact = self.amounts.get(&(side.clone(), base));
-        exact.into_iter().flatten().for_each(|number| {
+        let Some(at) = self.sides.iter().position(|(known, _)| *known == side) else { return };
+        let Some((_, of_side)) = self.sides.get(at) else { return };
+        self.look_in(&of_side.exact, base, salt(at, 0), |number| {
             steps::count(1);
-            found(*number, Exactness::Exact);
+            found(number, Exactness::Exact);
         });
-        for ((factor, places), level) in self.rounded.get(side).into_iter().flatten() {
-            let rounded = base.divided(*factor, *places).and_then(|rounded| level.get(&rounded));
-            rounded.into_iter().flatten().for_each(|number| found(*number, Exactness::Rounded));
+        for ((factor, places), amounts) in &of_side.rounded {
+            if let Some(rounded) = base.divided(*factor, *places) {
+                self.look_in(amounts, rounded, salt(at, *factor), |number| found(number, Exactness::Rounded));
+            }
+        }
+    }
+
+    fn look_in(&self, amounts: &Amounts, amount: Decimal, salt: u64, found: impl FnMut(usize)) {
+        if self.known.may_have(amount.hash(salt)) {
+            self.call(amounts.get(&amount), found);
+        }
+    }
+
+    /// Calls `found` with each number of a list.
+    fn call(&self, list: Option<&List>, found: impl FnMut(usize)) {
+        if let Some(list) = list {
+            self.lists.of(*list).for_each(found);
         }
     }
 
@@ -240,18 +306,18 @@ impl Wanted {
     pub(crate) fn day(&self, day: Day, first_year: Option<i32>, mut found: impl FnMut(usize)) {
         let exact = Day { year: day.year.or(first_year), ..day };
         for day in [exact, Day { year: None, ..day }] {
-            self.days.get(&day).into_iter().flatten().for_each(|number| found(*number));
+            self.call(self.days.get(&day), &mut found);
         }
     }
 
     /// Calls `found` with each wanted amount that is written with this number, in any unit.
     pub(crate) fn written(&self, amount: Decimal, found: impl FnMut(usize)) {
-        self.written.get(&amount).into_iter().flatten().copied().for_each(found);
+        self.look_in(&self.written, amount, WRITTEN, found);
     }
 
     /// Calls `found` with each wanted number that is this year.
     pub(crate) fn year(&self, year: i32, found: impl FnMut(usize)) {
-        self.years.get(&year).into_iter().flatten().copied().for_each(found);
+        self.call(self.years.get(&year), found);
     }
 
     /// Calls `found` with each wanted time that is this one, with or without its seconds.
@@ -259,7 +325,7 @@ impl Wanted {
         let whole = Time { seconds: None, ..time };
         let as_written = time.seconds.map(|_| time);
         for time in as_written.into_iter().chain([whole]) {
-            self.times.get(&time).into_iter().flatten().for_each(|number| found(*number));
+            self.call(self.times.get(&time), &mut found);
         }
     }
 
@@ -307,10 +373,12 @@ impl TextSearch {
             steps::count(1);
             let Some(next) = wanted.nodes.get(node).and_then(|node| node.next.get(word)) else { continue };
             let Some(node) = wanted.nodes.get(*next) else { continue };
-            for (number, is_spread) in node.ends.iter().filter(|_| !is_glued.1) {
-                if first_field == field || *is_spread && first_field + 1 == field {
-                    found(*number, begin);
-                }
+            let is_within = first_field == field;
+            if is_within && !is_glued.1 {
+                wanted.lists.of(node.ends).for_each(|number| found(number, begin));
+            }
+            if (is_within || first_field + 1 == field) && !is_glued.1 {
+                wanted.lists.of(node.spread_ends).for_each(|number| found(number, begin));
             }
             if !node.next.is_empty() {
                 self.kept.push((*next, first_field, begin));

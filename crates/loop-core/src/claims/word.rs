@@ -31,7 +31,7 @@ pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
 /// Where the first word of a text begins.
 #[inline]
 fn begin(text: &str) -> Option<usize> {
-    let at = text.bytes().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())?;
+    let at = text.as_bytes().iter().position(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())?;
     if text.as_bytes().get(at).is_some_and(u8::is_ascii) {
         return Some(at);
     }
@@ -41,7 +41,7 @@ fn begin(text: &str) -> Option<usize> {
 /// Where the word that a text begins with ends.
 #[inline]
 fn end(text: &str) -> usize {
-    let at = text.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len());
+    let at = text.as_bytes().iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(text.len());
     let rest = text.get(at..).unwrap_or_default();
     match rest.bytes().next().is_none_or(|byte| byte.is_ascii()) {
         true => at,
@@ -59,14 +59,29 @@ fn is_glue_after(text: &str, at: usize) -> bool {
     matches!(after.next(), Some('-' | '_')) && after.next().is_some_and(char::is_alphanumeric)
 }
 
-/// Says of most words that a document does not have them, without folding them: a filter of Bloom with one hash.
+/// Says of most words that a document does not have them, without folding them: first by the length and the first byte, then by
+/// a filter of Bloom with one hash.
 #[derive(Debug)]
-pub(super) struct Vocabulary(Vec<u64>);
+pub(super) struct Vocabulary {
+    blocks: Vec<u64>,
+    /// By the first byte: the lengths, as bits.
+    lengths: Vec<u64>,
+}
 
 impl Default for Vocabulary {
     fn default() -> Self {
-        Self(vec![0; BLOCKS])
+        Self { blocks: vec![0; BLOCKS], lengths: vec![0; FIRST_BYTES] }
     }
+}
+
+/// How many first bytes there are.
+const FIRST_BYTES: usize = 256;
+
+/// The first byte of a word, a small letter for a large one, and the bit of its length.
+#[inline]
+fn shape(word: &str) -> (usize, u64) {
+    let first = word.as_bytes().first().map_or(0, u8::to_ascii_lowercase);
+    (usize::from(first), 1 << word.len().min(63))
 }
 
 /// In how many numbers the bits of the filter are.
@@ -76,17 +91,29 @@ impl Vocabulary {
     /// Adds a folded word.
     pub(super) fn add(&mut self, word: &str) {
         let (block, bit) = place(hash(word));
-        if let Some(block) = self.0.get_mut(block) {
+        if let Some(block) = self.blocks.get_mut(block) {
             *block |= bit;
+        }
+        let (first, bit) = shape(word);
+        if let Some(lengths) = self.lengths.get_mut(first) {
+            *lengths |= bit;
         }
     }
 
     /// Whether a word as it is written may be one that was added.
     #[inline]
     pub(super) fn may_have(&self, word: &str) -> bool {
-        let hash = if word.is_ascii() { hash(word) } else { hash(&folded(word)) };
-        let (block, bit) = place(hash);
-        self.0.get(block).is_some_and(|block| block & bit != 0)
+        if word.is_ascii() { self.may_have_folded(word) } else { self.may_have_folded(&folded(word)) }
+    }
+
+    /// The same of a word whose letters may be large.
+    #[inline]
+    fn may_have_folded(&self, word: &str) -> bool {
+        let (first, bit) = shape(word);
+        self.lengths.get(first).is_some_and(|lengths| lengths & bit != 0) && {
+            let (block, bit) = place(hash(word));
+            self.blocks.get(block).is_some_and(|block| block & bit != 0)
+        }
     }
 }
 
