@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::claims::chunk::{Chunk, chunks, folded};
+use crate::claims::chunk::{Chunk, folded};
 use crate::types::is_unspaced;
 
 /// A statement of absence: where it is, and the words for what is absent, shortened to their stems.
@@ -18,32 +18,37 @@ pub(crate) struct Absence {
 const WORDS: usize = 3;
 
 /// The statements of absence in a sentence.
+#[cfg(test)]
 pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
-    let chunks = chunks(sentence);
+    absences_of(&crate::claims::chunk::chunks(sentence))
+}
+
+/// The statements of absence in a sentence, by its chunks.
+pub(crate) fn absences_of(chunks: &[Chunk<'_>]) -> Vec<Absence> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(chunk) = chunks.get(at) {
         let word = folded(chunk.text);
         if chunk.text.starts_with(is_unspaced) {
             found.extend(japanese(chunk));
-        } else if says_before(&chunks, at, &word) {
-            let before = clause(&chunks, at);
+        } else if says_before(chunks, at, &word) {
+            let before = clause(chunks, at);
             let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
             if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
                 found.push(Absence { range: first.at..chunk.end(), nouns });
             }
         } else if NO.contains(&&*word) {
-            let nouns = nouns_after(&chunks, at);
+            let nouns = nouns_after(chunks, at);
             if let Some((last, nouns)) = nouns {
                 found.push(Absence { range: chunk.at..last, nouns });
                 at += 1;
             }
-        } else if matches!(&*word, "nothing" | "nichts" | "rien" | "nada") && says_found(&chunks, at) {
+        } else if matches!(&*word, "nothing" | "nichts" | "rien" | "nada") && says_found(chunks, at) {
             found.push(Absence { range: chunk.at..chunk.end(), nouns: Vec::new() });
         } else if matches!(&*word, "not" | "doesn't" | "don't" | "couldn't" | "wasn't")
-            && says_found(&chunks, at)
+            && says_found(chunks, at)
         {
-            let before = clause(&chunks, at);
+            let before = clause(chunks, at);
             let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
             if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
                 found.push(Absence { range: first.at..chunk.end(), nouns });

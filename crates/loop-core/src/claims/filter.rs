@@ -41,13 +41,17 @@ fn place(hash: u64) -> (usize, u64) {
 #[derive(Debug, Default)]
 pub(super) struct Lists(Vec<(usize, u32)>);
 
-/// One of the lists: where its last number is, plus one. 0: it is empty.
+/// One of the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct List(u32);
+pub(super) struct List {
+    /// Where its last number is, plus one. 0: it is empty.
+    last: u32,
+    length: u32,
+}
 
 impl List {
-    pub(super) fn is_empty(self) -> bool {
-        self.0 == 0
+    pub(super) fn len(self) -> usize {
+        usize::try_from(self.length).unwrap_or(usize::MAX)
     }
 }
 
@@ -55,14 +59,14 @@ impl Lists {
     /// Adds a number to a list.
     pub(super) fn add(&mut self, list: &mut List, number: usize) {
         if let Ok(place) = u32::try_from(self.0.len() + 1) {
-            self.0.push((number, list.0));
-            *list = List(place);
+            self.0.push((number, list.last));
+            *list = List { last: place, length: list.length + 1 };
         }
     }
 
     /// The numbers of a list, the last one first.
     pub(super) fn of(&self, list: List) -> impl Iterator<Item = usize> {
-        let mut next = list.0;
+        let mut next = list.last;
         std::iter::from_fn(move || {
             let (number, before) = self.0.get(usize::try_from(next.checked_sub(1)?).ok()?)?;
             next = *before;
@@ -93,6 +97,7 @@ mod tests {
         }
         assert_eq!(lists.of(even).collect::<Vec<_>>(), [4, 2, 0]);
         assert_eq!(lists.of(odd).collect::<Vec<_>>(), [5, 3, 1]);
-        assert!(lists.of(List::default()).next().is_none() && List::default().is_empty());
+        assert_eq!((even.len(), odd.len(), List::default().len()), (3, 3, 0));
+        assert!(lists.of(List::default()).next().is_none());
     }
 }

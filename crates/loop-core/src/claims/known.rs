@@ -6,37 +6,61 @@ use std::collections::BTreeMap;
 /// the last byte and the length say of nearly all.
 #[derive(Debug)]
 pub(super) struct Known {
-    shapes: [u64; BLOCKS],
+    shapes: Shapes,
     words: BTreeMap<&'static str, u32>,
 }
+
+/// The first and the last bytes of words, with their lengths.
+#[derive(Debug)]
+pub(super) struct Shapes([u64; BLOCKS]);
 
 /// In how many numbers the bits of the shapes are.
 const BLOCKS: usize = 64;
 
+impl Shapes {
+    /// The shapes of these words.
+    pub(super) fn of<'a>(words: impl Iterator<Item = &'a str>) -> Self {
+        let mut shapes = Self([0; BLOCKS]);
+        for word in words {
+            let (block, bit) = shape(word);
+            if let Some(block) = shapes.0.get_mut(block) {
+                *block |= bit;
+            }
+        }
+        shapes
+    }
+
+    /// Whether the word may be one of them.
+    #[inline]
+    pub(super) fn may_have(&self, word: &str) -> bool {
+        let (block, bit) = shape(word);
+        self.0.get(block).is_some_and(|block| block & bit != 0)
+    }
+}
+
 impl Known {
     /// The words of these lists, each list with its bits.
     pub(super) fn of(lists: &[(&[&'static str], u32)]) -> Self {
-        let mut known = Self { shapes: [0; BLOCKS], words: BTreeMap::new() };
+        let mut known = BTreeMap::new();
         for (words, bits) in lists {
             for word in *words {
-                let (block, bit) = shape(word);
-                if let Some(block) = known.shapes.get_mut(block) {
-                    *block |= bit;
-                }
-                *known.words.entry(word).or_default() |= bits;
+                *known.entry(*word).or_default() |= bits;
             }
         }
-        known
+        Self { shapes: Shapes::of(known.keys().copied()), words: known }
+    }
+
+    /// The words of one list: the bit of each is its place in it, of which there are 32.
+    pub(super) fn ranked(words: &[&'static str]) -> Self {
+        let ranked = (0..32).zip(words).map(|(rank, word)| (*word, 1 << rank));
+        let words: BTreeMap<&'static str, u32> = ranked.collect();
+        Self { shapes: Shapes::of(words.keys().copied()), words }
     }
 
     /// The bits of all lists that have the word. 0: none has.
     #[inline]
     pub(super) fn bits(&self, word: &str) -> u32 {
-        let (block, bit) = shape(word);
-        match self.shapes.get(block).is_some_and(|block| block & bit != 0) {
-            true => self.words.get(word).copied().unwrap_or(0),
-            false => 0,
-        }
+        if self.shapes.may_have(word) { self.words.get(word).copied().unwrap_or(0) } else { 0 }
     }
 
     /// Whether a list has the word.

@@ -235,6 +235,9 @@ impl<'a> Reader<'a> {
 
     /// `60-119 min`: both numbers.
     fn range(&mut self, at: usize, text: &str) -> Option<usize> {
+        if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
+            return None;
+        }
         let (first, second) = text.split_once(['-', '\u{2013}'])?;
         let ends = Number::read(first, self.locale).zip(Number::read(second, self.locale))?;
         let measured = self.measured(at);

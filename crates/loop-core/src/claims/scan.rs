@@ -1,15 +1,16 @@
 //! One pass over a piece of evidence: which of the wanted values it has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
-use crate::claims::field::{FieldName, FieldNames};
+use crate::claims::field::{FieldName, FieldNames, NameWords};
 use crate::claims::formula::Formula;
 use crate::claims::json::Json;
+use crate::claims::known::Known;
 use crate::claims::priced::{currencies_written, currency_named};
 use crate::claims::span;
 use crate::claims::stems::Stems;
@@ -17,7 +18,7 @@ use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
-use crate::claims::word::text_words;
+use crate::claims::word::{TextWord, text_words};
 use crate::types::{Evidence, Locale, Status, WorkItem};
 
 /// What the sentence of a value says that matters for finding it.
@@ -165,6 +166,8 @@ pub(super) struct Scan<'a> {
     pub(super) hits: Hits,
     /// The days that were looked for.
     days: BTreeSet<Day>,
+    /// Whether each value of a day is found, and not only the first one.
+    pub(super) each_day: bool,
     /// What was found as a number without a unit only.
     bare: BTreeSet<usize>,
     /// What has the number of an amount of the observation, and another unit than it.
@@ -189,6 +192,7 @@ impl<'a> Scan<'a> {
             path: Vec::new(),
             hits: Hits::new(),
             days: BTreeSet::new(),
+            each_day: false,
             bare: BTreeSet::new(),
             other_units: BTreeSet::new(),
         }
@@ -259,7 +263,7 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn field_name(&mut self, name: &str) -> Arc<FieldName> {
-        self.names.get(name, self.query.locale, self.query.clock)
+        self.names.get(name, self.query)
     }
 
     /// A text that may have tables: the numbers of a column whose name says a unit are not without one.
@@ -293,9 +297,15 @@ impl<'a> Scan<'a> {
 
     /// The name of a field.
     pub(super) fn name(&mut self, name: &FieldName) {
-        std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&name.spaced);
-        std::mem::swap(&mut self.search, &mut self.name_search);
+        match name.words {
+            NameWords::Wanted => {
+                std::mem::swap(&mut self.search, &mut self.name_search);
+                self.words(&name.spaced);
+                std::mem::swap(&mut self.search, &mut self.name_search);
+            }
+            NameWords::Others => self.name_search.interrupt(),
+            NameWords::None => {}
+        }
         for found in &name.found {
             self.measure(&found.value, None);
         }
@@ -336,6 +346,18 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// What of the words of a name has to be looked up.
+    pub(super) fn words_of_name(query: &Query, spaced: &str) -> NameWords {
+        let is_wanted = |it: TextWord<'_>| {
+            query.wanted.may_have(&it) || !query.absent.is_empty() && OF_NEGATION.has(&folded(it.word))
+        };
+        match text_words(spaced).next() {
+            None => NameWords::None,
+            Some(_) if text_words(spaced).any(is_wanted) => NameWords::Wanted,
+            Some(_) => NameWords::Others,
+        }
+    }
+
     pub(super) fn words(&mut self, text: &str) {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
@@ -343,7 +365,7 @@ impl<'a> Scan<'a> {
         let wants_absence = !self.query.absent.is_empty();
         for it in text_words(text) {
             let word = it.word;
-            if self.query.wanted.may_have(word) {
+            if self.query.wanted.may_have(&it) {
                 let (hits, place) = (&mut self.hits, (self.field, it.range.start));
                 let found = |number: usize, _| Self::hit(hits, number, None);
                 self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
@@ -354,7 +376,7 @@ impl<'a> Scan<'a> {
                 continue;
             }
             let word = folded(word);
-            if NEGATIONS.contains(&&*word) {
+            if OF_NEGATION.has(&word) {
                 self.negated = 5;
             } else if self.negated > 0 {
                 self.negated -= 1;
@@ -406,7 +428,8 @@ impl<'a> Scan<'a> {
             return;
         }
         let hits = &mut self.hits;
-        self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
+        let each = self.each_day;
+        self.query.wanted.day(day, self.query.first_year, each, |number| Self::hit(hits, number, None));
     }
 
     fn year(&mut self, year: i32) {
@@ -419,6 +442,8 @@ impl<'a> Scan<'a> {
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
     }
 }
+
+static OF_NEGATION: LazyLock<Known> = LazyLock::new(|| Known::of(&[(NEGATIONS, 1)]));
 
 /// Words of evidence that negate the few words behind them.
 const NEGATIONS: &[&str] = &[

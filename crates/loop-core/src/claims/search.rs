@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claims::asked::{Asked, Candidate, Stated};
+use crate::claims::chunk::Chunk;
 use crate::claims::field::FieldNames;
 use crate::claims::formula::{Formula, Operations};
 use crate::claims::places::Places;
@@ -14,7 +15,7 @@ use crate::claims::scan::{self, Context, Hits, Query};
 use crate::claims::sentence::{Sentence, sentences};
 use crate::claims::stems::Stems;
 use crate::claims::unit::Unit;
-use crate::claims::value::{Measured, Reads, Value, ValueKind, values, words, words_in};
+use crate::claims::value::{Measured, Reads, Value, ValueKind, values_of, words, words_in};
 use crate::claims::wanted::MAX_SAME;
 use crate::claims::{
     Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak,
@@ -99,6 +100,8 @@ impl ClaimSearch {
     /// Adds a section, or another version of one. They are numbered from 0 on. What was read before is not compared with it.
     pub fn add(&mut self, section: &Section) {
         self.before.clear();
+        // They know which of their words are looked for.
+        self.names = FieldNames::default();
         let stated = sentences(&section.body).into_iter().map(|sentence| {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
             let folded = chunk::folded(text);
@@ -131,6 +134,7 @@ impl ClaimSearch {
         let mut candidates = Vec::new();
         let stems = Arc::new(Stems::of(text));
         let (readable, places) = (chunk::readable(text), chunk::places(text));
+        let chunks = chunk::chunks(&readable);
         let place = |at: usize| places.get(at).copied().unwrap_or(at);
         let groups = cited::groups(text);
         let cited_at = |end: usize| cited::of(&groups, end).map(Arc::clone);
@@ -139,7 +143,7 @@ impl ClaimSearch {
             |day: date::Day| first.is_some_and(|first| (first.month, first.day) == (day.month, day.day));
         let sentence_of = weak::Sentence::new(&readable, sentence.cites, folded_words);
         let mut was_part = false;
-        for found in values(&readable, self.query.locale, self.query.clock, Reads::All) {
+        for found in values_of(&readable, &chunks, self.query.locale, self.query.clock, Reads::All) {
             // Advice says `today` too.
             if !sentence.cites && matches!(found.value, Value::RelativeDay(_)) {
                 continue;
@@ -221,9 +225,10 @@ impl ClaimSearch {
                 range,
             });
         }
-        self.with_evidence(&readable, &mut candidates);
+        self.with_evidence(&chunks, &mut candidates);
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
-        for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
+        let absences = if sentence.cites { absence::absences_of(&chunks) } else { Vec::new() };
+        for absence in absences {
             let range = place(absence.range.start)..place(absence.range.end);
             let number = self.places.len();
             let all = [Box::from("")];
@@ -255,7 +260,7 @@ impl ClaimSearch {
     }
 
     /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
-    fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
+    fn with_evidence(&mut self, chunks: &[Chunk<'_>], candidates: &mut [Candidate]) {
         if candidates.len() > MAX_FACTORS {
             self.before.clear();
             return;
@@ -263,7 +268,7 @@ impl ClaimSearch {
         let values: Vec<Value> =
             candidates.iter().filter_map(|it| it.found.as_ref()).map(|it| it.value.clone()).collect();
         let before = std::mem::replace(&mut self.before, values.clone());
-        let words: Vec<Value> = chunk::chunks(text)
+        let words: Vec<Value> = chunks
             .iter()
             .filter_map(|it| number_word::number_of(&chunk::folded(it.text), self.query.locale))
             .take(MAX_FACTORS)
@@ -328,8 +333,8 @@ impl ClaimSearch {
     /// The evidence that has a value of a section.
     pub fn evidence_of(&self, section: usize) -> BTreeSet<EvidenceId> {
         let sentences = self.sections.get(section).into_iter().flat_map(|asked| &asked.sentences);
-        let numbers = sentences.flat_map(|stated| stated.candidates.iter().map(|it| it.number));
-        numbers.filter_map(|number| self.places.get(number)).flat_map(Places::ids).collect()
+        let candidates = sentences.flat_map(|stated| stated.candidates.iter());
+        candidates.filter_map(|candidate| self.places_of(candidate)).flat_map(Places::ids).collect()
     }
 
     /// The claims of a section in its order, as they are where only the evidence that `is_known` was read.
@@ -382,6 +387,14 @@ impl ClaimSearch {
         })
     }
 
+    /// Where a value is. Equal days are found together.
+    fn places_of(&self, candidate: &Candidate) -> Option<&Places> {
+        let found = candidate.found.as_ref();
+        let first =
+            found.map_or(candidate.number, |it| self.query.wanted.first_of(candidate.number, &it.value));
+        self.places.get(first)
+    }
+
     fn claim(
         &self,
         asked: &Asked,
@@ -393,7 +406,7 @@ impl ClaimSearch {
         let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
         let is_named =
             currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
-        let places = self.places.get(candidate.number).filter(|_| is_named);
+        let places = self.places_of(candidate).filter(|_| is_named);
         let place = |id: EvidenceId| places.and_then(|places| places.get(id)).filter(|_| is_known(id));
         let cited = candidate.cited(stated);
         // Whom the work item is about may be the subject of any sentence.

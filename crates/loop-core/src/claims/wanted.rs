@@ -7,7 +7,7 @@ use crate::claims::decimal::Decimal;
 use crate::claims::filter::{Filter, List, Lists};
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value, ValueKind};
-use crate::claims::word::Vocabulary;
+use crate::claims::word::{TextWord, Vocabulary};
 use crate::types::steps;
 
 /// Longer texts are compared by their first words.
@@ -50,12 +50,22 @@ struct OfSide {
     rounded: Vec<((u64, i32), Amounts)>,
 }
 
+/// The values that are one day.
+#[derive(Debug, Default)]
+struct OfDay {
+    /// The first of those that name the day itself.
+    first: Option<usize>,
+    stated: List,
+    /// Those that name it from the start of the run.
+    relative: List,
+}
+
 /// What is looked for. Each value has a number.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     /// There are few.
     sides: Vec<(Side, OfSide)>,
-    days: BTreeMap<Day, List>,
+    days: BTreeMap<Day, OfDay>,
     times: BTreeMap<Time, List>,
     /// Amounts with a unit, by the number as written.
     written: Amounts,
@@ -69,32 +79,10 @@ pub(crate) struct Wanted {
     nodes: Vec<Node>,
     /// The words of the texts.
     vocabulary: Vocabulary,
-    /// How often each value is in the document.
-    same: BTreeMap<Same, usize>,
-}
-
-/// Equal values are equal here: those that the same value of a text can find.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Same {
-    Amount(Decimal),
-    Day(Day),
-    RelativeDay(i64),
-    Time(Time),
-    Text(Box<str>),
-}
-
-impl Same {
-    fn of(value: &Value) -> Self {
-        match value {
-            Value::Amount { number, .. } => Self::Amount(number.amount),
-            Value::Day(day) => Self::Day(*day),
-            Value::RelativeDay(days) => Self::RelativeDay(*days),
-            Value::Time(time) => Self::Time(*time),
-            Value::Text { words, .. } => Self::Text(
-                words.iter().take(MAX_WORDS).flat_map(|word| [word.as_ref(), " "]).collect::<String>().into(),
-            ),
-        }
-    }
+    /// How often each relative day is in the document.
+    relative: BTreeMap<i64, usize>,
+    /// How many texts have no words.
+    without_words: usize,
 }
 
 #[derive(Debug, Default)]
@@ -104,6 +92,8 @@ struct Node {
     ends: List,
     /// The same of those that may be spread over two fields.
     spread_ends: List,
+    /// How many values are this text, without those of which it is another form.
+    same: usize,
 }
 
 /// What the hashes of amounts with a unit are made with, for those as they are written.
@@ -118,9 +108,7 @@ impl Wanted {
     /// Adds a value under a number, unless there are very many that equal it. `first_day` is the day of the run's start.
     /// Whether it is looked for.
     pub(crate) fn add(&mut self, number: usize, value: &Value, first_day: Option<i64>) -> bool {
-        let same = self.same.entry(Same::of(value)).or_default();
-        *same += 1;
-        if *same > MAX_SAME {
+        if self.same(value) >= MAX_SAME {
             return false;
         }
         match value {
@@ -151,20 +139,28 @@ impl Wanted {
                     }
                 }
             }
-            Value::Day(day) => self.add_day(number, *day),
+            Value::Day(day) => {
+                let of_day = self.days.entry(*day).or_default();
+                of_day.first.get_or_insert(number);
+                self.lists.add(&mut of_day.stated, number);
+            }
             Value::RelativeDay(days) => {
+                *self.relative.entry(*days).or_default() += 1;
                 if *days == 0 {
                     // A field may be `completed_today`.
                     self.add_words(number, &["today".into()], false);
                 }
                 if let Some(day) = first_day.and_then(|first| Day::of_unix_days(first.checked_add(*days)?)) {
-                    self.add_day(number, day);
+                    self.lists.add(&mut self.days.entry(day).or_default().relative, number);
                 }
             }
             Value::Time(time) => self.lists.add(self.times.entry(*time).or_default(), number),
             Value::Text { kind, words, also } => {
                 let is_spread = *kind == ValueKind::Name;
-                self.add_words(number, words, is_spread);
+                match self.add_words(number, words, is_spread) {
+                    Some(node) => node.same += 1,
+                    None => self.without_words += 1,
+                }
                 if let Some(also) = also {
                     self.add_words(number, also, is_spread);
                 }
@@ -177,8 +173,23 @@ impl Wanted {
         true
     }
 
-    fn add_day(&mut self, number: usize, day: Day) {
-        self.lists.add(self.days.entry(day).or_default(), number);
+    /// How many values that were added equal this one: those that the same value of a text can find.
+    fn same(&self, value: &Value) -> usize {
+        match value {
+            Value::Amount { number, .. } => {
+                let any = self.sides.iter().find(|(side, _)| *side == Side::Any);
+                any.and_then(|(_, of_side)| of_side.exact.get(&number.amount)).map_or(0, |list| list.len())
+            }
+            Value::Day(day) => self.days.get(day).map_or(0, |of_day| of_day.stated.len()),
+            Value::RelativeDay(days) => self.relative.get(days).copied().unwrap_or(0),
+            Value::Time(time) => self.times.get(time).map_or(0, |list| list.len()),
+            Value::Text { words, .. } if words.is_empty() => self.without_words,
+            Value::Text { words, .. } => {
+                let next = |at: usize, word: &Box<str>| self.nodes.get(at)?.next.get(word).copied();
+                let node = words.iter().take(MAX_WORDS).try_fold(0, next);
+                node.and_then(|at| self.nodes.get(at)).map_or(0, |node| node.same)
+            }
+        }
     }
 
     /// Adds an amount to a side; so many units of which are one of it. `places`: the digits behind the point, if it may be
@@ -221,9 +232,10 @@ impl Wanted {
         }
     }
 
-    fn add_words(&mut self, number: usize, words: &[Box<str>], is_spread: bool) {
+    /// Adds a text, and returns where it ends. `None`: it has no words.
+    fn add_words(&mut self, number: usize, words: &[Box<str>], is_spread: bool) -> Option<&mut Node> {
         if words.is_empty() {
-            return;
+            return None;
         }
         if self.nodes.is_empty() {
             self.nodes.push(Node::default());
@@ -232,7 +244,7 @@ impl Wanted {
         for word in words.iter().take(MAX_WORDS) {
             self.vocabulary.add(word);
             let fresh = self.nodes.len();
-            let Some(node) = self.nodes.get_mut(at) else { return };
+            let node = self.nodes.get_mut(at)?;
             at = match node.next.get(word) {
                 Some(known) => *known,
                 None => *node.next.entry(word.clone()).or_insert(fresh),
@@ -241,9 +253,9 @@ impl Wanted {
                 self.nodes.push(Node::default());
             }
         }
-        if let Some(node) = self.nodes.get_mut(at) {
-            self.lists.add(if is_spread { &mut node.spread_ends } else { &mut node.ends }, number);
-        }
+        let node = self.nodes.get_mut(at)?;
+        self.lists.add(if is_spread { &mut node.spread_ends } else { &mut node.ends }, number);
+        Some(node)
     }
 
     /// Calls `found` with each wanted amount that equals this one, or is what it is rounded to.
@@ -302,11 +314,25 @@ impl Wanted {
         }
     }
 
-    /// Calls `found` with each wanted day that is this one. `first_year` is the year of the run's start.
-    pub(crate) fn day(&self, day: Day, first_year: Option<i32>, mut found: impl FnMut(usize)) {
+    /// Calls `found` with each wanted day that is this one. Of those that name the day itself and so are found together, with the
+    /// first one if not `each`. `first_year` is the year of the run's start.
+    pub(crate) fn day(&self, day: Day, first_year: Option<i32>, each: bool, mut found: impl FnMut(usize)) {
         let exact = Day { year: day.year.or(first_year), ..day };
         for day in [exact, Day { year: None, ..day }] {
-            self.call(self.days.get(&day), &mut found);
+            let Some(of_day) = self.days.get(&day) else { continue };
+            match each {
+                true => self.lists.of(of_day.stated).for_each(&mut found),
+                false => of_day.first.into_iter().for_each(&mut found),
+            }
+            self.lists.of(of_day.relative).for_each(&mut found);
+        }
+    }
+
+    /// The first of the values that are found together with this one of this number.
+    pub(crate) fn first_of(&self, number: usize, value: &Value) -> usize {
+        match value {
+            Value::Day(day) => self.days.get(day).and_then(|of_day| of_day.first).unwrap_or(number),
+            _ => number,
         }
     }
 
@@ -330,7 +356,8 @@ impl Wanted {
     }
 
     /// Whether a word as it is written may be one of a wanted text.
-    pub(crate) fn may_have(&self, word: &str) -> bool {
+    #[inline]
+    pub(super) fn may_have(&self, word: &TextWord<'_>) -> bool {
         self.vocabulary.may_have(word)
     }
 

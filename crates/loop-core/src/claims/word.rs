@@ -9,6 +9,8 @@ pub(super) struct TextWord<'a> {
     text: &'a str,
     pub(super) range: Range<usize>,
     pub(super) word: &'a str,
+    /// Whether the text is of ASCII characters.
+    is_ascii: bool,
 }
 
 impl TextWord<'_> {
@@ -20,11 +22,19 @@ impl TextWord<'_> {
 
 /// The words of a text, in their order.
 pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
+    let (bytes, is_ascii) = (text.as_bytes(), text.is_ascii());
     let mut at = 0;
     std::iter::from_fn(move || {
-        let from = at + begin(text.get(at..)?)?;
-        at = from + end(text.get(from..).unwrap_or_default());
-        Some(TextWord { text, range: from..at, word: text.get(from..at).unwrap_or_default() })
+        let from = match is_ascii {
+            true => at + bytes.get(at..)?.iter().position(u8::is_ascii_alphanumeric)?,
+            false => at + begin(text.get(at..)?)?,
+        };
+        let rest = bytes.get(from..)?;
+        at = match is_ascii {
+            true => from + rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len()),
+            false => from + end(text.get(from..).unwrap_or_default()),
+        };
+        Some(TextWord { text, range: from..at, word: text.get(from..at).unwrap_or_default(), is_ascii })
     })
 }
 
@@ -100,20 +110,22 @@ impl Vocabulary {
         }
     }
 
-    /// Whether a word as it is written may be one that was added.
+    /// Whether a word may be one that was added.
     #[inline]
-    pub(super) fn may_have(&self, word: &str) -> bool {
-        if word.is_ascii() { self.may_have_folded(word) } else { self.may_have_folded(&folded(word)) }
+    pub(super) fn may_have(&self, it: &TextWord<'_>) -> bool {
+        if it.is_ascii { self.may_have_any_case(it.word) } else { self.may_have_any_case(&folded(it.word)) }
     }
 
-    /// The same of a word whose letters may be large.
+    /// The same of a folded word, and of one of ASCII characters.
     #[inline]
-    fn may_have_folded(&self, word: &str) -> bool {
+    fn may_have_any_case(&self, word: &str) -> bool {
         let (first, bit) = shape(word);
-        self.lengths.get(first).is_some_and(|lengths| lengths & bit != 0) && {
-            let (block, bit) = place(hash(word));
-            self.blocks.get(block).is_some_and(|block| block & bit != 0)
-        }
+        self.lengths.get(first).is_some_and(|lengths| lengths & bit != 0) && self.may_have_hash(hash(word))
+    }
+
+    fn may_have_hash(&self, hash: u64) -> bool {
+        let (block, bit) = place(hash);
+        self.blocks.get(block).is_some_and(|block| block & bit != 0)
     }
 }
 
@@ -157,7 +169,8 @@ mod tests {
         let mut known = Vocabulary::default();
         known.add("zürich");
         known.add("inv");
-        assert!(known.may_have("ZÜRICH") && known.may_have("Inv"));
-        assert!(!known.may_have("backup"));
+        let may_have = |text: &str| text_words(text).all(|it| known.may_have(&it));
+        assert!(may_have("ZÜRICH") && may_have("Inv") && may_have("Zürich INV"));
+        assert!(!may_have("backup") && !may_have("inn") && !may_have("Zürich in"));
     }
 }
