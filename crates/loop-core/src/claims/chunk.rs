@@ -221,6 +221,23 @@ pub(crate) fn folded(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
+/// The longest text that is folded without an allocation.
+const MAX_SMALL: usize = 24;
+
+/// Gives `work` a text as [`folded`] makes it, most words without an allocation.
+#[inline]
+pub(super) fn with_folded<T>(text: &str, work: impl FnOnce(&str) -> T) -> T {
+    let mut small = [0; MAX_SMALL];
+    match small.get_mut(..text.len()).filter(|_| text.is_ascii()) {
+        Some(small) => {
+            small.copy_from_slice(text.as_bytes());
+            small.make_ascii_lowercase();
+            work(std::str::from_utf8(small).unwrap_or_default())
+        }
+        None => work(&folded(text)),
+    }
+}
+
 /// The plain form of a character.
 pub(crate) fn plain(c: char) -> char {
     match c {
@@ -280,6 +297,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_text_is_folded_the_same_with_and_without_an_allocation(text in "[a-zA-Z0-9ÄÉß-]{0,30}") {
+            prop_assert_eq!(with_folded(&text, str::to_owned), folded(&text));
+        }
+
         #[test]
         fn a_text_of_ascii_has_the_same_chunks_as_any_text(text in "[a-z0-9 \t\n\x0b\x1c.,;|(\\[\\]\"$-]{0,40}") {
             for has_cells in [false, true] {

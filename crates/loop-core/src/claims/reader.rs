@@ -54,6 +54,9 @@ pub(super) struct Reader<'a> {
     pub(super) found: Vec<Found>,
 }
 
+/// How many values an instant of evidence is where the run's clock is UTC.
+const MAX_OF_INSTANT: usize = 5;
+
 impl<'a> Reader<'a> {
     pub(super) fn get(&self, at: usize) -> Option<&'a Chunk<'a>> {
         self.chunks.get(at)
@@ -152,6 +155,10 @@ impl<'a> Reader<'a> {
 
     /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
     fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
+        if self.reads == Reads::Measures && self.found.is_empty() {
+            // Most texts with an instant have no more values than it.
+            self.found.reserve_exact(MAX_OF_INSTANT);
+        }
         self.push(at, at, Value::Day(instant.day));
         if self.reads == Reads::Measures {
             let own = Some(self.clock).filter(|clock| *clock != 0);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use crate::claims::absence::{stem, unaccented};
-use crate::claims::chunk::{folded, readable};
+use crate::claims::chunk::{folded, readable, with_folded};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
 use crate::claims::field::{FieldName, FieldNames, NameWords};
@@ -166,6 +166,8 @@ pub(super) struct Scan<'a> {
     pub(super) hits: Hits,
     /// The days that were looked for.
     days: BTreeSet<Day>,
+    /// The last of them: records of one day follow each other, and an instant names its day more than once.
+    last_day: Option<Day>,
     /// Whether each value of a day is found, and not only the first one.
     pub(super) each_day: bool,
     /// What was found as a number without a unit only.
@@ -192,6 +194,7 @@ impl<'a> Scan<'a> {
             path: Vec::new(),
             hits: Hits::new(),
             days: BTreeSet::new(),
+            last_day: None,
             each_day: false,
             bare: BTreeSet::new(),
             other_units: BTreeSet::new(),
@@ -212,6 +215,7 @@ impl<'a> Scan<'a> {
     /// What was found since the last call.
     pub(super) fn take_hits(&mut self) -> Hits {
         self.days.clear();
+        self.last_day = None;
         std::mem::take(&mut self.hits)
     }
 
@@ -362,20 +366,20 @@ impl<'a> Scan<'a> {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
-        let wants_absence = !self.query.absent.is_empty();
-        for it in text_words(text) {
-            let word = it.word;
-            if self.query.wanted.may_have(&it) {
-                let (hits, place) = (&mut self.hits, (self.field, it.range.start));
+        let (wanted, field) = (&self.query.wanted, self.field);
+        let (hits, search) = (&mut self.hits, &mut self.search);
+        wanted.known_words(text, |it| match it {
+            None => search.interrupt(),
+            Some(it) => with_folded(it.word, |word| {
                 let found = |number: usize, _| Self::hit(hits, number, None);
-                self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
-            } else {
-                self.search.interrupt();
-            }
-            if !wants_absence {
-                continue;
-            }
-            let word = folded(word);
+                search.word(wanted, word, (field, it.range.start), it.is_glued(), found);
+            }),
+        });
+        if self.query.absent.is_empty() {
+            return;
+        }
+        for it in text_words(text) {
+            let word = folded(it.word);
             if OF_NEGATION.has(&word) {
                 self.negated = 5;
             } else if self.negated > 0 {
@@ -424,9 +428,10 @@ impl<'a> Scan<'a> {
 
     /// A day. Records have the same few days.
     pub(super) fn day(&mut self, day: Day) {
-        if !self.days.insert(day) {
+        if self.last_day == Some(day) || !self.days.insert(day) {
             return;
         }
+        self.last_day = Some(day);
         let hits = &mut self.hits;
         let each = self.each_day;
         self.query.wanted.day(day, self.query.first_year, each, |number| Self::hit(hits, number, None));

@@ -265,18 +265,26 @@ impl ClaimSearch {
             self.before.clear();
             return;
         }
-        let values: Vec<Value> =
-            candidates.iter().filter_map(|it| it.found.as_ref()).map(|it| it.value.clone()).collect();
-        let before = std::mem::replace(&mut self.before, values.clone());
+        // Only amounts are computed with.
+        let values: Vec<Value> = candidates
+            .iter()
+            .filter_map(|it| it.found.as_ref().map(|it| &it.value))
+            .filter(|value| matches!(value, Value::Amount { .. }))
+            .cloned()
+            .collect();
+        let before = std::mem::take(&mut self.before);
         let words: Vec<Value> = chunks
             .iter()
-            .filter_map(|it| number_word::number_of(&chunk::folded(it.text), self.query.locale))
+            .filter(|it| !it.text.as_bytes().first().is_none_or(u8::is_ascii_digit))
+            .filter_map(|it| {
+                chunk::with_folded(it.text, |word| number_word::number_of(word, self.query.locale))
+            })
             .take(MAX_FACTORS)
             .map(Value::whole)
             .collect();
         for candidate in candidates {
-            let Some(value) = candidate.found.as_ref().map(|it| it.value.clone()) else { continue };
-            for (wanted, formula) in derive::of_evidence(&value, values.iter().chain(&words).chain(&before)) {
+            let Some(value) = candidate.found.as_ref().map(|it| &it.value) else { continue };
+            for (wanted, formula) in derive::of_evidence(value, values.iter().chain(&words).chain(&before)) {
                 let number = self.places.len();
                 if !self.query.wanted.add(number, &wanted, self.first_day) {
                     continue;
@@ -291,6 +299,7 @@ impl ClaimSearch {
                 candidate.operands.push((number, formula));
             }
         }
+        self.before = values;
     }
 
     /// Whether no section has a checkable value.

@@ -7,7 +7,7 @@ use crate::claims::decimal::Decimal;
 use crate::claims::filter::{Filter, List, Lists};
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value, ValueKind};
-use crate::claims::word::{TextWord, Vocabulary};
+use crate::claims::word::{TextWord, Vocabulary, known_words};
 use crate::types::steps;
 
 /// Longer texts are compared by their first words.
@@ -359,6 +359,12 @@ impl Wanted {
     #[inline]
     pub(super) fn may_have(&self, word: &TextWord<'_>) -> bool {
         self.vocabulary.may_have(word)
+    }
+
+    /// Calls `each` with each word of a text that may be one of a wanted text, and with `None` for each other word.
+    #[inline]
+    pub(super) fn known_words<'a>(&self, text: &'a str, each: impl FnMut(Option<TextWord<'a>>)) {
+        known_words(text, &self.vocabulary, each);
     }
 
     pub(crate) fn has_texts(&self) -> bool {

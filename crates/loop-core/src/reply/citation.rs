@@ -72,7 +72,11 @@ fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
     let ticks = tick_runs(text);
     let mut next_run = 0;
     let mut at = 0;
-    while let Some(start) = text.get(at..).and_then(|rest| rest.find(['[', '`'])).map(|found| at + found) {
+    let next = |at: usize| {
+        let mut rest = text.as_bytes().get(at..)?.iter();
+        rest.position(|byte| matches!(byte, b'[' | b'`')).map(|found| at + found)
+    };
+    while let Some(start) = next(at) {
         steps::count(1);
         at = start + 1;
         if let Some(inner) = text.get(at..).filter(|_| text.as_bytes().get(start) == Some(&b'[')) {
