@@ -38,6 +38,29 @@ pub(super) fn text_words(text: &str) -> impl Iterator<Item = TextWord<'_>> {
     })
 }
 
+/// Whether a byte is an ASCII letter or a digit, by a table: most of the time goes into asking this.
+#[inline]
+fn is_of_word(byte: u8) -> bool {
+    const OF_WORD: [bool; 256] = of_word();
+    OF_WORD.get(usize::from(byte)).copied().unwrap_or(false)
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the table has a place for each byte, and is made by the compiler"
+)]
+const fn of_word() -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = u8::MIN;
+    loop {
+        table[byte as usize] = byte.is_ascii_alphanumeric();
+        if byte == u8::MAX {
+            return table;
+        }
+        byte += 1;
+    }
+}
+
 /// Calls `each` with each word of a text that the vocabulary may have, and with `None` for each other word.
 #[inline]
 pub(super) fn known_words<'a>(
@@ -54,10 +77,10 @@ pub(super) fn known_words<'a>(
     while let Some(first) = bytes.get(at) {
         let from = at;
         at += 1;
-        if !first.is_ascii_alphanumeric() {
+        if !is_of_word(*first) {
             continue;
         }
-        while bytes.get(at).is_some_and(u8::is_ascii_alphanumeric) {
+        while bytes.get(at).is_some_and(|byte| is_of_word(*byte)) {
             at += 1;
         }
         if !vocabulary.may_have_length(*first, at - from) {
