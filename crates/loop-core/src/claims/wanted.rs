@@ -185,8 +185,8 @@ impl Wanted {
             Value::Time(time) => self.times.get(time).map_or(0, |list| list.len()),
             Value::Text { words, .. } if words.is_empty() => self.without_words,
             Value::Text { words, .. } => {
-                let next = |at: usize, word: &Box<str>| self.nodes.get(at)?.next.get(word).copied();
-                let node = words.iter().take(MAX_WORDS).try_fold(0, next);
+                let next = |at: usize, word: &str| self.nodes.get(at)?.next.get(word).copied();
+                let node = words.iter().take(MAX_WORDS).map(AsRef::as_ref).try_fold(0, next);
                 node.and_then(|at| self.nodes.get(at)).map_or(0, |node| node.same)
             }
         }
