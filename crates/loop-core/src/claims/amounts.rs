@@ -1,7 +1,10 @@
 //! Amounts: numbers with what they count.
 
+use std::sync::LazyLock;
+
 use crate::claims::chunk::folded;
 use crate::claims::decimal::Number;
+use crate::claims::known::Known;
 use crate::claims::number_word;
 use crate::claims::reader::Reader;
 use crate::claims::unit::{Unit, currency_of, currency_of_code, power_of};
@@ -16,6 +19,9 @@ fn unit_at_start(word: &str) -> Option<Unit> {
 
 /// Words between the parts of a duration.
 pub(super) const AND: &[&str] = &["and", "und", "et", "y", "e"];
+
+/// The longest of these signs, in bytes.
+const MAX_DOLLAR: usize = 3;
 
 /// Signs of dollars, and pence.
 const DOLLARS: &[(&str, &str)] = &[
@@ -44,6 +50,8 @@ fn is_pence(word: &str) -> bool {
 fn is_kind(word: &str) -> bool {
     matches!(word, "business" | "working" | "calendar" | "consecutive" | "full")
 }
+
+static OF_NOT_NOUN: LazyLock<Known> = LazyLock::new(|| Known::of(&[(NOT_NOUNS, 1)]));
 
 /// Words behind a number that it does not count.
 const NOT_NOUNS: &[&str] = &[
@@ -131,6 +139,13 @@ impl Reader<'_> {
         let chunk = self.get(at)?;
         if let Some(passed) = self.around_the_clock(at) {
             return Some(passed);
+        }
+        // `US$5` has a sign behind its letters, and no other amount begins with a letter.
+        let begin = chunk.text.as_bytes();
+        if begin.first().is_some_and(u8::is_ascii_alphabetic)
+            && !begin.iter().take(MAX_DOLLAR).any(|byte| *byte == b'$')
+        {
+            return None;
         }
         let text = chunk.text.trim_start_matches(['~', '≈']);
         let is_signed = |text: &str| text.chars().next().and_then(currency_of).is_some();
@@ -403,7 +418,7 @@ impl Reader<'_> {
         {
             return Measured::Unit(unit);
         }
-        let is_small = NOT_NOUNS.contains(&&*folded(word));
+        let is_small = OF_NOT_NOUN.has(&folded(word));
         if next.is_joined
             && let Some(counter) =
                 word.chars().next().filter(|c| matches!(c, '件' | '個' | '回' | '名' | '人' | '台' | '行'))

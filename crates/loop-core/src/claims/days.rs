@@ -8,6 +8,11 @@ use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value};
 use crate::types::{Locale, is_unspaced};
 
+/// Whether a text begins as a number without a sign below zero does.
+fn begins_as_number(text: &str) -> bool {
+    text.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'+')
+}
+
 impl Reader<'_> {
     pub(super) fn relative(&mut self, at: usize, text: &str) -> Option<usize> {
         let days = match &*folded(text) {
@@ -42,6 +47,10 @@ impl Reader<'_> {
 
     /// A time of day, with what follows it: `14:05 Uhr`, `2 pm`, `2:30 p.m.`
     pub(super) fn time(&mut self, at: usize, text: &str) -> Option<usize> {
+        // No form below begins otherwise.
+        if !begins_as_number(text) {
+            return None;
+        }
         let half = |word: &str| match &*folded(word).replace('.', "") {
             "am" => Some(false),
             "pm" => Some(true),
@@ -166,6 +175,10 @@ impl Reader<'_> {
     /// `26 November 2026`, `26. November`, `26 de noviembre de 2026`, `2026年11月26日`.
     pub(super) fn written_day(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at)?;
+        // No form below begins otherwise.
+        if !begins_as_number(chunk.text) {
+            return None;
+        }
         let number = |chunk: &Chunk<'_>| chunk.text.parse::<u32>().ok();
         if let Some(next) =
             self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with(['年', '月']))

@@ -1,6 +1,6 @@
 //! The values of the fields of JSON: what a field is named says what its value is.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::folded;
@@ -8,7 +8,8 @@ use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
-use crate::claims::json::{Json, Members};
+use crate::claims::json::{Json, Members, Written};
+use crate::claims::known::Known;
 use crate::claims::priced::currency_in;
 use crate::claims::scan::Scan;
 use crate::claims::span;
@@ -27,24 +28,20 @@ impl Scan<'_> {
             Json::Null | Json::Bool(false) => self.absent_field(name),
             Json::Bool(true) => {}
             Json::Number(number) => {
-                let number = number.to_string();
-                let Some(amount) = Decimal::of_json(&number) else { return };
-                self.field_amount(&number, amount, name, unit);
+                let written = Written::of(number);
+                let number = written.as_str();
+                let Some(amount) = Decimal::of_json(number) else { return };
+                self.field_amount(number, amount, name, unit);
                 self.instant(amount, name);
                 if amount == Decimal::whole(0) {
                     self.absent(ANYTHING);
                     self.absent_field(name);
                 }
                 self.field += 1;
-                self.words(&number);
+                self.words(number);
             }
             Json::String(text) => {
-                if text.len() <= MAX_NOTHING
-                    && matches!(
-                        &*folded(text),
-                        "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
-                    )
-                {
+                if text.len() <= MAX_NOTHING && says_nothing(text) {
                     self.absent_field(name);
                 }
                 // A number as a person writes it: `1.480,00`.
@@ -236,9 +233,19 @@ impl Scan<'_> {
     }
 }
 
+/// Whether a text says that a field has no value.
+fn says_nothing(text: &str) -> bool {
+    const NOTHING: [&str; 9] = ["", "0", "none", "no", "false", "missing", "not found", "n/a", "null"];
+    let is_it = |text: &str| NOTHING.iter().any(|word| word.eq_ignore_ascii_case(text));
+    if text.is_ascii() { is_it(text) } else { is_it(&folded(text)) }
+}
+
+/// Names of fields that hold the unit of their record, the best first.
+static UNIT_FIELDS: LazyLock<Known> =
+    LazyLock::new(|| Known::ranked(&["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"]));
+
 /// The unit that a record names for its values.
 fn unit_in(members: &Members<'_>) -> Option<Unit> {
-    let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
-    let name = members.first_of(&names)?.as_str()?;
+    let name = members.first_of(&UNIT_FIELDS)?.as_str()?;
     Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
 }

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
 use crate::claims::decimal::Decimal;
+use crate::claims::known::Known;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
 use crate::types::EvidenceId;
@@ -181,16 +182,28 @@ impl Operations {
             month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
             year |=
                 matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
-            named.average |= AVERAGE.contains(&word);
-            named.sum |= SUM.contains(&word);
-            named.count |= COUNT.contains(&word) || SUM.contains(&word);
-            named.difference |= DIFFERENCE.contains(&word);
-            named.follows |= FOLLOWS.contains(&word);
+            let lists = LISTS.bits(word);
+            named.average |= lists & OF_AVERAGE != 0;
+            named.sum |= lists & OF_SUM != 0;
+            named.count |= lists & (OF_SUM | OF_COUNT) != 0;
+            named.difference |= lists & OF_DIFFERENCE != 0;
+            named.follows |= lists & OF_FOLLOWS != 0;
         }
         named.yearly = month && year;
         named
     }
 }
+
+/// The lists of words that name operations.
+static LISTS: LazyLock<Known> = LazyLock::new(|| {
+    Known::of(&[(SUM, OF_SUM), (COUNT, OF_COUNT), (DIFFERENCE, OF_DIFFERENCE), (FOLLOWS, OF_FOLLOWS), (AVERAGE, OF_AVERAGE)])
+});
+
+const OF_SUM: u32 = 1;
+const OF_COUNT: u32 = 2;
+const OF_DIFFERENCE: u32 = 4;
+const OF_FOLLOWS: u32 = 8;
+const OF_AVERAGE: u32 = 16;
 
 const SUM: &[&str] = &[
     "all",

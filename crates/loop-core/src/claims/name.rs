@@ -45,6 +45,9 @@ fn is_ipv4(text: &str) -> bool {
 }
 
 fn is_host(text: &str) -> bool {
+    if !text.bytes().any(|byte| byte == b'.') {
+        return false;
+    }
     if is_ipv4(text.split([':', '/']).next().unwrap_or_default()) {
         return true;
     }
@@ -62,9 +65,6 @@ fn is_host(text: &str) -> bool {
 }
 
 fn is_id(text: &str) -> bool {
-    if KNOWN.contains(&&*folded(text)) {
-        return false;
-    }
     let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '#' | '/' | ':' | '.');
     if !text.chars().all(is_inside) {
         return false;
@@ -73,14 +73,15 @@ fn is_id(text: &str) -> bool {
     let letters = text.bytes().filter(u8::is_ascii_alphabetic).count();
     let has_mark = text.contains(['-', '_', '#']);
     let is_hex = text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    match letters {
+    let is_id = match letters {
         0 => {
             text.starts_with('#') && digits > 1
                 || has_mark && digits > 4
                 || text.starts_with('0') && digits > 2
         }
         _ => has_mark || digits > 3 || is_hex || text.len() > 5 && changes(text) > 2,
-    }
+    };
+    is_id && !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(text))
 }
 
 /// How often letters and digits change in a text.

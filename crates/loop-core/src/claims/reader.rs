@@ -83,6 +83,9 @@ pub(super) struct Reader<'a> {
     pub(super) found: Vec<Found>,
 }
 
+/// How many values an instant of evidence is where the run's clock is UTC.
+const MAX_OF_INSTANT: usize = 5;
+
 impl<'a> Reader<'a> {
     pub(super) fn get(&self, at: usize) -> Option<&'a Chunk<'a>> {
         self.chunks.get(at)
@@ -215,6 +218,10 @@ impl<'a> Reader<'a> {
 
     /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
     fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
+        if self.reads == Reads::Measures && self.found.is_empty() {
+            // Most texts with an instant have no more values than it.
+            self.found.reserve_exact(MAX_OF_INSTANT);
+        }
         self.push(at, at, Value::Day(instant.day));
         if self.reads == Reads::Measures {
             let own = Some(self.clock).filter(|clock| *clock != 0);
@@ -307,6 +314,9 @@ impl<'a> Reader<'a> {
 
     /// `60-119 min`: both numbers.
     fn range(&mut self, at: usize, text: &str) -> Option<usize> {
+        if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
+            return None;
+        }
         let (first, second) = text.split_once(['-', '\u{2013}'])?;
         let ends = Number::read(first, self.locale).zip(Number::read(second, self.locale))?;
         let measured = self.measured(at);

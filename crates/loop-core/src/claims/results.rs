@@ -20,6 +20,11 @@ const SENTENCES: usize = 8;
 /// Grounds an amount that another sentence of the section has computed, and an id that one next to it cites.
 pub(super) fn repeated(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
     named_before(asked, claims);
+    // Most documents compute nothing.
+    let is_computed = |found: &FoundClaim| found.claim.formula.as_ref().is_some_and(Formula::is_operation);
+    if !claims.iter().flatten().any(is_computed) {
+        return;
+    }
     let key = |candidate: &Candidate| {
         let Value::Amount { number, measured, .. } = &candidate.found.as_ref()?.value else { return None };
         let unit = if let Measured::Unit(unit) = measured { Some(unit) } else { None };

@@ -1,23 +1,25 @@
 //! One pass over a piece of evidence: which of the wanted values it has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::claims::absence::{stem, unaccented};
-use crate::claims::chunk::{folded, readable};
+use crate::claims::chunk::{folded, readable, with_folded};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
-use crate::claims::field::{FieldName, FieldNames};
+use crate::claims::field::{FieldName, FieldNames, NameWords};
 use crate::claims::formula::Formula;
 use crate::claims::json::Json;
+use crate::claims::known::Known;
 use crate::claims::mates::Mates;
 use crate::claims::priced::{currencies_written, currency_named};
 use crate::claims::span;
+use crate::claims::stems::Stems;
 use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
-use crate::claims::word::text_words;
+use crate::claims::word::{TextWord, text_words};
 use crate::types::{Evidence, Locale, Status, WorkItem};
 
 /// What the sentence of a value says that matters for finding it.
@@ -30,7 +32,7 @@ pub(crate) struct Context {
     /// Whether it names a count.
     pub(crate) names_count: bool,
     /// Its words, shortened to their stems.
-    pub(crate) stems: Arc<BTreeSet<Box<str>>>,
+    pub(crate) stems: Arc<Stems>,
     /// Whether it is the first number of `3 of 12`.
     pub(crate) is_part: bool,
     /// The unit of a rate: `kWh` of `24 pence per kWh`.
@@ -177,6 +179,10 @@ pub(super) struct Scan<'a> {
     pub(super) hits: Hits,
     /// The days that were looked for.
     days: BTreeSet<Day>,
+    /// The last of them: records of one day follow each other, and an instant names its day more than once.
+    last_day: Option<Day>,
+    /// Whether each value of a day is found, and not only the first one.
+    pub(super) each_day: bool,
     /// What was found as a number without a unit only.
     bare: BTreeSet<usize>,
     /// What has the number of an amount of the observation, and another unit than it.
@@ -203,6 +209,8 @@ impl<'a> Scan<'a> {
             path: Vec::new(),
             hits: Hits::new(),
             days: BTreeSet::new(),
+            last_day: None,
+            each_day: false,
             bare: BTreeSet::new(),
             other_units: BTreeSet::new(),
             mates: Mates::default(),
@@ -223,6 +231,7 @@ impl<'a> Scan<'a> {
     /// What was found since the last call.
     pub(super) fn take_hits(&mut self) -> Hits {
         self.days.clear();
+        self.last_day = None;
         std::mem::take(&mut self.hits)
     }
 
@@ -282,7 +291,7 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn field_name(&mut self, name: &str) -> Arc<FieldName> {
-        self.names.get(name, self.query.locale, self.query.clock)
+        self.names.get(name, self.query)
     }
 
     /// A text that may have tables: the numbers of a column whose name says a unit are not without one.
@@ -316,9 +325,15 @@ impl<'a> Scan<'a> {
 
     /// The name of a field.
     pub(super) fn name(&mut self, name: &FieldName) {
-        std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&name.spaced);
-        std::mem::swap(&mut self.search, &mut self.name_search);
+        match name.words {
+            NameWords::Wanted => {
+                std::mem::swap(&mut self.search, &mut self.name_search);
+                self.words(&name.spaced);
+                std::mem::swap(&mut self.search, &mut self.name_search);
+            }
+            NameWords::Others => self.name_search.interrupt(),
+            NameWords::None => {}
+        }
         for found in &name.found {
             self.measure(&found.value, None);
         }
@@ -379,30 +394,38 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// What of the words of a name has to be looked up.
+    pub(super) fn words_of_name(query: &Query, spaced: &str) -> NameWords {
+        let is_wanted = |it: TextWord<'_>| {
+            query.wanted.may_have(&it) || !query.absent.is_empty() && OF_NEGATION.has(&folded(it.word))
+        };
+        match text_words(spaced).next() {
+            None => NameWords::None,
+            Some(_) if text_words(spaced).any(is_wanted) => NameWords::Wanted,
+            Some(_) => NameWords::Others,
+        }
+    }
+
     pub(super) fn words(&mut self, text: &str) {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
-        let wants_absence = !self.query.absent.is_empty();
-        for it in text_words(text) {
-            let word = it.word;
-            if self.query.wanted.may_have(word) {
-                let (hits, place) = (&mut self.hits, (self.field, it.range.start));
+        let (wanted, field) = (&self.query.wanted, self.field);
+        let (hits, search) = (&mut self.hits, &mut self.search);
+        wanted.known_words(text, |it| match it {
+            None => search.interrupt(),
+            Some(it) => with_folded(it.word, |word| {
                 let found = |number: usize, _| Self::hit(hits, number, None);
-                self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
-                // The first part of a UUID.
-                if word.len() == 8 && it.is_glued() == (false, true) {
-                    self.hash_prefixes(word, true);
-                }
-            } else {
-                self.search.interrupt();
-                self.hash_prefixes(word, false);
-            }
-            if !wants_absence {
-                continue;
-            }
-            let word = folded(word);
-            if NEGATIONS.contains(&&*word) {
+                search.word(wanted, word, (field, it.range.start), it.is_glued(), found);
+            }),
+        });
+        self.hashes(text);
+        if self.query.absent.is_empty() {
+            return;
+        }
+        for it in text_words(text) {
+            let word = folded(it.word);
+            if OF_NEGATION.has(&word) {
                 self.negated = 5;
             } else if self.negated > 0 {
                 self.negated -= 1;
@@ -412,20 +435,14 @@ impl<'a> Scan<'a> {
         self.negated = 0;
     }
 
-    /// The first digits of a hash, as people write it. `is_head`: whether more of it is behind a dash.
-    fn hash_prefixes(&mut self, word: &str, is_head: bool) {
-        let is_hash = word.len() > 11 || word.len() == 8 && is_head;
-        if !is_hash || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    /// The first digits of a hash, as people write it.
+    fn hashes(&mut self, text: &str) {
+        if !self.query.wanted.has_hashes() {
             return;
         }
-        for length in 7..word.len().min(12) + usize::from(is_head) {
-            let Some(short) = word.get(..length).filter(|short| self.query.wanted.may_have(short)) else {
-                continue;
-            };
+        for it in text_words(text).filter(|it| it.word.len() > 7) {
             let hits = &mut self.hits;
-            let mut search = TextSearch::default();
-            let found = |number: usize, _| Self::hit(hits, number, None);
-            search.word(&self.query.wanted, &folded(short), (0, 0), (false, false), found);
+            self.query.wanted.hash(&folded(it.word), |number| Self::hit(hits, number, None));
         }
     }
 
@@ -469,11 +486,13 @@ impl<'a> Scan<'a> {
     /// A day. Records have the same few days.
     pub(super) fn day(&mut self, day: Day) {
         self.mates.day(day);
-        if !self.days.insert(day) {
+        if self.last_day == Some(day) || !self.days.insert(day) {
             return;
         }
+        self.last_day = Some(day);
         let hits = &mut self.hits;
-        self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
+        let each = self.each_day;
+        self.query.wanted.day(day, self.query.first_year, each, |number| Self::hit(hits, number, None));
     }
 
     fn year(&mut self, year: i32) {
@@ -487,6 +506,8 @@ impl<'a> Scan<'a> {
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
     }
 }
+
+static OF_NEGATION: LazyLock<Known> = LazyLock::new(|| Known::of(&[(NEGATIONS, 1)]));
 
 /// Words of evidence that negate the few words behind them.
 const NEGATIONS: &[&str] = &[

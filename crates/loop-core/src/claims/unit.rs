@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use crate::claims::chunk::folded;
 use crate::claims::decimal::Decimal;
+use crate::claims::known::Shapes;
 
 /// What a unit measures. Amounts of one dimension are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,7 +110,8 @@ impl Unit {
             true => Cow::Borrowed(word),
             false => Cow::Owned(word.to_lowercase()),
         };
-        NAMES.get(&*folded).cloned()
+        let (shapes, names) = &*NAMES;
+        if shapes.may_have(&folded) { names.get(&*folded).cloned() } else { None }
     }
 
     fn of_bytes(name: &str, factor: u64) -> Self {
@@ -234,7 +236,7 @@ pub(crate) fn currency_of(symbol: char) -> Option<&'static str> {
 
 /// The currency of a code in capitals.
 pub(crate) fn currency_of_code(code: &str) -> Option<&'static str> {
-    if code.len() != 3 {
+    if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase()) {
         return None;
     }
     CURRENCIES.iter().map(|(_, known)| *known).find(|known| *known == code)
@@ -279,7 +281,7 @@ fn words_of(name: &str) -> Vec<String> {
 const MAX_UNIT: usize = 24;
 
 /// Each name of a unit, in small letters.
-static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
+static NAMES: LazyLock<(Shapes, BTreeMap<&'static str, Unit>)> = LazyLock::new(|| {
     let mut names = BTreeMap::new();
     for (of_unit, dimension, factor) in UNITS {
         for name in *of_unit {
@@ -294,7 +296,7 @@ static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
     for (of_currency, code) in &CURRENCIES {
         names.extend(of_currency.iter().map(|name| (*name, Unit::money(code))));
     }
-    names
+    (Shapes::of(names.keys().copied()), names)
 });
 
 const PERCENT: &[&str] = &[

@@ -4,8 +4,10 @@
 //! the number behind `section` is a reference. Such a value that is grounded is worth showing. One that is not may be true.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use crate::claims::chunk::folded;
+use crate::claims::known::Known;
 use crate::claims::value::{Found, Measured, Value, ValueKind};
 
 /// What of a sentence says whether its values are weak.
@@ -18,12 +20,12 @@ pub(super) struct Sentence<'a> {
 }
 
 impl<'a> Sentence<'a> {
-    pub(super) fn new(text: &'a str, cites: bool, words: &[Box<str>]) -> Self {
+    pub(super) fn new(text: &'a str, cites: bool, words: &[&str]) -> Self {
         let is_advice = !cites
-            && (words.iter().any(|word| ADVICE.contains(&&**word))
+            && (words.iter().any(|word| OF_ADVICE.has(word))
                 || words.first().is_some_and(|word| {
-                    text.starts_with(char::is_alphabetic) && !near_colon(text) && COMMANDS.contains(&&**word)
-                        || CONDITIONS.contains(&&**word)
+                    text.starts_with(char::is_alphabetic) && !near_colon(text) && COMMANDS.contains(word)
+                        || CONDITIONS.contains(word)
                 }));
         Self { text, cites, is_advice }
     }
@@ -139,8 +141,12 @@ fn near_colon(text: &str) -> bool {
 }
 
 fn is_common(word: &str) -> bool {
-    COMMON.contains(&word)
+    OF_COMMON.has(word)
 }
+
+static OF_ADVICE: LazyLock<Known> = LazyLock::new(|| Known::of(&[(ADVICE, 1)]));
+
+static OF_COMMON: LazyLock<Known> = LazyLock::new(|| Known::of(&[(COMMON, 1)]));
 
 /// Words of a sentence that says what to do.
 const ADVICE: &[&str] = &[
