@@ -136,12 +136,19 @@ fn is_partial(chunks: &[Chunk<'_>], at: usize, last: usize) -> bool {
     if !is_english {
         return false;
     }
-    let mut open = chunks.get(last..).unwrap_or_default().iter();
-    if open.next().is_none_or(|it| !it.after.is_empty()) {
-        return false;
-    }
-    open.next().is_some_and(|it| is_third_person(&folded(it.text)))
+    // A plural noun looks the same, and no object follows it.
+    let mut behind = chunks.iter().enumerate().skip(at + 2).take(last.saturating_sub(at));
+    behind.any(|(place, it)| {
+        let object = chunks.get(place + 1).filter(|_| it.after.is_empty());
+        is_third_person(&folded(it.text)) && object.is_some_and(|it| OBJECTS.contains(&&*folded(it.text)))
+    })
 }
+
+/// Words that an object begins with.
+const OBJECTS: &[&str] = &[
+    "her", "him", "it", "them", "the", "a", "an", "this", "that", "these", "those", "any", "his", "its",
+    "their", "our", "us", "me", "you", "your", "my", "all", "both", "either", "each", "every",
+];
 
 /// Whether a word may be a verb of a third person: `covers`.
 fn is_third_person(word: &str) -> bool {

@@ -229,7 +229,9 @@ impl Reader<'_> {
         if let Some(next) = self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with('日')) {
             let rest = next.text.strip_prefix('日').unwrap_or_default();
             let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
-            if self.reads == Reads::All && ["あと", "残り"].iter().any(|word| before.ends_with(word)) {
+            let is_span = ["あと", "残り"].iter().any(|word| before.ends_with(word))
+                || ["後", "前", "以内", "遅れ"].iter().any(|word| rest.starts_with(word));
+            if self.reads == Reads::All && is_span {
                 let number = Number::read(chunk.text, self.locale)?;
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::named("day")?));
                 return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
@@ -282,7 +284,8 @@ impl Reader<'_> {
         }
         let is_first = (at == 0 || chunk.is_first) && text.len() == 5;
         let short = |text: &str| (text.len() <= 2).then(|| text.parse::<u32>().ok()).flatten();
-        if let Some((one, two)) = text.split_once('/').and_then(|(one, other)| Some((short(one)?, short(other)?)))
+        if let Some((one, two)) =
+            text.split_once('/').and_then(|(one, other)| Some((short(one)?, short(other)?)))
             && (is_first || self.next(at).is_some_and(|next| time_of(next.text).is_some()))
         {
             for (month, day) in [(one, two), (two, one)] {

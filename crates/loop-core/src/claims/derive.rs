@@ -192,7 +192,9 @@ pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Opti
     let sum_of = |of: Option<&Unit>| {
         let parts = record.values.iter().filter(|value| unit(value).as_ref() == of);
         let parts: Vec<Decimal> = parts
-            .filter_map(|value| if let Value::Amount { number, .. } = value { Some(number.amount) } else { None })
+            .filter_map(
+                |value| if let Value::Amount { number, .. } = value { Some(number.amount) } else { None },
+            )
             .collect();
         let sum = parts.iter().try_fold(Decimal::whole(0), |sum, part| sum.plus(*part))?;
         let is_whole = parts.len() > 2 || parts.len() == 2 && (named.sum || own.is_none());
@@ -203,7 +205,8 @@ pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Opti
 
 /// The days that a duration is apart from the start of the run.
 pub(super) fn days_apart(open: &Value, start: i64) -> Vec<Day> {
-    let days = duration_of(open).filter(|seconds| seconds % 86_400 == 0 && *seconds > 0).map(|it| it / 86_400);
+    let days =
+        duration_of(open).filter(|seconds| seconds % 86_400 == 0 && *seconds > 0).map(|it| it / 86_400);
     let days = days.into_iter().flat_map(|days| [start.checked_sub(days), start.checked_add(days)]);
     days.flatten().filter_map(Day::of_unix_days).collect()
 }
@@ -523,7 +526,10 @@ impl Wanted {
                 let (day, other) = in_years(*day, *other, first_year);
                 if let Some(months) = months_of(b) {
                     let of = |day: Day| Some(i64::from(day.year?) * 12 + i64::from(day.month));
-                    let is_it = day.day == other.day && (of(day)? - of(other)?).abs() == months;
+                    // A year from 1 October ends on 30 September.
+                    let next = day.unix_days()?.checked_add(1).and_then(Day::of_unix_days)?;
+                    let is_it = day.day == other.day && (of(day)? - of(other)?).abs() == months
+                        || next.day == other.day && of(next)? - of(other)? == months;
                     return is_it.then_some(Formula::Shifted);
                 }
                 let by = duration_of(b)?;

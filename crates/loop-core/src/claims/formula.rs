@@ -172,6 +172,9 @@ impl Operations {
                     | "abierto"
                     | "abierta"
                     | "expired"
+                    | "behind"
+                    | "due"
+                    | "late"
                     | "überfällig"
                     | "retard"
                     | "today"
@@ -196,7 +199,13 @@ impl Operations {
 
 /// The lists of words that name operations.
 static LISTS: LazyLock<Known> = LazyLock::new(|| {
-    Known::of(&[(SUM, OF_SUM), (COUNT, OF_COUNT), (DIFFERENCE, OF_DIFFERENCE), (FOLLOWS, OF_FOLLOWS), (AVERAGE, OF_AVERAGE)])
+    Known::of(&[
+        (SUM, OF_SUM),
+        (COUNT, OF_COUNT),
+        (DIFFERENCE, OF_DIFFERENCE),
+        (FOLLOWS, OF_FOLLOWS),
+        (AVERAGE, OF_AVERAGE),
+    ])
 });
 
 const OF_SUM: u32 = 1;

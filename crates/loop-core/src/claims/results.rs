@@ -115,7 +115,9 @@ pub(super) fn derive(asked: &Asked, claims: &mut [Vec<FoundClaim>], first_day: O
             if let (Value::RelativeDay(days), Some(start)) = (&open.value, first_day) {
                 let day = start.checked_add(*days).and_then(date::Day::of_unix_days);
                 let named = day.and_then(|day| same_day(stated, claims.get(n)?, day));
-                if let (Some(evidence), Some(found)) = (named, claims.get_mut(n).and_then(|of| of.get_mut(at))) {
+                if let (Some(evidence), Some(found)) =
+                    (named, claims.get_mut(n).and_then(|of| of.get_mut(at)))
+                {
                     let claim = &mut found.claim;
                     (claim.state, claim.evidence, claim.formula) =
                         (Grounding::Grounded, evidence, Some(Formula::Shifted));
@@ -245,9 +247,12 @@ pub(super) fn with_records(
                                 .into_iter()
                                 .any(|minutes| index.has_time(minutes))
                         });
-                        let from_start = first_day.filter(|_| named.from_start).map(|start| derive::days_apart(&open.value, start));
-                    let is_apart = is_apart || from_start.into_iter().flatten().any(|day| index.has_day(day));
-                    is_apart.then_some((id, Formula::Difference))
+                        let from_start = first_day
+                            .filter(|_| named.from_start)
+                            .map(|start| derive::days_apart(&open.value, start));
+                        let is_apart =
+                            is_apart || from_start.into_iter().flatten().any(|day| index.has_day(day));
+                        is_apart.then_some((id, Formula::Difference))
                     })
             });
             if let Some((id, formula)) = found

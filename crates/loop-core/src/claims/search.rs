@@ -240,7 +240,7 @@ impl ClaimSearch {
             // The day on which it is written needs no citation.
             let is_own_day = !sentence.cites && matches!(&found.value, Value::Day(day) if is_first(*day));
             let cites_item = cited_at(range.end).is_some_and(|ids| ids.contains(&EvidenceId::ITEM));
-            let is_denied = !cites_item && sentence_of.is_denied(&found.range);
+            let is_denied = !cites_item && !found.value.has_unit() && sentence_of.is_denied(&found.range);
             let is_weak = is_word || is_own_day || is_denied || sentence_of.is_weak(&found);
             candidates.push(Candidate {
                 number,
@@ -464,7 +464,8 @@ impl ClaimSearch {
             .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
         // An id of the work item that evidence has, too, says what the document is about.
         let is_id = matches!(&candidate.found, Some(found) if found.value.kind() == ValueKind::Id);
-        let is_known_to_more = || places.is_some_and(|places| places.ids().filter(|id| is_known(*id)).nth(1).is_some());
+        let is_known_to_more =
+            || places.is_some_and(|places| places.ids().filter(|id| is_known(*id)).nth(1).is_some());
         let of_both = Some(EvidenceId::ITEM).filter(|_| is_id && is_known_to_more());
         let cited = cited.iter().copied().chain(of_item).chain(of_both);
         let mut cited: Vec<EvidenceId> = cited.filter(|id| place(*id).is_some()).collect();

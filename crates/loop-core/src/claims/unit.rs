@@ -168,6 +168,13 @@ impl Unit {
             last if last.len() > 1 => Self::named(last),
             _ => None,
         };
+        // `残業時間`.
+        if !name.is_ascii()
+            && let Some(unit) =
+                ["時間", "円", "秒"].iter().find(|unit| name.ends_with(**unit)).and_then(|it| Self::named(it))
+        {
+            return Some(unit);
+        }
         // `tailleMo` has the case of the French units of octets.
         let of_last = of_last.or_else(|| {
             let end = name.get(name.len().checked_sub(2)?..)?;
