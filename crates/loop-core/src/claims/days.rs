@@ -202,9 +202,13 @@ impl Reader<'_> {
         let is_range = self.get(at + 1).is_some_and(|it| {
             matches!(it.text, "to" | "until" | "bis" | "au" | "al" | "and" | "und" | "et" | "y" | "zum")
         });
-        let month_at = skip(if is_range { at + 3 } else { at + 1 });
+        // `el 12 y el 13 de septiembre`.
+        let is_article =
+            |it: &Chunk<'_>| matches!(it.text, "el" | "zum" | "dem" | "den" | "the" | "le" | "al");
+        let second = at + 2 + usize::from(is_range && self.get(at + 2).is_some_and(is_article));
+        let month_at = skip(if is_range { second + 1 } else { at + 1 });
         let chunk = if is_range {
-            self.get(at + 2).filter(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))?
+            self.get(second).filter(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))?
         } else {
             chunk
         };

@@ -181,9 +181,10 @@ pub(super) fn with_few(
 /// The sum of all amounts of one kind in a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
 pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Option<Formula> {
     let Value::Amount { number, measured, .. } = open else { return None };
-    if record.is_column || number.significant < 3 {
+    if record.is_column || number.significant < 2 {
         return None;
     }
+    let is_short = number.significant < 3;
     let unit = |value: &Value| match value {
         Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
         _ => None,
@@ -197,7 +198,10 @@ pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Opti
             )
             .collect();
         let sum = parts.iter().try_fold(Decimal::whole(0), |sum, part| sum.plus(*part))?;
-        let is_whole = parts.len() > 2 || parts.len() == 2 && (named.sum || own.is_none());
+        let is_whole = match is_short {
+            true => named.sum && parts.len() > 2,
+            false => parts.len() > 2 || parts.len() == 2 && (named.sum || own.is_none()),
+        };
         (is_whole && sum == number.amount).then_some(Formula::SumOfAmounts)
     };
     sum_of(own.as_ref()).or_else(|| sum_of(None))
@@ -353,7 +357,7 @@ impl Wanted {
     fn is_of_two_digits(&self) -> bool {
         let Kind::Amount { number, .. } = &self.kind else { return false };
         let zeros = usize::try_from(-number.places).unwrap_or(0);
-        number.significant + zeros > 1
+        number.significant + zeros > 1 || number.places > 0 && self.named.difference
     }
 
     /// Whether the sentence names this operation on two values, or the value has so many digits that chance does not give it.
@@ -398,6 +402,8 @@ impl Wanted {
             return false;
         }
         match (one.min(two), one.max(two)) {
+            // `0.2 mm above the limit`.
+            (0, 0..=1) => self.is_long || self.named.difference && self.is_decimal(),
             (0, 0..=3) => self.is_long,
             (0, _) => self.is_long && self.is_named && !self.is_share(),
             (1, 1) if self.is_percent() => true,
@@ -417,6 +423,11 @@ impl Wanted {
     fn is_share(&self) -> bool {
         matches!(&self.kind, Kind::Amount { number, .. } if self.is_percent() && number.places <= 0)
             && !self.is_points
+    }
+
+    /// Whether it has a unit and digits behind the point.
+    fn is_decimal(&self) -> bool {
+        matches!(&self.kind, Kind::Amount { number, dimension: Some(_), .. } if number.places > 0)
     }
 
     fn is_percent(&self) -> bool {

@@ -55,8 +55,11 @@ fn named_before(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
     for n in 0..claims.len() {
         let stated = asked.sentences.get(n).into_iter().flat_map(|it| it.candidates.iter());
         for (at, candidate) in stated.enumerate() {
-            let Some(Value::Text { kind: ValueKind::Id, words, .. }) =
-                candidate.found.as_ref().map(|it| &it.value)
+            let Some(Value::Text {
+                kind: kind @ (ValueKind::Id | ValueKind::Email | ValueKind::Host),
+                words,
+                ..
+            }) = candidate.found.as_ref().map(|it| &it.value)
             else {
                 continue;
             };
@@ -85,7 +88,9 @@ fn named_before(asked: &Asked, claims: &mut [Vec<FoundClaim>]) {
                 let found = claims.get(n)?.get(at)?.claim.evidence.clone();
                 (cited == [EvidenceId::ITEM] && found.iter().any(has)).then_some(found)
             };
-            let evidence = (n.saturating_sub(NEXT)..n + NEXT + 1).find_map(same).or_else(of_item);
+            let evidence = (n.saturating_sub(NEXT)..n + NEXT + 1)
+                .find_map(same)
+                .or_else(|| of_item().filter(|_| *kind == ValueKind::Id));
             if let (Some(evidence), Some(found)) = (evidence, claims.get_mut(n).and_then(|of| of.get_mut(at)))
             {
                 (found.claim.state, found.claim.evidence) = (Grounding::Grounded, evidence);
