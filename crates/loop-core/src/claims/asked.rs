@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::claims::formula::{Formula, Operations};
+use crate::claims::formula::Formula;
+use crate::claims::operations::Operations;
 use crate::claims::value::{Found, Measured, Value, ValueKind};
 use crate::claims::{Claim, Grounding};
 use crate::types::EvidenceId;

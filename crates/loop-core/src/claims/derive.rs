@@ -6,8 +6,9 @@
 
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
-use crate::claims::formula::{Formula, Operations};
+use crate::claims::formula::Formula;
 use crate::claims::mates::{self, Record};
+use crate::claims::operations::Operations;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
 

@@ -45,7 +45,7 @@ pub(super) struct Mates {
 impl Mates {
     /// A record begins: an object, or a line of a text.
     pub(super) fn begin(&mut self) {
-        self.open.push(Vec::new());
+        self.open.push(Vec::with_capacity(6));
     }
 
     /// A list of records begins.

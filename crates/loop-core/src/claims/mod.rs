@@ -26,6 +26,7 @@ mod known;
 mod mates;
 mod name;
 mod number_word;
+mod operations;
 mod place;
 mod places;
 mod priced;

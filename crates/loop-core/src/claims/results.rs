@@ -196,7 +196,7 @@ pub(super) fn with_records(
 ) {
     let first_year = first_day.and_then(date::Day::of_unix_days).and_then(|day| day.year);
     let mut indices: BTreeMap<EvidenceId, Index<'_>> = BTreeMap::new();
-    let mut left = MAX_OPEN;
+    let mut left = MAX_OPEN_OF_RECORDS;
     for (n, stated) in asked.sentences.iter().enumerate() {
         if stated.candidates.len() > formula::MAX_VALUES {
             continue;
@@ -207,7 +207,7 @@ pub(super) fn with_records(
             let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
             let Some(fewer) = left.checked_sub(1) else { return };
             left = fewer;
-            let cited = candidate.cited(stated).iter().filter(|id| is_known(**id));
+            let cited = candidate.cited(stated).iter().filter(|id| is_known(**id)).take(MAX_CITED);
             let before =
                 asked.part(&(stated.range.start..stated.range.start + candidate.range.start)).trim_end();
             let is_whole = ["of", "von", "sur", "de", "/"].iter().any(|word| {
@@ -269,6 +269,12 @@ pub(super) fn with_records(
         }
     }
 }
+
+/// For how many values of a section it is tried what they result from with a record.
+const MAX_OPEN_OF_RECORDS: usize = 300;
+
+/// The records of so many pieces of evidence are looked at for one value.
+const MAX_CITED: usize = 8;
 
 /// Of a piece of evidence with no more values each may be computed with a stated one.
 const MAX_FEW: usize = 12;
