@@ -87,7 +87,9 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option<(usize
     let is_number = first.text.starts_with(|c: char| c.is_ascii_digit())
         || word == "no" && number_word::is_number(&next)
         || word == "zero" && (Unit::named(&next).is_some() || next == "per");
-    let is_verb = locale == Locale::Es && word == "no" && !is_spanish_existence(&next);
+    let is_verb = locale == Locale::Es && word == "no" && !is_spanish_existence(&next)
+        // `sin vender`.
+        || word == "sin" && ["ar", "er", "ir"].iter().any(|end| next.ends_with(end));
     if is_number || is_verb || !chunks.get(at)?.after.is_empty() || OTHER.contains(&&*next) {
         return None;
     }

@@ -286,7 +286,7 @@ impl Reader<'_> {
         {
             self.found.push(Found { range: range.clone(), value: Value::Time(time) });
         }
-        let is_first = (at == 0 || chunk.is_first) && text.len() == 5;
+        let is_first = text.len() == 5;
         let short = |text: &str| (text.len() <= 2).then(|| text.parse::<u32>().ok()).flatten();
         if let Some((one, two)) =
             text.split_once('/').and_then(|(one, other)| Some((short(one)?, short(other)?)))

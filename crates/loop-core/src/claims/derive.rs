@@ -169,6 +169,13 @@ pub(super) fn with_few(
         Formula::Shifted => false,
         _ => named.follows || named.difference,
     };
+    let all = || few.values.iter().map(|value| Term { value, before: 0 }).collect::<Vec<Term<'_>>>();
+    if named.sum
+        && !few.is_column
+        && let Some((formula, _)) = wanted.sum_of_three(&all())
+    {
+        return Some(formula);
+    }
     few.values.iter().enumerate().find_map(|(at, one)| {
         few.values.iter().skip(at + 1).filter(|two| may_be(one, two)).find_map(|two| {
             let pair = [(one, two), (two, one)];
@@ -182,10 +189,12 @@ pub(super) fn with_few(
 /// The sum of all amounts of one kind in a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
 pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Option<Formula> {
     let Value::Amount { number, measured, .. } = open else { return None };
-    if record.is_column || number.significant < 2 {
+    // The digits as written, with the zeros at its end.
+    let digits = number.significant + usize::try_from(-number.places).unwrap_or(0);
+    if record.is_column || digits < 2 {
         return None;
     }
-    let is_short = number.significant < 3;
+    let is_short = digits < 3;
     let unit = |value: &Value| match value {
         Value::Amount { measured: Measured::Unit(unit), .. } => Some(unit.clone()),
         _ => None,
@@ -467,7 +476,7 @@ impl Wanted {
     /// The sum of three of the amounts near it, of which chance gives none.
     fn sum_of_three(&self, terms: &[Term<'_>]) -> Option<(Formula, Vec<usize>)> {
         let Kind::Amount { number, dimension, factor, .. } = &self.kind else { return None };
-        if number.significant < 4 {
+        if number.significant + usize::try_from(-number.places).unwrap_or(0) < 4 {
             return None;
         }
         // `38 and 31 hours`: the unit is behind the last.

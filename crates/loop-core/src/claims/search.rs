@@ -399,7 +399,10 @@ impl ClaimSearch {
         }
         results::compute(asked, &mut claims);
         results::derive(asked, &mut claims, self.first_day);
-        results::with_records(asked, &mut claims, self.first_day, &self.mates, &is_known);
+        // What one value results from may be grounded by another of its sentence.
+        for _ in 0..2 {
+            results::with_records(asked, &mut claims, self.first_day, &self.mates, &is_known);
+        }
         results::derive(asked, &mut claims, self.first_day);
         results::repeated(asked, &mut claims);
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
