@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::claims::asked::{Asked, Candidate, Stated};
+use crate::claims::decimal::Decimal;
 use crate::claims::formula::{self, Formula, Operand};
-use crate::claims::mates::{Index, Mates};
+use crate::claims::mates::{Index, Mates, Record};
 use crate::claims::search::FoundClaim;
 use crate::claims::value::{Found, Measured, Value, ValueKind};
 use crate::claims::{Claim, Grounding, date, derive};
@@ -207,6 +208,8 @@ pub(super) fn with_records(
             let Some(open) = candidate.found.as_ref().filter(|_| is_open) else { continue };
             let Some(fewer) = left.checked_sub(1) else { return };
             left = fewer;
+            let values = stated.candidates.iter().filter_map(|it| it.found.as_ref());
+            let written: Vec<Decimal> = values.filter_map(|it| number_of(&it.value)).collect();
             let cited = candidate.cited(stated).iter().filter(|id| is_known(**id)).take(MAX_CITED);
             let before =
                 asked.part(&(stated.range.start..stated.range.start + candidate.range.start)).trim_end();
@@ -220,10 +223,15 @@ pub(super) fn with_records(
                 let near = terms(asked, claims, n, 2).filter(|(_, claim)| claim.evidence.contains(&id));
                 let named = stated.named;
                 let how = (named, is_whole);
-                let few = mates.small();
+                let is_left_out =
+                    |value: &&Value| number_of(value).is_none_or(|number| !written.contains(&number));
+                let few =
+                    mates.small().map(|few| few.into_iter().filter(is_left_out).collect::<Vec<&Value>>());
                 let of_record = near.take(MAX_NEAR).find_map(|(term, claim)| {
                     let mut of = index.of(term);
-                    let found = of.find_map(|(own, mates, is_column)| {
+                    let found = of.find_map(|(own, mut mates, is_column)| {
+                        // What the sentence states itself was computed with as it is stated.
+                        mates.retain(is_left_out);
                         // The document or the record may name the unit.
                         let term = if term.has_unit() { term } else { own };
                         derive::with_record(&open.value, term, &mates, how, first_year)
@@ -241,7 +249,9 @@ pub(super) fn with_records(
                         let mut small = mates.small_records();
                         let found = small.find_map(|few| {
                             let whole = || derive::whole_of(&open.value, few, named);
-                            derive::with_few(&open.value, few, named, first_year).or_else(whole)
+                            let values = few.values.iter().filter(is_left_out).cloned().collect();
+                            let rest = Record { values, is_column: few.is_column };
+                            derive::with_few(&open.value, &rest, named, first_year).or_else(whole)
                         });
                         found.map(|formula| (id, formula))
                     })
@@ -268,6 +278,11 @@ pub(super) fn with_records(
             }
         }
     }
+}
+
+/// The number of an amount as written.
+fn number_of(value: &Value) -> Option<Decimal> {
+    if let Value::Amount { number, .. } = value { Some(number.amount) } else { None }
 }
 
 /// For how many values of a section it is tried what they result from with a record.
