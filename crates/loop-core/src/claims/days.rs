@@ -272,6 +272,11 @@ impl Reader<'_> {
     /// Days and times that only systems write so: `0540` on a line with a day, `05/01` before a time, and `00:03:51.0`, which
     /// may be a duration too.
     pub(super) fn short_forms(&mut self, at: usize, text: &str) {
+        // Most numbers have neither four digits nor a sign in them.
+        let has_sign = text.bytes().any(|byte| matches!(byte, b'/' | b':' | b'+'));
+        if !has_sign && !(4..=6).contains(&text.len()) {
+            return;
+        }
         let Some(chunk) = self.get(at) else { return };
         let range = chunk.at..chunk.end();
         let two = |text: &str| (text.len() == 2).then(|| text.parse::<u32>().ok()).flatten();
@@ -331,6 +336,10 @@ impl Reader<'_> {
 
     /// `6-14 February 2027`: both days.
     pub(super) fn days_of_range(&mut self, at: usize, text: &str) -> Option<usize> {
+        // `26.–28.` has nine bytes.
+        if text.len() > 9 {
+            return None;
+        }
         let (first, last) = text.split_once(['-', '\u{2013}'])?;
         let number = |text: &str| {
             let digits = text.trim_end_matches('.');

@@ -41,7 +41,9 @@ fn iso_duration(text: &str) -> Option<Decimal> {
 
 /// The seconds of `1h23m`, `12m40s`, `3d4h`, `2h05`: parts from large to small, two at least.
 fn compact_duration(text: &str) -> Option<Decimal> {
-    if text.len() > 16 || !text.is_ascii() {
+    let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    let is_short = (4..=16).contains(&text.len()) && text.is_ascii();
+    if !begins || !is_short || !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
         return None;
     }
     let (mut rest, mut total, mut largest, mut parts) = (text, Decimal::whole(0), u64::MAX, 0);
@@ -176,7 +178,8 @@ impl<'a> Reader<'a> {
                 return self.push(at, at, value);
             }
             // `mid-2031` names a year too.
-            if let Some((word, year)) = text.split_once('-')
+            if (7..=11).contains(&text.len())
+                && let Some((word, year)) = text.split_once('-')
                 && matches!(
                     &*folded(word),
                     "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin"

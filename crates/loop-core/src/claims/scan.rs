@@ -340,12 +340,14 @@ impl<'a> Scan<'a> {
     }
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
-        let is_long = text.contains('\n');
+        let all = values(text, self.query.locale, self.query.clock, Reads::Measures);
+        // Most texts have no value at all.
+        let is_long = !all.is_empty() && text.contains('\n');
         if is_long {
             self.mates.begin_list();
         }
         let mut end = 0;
-        for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
+        for found in all {
             // Each line of a text is a record.
             if is_long && found.range.start >= end {
                 if end > 0 {
