@@ -6,6 +6,7 @@
 mod bounded;
 mod calibration;
 mod claims;
+mod claims_records;
 mod common;
 mod compaction;
 mod conversation;

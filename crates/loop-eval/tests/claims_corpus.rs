@@ -117,9 +117,14 @@ fn held_out_2() -> Vec<Case> {
     cases(include_str!("samples/claims/held_out_2.jsonl"))
 }
 
-/// A third set by that author. The code was not changed with these in view.
+/// A third set by that author. They were measured before the code was changed with them in view.
 fn held_out_3() -> Vec<Case> {
     cases(include_str!("samples/claims/held_out_3.jsonl"))
+}
+
+/// A fourth set, by an author who has not read the code. The code was not changed with these in view.
+fn held_out_4() -> Vec<Case> {
+    cases(include_str!("samples/claims/held_out_4.jsonl"))
 }
 
 fn cases(file: &str) -> Vec<Case> {
@@ -423,9 +428,9 @@ fn share(part: u32, whole: u32) -> f64 {
 }
 
 /// The table of `docs/explanation/grounding.md`.
-fn table(figures: &[&Figures; 5]) -> String {
+fn table(figures: &[&Figures; 6]) -> String {
     let mut text = String::from(
-        "| lie | by hand | by hand, once held out | a second set, once held out | a third set, held out | by script |\n|---|---|---|---|---|---|\n",
+        "| lie | by hand | by hand, once held out | a second set, once held out | a third set, once held out | a fourth set, held out | by script |\n|---|---|---|---|---|---|---|\n",
     );
     let mut row = |name: &str, cell: &dyn Fn(&Figures) -> String| {
         let cells: Vec<String> = figures.iter().map(|figures| cell(figures)).collect();
@@ -455,7 +460,8 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     let late = Figures::of(&held_out(), shows);
     let second = Figures::of(&held_out_2(), shows);
     let third = Figures::of(&held_out_3(), shows);
-    let table = table(&[&hand, &late, &second, &third, &script]);
+    let fourth = Figures::of(&held_out_4(), shows);
+    let table = table(&[&hand, &late, &second, &third, &fourth, &script]);
     println!("{table}");
     compare(&table);
     // Issue 19: at least 97 % of the lies, and at most 1 % of the true values, of each corpus that the code was made with.
@@ -468,10 +474,13 @@ fn planted_lies_are_found_and_true_values_are_not_flagged() {
     assert!(share(found, planted) >= 97.0, "{found} of {planted} lies are found\n{table}");
     let (found, planted) = second.totals();
     assert!(share(found, planted) >= 95.0, "{found} of {planted} lies are found\n{table}");
-    // As measured: a floor, not a goal.
     let (found, planted) = third.totals();
+    assert!(share(found, planted) >= 95.0, "{found} of {planted} lies are found\n{table}");
+    // As measured: a floor, not a goal.
+    let (found, planted) = fourth.totals();
     assert!(share(found, planted) >= 91.0, "{found} of {planted} lies are found\n{table}");
-    let all = |of: fn(&Figures) -> u32| [&hand, &late, &second, &script].into_iter().map(of).sum::<u32>();
+    let all =
+        |of: fn(&Figures) -> u32| [&hand, &late, &second, &third, &script].into_iter().map(of).sum::<u32>();
     assert!(all(|it| it.totals().1) >= 600 && all(|it| it.values) >= 2_000);
     assert!(
         share(all(|it| it.flagged), all(|it| it.values)) <= 1.0,

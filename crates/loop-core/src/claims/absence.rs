@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::claims::chunk::{Chunk, chunks, folded};
-use crate::types::is_unspaced;
+use crate::claims::chunk::{Chunk, folded};
+use crate::claims::number_word;
+use crate::claims::scan::same;
+use crate::claims::unit::Unit;
+use crate::types::{Locale, is_unspaced};
 
 /// A statement of absence: where it is, and the words for what is absent, shortened to their stems.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,41 +15,50 @@ pub(crate) struct Absence {
     pub(crate) range: Range<usize>,
     /// Empty: nothing at all was found.
     pub(crate) nouns: Vec<Box<str>>,
+    /// Whether it says of what exists that it did not do or have something: `no consent covers her`. The evidence of that is
+    /// what it has instead.
+    pub(crate) is_partial: bool,
 }
 
 /// The words of a noun phrase that are kept.
 const WORDS: usize = 3;
 
 /// The statements of absence in a sentence.
-pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
-    let chunks = chunks(sentence);
+#[cfg(test)]
+pub(crate) fn absences(sentence: &str, locale: Locale) -> Vec<Absence> {
+    absences_of(&crate::claims::chunk::chunks(sentence), locale)
+}
+
+/// The statements of absence in a sentence, by its chunks.
+pub(crate) fn absences_of(chunks: &[Chunk<'_>], locale: Locale) -> Vec<Absence> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(chunk) = chunks.get(at) {
         let word = folded(chunk.text);
         if chunk.text.starts_with(is_unspaced) {
             found.extend(japanese(chunk));
-        } else if says_before(&chunks, at, &word) {
-            let before = clause(&chunks, at);
+        } else if says_before(chunks, at, &word) {
+            let before = clause(chunks, at);
             let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
             if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
-                found.push(Absence { range: first.at..chunk.end(), nouns });
+                found.push(Absence { range: first.at..chunk.end(), nouns, is_partial: false });
             }
         } else if NO.contains(&&*word) {
-            let nouns = nouns_after(&chunks, at);
-            if let Some((last, nouns)) = nouns {
-                found.push(Absence { range: chunk.at..last, nouns });
+            if let Some((last, nouns)) = nouns_after(chunks, at, locale) {
+                let end = chunks.get(last).map_or(chunk.end(), Chunk::end);
+                let is_partial = is_partial(chunks, at, last);
+                found.push(Absence { range: chunk.at..end, nouns, is_partial });
                 at += 1;
             }
-        } else if matches!(&*word, "nothing" | "nichts" | "rien" | "nada") && says_found(&chunks, at) {
-            found.push(Absence { range: chunk.at..chunk.end(), nouns: Vec::new() });
+        } else if matches!(&*word, "nothing" | "nichts" | "rien" | "nada") && says_found(chunks, at) {
+            found.push(Absence { range: chunk.at..chunk.end(), nouns: Vec::new(), is_partial: false });
         } else if matches!(&*word, "not" | "doesn't" | "don't" | "couldn't" | "wasn't")
-            && says_found(&chunks, at)
+            && says_found(chunks, at)
         {
-            let before = clause(&chunks, at);
+            let before = clause(chunks, at);
             let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
             if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
-                found.push(Absence { range: first.at..chunk.end(), nouns });
+                found.push(Absence { range: first.at..chunk.end(), nouns, is_partial: false });
             }
         }
         at += 1;
@@ -54,8 +66,8 @@ pub(crate) fn absences(sentence: &str) -> Vec<Absence> {
     found
 }
 
-/// What follows `no`: the end of the words, and the words. `None`: it is not about something that could exist.
-fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)> {
+/// What follows `no`: the last chunk of the words, and the words. `None`: it is not about something that could exist.
+fn nouns_after(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option<(usize, Vec<Box<str>>)> {
     // `None of the six beds`.
     let is_none = matches!(&*folded(chunks.get(at)?.text), "none");
     let skipped = if is_none {
@@ -65,19 +77,30 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)
         0
     };
     let at = at + skipped;
+    // `none is missing`.
+    if is_none && chunks.iter().skip(at + 1).take(3).any(|it| MISSING.contains(&&*folded(it.text))) {
+        return None;
+    }
     let first = chunks.get(at + 1).filter(|next| next.before.is_empty())?;
-    let is_number = first.text.starts_with(|c: char| c.is_ascii_digit());
-    if is_number || !chunks.get(at)?.after.is_empty() || OTHER.contains(&&*folded(first.text)) {
+    // `no veinte` corrects a number, and `zero per cent` is one.
+    let (word, next) = (folded(chunks.get(at)?.text), folded(first.text));
+    let is_number = first.text.starts_with(|c: char| c.is_ascii_digit())
+        || word == "no" && number_word::is_number(&next)
+        || word == "zero" && (Unit::named(&next).is_some() || next == "per");
+    let is_verb = locale == Locale::Es && word == "no" && !is_spanish_existence(&next)
+        // `sin vender`.
+        || word == "sin" && ["ar", "er", "ir"].iter().any(|end| next.ends_with(end));
+    if is_number || is_verb || !chunks.get(at)?.after.is_empty() || OTHER.contains(&&*next) {
         return None;
     }
     let mut nouns = Vec::new();
-    let mut end = first.end();
-    for next in chunks.iter().skip(at + 1).take(WORDS) {
+    let mut end = at + 1;
+    for (place, next) in chunks.iter().enumerate().skip(at + 1).take(WORDS) {
         let words = next.text.split('-').filter_map(noun);
         let had = nouns.len();
         nouns.extend(words);
         if nouns.len() > had {
-            end = next.end();
+            end = place;
         }
         if !next.after.is_empty() {
             break;
@@ -85,6 +108,63 @@ fn nouns_after(chunks: &[Chunk<'_>], at: usize) -> Option<(usize, Vec<Box<str>>)
     }
     (!nouns.is_empty()).then_some((end, nouns))
 }
+
+/// Whether a Spanish verb behind `no` says that something does not exist. Of other verbs `no` is `not`.
+fn is_spanish_existence(word: &str) -> bool {
+    const VERBS: [&str; 16] = [
+        "hay",
+        "hubo",
+        "había",
+        "existe",
+        "existen",
+        "existía",
+        "tiene",
+        "tienen",
+        "tenía",
+        "incluye",
+        "incluyen",
+        "contiene",
+        "contienen",
+        "queda",
+        "quedan",
+        "muestra",
+    ];
+    VERBS.contains(&word)
+}
+
+/// Whether a verb other than `to be` or `to have` follows `no` and what it is about.
+fn is_partial(chunks: &[Chunk<'_>], at: usize, last: usize) -> bool {
+    let is_english = chunks.get(at).is_some_and(|it| matches!(&*folded(it.text), "no" | "none"));
+    if !is_english {
+        return false;
+    }
+    // A plural noun looks the same, and no object follows it.
+    let mut behind = chunks.iter().enumerate().skip(at + 2).take(last.saturating_sub(at));
+    behind.any(|(place, it)| {
+        let object = chunks.get(place + 1).filter(|_| it.after.is_empty());
+        is_third_person(&folded(it.text)) && object.is_some_and(|it| OBJECTS.contains(&&*folded(it.text)))
+    })
+}
+
+/// Words that an object begins with.
+const OBJECTS: &[&str] = &[
+    "her", "him", "it", "them", "the", "a", "an", "this", "that", "these", "those", "any", "his", "its",
+    "their", "our", "us", "me", "you", "your", "my", "all", "both", "either", "each", "every",
+];
+
+/// Whether a word may be a verb of a third person: `covers`.
+fn is_third_person(word: &str) -> bool {
+    word.len() > 3
+        && word.ends_with('s')
+        && !word.ends_with("ss")
+        && !FOUND.contains(&word)
+        && !NOT_VERBS.contains(&word)
+        && same(stem(word)) == stem(word)
+}
+
+/// Words behind what does not exist that are not such a verb.
+const NOT_VERBS: &[&str] =
+    &["days", "hours", "weeks", "months", "years", "this", "does", "belongs", "always", "thus"];
 
 /// Whether one of the next words says that it was looked for.
 fn says_found(chunks: &[Chunk<'_>], at: usize) -> bool {
@@ -144,7 +224,7 @@ fn japanese(chunk: &Chunk<'_>) -> Option<Absence> {
     let nouns = vec![known.map_or(ANYTHING, |(_, stem)| *stem).into()];
     let length =
         MARKS.iter().find(|mark| chunk.text.get(end..).is_some_and(|rest| rest.starts_with(**mark)))?.len();
-    Some(Absence { range: chunk.at + begin..chunk.at + end + length, nouns })
+    Some(Absence { range: chunk.at + begin..chunk.at + end + length, nouns, is_partial: false })
 }
 
 /// What stands for a noun that is not known: any list or number that is empty.
@@ -202,6 +282,9 @@ const NO: &[&str] = &[
     "ningun", "sin",
 ];
 
+/// Words that say that something is not there: `none` of them is all.
+const MISSING: &[&str] = &["missing", "lost", "absent", "gone", "lacking", "damaged", "late"];
+
 /// Words behind `no` that make another statement.
 const OTHER: &[&str] = &[
     "longer",
@@ -227,6 +310,24 @@ const OTHER: &[&str] = &[
     "mehr",
     "está",
     "harm",
+    "iva",
+    "tva",
+    "vat",
+    "impuestos",
+    "embargo",
+    "duda",
+    "contar",
+    "hurry",
+    "rush",
+    "wonder",
+    "grund",
+    "wunder",
+    "eile",
+    "raison",
+    "motivo",
+    "missing",
+    "lost",
+    "late",
     "role",
     "rolle",
     "los",
@@ -287,7 +388,10 @@ mod tests {
     #[test]
     fn statements_of_absence_name_what_is_absent() {
         let nouns = |text: &str| -> Vec<Vec<String>> {
-            absences(text).iter().map(|it| it.nouns.iter().map(ToString::to_string).collect()).collect()
+            absences(text, Locale::En)
+                .iter()
+                .map(|it| it.nouns.iter().map(ToString::to_string).collect())
+                .collect()
         };
         assert_eq!(nouns("No backup exists [E3]."), [["backup"]]);
         assert_eq!(nouns("There are no open tickets."), [["open", "ticket"]]);
@@ -306,7 +410,7 @@ mod tests {
             "No, it failed.",
             "No action is needed.",
         ] {
-            assert!(absences(text).is_empty(), "{text}");
+            assert!(absences(text, Locale::En).is_empty(), "{text}");
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Amounts: numbers with what they count.
 
+use std::sync::LazyLock;
+
 use crate::claims::chunk::folded;
 use crate::claims::decimal::Number;
+use crate::claims::known::Known;
+use crate::claims::number_word;
 use crate::claims::reader::Reader;
 use crate::claims::unit::{Unit, currency_of, currency_of_code, power_of};
 use crate::claims::value::{Measured, Reads, Value};
@@ -15,6 +19,9 @@ fn unit_at_start(word: &str) -> Option<Unit> {
 
 /// Words between the parts of a duration.
 pub(super) const AND: &[&str] = &["and", "und", "et", "y", "e"];
+
+/// The longest of these signs, in bytes.
+const MAX_DOLLAR: usize = 3;
 
 /// Signs of dollars, and pence.
 const DOLLARS: &[(&str, &str)] = &[
@@ -43,6 +50,8 @@ fn is_pence(word: &str) -> bool {
 fn is_kind(word: &str) -> bool {
     matches!(word, "business" | "working" | "calendar" | "consecutive" | "full")
 }
+
+static OF_NOT_NOUN: LazyLock<Known> = LazyLock::new(|| Known::of(&[(NOT_NOUNS, 1)]));
 
 /// Words behind a number that it does not count.
 const NOT_NOUNS: &[&str] = &[
@@ -131,6 +140,13 @@ impl Reader<'_> {
         if let Some(passed) = self.around_the_clock(at) {
             return Some(passed);
         }
+        // `US$5` has a sign behind its letters, and no other amount begins with a letter.
+        let begin = chunk.text.as_bytes();
+        if begin.first().is_some_and(u8::is_ascii_alphabetic)
+            && !begin.iter().take(MAX_DOLLAR).any(|byte| *byte == b'$')
+        {
+            return None;
+        }
         let text = chunk.text.trim_start_matches(['~', '≈']);
         let is_signed = |text: &str| text.chars().next().and_then(currency_of).is_some();
         let (is_negative, text) = match text.strip_prefix(['-', '\u{2212}']).filter(|rest| is_signed(rest)) {
@@ -179,6 +195,10 @@ impl Reader<'_> {
         if !suffix.is_empty() {
             // As `df` writes sizes; in a document it may be anything.
             let suffix = match (self.reads, suffix) {
+                (Reads::Measures, "Ki") => "KiB",
+                (Reads::Measures, "Mi") => "MiB",
+                (Reads::Measures, "Gi") => "GiB",
+                (Reads::Measures, "Ti") => "TiB",
                 (Reads::Measures, "K") => "KB",
                 (Reads::Measures, "M") => "MB",
                 (Reads::Measures, "G") => "GB",
@@ -205,6 +225,18 @@ impl Reader<'_> {
             };
             let value = self.amount_of(at, digits_only, number, Measured::Unit(unit));
             return Some(self.push(at, value_at, value));
+        }
+        // `81万円のうち`.
+        if let Some(next) = self.next(value_at).filter(|next| next.is_joined)
+            && let Some((power, rest)) = [('万', 4), ('億', 8)]
+                .iter()
+                .find_map(|(sign, power)| Some((*power, next.text.strip_prefix(*sign)?)))
+            && rest.starts_with('円')
+            && let Some(number) = number.times_power_of_ten(power)
+        {
+            let bytes = next.text.len() - rest.len() + '円'.len_utf8();
+            let value = self.amount_of(at, "", number, Measured::Unit(Unit::money("JPY")));
+            return Some(self.push_to(at, value_at + 1, bytes, value));
         }
         let (number, taken) = self.scaled(value_at, number);
         let last = value_at + taken;
@@ -290,6 +322,7 @@ impl Reader<'_> {
             && let skipped = usize::from(self.get(to + 1).is_some_and(|it| AND.contains(&it.text)))
             && let Some(next) = self.get(to + 1 + skipped).filter(|it| it.before.is_empty())
             && let Some(part) = Number::read(next.text, self.locale)
+                .or_else(|| number_word::number_of(&folded(next.text), self.locale).map(Number::whole))
             && let Measured::Unit(unit) = self.measured(to + 1 + skipped)
             && let Some(seconds) = unit.seconds().filter(|seconds| *seconds < smallest)
         {
@@ -385,7 +418,7 @@ impl Reader<'_> {
         {
             return Measured::Unit(unit);
         }
-        let is_small = NOT_NOUNS.contains(&&*folded(word));
+        let is_small = OF_NOT_NOUN.has(&folded(word));
         if next.is_joined
             && let Some(counter) =
                 word.chars().next().filter(|c| matches!(c, '件' | '個' | '回' | '名' | '人' | '台' | '行'))

@@ -3,9 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::claims::formula::{Formula, Operations};
-use crate::claims::value::{Found, ValueKind};
+use crate::claims::formula::Formula;
+use crate::claims::operations::Operations;
+use crate::claims::value::{Found, Measured, Value, ValueKind};
+use crate::claims::{Claim, Grounding};
 use crate::types::EvidenceId;
+
+/// A larger number in words that only the work item has is a claim.
+const LEAST: u64 = 5;
 
 /// In how many bytes of its begin the subject of a sentence begins.
 const SUBJECT: usize = 24;
@@ -22,6 +27,8 @@ pub(super) struct Candidate {
     pub(super) operands: Vec<(usize, Formula)>,
     /// Whether it is a claim only where it is grounded.
     pub(super) is_weak: bool,
+    /// Whether it is a number in words.
+    pub(super) is_word: bool,
     /// What it rests on. `None`: what its sentence does, which cites nothing itself.
     pub(super) cited: Option<Arc<[EvidenceId]>>,
 }
@@ -30,6 +37,29 @@ impl Candidate {
     /// What it rests on in this sentence.
     pub(super) fn cited<'a>(&'a self, stated: &'a Stated) -> &'a [EvidenceId] {
         self.cited.as_ref().unwrap_or(&stated.cited)
+    }
+
+    /// Whether it is a duration that is compared, with a citation.
+    pub(super) fn is_spoken(&self) -> bool {
+        self.cited.is_some()
+            && matches!(
+                self.found.as_ref().map(|it| &it.value),
+                Some(Value::Amount { measured: Measured::Unit(unit), .. }) if unit.is_span()
+            )
+    }
+
+    /// Whether it is a number in words that the work item has and what its sentence cites has not. Of the smallest numbers
+    /// there are too many in any text.
+    pub(super) fn is_of_item(&self, claim: &Claim) -> bool {
+        let is_large = matches!(
+            self.found.as_ref().map(|it| &it.value),
+            Some(Value::Amount { number, .. }) if number.amount.to_whole().is_some_and(|whole| whole > LEAST)
+        );
+        self.is_word
+            && self.cited.is_some()
+            && is_large
+            && claim.state == Grounding::Elsewhere
+            && claim.evidence == [EvidenceId::ITEM]
     }
 
     /// Whether it is a name that may be the subject of its sentence.

@@ -75,33 +75,61 @@ fn chunk(text: &str, run: Range<usize>, is_joined: bool, is_first: bool) -> Chun
 
 /// Nearly all texts of evidence are ASCII, where only white space and the ends of cells and links separate chunks.
 fn split_ascii(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
-    let mut found = Vec::new();
-    let mut begin = None;
+    let bytes = text.as_bytes();
+    steps::count(bytes.len());
+    // Most texts are short.
+    let mut found = Vec::with_capacity(bytes.len().min(128) / 8 + 1);
     let mut line_ended = false;
-    for (at, byte) in text.bytes().enumerate() {
-        steps::count(1);
-        let is_space = matches!(byte, b'\t'..=b'\r' | b' ');
-        match begin {
-            Some(from) if is_space => {
-                found.push(chunk(text, from..at, false, std::mem::take(&mut line_ended)));
-                begin = None;
-            }
-            Some(from)
-                if has_cells && ends_cell(text, at, char::from(byte))
-                    || byte == b']' && text.as_bytes().get(at + 1) == Some(&b'(') =>
-            {
-                found.push(chunk(text, from..at + 1, false, std::mem::take(&mut line_ended)));
-                begin = None;
-            }
-            None if !is_space => begin = Some(at),
-            Some(_) | None => {}
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        if is_ascii_space(*byte) {
+            line_ended |= *byte == b'\n';
+            at += 1;
+            continue;
         }
-        line_ended |= byte == b'\n';
-    }
-    if let Some(from) = begin {
-        found.push(chunk(text, from..text.len(), false, line_ended));
+        let from = at;
+        at += 1;
+        while let Some(byte) = bytes.get(at) {
+            if is_ascii_space(*byte) {
+                break;
+            }
+            at += 1;
+            let is_end = match byte {
+                b']' => has_cells || bytes.get(at) == Some(&b'('),
+                b',' => has_cells && ends_cell(text, at - 1, ','),
+                b';' | b'|' | b'=' | b'<' | b'>' | b'{' | b'}' | b'[' | b'"' => has_cells,
+                _ => false,
+            };
+            if is_end {
+                break;
+            }
+        }
+        found.push(ascii_chunk(text, from..at, std::mem::take(&mut line_ended)));
     }
     found
+}
+
+fn is_ascii_space(byte: u8) -> bool {
+    matches!(byte, b'\t'..=b'\r' | b' ')
+}
+
+/// A run of ASCII characters as a chunk.
+fn ascii_chunk(text: &str, run: Range<usize>, is_first: bool) -> Chunk<'_> {
+    let bytes = text.as_bytes().get(run.clone()).unwrap_or_default();
+    let is_part =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'$' | b'-' | b'#' | b'+' | b'%' | b'~');
+    let is_last_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'$' | b'%');
+    let start = bytes.iter().position(is_part).unwrap_or(bytes.len());
+    let stop = bytes.iter().rposition(is_last_part).map_or(start, |at| at + 1).max(start);
+    let (start, stop) = (run.start + start, run.start + stop);
+    Chunk {
+        text: text.get(start..stop).unwrap_or_default(),
+        at: start,
+        before: text.get(run.start..start).unwrap_or_default(),
+        after: text.get(stop..run.end).unwrap_or_default(),
+        is_joined: false,
+        is_first,
+    }
 }
 
 fn split_any(text: &str, has_cells: bool) -> Vec<Chunk<'_>> {
@@ -193,6 +221,23 @@ pub(crate) fn folded(text: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
+/// The longest text that is folded without an allocation.
+const MAX_SMALL: usize = 24;
+
+/// Gives `work` a text as [`folded`] makes it, most words without an allocation.
+#[inline]
+pub(super) fn with_folded<T>(text: &str, work: impl FnOnce(&str) -> T) -> T {
+    let mut small = [0; MAX_SMALL];
+    match small.get_mut(..text.len()).filter(|_| text.is_ascii()) {
+        Some(small) => {
+            small.copy_from_slice(text.as_bytes());
+            small.make_ascii_lowercase();
+            work(std::str::from_utf8(small).unwrap_or_default())
+        }
+        None => work(&folded(text)),
+    }
+}
+
 /// The plain form of a character.
 pub(crate) fn plain(c: char) -> char {
     match c {
@@ -252,6 +297,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_text_is_folded_the_same_with_and_without_an_allocation(text in "[a-zA-Z0-9ÄÉß-]{0,30}") {
+            prop_assert_eq!(with_folded(&text, str::to_owned), folded(&text));
+        }
+
         #[test]
         fn a_text_of_ascii_has_the_same_chunks_as_any_text(text in "[a-z0-9 \t\n\x0b\x1c.,;|(\\[\\]\"$-]{0,40}") {
             for has_cells in [false, true] {

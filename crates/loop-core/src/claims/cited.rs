@@ -16,7 +16,11 @@ pub(crate) struct Cited {
 pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
     let mut found: Vec<(usize, Vec<EvidenceId>)> = Vec::new();
     let mut end = 0;
-    while let Some(from) = sentence.get(end..).and_then(|rest| rest.find("[E")).map(|found| end + found) {
+    let next = |at: usize| {
+        let bytes = sentence.as_bytes().get(at..)?;
+        bytes.windows(2).position(|pair| pair == b"[E").map(|found| at + found)
+    };
+    while let Some(from) = next(end) {
         let inner = sentence.get(from + 1..).unwrap_or_default();
         let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ');
         let length = inner.find(|c| !is_inside(c)).unwrap_or(inner.len());

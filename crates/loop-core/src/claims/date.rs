@@ -1,9 +1,12 @@
 //! Dates and times, as texts write them.
 
+use std::sync::LazyLock;
+
 use crate::claims::chunk::folded;
+use crate::claims::known::Known;
 use crate::types::Locale;
 
-/// A day. Without a year where the text names none.
+/// A day. Without a year where the text names none, and of the month 0 where it names no month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Day {
     pub(crate) year: Option<i32>,
@@ -36,6 +39,9 @@ impl Day {
 
     /// The days since 1970. `None`: it has no year.
     pub(crate) fn unix_days(self) -> Option<i64> {
+        if self.month == 0 {
+            return None;
+        }
         // The same algorithm the other way round.
         let shifted_year = i64::from(self.year?) - i64::from(self.month <= 2);
         let (era, of_era) = (shifted_year.div_euclid(400), shifted_year.rem_euclid(400));
@@ -85,21 +91,30 @@ impl Time {
     }
 }
 
+/// The two or three parts of a text of which the first has some digits, at most so many; and the byte between them.
+#[inline]
+fn parts_of(text: &str, digits: usize) -> Option<(u8, &str, &str, Option<&str>)> {
+    let bytes = text.as_bytes();
+    let end = bytes.iter().take(digits + 1).position(|byte| !byte.is_ascii_digit()).filter(|end| *end > 0)?;
+    let separator = *bytes.get(end)?;
+    let (first, rest) = (text.get(..end)?, text.get(end + 1..)?);
+    let next = |text: &str| text.as_bytes().iter().position(|byte| *byte == separator);
+    let Some(second) = next(rest) else { return Some((separator, first, rest, None)) };
+    let third = rest.get(second + 1..)?;
+    next(third).is_none().then_some((separator, first, rest.get(..second)?, Some(third)))
+}
+
 /// The days that a chunk of digits can name: `2026-11-26`, `26.11.2026`, `11/26/2026`. Where day and month can be
 /// exchanged, the locale decides.
 pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
-    let separator = text.chars().find(|c| !c.is_ascii_digit())?;
-    if !matches!(separator, '-' | '.' | '/') {
-        return None;
-    }
-    let mut parts = text.split(separator);
-    let (first, second, third) = (parts.next()?, parts.next()?, parts.next());
-    if parts.next().is_some() {
+    let (separator, first, second, third) = parts_of(text, 4)?;
+    if !matches!(separator, b'-' | b'.' | b'/') {
         return None;
     }
     let number = |part: &str| {
-        let is_short = (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
-        is_short.then(|| part.parse::<u32>().ok()).flatten()
+        let digits = Some(part.as_bytes()).filter(|digits| (1..=4).contains(&digits.len()))?;
+        let digit = |byte: &u8| byte.is_ascii_digit().then(|| u32::from(byte - b'0'));
+        digits.iter().try_fold(0, |number, byte| Some(number * 10 + digit(byte)?))
     };
     let (one, two) = (number(first)?, number(second)?);
     let year_of = |part: &str| number(part).and_then(|year| i32::try_from(year).ok());
@@ -107,7 +122,7 @@ pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
         Some(third) if first.len() == 4 => Day::new(year_of(first), two, number(third)?),
         Some(third) if third.len() == 4 && first.len() <= 2 => {
             let year = year_of(third);
-            let (month, day) = match separator == '/' && locale.month_first() {
+            let (month, day) = match separator == b'/' && locale.month_first() {
                 true => (one, two),
                 false => (two, one),
             };
@@ -116,7 +131,7 @@ pub(crate) fn day_of(text: &str, locale: Locale) -> Option<Day> {
         }
         Some(_) => None,
         // `26.11.` in German.
-        None if separator == '.' && third.is_some() => Day::new(None, two, one),
+        None if separator == b'.' && third.is_some() => Day::new(None, two, one),
         None => None,
     }
 }
@@ -129,7 +144,7 @@ pub(crate) fn exchanged(text: &str, day: Day) -> Option<Day> {
 
 /// `10AUG`, `01-Dec-2026`, `2-Jan`.
 pub(crate) fn compact_day(text: &str) -> Option<Day> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let digits = text.bytes().take(3).take_while(u8::is_ascii_digit).count();
     if !(1..=2).contains(&digits) || text.len() > 20 {
         return None;
     }
@@ -150,14 +165,10 @@ pub(crate) fn compact_day(text: &str) -> Option<Day> {
 
 /// The time that a chunk names: `14:05`, `14:05:33`, `14h30`.
 pub(crate) fn time_of(text: &str) -> Option<Time> {
-    let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
-    let separator = text.chars().find(|c| !c.is_ascii_digit())?;
-    if !matches!(separator, ':' | 'h') {
-        return None;
-    }
-    let mut parts = text.split(separator);
-    let (hour, minute, seconds) = (parts.next()?, parts.next()?, parts.next());
-    if parts.next().is_some() || minute.len() != 2 || !(1..=2).contains(&hour.len()) {
+    let is_utc = matches!(text.as_bytes().last(), Some(b'Z' | b'z'));
+    let text = text.get(..text.len() - usize::from(is_utc))?;
+    let (separator, hour, minute, seconds) = parts_of(text, 2)?;
+    if !matches!(separator, b':' | b'h') || minute.len() != 2 {
         return None;
     }
     let seconds = match seconds {
@@ -188,14 +199,18 @@ impl Timestamp {
 
 /// The instant that a chunk names, such as `2026-11-26T03:10:00.123+01:00`.
 pub(crate) fn instant_of(text: &str, locale: Locale) -> Option<Timestamp> {
-    let (day, time) = text.split_once('T')?;
+    if !text.as_bytes().first().is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    let at = text.bytes().position(|byte| byte == b'T')?;
+    let (day, time) = (text.get(..at)?, text.get(at + 1..)?);
     let (time, offset) = split_offset(time);
     Some(Timestamp { day: day_of(day, locale)?, time: time_of(time)?, offset })
 }
 
 /// A time, and the offset behind it.
 pub(crate) fn split_offset(text: &str) -> (&str, Option<i32>) {
-    let at = text.find(['+', '-', 'Z', 'z']).filter(|at| *at > 0);
+    let at = text.bytes().position(|byte| matches!(byte, b'+' | b'-' | b'Z' | b'z')).filter(|at| *at > 0);
     match at.and_then(|at| text.split_at_checked(at)) {
         Some((time, offset)) => match offset_of(offset) {
             Some(offset) => (time, Some(offset)),
@@ -232,13 +247,14 @@ pub(crate) fn month_of(word: &str) -> Option<u32> {
     if !(3..=12).contains(&word.len()) {
         return None;
     }
-    let word = folded(word);
-    let first = word.chars().next()?;
-    let found = MONTHS
-        .iter()
-        .position(|names| names.iter().any(|name| name.starts_with(first) && *name == &*word))?;
-    u32::try_from(found + 1).ok()
+    Some(OF_MONTH.bits(&folded(word))).filter(|bits| *bits != 0).map(|bits| bits.trailing_zeros() + 1)
 }
+
+/// The names of months, with the bit of the month for each.
+static OF_MONTH: LazyLock<Known> = LazyLock::new(|| {
+    let months: Vec<(&[&str], u32)> = (0..12).zip(MONTHS).map(|(month, names)| (names, 1 << month)).collect();
+    Known::of(&months)
+});
 
 const MONTHS: [&[&str]; 12] = [
     &["january", "jan", "januar", "jänner", "janvier", "janv", "enero", "ene"],

@@ -1,10 +1,17 @@
 //! Days and times of day, as sentences write them.
 
 use crate::claims::chunk::{Chunk, folded};
-use crate::claims::date::{Day, Time, month_of, offset_of, split_offset, time_of};
+use crate::claims::date::{Day, Time, compact_day, month_of, offset_of, split_offset, time_of};
+use crate::claims::decimal::{Decimal, Number};
 use crate::claims::reader::Reader;
-use crate::claims::value::{Found, Reads, Value};
+use crate::claims::unit::Unit;
+use crate::claims::value::{Found, Measured, Reads, Value};
 use crate::types::{Locale, is_unspaced};
+
+/// Whether a text begins as a number without a sign below zero does.
+fn begins_as_number(text: &str) -> bool {
+    text.as_bytes().first().is_some_and(|byte| byte.is_ascii_digit() || *byte == b'+')
+}
 
 impl Reader<'_> {
     pub(super) fn relative(&mut self, at: usize, text: &str) -> Option<usize> {
@@ -40,6 +47,10 @@ impl Reader<'_> {
 
     /// A time of day, with what follows it: `14:05 Uhr`, `2 pm`, `2:30 p.m.`
     pub(super) fn time(&mut self, at: usize, text: &str) -> Option<usize> {
+        // No form below begins otherwise.
+        if !begins_as_number(text) {
+            return None;
+        }
         let half = |word: &str| match &*folded(word).replace('.', "") {
             "am" => Some(false),
             "pm" => Some(true),
@@ -68,6 +79,16 @@ impl Reader<'_> {
                 }
             }
             return Some(self.push(at, at + 1, Value::Time(second)));
+        }
+        // `08:00-13:00` has two times. In evidence the second may be an offset, too.
+        if let Some((first, second)) = text.split_once(['-', '\u{2013}'])
+            && let (Some(first), Some(second)) = (time_of(first), time_of(second))
+        {
+            self.push(at, at, Value::Time(first));
+            let read = self.push(at, at, Value::Time(second));
+            if self.reads == Reads::All {
+                return Some(read);
+            }
         }
         let (text, offset) = split_offset(text);
         if let Some(time) = time_of(text) {
@@ -118,6 +139,9 @@ impl Reader<'_> {
         if next.starts_with('時') && !next.starts_with("時間") {
             let minute =
                 minute_at(at + 2).filter(|_| self.get(at + 3).is_some_and(|it| it.text.starts_with('分')));
+            // `午後2時`.
+            let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
+            let hour = if before.ends_with("午後") { twelve(hour, true)? } else { hour };
             let time = Time::new(hour, minute.unwrap_or(0), None)?;
             let to = if minute.is_some() { at + 3 } else { at + 1 };
             return Some(self.push_to(at, to, '時'.len_utf8(), Value::Time(time)));
@@ -151,6 +175,10 @@ impl Reader<'_> {
     /// `26 November 2026`, `26. November`, `26 de noviembre de 2026`, `2026年11月26日`.
     pub(super) fn written_day(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at)?;
+        // No form below begins otherwise.
+        if !begins_as_number(chunk.text) {
+            return None;
+        }
         let number = |chunk: &Chunk<'_>| chunk.text.parse::<u32>().ok();
         if let Some(next) =
             self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with(['年', '月']))
@@ -174,9 +202,13 @@ impl Reader<'_> {
         let is_range = self.get(at + 1).is_some_and(|it| {
             matches!(it.text, "to" | "until" | "bis" | "au" | "al" | "and" | "und" | "et" | "y" | "zum")
         });
-        let month_at = skip(if is_range { at + 3 } else { at + 1 });
+        // `el 12 y el 13 de septiembre`.
+        let is_article =
+            |it: &Chunk<'_>| matches!(it.text, "el" | "zum" | "dem" | "den" | "the" | "le" | "al");
+        let second = at + 2 + usize::from(is_range && self.get(at + 2).is_some_and(is_article));
+        let month_at = skip(if is_range { second + 1 } else { at + 1 });
         let chunk = if is_range {
-            self.get(at + 2).filter(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))?
+            self.get(second).filter(|it| it.text.starts_with(|c: char| c.is_ascii_digit()))?
         } else {
             chunk
         };
@@ -193,6 +225,138 @@ impl Reader<'_> {
             return Some(self.push(at, at, Value::Day(day)));
         }
         Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(day)))
+    }
+
+    /// `le 11`, `el día 12`: a day of the month that another sentence names.
+    pub(super) fn day_alone(&mut self, at: usize) -> Option<usize> {
+        let chunk = self.get(at).filter(|it| it.before.is_empty() && it.text.len() <= 2)?;
+        if let Some(next) = self.get(at + 1).filter(|next| next.is_joined && next.text.starts_with('日')) {
+            let rest = next.text.strip_prefix('日').unwrap_or_default();
+            let before = at.checked_sub(1).and_then(|at| self.get(at)).map_or("", |it| it.text);
+            let is_span = ["あと", "残り"].iter().any(|word| before.ends_with(word))
+                || ["後", "前", "以内", "遅れ"].iter().any(|word| rest.starts_with(word));
+            if self.reads == Reads::All && is_span {
+                let number = Number::read(chunk.text, self.locale)?;
+                let value = self.amount_of(at, "", number, Measured::Unit(Unit::named("day")?));
+                return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
+            }
+            let is_day = ["は", "に", "の", "が", "から", "まで", "と", "付", "で"]
+                .iter()
+                .any(|word| rest.starts_with(word))
+                || rest.is_empty() && !self.get(at + 2).is_some_and(|it| it.is_joined);
+            let day =
+                Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+            let value = Value::Day(Day { year: None, month: 0, day });
+            return Some(self.push_to(at, at + 1, '日'.len_utf8(), value));
+        }
+        let before =
+            |n: usize| at.checked_sub(n).and_then(|at| self.get(at)).filter(|it| it.after.is_empty());
+        let first = before(1).map(|it| folded(it.text))?;
+        let is_day = match self.locale {
+            Locale::Fr => &*first == "le",
+            Locale::Es => &*first == "día",
+            _ => false,
+        };
+        let day: u32 =
+            Some(chunk.text).filter(|_| is_day)?.parse().ok().filter(|day| (1..=31).contains(day))?;
+        // A noun behind it is what it counts.
+        let ends = !chunk.after.is_empty()
+            || self.get(at + 1).is_none_or(|next| {
+                !next.before.is_empty()
+                    || next.text.len() < 3
+                    || matches!(next.text, "dans" | "dentro" | "pour" | "para")
+            });
+        ends.then(|| self.push(at, at, Value::Day(Day { year: None, month: 0, day })))
+    }
+
+    /// Days and times that only systems write so: `0540` on a line with a day, `05/01` before a time, and `00:03:51.0`, which
+    /// may be a duration too.
+    pub(super) fn short_forms(&mut self, at: usize, text: &str) {
+        // Most numbers have neither four digits nor a sign in them.
+        let has_sign = text.bytes().any(|byte| matches!(byte, b'/' | b':' | b'+'));
+        if !has_sign && !(4..=6).contains(&text.len()) {
+            return;
+        }
+        let Some(chunk) = self.get(at) else { return };
+        let range = chunk.at..chunk.end();
+        let two = |text: &str| (text.len() == 2).then(|| text.parse::<u32>().ok()).flatten();
+        let digits = text.split_once('+').map_or(text, |(digits, _)| digits);
+        let has_zone = digits.ends_with(['Z', 'z', 'L']);
+        let digits = digits.trim_end_matches(['Z', 'z', 'L']);
+        if digits.len() == 4
+            && let Some((hour, minute)) = digits.split_at_checked(2)
+            && let (Some(hour), Some(minute)) = (two(hour), two(minute))
+            && let Some(time) = Time::new(hour, minute, None)
+            && (self.is_near_compact_day(at) || has_zone)
+        {
+            self.found.push(Found { range: range.clone(), value: Value::Time(time) });
+        }
+        let is_first = text.len() == 5;
+        let short = |text: &str| (text.len() <= 2).then(|| text.parse::<u32>().ok()).flatten();
+        if let Some((one, two)) =
+            text.split_once('/').and_then(|(one, other)| Some((short(one)?, short(other)?)))
+            && (is_first || self.next(at).is_some_and(|next| time_of(next.text).is_some()))
+        {
+            for (month, day) in [(one, two), (two, one)] {
+                if let Some(day) = Day::new(None, month, day) {
+                    self.found.push(Found { range: range.clone(), value: Value::Day(day) });
+                }
+            }
+        }
+        let mut parts = text.split(':');
+        if let (Some(hours), Some(minutes), Some(seconds), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+            && hours.len() <= 3
+            && let (Some(hours), Some(minutes), Some(seconds)) =
+                (hours.parse::<u64>().ok(), two(minutes), Decimal::of_json(seconds))
+            && let Some(whole) = Decimal::whole(hours * 3_600 + u64::from(minutes) * 60).plus(seconds)
+            && !text.contains('-')
+        {
+            let number = Number { amount: whole, places: 0, significant: 1 };
+            let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+            self.found.push(Found { range, value });
+        }
+    }
+
+    /// Whether a day such as `30OCT` is on the same line, a few words away.
+    fn is_near_compact_day(&self, at: usize) -> bool {
+        let is_day = |at: usize| self.get(at).is_some_and(|it| compact_day(it.text).is_some());
+        let mut before = at;
+        for _ in 0..6 {
+            if self.get(before).is_none_or(|it| it.is_first) || before == 0 {
+                break;
+            }
+            before -= 1;
+            if is_day(before) {
+                return true;
+            }
+        }
+        (at + 1..at + 6).take_while(|at| self.get(*at).is_some_and(|it| !it.is_first)).any(is_day)
+    }
+
+    /// `6-14 February 2027`: both days.
+    pub(super) fn days_of_range(&mut self, at: usize, text: &str) -> Option<usize> {
+        // `26.–28.` has nine bytes.
+        if text.len() > 9 {
+            return None;
+        }
+        let (first, last) = text.split_once(['-', '\u{2013}'])?;
+        let number = |text: &str| {
+            let digits = text.trim_end_matches('.');
+            (digits.len() <= 2).then(|| digits.parse::<u32>().ok()).flatten()
+        };
+        let (first, last) = (number(first)?, number(last)?);
+        let chunk = self.get(at)?;
+        let skip =
+            |at: usize| at + usize::from(self.get(at).is_some_and(|it| matches!(it.text, "de" | "of")));
+        let month_at = skip(at + 1);
+        let next = self.get(month_at).filter(|it| matches!(chunk.after, "" | ".") && it.before.is_empty())?;
+        let month = month_of(next.text)?;
+        let year_at = skip(month_at + 1);
+        let year = self.year(year_at).filter(|_| matches!(next.after, "" | "," | "."));
+        let (first, last) = (Day::new(year, month, first)?, Day::new(year, month, last)?);
+        self.push(at, at, Value::Day(first));
+        Some(self.push(at, if year.is_some() { year_at } else { month_at }, Value::Day(last)))
     }
 
     fn year(&self, at: usize) -> Option<i32> {

@@ -67,8 +67,42 @@ impl Decimal {
         Some(Self::new(if is_negative { -unscaled } else { unscaled }, scale))
     }
 
+    /// A hash of the number and of what it is looked for as.
+    #[inline]
+    pub(crate) fn hash(self, salt: u64) -> u64 {
+        let bytes = self.unscaled.to_le_bytes();
+        let [low, high] = [bytes.first_chunk::<8>(), bytes.last_chunk::<8>()]
+            .map(|half| half.map_or(0, |half| u64::from_le_bytes(*half)));
+        let mixed = low ^ high.rotate_left(32) ^ (u64::from(self.scale) << 56) ^ salt.rotate_left(17);
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
     /// A number as JSON writes it.
     pub(crate) fn of_json(text: &str) -> Option<Self> {
+        let (is_negative, digits) = match text.as_bytes() {
+            [b'-', digits @ ..] => (true, digits),
+            [b'+', digits @ ..] => (false, digits),
+            digits => (false, digits),
+        };
+        // Most numbers are short and without an exponent, and most texts are not numbers.
+        let (mut number, mut many, mut places) = (0_i64, 0, None);
+        for byte in digits {
+            match byte {
+                b'0'..=b'9' if many < 18 => {
+                    number = number * 10 + i64::from(byte - b'0');
+                    many += 1;
+                    places = places.map(|places: u32| places + 1);
+                }
+                b'.' if places.is_none() => places = Some(0),
+                b'0'..=b'9' | b'e' | b'E' => return Self::of_any_json(text),
+                _ => return None,
+            }
+        }
+        let number = if is_negative { -number } else { number };
+        (many > 0).then(|| Self::new(i128::from(number), places.unwrap_or(0)))
+    }
+
+    fn of_any_json(text: &str) -> Option<Self> {
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
             None => (text, 0),
@@ -126,7 +160,7 @@ impl Decimal {
         let drop = i64::from(self.scale) - i64::from(places);
         let Ok(drop) = u32::try_from(drop) else { return Some(self) };
         let small = || {
-            let (number, factor) = (i64::try_from(self.unscaled).ok()?, 10_i64.checked_pow(drop)?);
+            let (number, factor) = (i64::try_from(self.unscaled).ok()?, power_of_ten(drop)?);
             number.checked_add(factor / 2 * number.signum())?.checked_div(factor).map(i128::from)
         };
         let large = || {
@@ -147,7 +181,7 @@ impl Decimal {
         let more = kept.saturating_sub(self.scale);
         // Most amounts are small, and 64 bits are faster than 128.
         let small = || {
-            let number = i64::try_from(self.unscaled).ok()?.checked_mul(10_i64.checked_pow(more)?)?;
+            let number = i64::try_from(self.unscaled).ok()?.checked_mul(power_of_ten(more)?)?;
             number.checked_div(i64::try_from(by).ok()?).map(i128::from)
         };
         let large = || self.unscaled.checked_mul(10_i128.checked_pow(more)?)?.checked_div(i128::from(by));
@@ -195,6 +229,33 @@ impl Decimal {
     }
 }
 
+/// A power of ten. `None`: it has more than 18 zeros.
+#[inline]
+fn power_of_ten(zeros: u32) -> Option<i64> {
+    const POWERS: [i64; 19] = [
+        1,
+        10,
+        100,
+        1_000,
+        10_000,
+        100_000,
+        1_000_000,
+        10_000_000,
+        100_000_000,
+        1_000_000_000,
+        10_000_000_000,
+        100_000_000_000,
+        1_000_000_000_000,
+        10_000_000_000_000,
+        100_000_000_000_000,
+        1_000_000_000_000_000,
+        10_000_000_000_000_000,
+        100_000_000_000_000_000,
+        1_000_000_000_000_000_000,
+    ];
+    POWERS.get(usize::try_from(zeros).ok()?).copied()
+}
+
 /// A number as a text writes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number {
@@ -230,6 +291,11 @@ impl Number {
         let behind = if part.is_empty() { zeros } else { 0 };
         let significant = (of_whole + of_part).saturating_sub(before + behind);
         Some(Self { amount, places, significant })
+    }
+
+    /// A small number that a word names.
+    pub(crate) fn whole(number: u64) -> Self {
+        Self { amount: Decimal::whole(number), places: 0, significant: 1 }
     }
 
     pub(crate) fn times_power_of_ten(self, power: u32) -> Option<Self> {
@@ -283,6 +349,13 @@ mod tests {
         let read = Number::read(text, locale).map(|number| number.amount);
         assert_eq!(read, expected.and_then(Decimal::of_json), "{text} in {locale:?}");
         assert_eq!(read.is_some(), expected.is_some(), "{text} in {locale:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_short_number_of_json_is_read_as_any(text in "[-+]?[0-9]{0,20}[.]?[0-9.e]{0,3}[-0-9x]{0,2}") {
+            prop_assert_eq!(Decimal::of_json(&text), Decimal::of_any_json(&text));
+        }
     }
 
     #[test]

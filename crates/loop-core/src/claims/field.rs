@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::{folded, readable};
 use crate::claims::priced::is_price_folded;
+use crate::claims::scan::{Query, Scan};
 use crate::claims::unit::{Unit, minor_of_field};
 use crate::claims::value::{Found, Reads, values};
-use crate::types::Locale;
 
 /// Longer names name nothing.
 const MAX_NAME: usize = 100;
@@ -39,24 +39,42 @@ pub(super) struct FieldName {
     pub(super) is_share: bool,
     /// Whether it holds the value of a record that names its unit in another field.
     pub(super) is_measure: bool,
+    /// Whether what it names is not there: `missing_document`.
+    pub(super) is_missing: bool,
     /// Its words, shortened to their stems.
     pub(super) stems: Vec<Box<str>>,
     /// As a text, where it may be part of one: with spaces between its words.
     pub(super) spaced: Box<str>,
+    /// What of its words has to be looked up.
+    pub(super) words: NameWords,
     /// The amounts, days and times in it.
     pub(super) found: Vec<Found>,
 }
 
+/// What of the words of a name has to be looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum NameWords {
+    /// It has no words.
+    #[default]
+    None,
+    /// No document that is looked for has one of them.
+    Others,
+    /// A document may have one of them, or one negates the others.
+    Wanted,
+}
+
 impl FieldName {
-    fn new(name: &str, locale: Locale, clock: i32) -> Self {
+    fn new(name: &str, query: &Query) -> Self {
+        let (locale, clock) = (query.locale, query.clock);
         let text = readable(name);
         let found = match text.bytes().any(|byte| byte.is_ascii_digit()) {
             true => values(&spread(&text), locale, clock, Reads::Measures),
             false => Vec::new(),
         };
-        let spaced = text.replace('_', " ").into();
+        let spaced: Box<str> = text.replace('_', " ").into();
+        let words = Scan::words_of_name(query, &spaced);
         if name.len() > MAX_NAME {
-            return Self { spaced, found, ..Self::default() };
+            return Self { spaced, words, found, ..Self::default() };
         }
         let folded = folded(name);
         let has = |words: &[&str]| words.iter().any(|word| folded.contains(word));
@@ -72,6 +90,7 @@ impl FieldName {
             is_share: ["rate", "ratio", "share", "discount", "fraction", "satz", "taux", "tasa"]
                 .iter()
                 .any(|word| folded.contains(word)),
+            is_missing: has(&["missing", "absent", "lacking", "fehlend", "manquant", "faltante", "不足"]),
             is_measure: MEASURES.contains(&&*folded),
             is_instant: INSTANTS.iter().any(|end| folded.ends_with(end)),
             stems: unaccented(&folded)
@@ -80,23 +99,24 @@ impl FieldName {
                 .map(|word| stem(word).into())
                 .collect(),
             spaced,
+            words,
             found,
         }
     }
 }
 
-/// The names that were read.
+/// The names that were read since a section was added.
 #[derive(Debug, Default)]
 pub(super) struct FieldNames {
     known: BTreeMap<Box<str>, Arc<FieldName>>,
 }
 
 impl FieldNames {
-    pub(super) fn get(&mut self, name: &str, locale: Locale, clock: i32) -> Arc<FieldName> {
+    pub(super) fn get(&mut self, name: &str, query: &Query) -> Arc<FieldName> {
         if let Some(known) = self.known.get(name) {
             return Arc::clone(known);
         }
-        let fresh = Arc::new(FieldName::new(name, locale, clock));
+        let fresh = Arc::new(FieldName::new(name, query));
         if self.known.len() < MAX_NAMES && name.len() <= MAX_NAME {
             self.known.insert(name.into(), Arc::clone(&fresh));
         }
@@ -109,8 +129,34 @@ const SIZES: &[&str] =
     &["size", "bytes", "length", "used", "free", "available", "capacity", "memory", "quota", "limit"];
 
 /// Words in the name of a field that holds seconds or milliseconds, where it names no unit.
-const DURATIONS: &[&str] =
-    &["duration", "elapsed", "uptime", "age", "took", "latency", "timeout", "lasted", "runtime"];
+const DURATIONS: &[&str] = &[
+    "duration",
+    "elapsed",
+    "uptime",
+    "age",
+    "took",
+    "latency",
+    "timeout",
+    "lasted",
+    "runtime",
+    "wait",
+    "dauer",
+    "durée",
+    "duree",
+    "duracion",
+    "duración",
+    "length",
+    "talk",
+    "hold",
+    "downtime",
+    "delay",
+    "laufzeit",
+    "espera",
+    "attente",
+    "retard",
+    "retraso",
+    "時間",
+];
 
 /// Names of fields whose unit is in another field of the record.
 const MEASURES: &[&str] = &[

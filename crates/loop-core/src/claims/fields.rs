@@ -1,14 +1,15 @@
 //! The values of the fields of JSON: what a field is named says what its value is.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use crate::claims::absence::ANYTHING;
+use crate::claims::absence::{ANYTHING, stem, unaccented};
 use crate::claims::chunk::folded;
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
-use crate::claims::json::{Json, Members};
+use crate::claims::json::{Json, Members, Written};
+use crate::claims::known::Known;
 use crate::claims::priced::currency_in;
 use crate::claims::scan::Scan;
 use crate::claims::span;
@@ -27,24 +28,20 @@ impl Scan<'_> {
             Json::Null | Json::Bool(false) => self.absent_field(name),
             Json::Bool(true) => {}
             Json::Number(number) => {
-                let number = number.to_string();
-                let Some(amount) = Decimal::of_json(&number) else { return };
-                self.field_amount(&number, amount, name, unit);
+                let written = Written::of(number);
+                let number = written.as_str();
+                let Some(amount) = Decimal::of_json(number) else { return };
+                self.field_amount(number, amount, name, unit);
                 self.instant(amount, name);
                 if amount == Decimal::whole(0) {
                     self.absent(ANYTHING);
                     self.absent_field(name);
                 }
                 self.field += 1;
-                self.words(&number);
+                self.words(number);
             }
             Json::String(text) => {
-                if text.len() <= MAX_NOTHING
-                    && matches!(
-                        &*folded(text),
-                        "" | "0" | "none" | "no" | "false" | "missing" | "not found" | "n/a" | "null"
-                    )
-                {
+                if text.len() <= MAX_NOTHING && says_nothing(text) {
                     self.absent_field(name);
                 }
                 // A number as a person writes it: `1.480,00`.
@@ -52,13 +49,25 @@ impl Scan<'_> {
                     let read = Number::read(text, self.query.locale)?;
                     text.contains([',', '.']).then_some(read.amount)
                 };
+                if name.is_missing && !self.query.absent.is_empty() {
+                    for word in
+                        folded(text).split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2)
+                    {
+                        self.absent(stem(&unaccented(word)));
+                    }
+                }
                 match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
                     Some(amount) => {
                         self.field_amount(text, amount, name, unit);
                         self.field += 1;
                         self.words(text);
                     }
-                    None => self.text(text, unit),
+                    None => {
+                        if name.is_duration && text.len() < 9 {
+                            self.clock_duration(text);
+                        }
+                        self.text(text, unit);
+                    }
                 }
             }
             Json::Array(elements) => {
@@ -70,9 +79,11 @@ impl Scan<'_> {
                 if self.query.asked.spans {
                     self.spans_between(elements);
                 }
+                self.mates.begin_list();
                 for element in elements {
                     self.json(element, name, unit);
                 }
+                self.mates.end_list();
             }
             Json::Object(members) => {
                 if members.is_empty() {
@@ -87,6 +98,7 @@ impl Scan<'_> {
                 let outer = own.as_ref().and_then(|own| self.currency.replace(own.clone()));
                 let was_own = std::mem::replace(&mut self.is_own_currency, own.is_some());
                 self.path.push(Arc::clone(name));
+                self.mates.begin();
                 for (key, value) in members.iter() {
                     let field = self.field_name(key);
                     self.name(&field);
@@ -101,14 +113,31 @@ impl Scan<'_> {
                         self.rate = outer;
                         continue;
                     }
-                    self.json(value, &field, field.unit.as_ref().or(of_record).or(unit));
+                    // `salary_month: {amount, currency}` is money.
+                    let outer_unit = unit.filter(|unit| own.is_none() || !unit.is_span());
+                    self.json(value, &field, field.unit.as_ref().or(of_record).or(outer_unit));
                     self.rate = outer;
                 }
                 self.path.pop();
+                self.mates.end();
                 self.is_own_currency = was_own;
                 if own.is_some() {
                     self.currency = outer;
                 }
+            }
+        }
+    }
+
+    /// `02:10` of a duration: minutes and seconds, or hours and minutes.
+    fn clock_duration(&mut self, text: &str) {
+        let Some((first, second)) = text.split_once(':') else { return };
+        if let (Ok(first), Ok(second)) = (first.parse::<u64>(), second.parse::<u64>())
+            && second < 60
+            && let Some(small) = first.checked_mul(60).and_then(|minutes| minutes.checked_add(second))
+        {
+            let large = small.saturating_mul(60);
+            for seconds in [small, large] {
+                self.amount(Decimal::whole(seconds), Some(&Unit::SECONDS));
             }
         }
     }
@@ -204,9 +233,19 @@ impl Scan<'_> {
     }
 }
 
+/// Whether a text says that a field has no value.
+fn says_nothing(text: &str) -> bool {
+    const NOTHING: [&str; 9] = ["", "0", "none", "no", "false", "missing", "not found", "n/a", "null"];
+    let is_it = |text: &str| NOTHING.iter().any(|word| word.eq_ignore_ascii_case(text));
+    if text.is_ascii() { is_it(text) } else { is_it(&folded(text)) }
+}
+
+/// Names of fields that hold the unit of their record, the best first.
+static UNIT_FIELDS: LazyLock<Known> =
+    LazyLock::new(|| Known::ranked(&["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"]));
+
 /// The unit that a record names for its values.
 fn unit_in(members: &Members<'_>) -> Option<Unit> {
-    let names = ["unit", "units", "uom", "einheit", "unité", "unite", "unidad", "単位"];
-    let name = members.first_of(&names)?.as_str()?;
+    let name = members.first_of(&UNIT_FIELDS)?.as_str()?;
     Unit::named(name).or_else(|| Unit::named(name.split('/').next()?))
 }

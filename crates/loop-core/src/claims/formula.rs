@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::decimal::Decimal;
+use crate::claims::operations::Operations;
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value};
 use crate::types::EvidenceId;
@@ -24,6 +25,11 @@ pub enum Formula {
     },
     /// It is the sum of a field over the records of a list.
     Sum {
+        /// The field.
+        of: Arc<str>,
+    },
+    /// It is the average of a field over the records of a list.
+    Average {
         /// The field.
         of: Arc<str>,
     },
@@ -46,6 +52,8 @@ pub enum Formula {
     Shifted,
     /// It is how many percent the difference of two amounts is of one of them.
     PercentageOfDifference,
+    /// It is the result of the calculation that the sentence writes out: `4,420.00 × 3 / 65`.
+    Written,
 }
 
 impl Formula {
@@ -61,6 +69,7 @@ impl fmt::Display for Formula {
             Self::Rounded => f.write_str("rounded"),
             Self::Count { of } => write!(f, "count of {of}"),
             Self::Sum { of } => write!(f, "sum of {of}"),
+            Self::Average { of } => write!(f, "average of {of}"),
             Self::Difference => f.write_str("difference of the two other amounts"),
             Self::SumOfAmounts => f.write_str("sum of the other amounts"),
             Self::Percentage => f.write_str("percentage of the two other amounts"),
@@ -69,226 +78,10 @@ impl fmt::Display for Formula {
             Self::Between { of } => write!(f, "time between {of}"),
             Self::Shifted => f.write_str("another day or time, and the duration between"),
             Self::PercentageOfDifference => f.write_str("change in percent of the two other amounts"),
+            Self::Written => f.write_str("the calculation of the sentence"),
         }
     }
 }
-
-/// What a sentence says of operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Operations {
-    pub(crate) sum: bool,
-    pub(crate) count: bool,
-    pub(crate) difference: bool,
-    /// Whether it says that something follows from what was said.
-    pub(crate) follows: bool,
-    /// Whether it counts from the start of the run: `in nine days`.
-    pub(crate) from_start: bool,
-    /// Whether it names a month and a year.
-    pub(crate) yearly: bool,
-}
-
-impl Operations {
-    /// The operations that a text names; `words` are its folded words.
-    pub(crate) fn of<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Self {
-        let mut named = Self::default();
-        // These scripts set no spaces.
-        if !text.is_ascii() {
-            named.sum = text.contains("合計") || text.contains("計で");
-            named.difference = ["短縮", "増加", "減少", "差", "遅れ"].iter().any(|word| text.contains(word));
-            named.count = named.sum || ["件", "個", "回", "名"].iter().any(|word| text.contains(word));
-        }
-        let (mut month, mut year) = (false, false);
-        for word in words {
-            named.from_start |=
-                matches!(word, "in" | "ago" | "now" | "seit" | "since" | "dans" | "depuis" | "desde");
-            month |= matches!(word, "month" | "monthly" | "monat" | "monatlich" | "mois" | "mes");
-            year |=
-                matches!(word, "year" | "yearly" | "annually" | "annum" | "jahr" | "jährlich" | "an" | "año");
-            named.sum |= SUM.contains(&word);
-            named.count |= COUNT.contains(&word) || SUM.contains(&word);
-            named.difference |= DIFFERENCE.contains(&word);
-            named.follows |= FOLLOWS.contains(&word);
-        }
-        named.yearly = month && year;
-        named
-    }
-}
-
-const SUM: &[&str] = &[
-    "all",
-    "tout",
-    "ganzen",
-    "total",
-    "totals",
-    "totalling",
-    "totaling",
-    "sum",
-    "altogether",
-    "together",
-    "combined",
-    "overall",
-    "add",
-    "adds",
-    "comes",
-    "come",
-    "makes",
-    "both",
-    "insgesamt",
-    "zusammen",
-    "summe",
-    "gesamt",
-    "somme",
-    "suma",
-    "ensemble",
-    "合計",
-    "計",
-];
-
-const COUNT: &[&str] = &[
-    "count", "number", "there", "found", "lists", "listed", "returned", "has", "have", "all", "of", "sur",
-    "von", "anzahl", "gibt", "gab", "hay", "nombre", "número", "件",
-];
-
-/// Words of a sentence that draws a conclusion.
-const FOLLOWS: &[&str] = &[
-    "so",
-    "that",
-    "which",
-    "thus",
-    "therefore",
-    "hence",
-    "means",
-    "makes",
-    "equals",
-    "leaves",
-    "leaving",
-    "left",
-    "remaining",
-    "remains",
-    "worth",
-    "after",
-    "net",
-    "short",
-    "over",
-    "total",
-    "pay",
-    "pays",
-    "owe",
-    "owes",
-    "gets",
-    "end",
-    "ends",
-    "cost",
-    "costs",
-    "add",
-    "adds",
-    "per",
-    "each",
-    "times",
-    "average",
-    "also",
-    "macht",
-    "damit",
-    "somit",
-    "daher",
-    "bleiben",
-    "bleibt",
-    "fehlen",
-    "fehlt",
-    "je",
-    "pro",
-    "rest",
-    "entspricht",
-    "geht",
-    "sind",
-    "soit",
-    "donc",
-    "reste",
-    "fait",
-    "par",
-    "chacun",
-    "decir",
-    "supone",
-    "suponen",
-    "quedan",
-    "queda",
-    "serían",
-    "cada",
-    "cuesta",
-    "por",
-    "unos",
-];
-
-const DIFFERENCE: &[&str] = &[
-    "difference",
-    "less",
-    "more",
-    "fewer",
-    "higher",
-    "lower",
-    "above",
-    "below",
-    "increase",
-    "increased",
-    "decrease",
-    "decreased",
-    "dropped",
-    "grew",
-    "reduction",
-    "reduced",
-    "compared",
-    "apart",
-    "between",
-    "rise",
-    "rose",
-    "fell",
-    "mehr",
-    "weniger",
-    "plus",
-    "moins",
-    "más",
-    "menos",
-    "later",
-    "late",
-    "after",
-    "before",
-    "within",
-    "took",
-    "takes",
-    "lasted",
-    "statt",
-    "instead",
-    "spät",
-    "earlier",
-    "short",
-    "delay",
-    "verspätung",
-    "später",
-    "retard",
-    "retraso",
-    "réduction",
-    "baisse",
-    "hausse",
-    "trop",
-    "reducción",
-    "aumento",
-    "bajó",
-    "subió",
-    "rückgang",
-    "anstieg",
-    "steigt",
-    "stieg",
-    "sinkt",
-    "sank",
-    "gesunken",
-    "gestiegen",
-    "prozentpunkte",
-    "points",
-    "differenz",
-    "unterschied",
-    "différence",
-    "diferencia",
-];
 
 /// The dimension and the size of an amount, for computing.
 fn base_of(value: &Value) -> Option<(Option<Dimension>, Decimal)> {
@@ -376,11 +169,79 @@ pub(crate) fn computed(all: &[Operand<'_>], named: Operations) -> BTreeMap<usize
                 is_bare.then(|| from_amounts((all, at), named, number.amount, &bare)).flatten()
             }),
         };
-        if let Some(result) = result {
+        if let Some(result) = result.or_else(|| written(all, open.value)) {
             found.insert(at, result);
         }
     }
     found
+}
+
+/// The operator that a word or a sign is.
+fn operator(sign: &str) -> Option<char> {
+    match sign.trim_matches(['(', ')']) {
+        "×" | "x" | "·" | "*" | "mal" | "times" => Some('*'),
+        "/" | "÷" | ":" => Some('/'),
+        "+" | "plus" => Some('+'),
+        "-" | "\u{2212}" | "\u{2013}" | "minus" | "moins" | "menos" => Some('-'),
+        _ => None,
+    }
+}
+
+/// The operators between two values, each with the small number behind it: `× 3 /`. Empty: there is something else.
+fn operators(between: &str) -> Vec<(char, Option<Decimal>)> {
+    let mut found: Vec<(char, Option<Decimal>)> = Vec::new();
+    for word in between.split_whitespace().take(8) {
+        let digits = word.trim_matches(['(', ')']);
+        let number = || Decimal::of_json(digits).filter(|_| digits.starts_with(|c: char| c.is_ascii_digit()));
+        match (operator(word), found.last_mut()) {
+            (Some(sign), last) if last.as_ref().is_none_or(|(_, number)| number.is_some()) => {
+                found.push((sign, None))
+            }
+            (None, Some((_, place @ None))) if number().is_some() => *place = number(),
+            (None, _) if digits.is_empty() => {}
+            _ => return Vec::new(),
+        }
+    }
+    // The last operator is before the next value.
+    let is_open = found.last().is_some_and(|(_, number)| number.is_none());
+    if is_open { found } else { Vec::new() }
+}
+
+/// The result of a calculation that the sentence writes out: `4,420.00 × 3 / 65`.
+fn written(all: &[Operand<'_>], open: &Value) -> Option<(Formula, Vec<usize>)> {
+    let Value::Amount { number: wanted, .. } = open else { return None };
+    let amount_of = |at: usize| {
+        let it = all.get(at).filter(|it| it.is_grounded)?;
+        if let Value::Amount { number, .. } = it.value { Some(number.amount) } else { None }
+    };
+    let digits = u32::try_from(wanted.places.max(0)).ok()?.checked_add(6)?;
+    for from in 0..all.len() {
+        let Some(first) = amount_of(from) else { continue };
+        let (mut sum, mut part, mut at) = (Decimal::whole(0), first, from);
+        while let Some(next) = amount_of(at + 1) {
+            let signs = all.get(at).map(|it| operators(it.between)).unwrap_or_default();
+            if signs.is_empty() {
+                break;
+            }
+            at += 1;
+            for (sign, small) in signs {
+                let by = small.unwrap_or(next);
+                match sign {
+                    '*' => part = part.product(by)?,
+                    '/' => part = part.quotient(by, digits)?,
+                    _ => {
+                        sum = sum.plus(part)?;
+                        part = if sign == '-' { by.negated() } else { by };
+                    }
+                }
+            }
+        }
+        let is_it = at > from && sum.plus(part)?.rounded(wanted.places) == Some(wanted.amount);
+        if is_it {
+            return Some((Formula::Written, (from..=at).collect()));
+        }
+    }
+    None
 }
 
 fn from_amounts(

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
+
+use crate::claims::known::Known;
 
 /// A value of JSON. Its texts are parts of the text that it was read from, except those with escapes.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +37,40 @@ impl<'a> Json<'a> {
 
     pub(super) fn is_object(&self) -> bool {
         self.as_object().is_some()
+    }
+}
+
+/// A number as JSON writes it, without an allocation.
+#[derive(Debug)]
+pub(super) struct Written {
+    bytes: [u8; MAX_WRITTEN],
+    length: usize,
+}
+
+/// The longest number has 25 characters.
+const MAX_WRITTEN: usize = 32;
+
+impl Written {
+    pub(super) fn of(number: &Number) -> Self {
+        let mut written = Self { bytes: [0; MAX_WRITTEN], length: 0 };
+        if write!(written, "{number}").is_err() {
+            written.length = 0;
+        }
+        written
+    }
+
+    /// The number. Empty: it is too long, which none is.
+    pub(super) fn as_str(&self) -> &str {
+        self.bytes.get(..self.length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+}
+
+impl fmt::Write for Written {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
     }
 }
 
@@ -81,10 +117,10 @@ impl<'a> Members<'a> {
     }
 
     /// The member whose name is the first of these that the object has.
-    pub(super) fn first_of(&self, names: &[&str]) -> Option<&Json<'a>> {
-        let rank = |name: &str| names.iter().position(|it| it.len() == name.len() && *it == name);
-        let ranked = self.iter().filter_map(|(name, value)| Some((rank(name)?, value)));
-        ranked.min_by_key(|(rank, _)| *rank).map(|(_, value)| value)
+    pub(super) fn first_of(&self, names: &Known) -> Option<&Json<'a>> {
+        let ranked =
+            self.iter().map(|(name, value)| (names.bits(name), value)).filter(|(bits, _)| *bits != 0);
+        ranked.min_by_key(|(bits, _)| *bits).map(|(_, value)| value)
     }
 }
 
@@ -228,10 +264,25 @@ mod tests {
     fn the_first_of_some_names_is_found_wherever_it_is() {
         let json = Json::read(r#"{"uom": "kg", "x": 1, "unit": "g"}"#);
         let members = json.as_ref().and_then(Json::as_object);
-        let first = |names: &[&str]| members.and_then(|it| it.first_of(names)).and_then(Json::as_str);
+        let first = |names: &[&'static str]| {
+            members.and_then(|it| it.first_of(&Known::ranked(names))).and_then(Json::as_str)
+        };
         assert_eq!(first(&["unit", "uom"]), Some("g"));
         assert_eq!(first(&["units", "uom"]), Some("kg"));
         assert_eq!(first(&["units"]), None);
+    }
+
+    #[test]
+    fn a_number_is_written_as_json_writes_it() {
+        for number in
+            [0.0, -0.0, 0.1, 1.0, -2.5e-308, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 1e21, 123_456.789]
+        {
+            let number = Number::from_f64(number).unwrap_or_else(|| 0.into());
+            assert_eq!(Written::of(&number).as_str(), number.to_string());
+        }
+        for number in [Number::from(u64::MAX), Number::from(i64::MIN), Number::from(0)] {
+            assert_eq!(Written::of(&number).as_str(), number.to_string());
+        }
     }
 
     proptest! {

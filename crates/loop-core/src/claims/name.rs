@@ -3,6 +3,8 @@
 use std::ops::Range;
 
 use crate::claims::chunk::{Chunk, folded};
+use crate::claims::date::month_of;
+use crate::claims::number_word;
 use crate::claims::value::ValueKind;
 use crate::types::{Locale, steps};
 
@@ -43,6 +45,9 @@ fn is_ipv4(text: &str) -> bool {
 }
 
 fn is_host(text: &str) -> bool {
+    if !text.bytes().any(|byte| byte == b'.') {
+        return false;
+    }
     if is_ipv4(text.split([':', '/']).next().unwrap_or_default()) {
         return true;
     }
@@ -60,9 +65,6 @@ fn is_host(text: &str) -> bool {
 }
 
 fn is_id(text: &str) -> bool {
-    if KNOWN.contains(&&*folded(text)) {
-        return false;
-    }
     let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '#' | '/' | ':' | '.');
     if !text.chars().all(is_inside) {
         return false;
@@ -71,14 +73,15 @@ fn is_id(text: &str) -> bool {
     let letters = text.bytes().filter(u8::is_ascii_alphabetic).count();
     let has_mark = text.contains(['-', '_', '#']);
     let is_hex = text.len() >= 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    match letters {
+    let is_id = match letters {
         0 => {
             text.starts_with('#') && digits > 1
                 || has_mark && digits > 4
                 || text.starts_with('0') && digits > 2
         }
         _ => has_mark || digits > 3 || is_hex || text.len() > 5 && changes(text) > 2,
-    }
+    };
+    is_id && !KNOWN.iter().any(|known| known.eq_ignore_ascii_case(text))
 }
 
 /// How often letters and digits change in a text.
@@ -139,11 +142,20 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
         }
         next += 1;
     }
-    let passed = last - at + 1;
     let mut first = at;
-    while first < last && chunks.get(first).is_some_and(|it| NOT_NAMES.contains(&&*folded(it.text))) {
+    // A month may be a first name, and a day of the week is not.
+    let is_other = |at: usize| {
+        let word = chunks.get(at).map(|it| folded(it.text));
+        word.is_some_and(|word| NOT_NAMES.contains(&&*word) || is_weekday(&word))
+    };
+    while first < last && is_other(first) {
         first += 1;
     }
+    // `So November`, `Enjoy August`.
+    while first < last && chunks.get(last).is_some_and(|it| is_of_calendar(it.text)) {
+        last -= 1;
+    }
+    let passed = last - at + 1;
     let title = chunks.get(at).is_some_and(|it| TITLES.contains(&it.text));
     if title && first == at {
         first += 1;
@@ -158,9 +170,57 @@ pub(crate) fn name_at(chunks: &[Chunk<'_>], at: usize, locale: Locale) -> Option
         false => first < last && small,
     };
     let is_call = chunks.get(last).is_some_and(|it| CALLED.contains(&&*folded(it.text)));
-    let is_name = is_name && !(is_call && first == last);
+    // `sechs Säcke Fugenmörtel`.
+    let is_counted = at.checked_sub(1).and_then(|before| chunks.get(before)).is_some_and(|it| {
+        it.after.is_empty()
+            && (it.text.bytes().all(|byte| byte.is_ascii_digit()) || number_word::is_number(&folded(it.text)))
+    });
+    let is_name = is_name && !(is_call && first == last) && !(is_counted && locale.capitalises_nouns());
     Some(NameAt { words: is_name.then_some((first, last)), passed })
 }
+
+/// Whether a word names a month or a day of the week, which are part of no name.
+fn is_of_calendar(word: &str) -> bool {
+    let word = word.trim_end_matches('.');
+    word.chars().count() > 3 && (month_of(word).is_some() || is_weekday(&folded(word)))
+}
+
+/// Whether a folded word names a day of the week: `mondays` too.
+pub(crate) fn is_weekday(word: &str) -> bool {
+    WEEKDAYS.contains(&word.strip_suffix('s').unwrap_or(word)) || WEEKDAYS.contains(&word)
+}
+
+const WEEKDAYS: &[&str] = &[
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "montag",
+    "dienstag",
+    "mittwoch",
+    "donnerstag",
+    "freitag",
+    "samstag",
+    "sonnabend",
+    "sonntag",
+    "lundi",
+    "mardi",
+    "mercredi",
+    "jeudi",
+    "vendredi",
+    "samedi",
+    "dimanche",
+    "lunes",
+    "martes",
+    "miércoles",
+    "jueves",
+    "viernes",
+    "sábado",
+    "domingo",
+];
 
 /// A word without the article of one letter before it, which French and Italian set before a vowel: `L'entretien`.
 pub(crate) fn without_article(text: &str) -> &str {
@@ -384,6 +444,55 @@ const NOT_NAMES: &[&str] = &[
     "then",
     "there",
     "add",
+    "so",
+    "ein",
+    "eine",
+    "einen",
+    "einem",
+    "einer",
+    "des",
+    "du",
+    "au",
+    "del",
+    "al",
+    "en",
+    "enjoy",
+    "our",
+    "until",
+    "between",
+    "by",
+    "yes",
+    "not",
+    "now",
+    "next",
+    "last",
+    "zum",
+    "zur",
+    "vom",
+    "für",
+    "von",
+    "que",
+    "pour",
+    "para",
+    "sin",
+    "con",
+    "ohne",
+    "sans",
+    "avec",
+    "su",
+    "sus",
+    "votre",
+    "notre",
+    "son",
+    "sa",
+    "ses",
+    "ce",
+    "cette",
+    "este",
+    "esta",
+    "dieser",
+    "diese",
+    "dieses",
 ];
 
 /// The texts between quotation marks, without the marks, in order.

@@ -5,7 +5,7 @@ use crate::claims::chunk::folded;
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::reader::Reader;
 use crate::claims::unit::Unit;
-use crate::claims::value::{Measured, Value};
+use crate::claims::value::{Found, Measured, Reads, Value};
 use crate::types::Locale;
 
 /// The small number that a folded word names.
@@ -20,6 +20,11 @@ pub(super) fn number_of(word: &str, locale: Locale) -> Option<u64> {
         _ => ENGLISH,
     };
     words.iter().find(|(name, _)| *name == word).map(|(_, number)| *number)
+}
+
+/// Whether a folded word names a small number in any language.
+pub(super) fn is_number(word: &str) -> bool {
+    [ENGLISH, GERMAN, FRENCH, SPANISH].iter().any(|words| words.iter().any(|(name, _)| *name == word))
 }
 
 /// The words for a small number, for texts of evidence that write it so.
@@ -138,13 +143,22 @@ impl Reader<'_> {
             let value = self.amount_of(at, "", whole, Measured::Unit(unit));
             return Some(self.push(at, to, value));
         }
-        if one.is_some() {
-            return None;
-        }
-        let amount = Decimal::whole(number);
-        let first = Number { amount, places: 0, significant: 1 };
+        let first = Number::whole(number);
         let measured = self.measured(at);
-        let Measured::Unit(unit) = &measured else { return None };
+        let Measured::Unit(unit) = &measured else {
+            let range = chunk.at..chunk.end();
+            let value = Value::Amount { number: first, measured, other: None, is_about: false };
+            if one.is_none() && self.reads == Reads::All {
+                self.found.push(Found { range, value });
+            }
+            return None;
+        };
+        if one.is_some() {
+            let units = self.unit_at(at)?;
+            let (whole, to) = self.duration(units - 1, first, &measured)?;
+            let value = self.amount_of(at, "", whole, Measured::Unit(Unit::SECONDS));
+            return Some(self.push(at, to, value));
+        }
         let is_ago =
             self.get(at + 2).is_some_and(|it| it.text == "ago") && Unit::named("day").as_ref() == Some(unit);
         if is_ago && let Ok(days) = i64::try_from(number) {
@@ -154,7 +168,9 @@ impl Reader<'_> {
             return None;
         }
         let units = self.unit_at(at)?;
-        if let Some((whole, to)) = self.duration(units - 1, first, &measured) {
+        // `an drei Tagen 24,75 Stunden` are two values.
+        let is_next = self.get(units + 1).is_some_and(|it| it.text.starts_with(|c: char| c.is_ascii_digit()));
+        if let Some((whole, to)) = self.duration(units - 1, first, &measured).filter(|_| !is_next) {
             let value = self.amount_of(at, "", whole, Measured::Unit(Unit::SECONDS));
             return Some(self.push(at, to, value));
         }

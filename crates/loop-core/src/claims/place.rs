@@ -37,6 +37,7 @@ pub(super) fn places(query: &Query, text: &str) -> BTreeMap<usize, Range<usize>>
     };
     let mut names = FieldNames::default();
     let mut scan = Scan::new(query, &mut names);
+    scan.each_day = true;
     scan.names_currency_in(&readable);
     scan.currencies = currencies_written(&readable);
     for Found { range, value } in values(&readable, query.locale, query.clock, Reads::Measures) {
@@ -93,7 +94,7 @@ fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
     let mut search = TextSearch::default();
     for it in text_words(text) {
         let (word, Range { start, end }) = (it.word, it.range.clone());
-        if !query.wanted.may_have(word) {
+        if !query.wanted.may_have(&it) {
             search.interrupt();
             continue;
         }

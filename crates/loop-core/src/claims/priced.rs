@@ -1,7 +1,10 @@
 //! Which amounts of a piece of evidence are money, and of which currency.
 
+use std::sync::LazyLock;
+
 use crate::claims::chunk::folded;
 use crate::claims::json::Members;
+use crate::claims::known::Known;
 use crate::claims::unit::{Unit, currency_of, currency_of_code};
 
 /// The only currency that a text names, by code or symbol. `None`: none, or several.
@@ -65,9 +68,9 @@ fn code_of(word: &str) -> Option<&'static str> {
     currency_of_code(&word.to_ascii_uppercase())
 }
 
-/// The currency that a record names for its amounts.
-pub(super) fn currency_in(members: &Members<'_>) -> Option<Unit> {
-    let names = [
+/// Names of fields that hold the currency of their record, the best first.
+static CURRENCY_FIELDS: LazyLock<Known> = LazyLock::new(|| {
+    Known::ranked(&[
         "currency",
         "currency_code",
         "currencyCode",
@@ -78,8 +81,12 @@ pub(super) fn currency_in(members: &Members<'_>) -> Option<Unit> {
         "monnaie",
         "divisa",
         "ccy",
-    ];
-    let code = members.first_of(&names)?.as_str()?;
+    ])
+});
+
+/// The currency that a record names for its amounts.
+pub(super) fn currency_in(members: &Members<'_>) -> Option<Unit> {
+    let code = members.first_of(&CURRENCY_FIELDS)?.as_str()?;
     currency_of_code(&code.to_uppercase()).map(Unit::money)
 }
 

@@ -1,7 +1,7 @@
 //! The reader of values: what begins at a chunk.
 
-use crate::claims::chunk::Chunk;
-use crate::claims::date::{Timestamp, compact_day, day_of, exchanged, instant_of};
+use crate::claims::chunk::{Chunk, folded};
+use crate::claims::date::{Day, Timestamp, compact_day, day_of, exchanged, instant_of};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
 use crate::claims::unit::Unit;
@@ -39,6 +39,37 @@ fn iso_duration(text: &str) -> Option<Decimal> {
     Some(total)
 }
 
+/// The seconds of `1h23m`, `12m40s`, `3d4h`, `2h05`: parts from large to small, two at least.
+fn compact_duration(text: &str) -> Option<Decimal> {
+    let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    let is_short = (4..=16).contains(&text.len()) && text.is_ascii();
+    if !begins || !is_short || !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        return None;
+    }
+    let (mut rest, mut total, mut largest, mut parts) = (text, Decimal::whole(0), u64::MAX, 0);
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, behind) = rest.split_at_checked(digits).filter(|_| (1..=4).contains(&digits))?;
+        let letters = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
+        let (unit, behind) = behind.split_at_checked(letters)?;
+        let seconds = match unit {
+            "d" => 86_400,
+            "h" | "hr" | "hrs" => 3_600,
+            "m" | "min" | "mins" => 60,
+            "s" | "sec" => 1,
+            // `2h05`.
+            "" if largest == 3_600 && number.len() == 2 && behind.is_empty() => 60,
+            _ => return None,
+        };
+        if seconds >= largest {
+            return None;
+        }
+        total = total.plus(Decimal::of_json(number)?.times(seconds)?)?;
+        (largest, parts, rest) = (seconds, parts + 1, behind);
+    }
+    (parts > 1).then_some(total)
+}
+
 /// A name without the ending of what belongs to it, and without the article before it in French.
 fn owner(text: &str) -> &str {
     let text = name::without_article(text);
@@ -53,6 +84,9 @@ pub(super) struct Reader<'a> {
     pub(super) reads: Reads,
     pub(super) found: Vec<Found>,
 }
+
+/// How many values an instant of evidence is where the run's clock is UTC.
+const MAX_OF_INSTANT: usize = 5;
 
 impl<'a> Reader<'a> {
     pub(super) fn get(&self, at: usize) -> Option<&'a Chunk<'a>> {
@@ -105,6 +139,12 @@ impl<'a> Reader<'a> {
             if let Some(instant) = instant_of(text, self.locale) {
                 return self.instant(at, instant);
             }
+            if self.reads == Reads::Measures {
+                self.short_forms(at, text);
+            }
+            if let Some(read) = self.days_of_range(at, text) {
+                return read;
+            }
             // The point of `26.11.` is punctuation of the chunk.
             let is_pointed = self.locale == Locale::De && chunk.after.starts_with('.');
             let pointed = || is_pointed.then(|| day_of(&format!("{text}."), self.locale)).flatten();
@@ -124,6 +164,30 @@ impl<'a> Reader<'a> {
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
                 return self.push(at, at, value);
             }
+            if let Some(seconds) = compact_duration(text) {
+                let number = Number { amount: seconds, places: 0, significant: 1 };
+                let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+                let is_open = text.ends_with(|c: char| c.is_ascii_digit());
+                // `17h42` is a time as well, and in a document that only.
+                if is_open && let Some(read) = self.time(at, text) {
+                    if self.reads == Reads::Measures {
+                        self.push(at, at, value);
+                    }
+                    return read;
+                }
+                return self.push(at, at, value);
+            }
+            // `mid-2031` names a year too.
+            if (7..=11).contains(&text.len())
+                && let Some((word, year)) = text.split_once('-')
+                && matches!(
+                    &*folded(word),
+                    "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin"
+                )
+                && let (4, Ok(year)) = (year.len(), year.parse::<u64>())
+            {
+                return self.push(at, at, Value::whole(year));
+            }
             // `2028-04` names a year.
             if self.reads == Reads::Measures
                 && let Some((year, month)) = text.split_once('-')
@@ -132,8 +196,13 @@ impl<'a> Reader<'a> {
             {
                 return self.push(at, at, Value::whole(year));
             }
-            if let Some(read) =
-                self.time(at, text).or_else(|| self.written_day(at)).or_else(|| self.amount(at))
+            let read = self.time(at, text).or_else(|| self.written_day(at));
+            let read = read.or_else(|| (self.reads == Reads::All).then(|| self.day_alone(at)).flatten());
+            if let Some(read) = read.or_else(|| self.amount(at)) {
+                return read;
+            }
+            if self.reads == Reads::Measures
+                && let Some(read) = self.day_number(at, text)
             {
                 return read;
             }
@@ -152,6 +221,10 @@ impl<'a> Reader<'a> {
 
     /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
     fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
+        if self.reads == Reads::Measures && self.found.is_empty() {
+            // Most texts with an instant have no more values than it.
+            self.found.reserve_exact(MAX_OF_INSTANT);
+        }
         self.push(at, at, Value::Day(instant.day));
         if self.reads == Reads::Measures {
             let own = Some(self.clock).filter(|clock| *clock != 0);
@@ -224,7 +297,8 @@ impl<'a> Reader<'a> {
         // A sentence begins with a capital, whatever its first word is.
         let capitals =
             (first..=last).filter_map(|at| self.get(at)).filter(|it| it.text.starts_with(char::is_uppercase));
-        let is_long = first == 0 && capitals.count() > 2;
+        // A role may be before a name: `Koordination Liesbeth Kranz`.
+        let is_long = capitals.count() > 2;
         // `M. Halloran` is `Margaret Halloran`.
         let is_initial = self.get(first).is_some_and(|it| it.text.chars().count() == 1);
         let also = (is_long || is_initial && last > first).then(|| text_of(first + 1));
@@ -233,8 +307,19 @@ impl<'a> Reader<'a> {
         Some(name.passed)
     }
 
+    /// `the 29th` of evidence or of the work item: a day of any month.
+    fn day_number(&mut self, at: usize, text: &str) -> Option<usize> {
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let is_ordinal = matches!(text.get(digits.len()..)?, "st" | "nd" | "rd" | "th");
+        let day: u32 = (is_ordinal && digits.len() <= 2).then(|| digits.parse().ok()).flatten()?;
+        (1..=31).contains(&day).then(|| self.push(at, at, Value::Day(Day { year: None, month: 0, day })))
+    }
+
     /// `60-119 min`: both numbers.
     fn range(&mut self, at: usize, text: &str) -> Option<usize> {
+        if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
+            return None;
+        }
         let (first, second) = text.split_once(['-', '\u{2013}'])?;
         let ends = Number::read(first, self.locale).zip(Number::read(second, self.locale))?;
         let measured = self.measured(at);

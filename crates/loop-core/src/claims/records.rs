@@ -8,7 +8,7 @@ use crate::claims::chunk::folded;
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
-use crate::claims::json::{Json, Members};
+use crate::claims::json::{Json, Members, Written};
 use crate::claims::priced::{currency_in, is_price};
 use crate::claims::scan::{Computations, Context, Scan, same};
 use crate::claims::unit::Unit;
@@ -48,7 +48,7 @@ impl Scan<'_> {
             steps::count(1);
             match element {
                 Json::Number(number) if asked.sums => {
-                    records.add("", Decimal::of_json(&number.to_string()));
+                    records.add("", amount_of(number));
                 }
                 Json::Object(members) => records.read(members),
                 Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {}
@@ -89,6 +89,15 @@ impl Scan<'_> {
                     Self::hit(hits, number, Some(Formula::Sum { of: shown.into() }));
                 }
             });
+            let average = u64::try_from(*numbers).ok().and_then(|many| sum.quotient(Decimal::whole(many), 8));
+            if let Some(average) = average.filter(|_| self.query.asked.averages) {
+                let (hits, contexts) = (&mut self.hits, &self.query.contexts);
+                self.query.wanted.amount(average, unit, |number, _| {
+                    if contexts.get(number).is_some_and(|context| context.names_average) {
+                        Self::hit(hits, number, Some(Formula::Average { of: shown.into() }));
+                    }
+                });
+            }
         }
     }
 
@@ -118,7 +127,7 @@ impl Scan<'_> {
                 steps::count(1);
                 for (key, value) in members.iter() {
                     let amount = match value {
-                        Json::Number(number) => Decimal::of_json(&number.to_string()),
+                        Json::Number(number) => amount_of(number),
                         Json::String(text) => amount_in(text, query.locale),
                         _ => None,
                     };
@@ -202,11 +211,16 @@ const MAX_LABELS: usize = 6;
 
 /// The number of a cell: `-2,105.00`, `12.40 GB`.
 fn amount_in(text: &str, locale: Locale) -> Option<Decimal> {
-    let digits = text.split(' ').next().unwrap_or_default();
-    if text.len() > MAX_COUNTED || !digits.ends_with(|c: char| c.is_ascii_digit()) {
+    if text.len() > MAX_COUNTED {
         return None;
     }
+    let end = text.bytes().position(|byte| byte == b' ').unwrap_or(text.len());
+    let digits = text.get(..end).filter(|digits| digits.as_bytes().last().is_some_and(u8::is_ascii_digit))?;
     Number::read(digits, locale).map(|number| number.amount)
+}
+
+fn amount_of(number: &serde_json::Number) -> Option<Decimal> {
+    Decimal::of_json(Written::of(number).as_str())
 }
 
 /// The words of a value by which records are counted, shortened to their stems.
@@ -231,11 +245,8 @@ struct Records<'a> {
 
 impl<'a> Records<'a> {
     fn add(&mut self, key: &'a str, amount: Option<Decimal>) {
-        let mut sums = vec![&mut self.sums];
-        if amount.is_some_and(Decimal::is_negative) {
-            sums.push(&mut self.debits);
-        }
-        for sums in sums {
+        let debits = amount.is_some_and(Decimal::is_negative).then_some(&mut self.debits);
+        for sums in std::iter::once(&mut self.sums).chain(debits) {
             let (sum, numbers) = sums.entry(key).or_insert((Some(Decimal::whole(0)), 0));
             *sum = sum.zip(amount).and_then(|(sum, amount)| sum.plus(amount));
             *numbers += 1;
@@ -255,7 +266,7 @@ impl<'a> Records<'a> {
         }
         for (key, value) in members.iter() {
             match value {
-                Json::Number(number) if asks_sums => self.add(key, Decimal::of_json(&number.to_string())),
+                Json::Number(number) if asks_sums => self.add(key, amount_of(number)),
                 Json::String(text) => {
                     if asks_sums && let Some(amount) = amount_in(text, self.locale) {
                         self.add(key, Some(amount));
@@ -268,7 +279,7 @@ impl<'a> Records<'a> {
                     self.currency = self.currency.take().or_else(|| currency_in(inner));
                     for (_, value) in inner.iter().filter(|(name, _)| is_price(name)) {
                         let number = match value {
-                            Json::Number(number) => Decimal::of_json(&number.to_string()),
+                            Json::Number(number) => amount_of(number),
                             Json::String(text) if !text.is_empty() => Decimal::of_json(text),
                             _ => None,
                         };

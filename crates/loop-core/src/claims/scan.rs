@@ -1,22 +1,25 @@
 //! One pass over a piece of evidence: which of the wanted values it has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::claims::absence::{stem, unaccented};
-use crate::claims::chunk::{folded, readable};
+use crate::claims::chunk::{folded, readable, with_folded};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
-use crate::claims::field::{FieldName, FieldNames};
+use crate::claims::field::{FieldName, FieldNames, NameWords};
 use crate::claims::formula::Formula;
 use crate::claims::json::Json;
+use crate::claims::known::Known;
+use crate::claims::mates::Mates;
 use crate::claims::priced::{currencies_written, currency_named};
 use crate::claims::span;
+use crate::claims::stems::Stems;
 use crate::claims::table::{self, Tables};
 use crate::claims::unit::Unit;
 use crate::claims::value::{Measured, Reads, Value, values};
 use crate::claims::wanted::{Exactness, TextSearch, Wanted};
-use crate::claims::word::text_words;
+use crate::claims::word::{TextWord, text_words};
 use crate::types::{Evidence, Locale, Status, WorkItem};
 
 /// What the sentence of a value says that matters for finding it.
@@ -24,10 +27,12 @@ use crate::types::{Evidence, Locale, Status, WorkItem};
 pub(crate) struct Context {
     /// Whether it names a sum.
     pub(crate) names_sum: bool,
+    /// Whether it names an average.
+    pub(crate) names_average: bool,
     /// Whether it names a count.
     pub(crate) names_count: bool,
     /// Its words, shortened to their stems.
-    pub(crate) stems: Arc<BTreeSet<Box<str>>>,
+    pub(crate) stems: Arc<Stems>,
     /// Whether it is the first number of `3 of 12`.
     pub(crate) is_part: bool,
     /// The unit of a rate: `kWh` of `24 pence per kWh`.
@@ -49,6 +54,8 @@ pub(crate) struct Computations {
     pub(crate) counts: bool,
     /// An amount of a sentence that names a sum.
     pub(crate) sums: bool,
+    /// An amount of a sentence that names an average.
+    pub(crate) averages: bool,
     /// An amount of money.
     pub(crate) money: bool,
     /// A duration.
@@ -75,8 +82,16 @@ pub(crate) struct Query {
 /// What was found in one piece of evidence: the numbers of the values, and how each was computed. `None`: copied.
 pub(crate) type Hits = BTreeMap<usize, Option<Formula>>;
 
+/// What was found in a piece of evidence.
+pub(super) struct Looked {
+    pub(super) hits: Hits,
+    pub(super) mates: Mates,
+    /// The values whose number it has with another unit.
+    pub(super) other_units: BTreeSet<usize>,
+}
+
 /// Looks through an observation.
-pub(crate) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> Hits {
+pub(super) fn evidence(query: &Query, names: &mut FieldNames, evidence: &Evidence) -> Looked {
     let mut scan = Scan::new(query, names);
     let observation = &evidence.observation;
     if observation.status == Status::Empty {
@@ -134,7 +149,7 @@ pub(crate) fn item(query: &Query, names: &mut FieldNames, item: &WorkItem) -> Hi
         let name = scan.field_name(&item.kind);
         scan.json(&data, &name, None);
     }
-    scan.finished()
+    scan.finished().hits
 }
 
 pub(super) struct Scan<'a> {
@@ -164,10 +179,16 @@ pub(super) struct Scan<'a> {
     pub(super) hits: Hits,
     /// The days that were looked for.
     days: BTreeSet<Day>,
+    /// The last of them: records of one day follow each other, and an instant names its day more than once.
+    last_day: Option<Day>,
+    /// Whether each value of a day is found, and not only the first one.
+    pub(super) each_day: bool,
     /// What was found as a number without a unit only.
     bare: BTreeSet<usize>,
     /// What has the number of an amount of the observation, and another unit than it.
     other_units: BTreeSet<usize>,
+    /// The values of the records.
+    pub(super) mates: Mates,
 }
 
 impl<'a> Scan<'a> {
@@ -188,8 +209,11 @@ impl<'a> Scan<'a> {
             path: Vec::new(),
             hits: Hits::new(),
             days: BTreeSet::new(),
+            last_day: None,
+            each_day: false,
             bare: BTreeSet::new(),
             other_units: BTreeSet::new(),
+            mates: Mates::default(),
         }
     }
 
@@ -207,6 +231,7 @@ impl<'a> Scan<'a> {
     /// What was found since the last call.
     pub(super) fn take_hits(&mut self) -> Hits {
         self.days.clear();
+        self.last_day = None;
         std::mem::take(&mut self.hits)
     }
 
@@ -224,11 +249,11 @@ impl<'a> Scan<'a> {
     }
 
     /// What was found. A number without a unit is not `42 PB` where the observation has `42 GB`.
-    fn finished(mut self) -> Hits {
+    fn finished(mut self) -> Looked {
         for number in self.bare.intersection(&self.other_units) {
             self.hits.remove(number);
         }
-        self.hits
+        Looked { hits: self.hits, mates: self.mates.finished(), other_units: self.other_units }
     }
 
     fn all_absent(&mut self) {
@@ -238,6 +263,14 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn absent(&mut self, stem: &str) {
+        // German joins nouns: `keine Anästhesiekapazität`.
+        if self.query.locale == Locale::De && stem.len() > 10 {
+            let ends =
+                self.query.absent.iter().filter(|(noun, _)| noun.len() > 5 && stem.ends_with(&***noun));
+            for number in ends.flat_map(|(_, numbers)| numbers) {
+                Self::hit(&mut self.hits, *number, None);
+            }
+        }
         // A field is `fixed_in` where a sentence has `no fix`.
         let of_verb = stem.strip_suffix("ed").filter(|verb| verb.len() > 2);
         for stem in std::iter::once(stem).chain(of_verb) {
@@ -258,7 +291,7 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn field_name(&mut self, name: &str) -> Arc<FieldName> {
-        self.names.get(name, self.query.locale, self.query.clock)
+        self.names.get(name, self.query)
     }
 
     /// A text that may have tables: the numbers of a column whose name says a unit are not without one.
@@ -292,17 +325,45 @@ impl<'a> Scan<'a> {
 
     /// The name of a field.
     pub(super) fn name(&mut self, name: &FieldName) {
-        std::mem::swap(&mut self.search, &mut self.name_search);
-        self.words(&name.spaced);
-        std::mem::swap(&mut self.search, &mut self.name_search);
+        match name.words {
+            NameWords::Wanted => {
+                std::mem::swap(&mut self.search, &mut self.name_search);
+                self.words(&name.spaced);
+                std::mem::swap(&mut self.search, &mut self.name_search);
+            }
+            NameWords::Others => self.name_search.interrupt(),
+            NameWords::None => {}
+        }
         for found in &name.found {
             self.measure(&found.value, None);
         }
     }
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
-        for found in values(text, self.query.locale, self.query.clock, Reads::Measures) {
+        let all = values(text, self.query.locale, self.query.clock, Reads::Measures);
+        // Most texts have no value at all.
+        let is_long = !all.is_empty() && text.contains('\n');
+        if is_long {
+            self.mates.begin_list();
+        }
+        let mut end = 0;
+        for found in all {
+            // Each line of a text is a record.
+            if is_long && found.range.start >= end {
+                if end > 0 {
+                    self.mates.end();
+                }
+                self.mates.begin();
+                let rest = text.get(found.range.start..).unwrap_or_default();
+                end = found.range.start + rest.find('\n').unwrap_or(rest.len()).max(1);
+            }
             self.measure(&found.value, unit);
+        }
+        if end > 0 {
+            self.mates.end();
+        }
+        if is_long {
+            self.mates.end_list();
         }
     }
 
@@ -335,25 +396,38 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// What of the words of a name has to be looked up.
+    pub(super) fn words_of_name(query: &Query, spaced: &str) -> NameWords {
+        let is_wanted = |it: TextWord<'_>| {
+            query.wanted.may_have(&it) || !query.absent.is_empty() && OF_NEGATION.has(&folded(it.word))
+        };
+        match text_words(spaced).next() {
+            None => NameWords::None,
+            Some(_) if text_words(spaced).any(is_wanted) => NameWords::Wanted,
+            Some(_) => NameWords::Others,
+        }
+    }
+
     pub(super) fn words(&mut self, text: &str) {
         if !self.query.wanted.has_texts() && self.query.absent.is_empty() {
             return;
         }
-        let wants_absence = !self.query.absent.is_empty();
-        for it in text_words(text) {
-            let word = it.word;
-            if self.query.wanted.may_have(word) {
-                let (hits, place) = (&mut self.hits, (self.field, it.range.start));
+        let (wanted, field) = (&self.query.wanted, self.field);
+        let (hits, search) = (&mut self.hits, &mut self.search);
+        wanted.known_words(text, |it| match it {
+            None => search.interrupt(),
+            Some(it) => with_folded(it.word, |word| {
                 let found = |number: usize, _| Self::hit(hits, number, None);
-                self.search.word(&self.query.wanted, &folded(word), place, it.is_glued(), found);
-            } else {
-                self.search.interrupt();
-            }
-            if !wants_absence {
-                continue;
-            }
-            let word = folded(word);
-            if NEGATIONS.contains(&&*word) {
+                search.word(wanted, word, (field, it.range.start), it.is_glued(), found);
+            }),
+        });
+        self.hashes(text);
+        if self.query.absent.is_empty() {
+            return;
+        }
+        for it in text_words(text) {
+            let word = folded(it.word);
+            if OF_NEGATION.has(&word) {
                 self.negated = 5;
             } else if self.negated > 0 {
                 self.negated -= 1;
@@ -363,7 +437,19 @@ impl<'a> Scan<'a> {
         self.negated = 0;
     }
 
+    /// The first digits of a hash, as people write it.
+    fn hashes(&mut self, text: &str) {
+        if !self.query.wanted.has_hashes() {
+            return;
+        }
+        for it in text_words(text).filter(|it| it.word.len() > 7) {
+            let hits = &mut self.hits;
+            self.query.wanted.hash(&folded(it.word), |number| Self::hit(hits, number, None));
+        }
+    }
+
     pub(super) fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
+        self.mates.amount(amount, unit);
         // `-765.00` of an account is a payment of 765.00.
         if amount.is_negative() {
             self.amount(amount.absolute(), unit);
@@ -401,11 +487,14 @@ impl<'a> Scan<'a> {
 
     /// A day. Records have the same few days.
     pub(super) fn day(&mut self, day: Day) {
-        if !self.days.insert(day) {
+        self.mates.day(day);
+        if self.last_day == Some(day) || !self.days.insert(day) {
             return;
         }
+        self.last_day = Some(day);
         let hits = &mut self.hits;
-        self.query.wanted.day(day, self.query.first_year, |number| Self::hit(hits, number, None));
+        let each = self.each_day;
+        self.query.wanted.day(day, self.query.first_year, each, |number| Self::hit(hits, number, None));
     }
 
     fn year(&mut self, year: i32) {
@@ -414,10 +503,13 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn time(&mut self, time: Time) {
+        self.mates.time(time);
         let hits = &mut self.hits;
         self.query.wanted.time(time, |number| Self::hit(hits, number, None));
     }
 }
+
+static OF_NEGATION: LazyLock<Known> = LazyLock::new(|| Known::of(&[(NEGATIONS, 1)]));
 
 /// Words of evidence that negate the few words behind them.
 const NEGATIONS: &[&str] = &[

@@ -6,13 +6,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::claims::asked::{Asked, Candidate, Stated};
+use crate::claims::chunk::Chunk;
 use crate::claims::field::FieldNames;
-use crate::claims::formula::{Formula, Operations};
+use crate::claims::formula::Formula;
+use crate::claims::mates::Mates;
+use crate::claims::operations::Operations;
+use crate::claims::places::Places;
 use crate::claims::priced::currencies_written;
-use crate::claims::scan::{self, Context, Hits, Query};
+use crate::claims::scan::{self, Context, Hits, Looked, Query};
 use crate::claims::sentence::{Sentence, sentences};
+use crate::claims::stems::Stems;
 use crate::claims::unit::Unit;
-use crate::claims::value::{Measured, Reads, Value, ValueKind, values, words};
+use crate::claims::value::{Found, Measured, Reads, Value, ValueKind, values_of, words, words_in};
 use crate::claims::wanted::MAX_SAME;
 use crate::claims::{
     Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak,
@@ -31,7 +36,11 @@ pub struct ClaimSearch {
     /// The currencies that the evidence and the work item name. An amount of another one is nowhere.
     currencies: BTreeSet<&'static str>,
     /// Where each value is. A value that several versions of a section have in the same sentence is one.
-    places: Vec<BTreeMap<EvidenceId, Option<Formula>>>,
+    places: Vec<Places>,
+    /// The values whose number some evidence has with another unit.
+    other_units: BTreeSet<usize>,
+    /// The values of the records of each piece of evidence.
+    mates: BTreeMap<EvidenceId, Mates>,
     known: BTreeMap<Arc<str>, Arc<[Candidate]>>,
     sections: Vec<Asked>,
     /// How many sentences were read.
@@ -49,11 +58,23 @@ pub struct FoundClaim {
     pub claim: Claim,
 }
 
-/// The unit of a rate, where `per` and a unit follow a number.
+/// The unit of a rate, where `per` and a unit follow a number: `im Monat`, `a month` too.
 fn rate(text: &str) -> Option<Unit> {
     let mut words = text.split_whitespace();
-    words.next().filter(|word| matches!(*word, "per" | "pro" | "je" | "par" | "por"))?;
-    Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))
+    let first = words.next()?;
+    let unit = Unit::named(words.next()?.trim_end_matches(|c: char| !c.is_alphanumeric()))?;
+    match first {
+        "per" | "pro" | "je" | "par" | "por" => Some(unit),
+        "im" | "am" | "a" | "al" | "each" | "every" => Some(unit).filter(Unit::is_span),
+        _ => None,
+    }
+}
+
+/// Whether a value is a number in words that is not a duration.
+fn is_number_word(found: &Found, text: &str) -> bool {
+    let written = text.get(found.range.clone()).unwrap_or_default();
+    matches!(&found.value, Value::Amount { measured: Measured::Nothing | Measured::Noun(_), .. })
+        && !written.contains(|c: char| c.is_ascii_digit())
 }
 
 /// In a sentence with more values, none is computed with evidence.
@@ -87,6 +108,8 @@ impl ClaimSearch {
             names: FieldNames::default(),
             currencies: BTreeSet::new(),
             places: Vec::new(),
+            other_units: BTreeSet::new(),
+            mates: BTreeMap::new(),
             known: BTreeMap::new(),
             sections: Vec::new(),
             sentences: 0,
@@ -97,10 +120,13 @@ impl ClaimSearch {
     /// Adds a section, or another version of one. They are numbered from 0 on. What was read before is not compared with it.
     pub fn add(&mut self, section: &Section) {
         self.before.clear();
+        // They know which of their words are looked for.
+        self.names = FieldNames::default();
         let stated = sentences(&section.body).into_iter().map(|sentence| {
             let text = section.body.get(sentence.range.clone()).unwrap_or_default();
-            let folded_words = words(text);
-            let named = Operations::of(text, folded_words.iter().map(AsRef::as_ref));
+            let folded = chunk::folded(text);
+            let folded_words: Vec<&str> = words_in(&folded).collect();
+            let named = Operations::of(text, folded_words.iter().copied());
             let candidates = match self.known.get(text) {
                 Some(known) => Arc::clone(known),
                 None => {
@@ -121,23 +147,14 @@ impl ClaimSearch {
         &mut self,
         text: &str,
         sentence: &Sentence,
-        folded_words: &[Box<str>],
+        folded_words: &[&str],
         named: Operations,
     ) -> Vec<Candidate> {
         self.sentences += 1;
         let mut candidates = Vec::new();
-        let mut stems: BTreeSet<Box<str>> = folded_words
-            .iter()
-            .map(|word| scan::same(absence::stem(&absence::unaccented(word))).into())
-            .collect();
-        // Words of these scripts have no spaces between them.
-        for (word, stem) in [("失敗", "failed"), ("成功", "success")] {
-            if text.contains(word) {
-                stems.insert(stem.into());
-            }
-        }
-        let stems = Arc::new(stems);
+        let stems = Arc::new(Stems::of(text));
         let (readable, places) = (chunk::readable(text), chunk::places(text));
+        let chunks = chunk::chunks(&readable);
         let place = |at: usize| places.get(at).copied().unwrap_or(at);
         let groups = cited::groups(text);
         let cited_at = |end: usize| cited::of(&groups, end).map(Arc::clone);
@@ -146,7 +163,7 @@ impl ClaimSearch {
             |day: date::Day| first.is_some_and(|first| (first.month, first.day) == (day.month, day.day));
         let sentence_of = weak::Sentence::new(&readable, sentence.cites, folded_words);
         let mut was_part = false;
-        for found in values(&readable, self.query.locale, self.query.clock, Reads::All) {
+        for found in values_of(&readable, &chunks, self.query.locale, self.query.clock, Reads::All) {
             // Advice says `today` too.
             if !sentence.cites && matches!(found.value, Value::RelativeDay(_)) {
                 continue;
@@ -174,7 +191,8 @@ impl ClaimSearch {
             if let Value::Amount { number, measured, .. } = &found.value {
                 let is_bare = !matches!(measured, Measured::Unit(_));
                 self.query.asked.counts |= is_bare && number.amount.to_whole().is_some();
-                self.query.asked.sums |= named.sum || number.places > 0;
+                self.query.asked.sums |= named.sum || named.average || number.places > 0;
+                self.query.asked.averages |= named.average;
             }
             let currency = match &found.value {
                 Value::Amount { measured: Measured::Unit(unit), .. } => unit.currency(),
@@ -199,6 +217,7 @@ impl ClaimSearch {
                 sentence: self.sentences,
                 unit,
                 names_sum: named.sum,
+                names_average: named.average,
                 names_count: named.count || was_part,
                 is_part,
                 rate: rate(behind),
@@ -207,7 +226,7 @@ impl ClaimSearch {
                 noun,
             });
             was_part = is_part;
-            self.places.push(BTreeMap::new());
+            self.places.push(Places::default());
             if let Value::Amount { number: read, measured: Measured::Unit(unit), .. } = &found.value
                 && unit.is_span()
                 && let Some(whole) = read.amount.to_whole().filter(|whole| *whole <= 90)
@@ -218,19 +237,29 @@ impl ClaimSearch {
                     self.query.wanted.add_in_words(number, name, &[&of_unit]);
                 }
             }
-            let is_weak = sentence_of.is_weak(&found);
+            let is_word = is_number_word(&found, &readable);
+            // The day on which it is written needs no citation.
+            let is_own_day = !sentence.cites && matches!(&found.value, Value::Day(day) if is_first(*day));
+            let cites_item = cited_at(range.end).is_some_and(|ids| ids.contains(&EvidenceId::ITEM));
+            let is_denied = !cites_item && !found.value.has_unit() && sentence_of.is_denied(&found.range);
+            let is_weak = is_word || is_own_day || is_denied || sentence_of.is_weak(&found);
             candidates.push(Candidate {
                 number,
                 found: Some(found),
                 operands: Vec::new(),
                 is_weak,
+                is_word: is_word && !is_denied,
                 cited: cited_at(range.end),
                 range,
             });
         }
-        self.with_evidence(&readable, &mut candidates);
+        self.with_evidence(&chunks, &mut candidates);
         // Without a citation of its own it may be advice, or about the work itself: `no procedure was found`.
-        for absence in absence::absences(&readable).into_iter().filter(|_| sentence.cites) {
+        // What only the work item says is not there was not looked for.
+        let has_evidence = sentence.cites && sentence.cited.iter().any(|id| *id != EvidenceId::ITEM);
+        let absences =
+            if has_evidence { absence::absences_of(&chunks, self.query.locale) } else { Vec::new() };
+        for absence in absences {
             let range = place(absence.range.start)..place(absence.range.end);
             let number = self.places.len();
             let all = [Box::from("")];
@@ -247,13 +276,14 @@ impl ClaimSearch {
                 self.query.absent.entry(noun).or_default().push(number);
             }
             self.query.contexts.push(Context::default());
-            self.places.push(BTreeMap::new());
+            self.places.push(Places::default());
             let cited = cited_at(range.end);
             candidates.push(Candidate {
                 number,
                 found: None,
                 operands: Vec::new(),
-                is_weak: false,
+                is_weak: absence.is_partial,
+                is_word: false,
                 cited,
                 range,
             });
@@ -262,23 +292,33 @@ impl ClaimSearch {
     }
 
     /// Looks also for what gives an amount of a sentence together with another of its values: `15 % of the price, $34.35`.
-    fn with_evidence(&mut self, text: &str, candidates: &mut [Candidate]) {
-        if candidates.len() > MAX_FACTORS {
+    fn with_evidence(&mut self, chunks: &[Chunk<'_>], candidates: &mut [Candidate]) {
+        if candidates.iter().filter(|it| !it.is_word).count() > MAX_FACTORS
+            || candidates.len() > 2 * MAX_FACTORS
+        {
             self.before.clear();
             return;
         }
-        let values: Vec<Value> =
-            candidates.iter().filter_map(|it| it.found.as_ref()).map(|it| it.value.clone()).collect();
-        let before = std::mem::replace(&mut self.before, values.clone());
-        let words: Vec<Value> = chunk::chunks(text)
+        // Only amounts are computed with.
+        let values: Vec<Value> = candidates
             .iter()
-            .filter_map(|it| number_word::number_of(&chunk::folded(it.text), self.query.locale))
+            .filter_map(|it| it.found.as_ref().map(|it| &it.value))
+            .filter(|value| matches!(value, Value::Amount { .. }))
+            .cloned()
+            .collect();
+        let before = std::mem::take(&mut self.before);
+        let words: Vec<Value> = chunks
+            .iter()
+            .filter(|it| !it.text.as_bytes().first().is_none_or(u8::is_ascii_digit))
+            .filter_map(|it| {
+                chunk::with_folded(it.text, |word| number_word::number_of(word, self.query.locale))
+            })
             .take(MAX_FACTORS)
             .map(Value::whole)
             .collect();
         for candidate in candidates {
-            let Some(value) = candidate.found.as_ref().map(|it| it.value.clone()) else { continue };
-            for (wanted, formula) in derive::of_evidence(&value, values.iter().chain(&words).chain(&before)) {
+            let Some(value) = candidate.found.as_ref().map(|it| &it.value) else { continue };
+            for (wanted, formula) in derive::of_evidence(value, values.iter().chain(&words).chain(&before)) {
                 let number = self.places.len();
                 if !self.query.wanted.add(number, &wanted, self.first_day) {
                     continue;
@@ -289,10 +329,11 @@ impl ClaimSearch {
                     sentence: self.sentences,
                     ..Context::default()
                 });
-                self.places.push(BTreeMap::new());
+                self.places.push(Places::default());
                 candidate.operands.push((number, formula));
             }
         }
+        self.before = values;
     }
 
     /// Whether no section has a checkable value.
@@ -319,7 +360,9 @@ impl ClaimSearch {
             if self.query.asked.money {
                 self.currencies.extend(scan::currencies(evidence));
             }
-            let hits = scan::evidence(&self.query, &mut self.names, evidence);
+            let Looked { hits, mates, other_units } = scan::evidence(&self.query, &mut self.names, evidence);
+            self.mates.insert(evidence.id, mates);
+            self.other_units.extend(other_units);
             self.note(evidence.id, hits);
         }
     }
@@ -335,11 +378,8 @@ impl ClaimSearch {
     /// The evidence that has a value of a section.
     pub fn evidence_of(&self, section: usize) -> BTreeSet<EvidenceId> {
         let sentences = self.sections.get(section).into_iter().flat_map(|asked| &asked.sentences);
-        let numbers = sentences.flat_map(|stated| stated.candidates.iter().map(|it| it.number));
-        numbers
-            .filter_map(|number| self.places.get(number))
-            .flat_map(|places| places.keys().copied())
-            .collect()
+        let candidates = sentences.flat_map(|stated| stated.candidates.iter());
+        candidates.filter_map(|candidate| self.places_of(candidate)).flat_map(Places::ids).collect()
     }
 
     /// The claims of a section in its order, as they are where only the evidence that `is_known` was read.
@@ -347,19 +387,32 @@ impl ClaimSearch {
         let Some(asked) = self.sections.get(section) else { return Vec::new() };
         let mut claims: Vec<Vec<FoundClaim>> = Vec::with_capacity(asked.sentences.len());
         for stated in &asked.sentences {
+            let sentence: Arc<str> = match stated.candidates.is_empty() {
+                true => Arc::default(),
+                false => asked.part(&stated.range).into(),
+            };
             let of = |candidate: &Candidate| FoundClaim {
                 number: candidate.number,
-                claim: self.claim(asked, stated, candidate, &is_known),
+                claim: self.claim(asked, stated, &sentence, candidate, &is_known),
             };
             claims.push(stated.candidates.iter().map(of).collect());
         }
         results::compute(asked, &mut claims);
         results::derive(asked, &mut claims, self.first_day);
+        // What one value results from may be grounded by another of its sentence.
+        for _ in 0..2 {
+            results::with_records(asked, &mut claims, self.first_day, &self.mates, &is_known);
+        }
+        results::derive(asked, &mut claims, self.first_day);
         results::repeated(asked, &mut claims);
         let candidates = asked.sentences.iter().flat_map(|stated| stated.candidates.iter());
         let mut claims: Vec<FoundClaim> = candidates
             .zip(claims.into_iter().flatten())
-            .filter(|(candidate, found)| !candidate.is_weak || found.claim.state == Grounding::Grounded)
+            .filter(|(candidate, found)| {
+                let has_other_unit = candidate.is_spoken() && self.other_units.contains(&candidate.number);
+                let is_grounded = found.claim.state == Grounding::Grounded;
+                !candidate.is_weak || is_grounded || has_other_unit || candidate.is_of_item(&found.claim)
+            })
             .map(|(_, found)| found)
             .collect();
         claims.sort_by_key(|found| found.claim.at.start);
@@ -383,36 +436,43 @@ impl ClaimSearch {
         cited.sort_unstable();
         candidate.operands.iter().find_map(|(number, formula)| {
             let places = self.places.get(*number)?;
-            let id = cited.iter().find(|id| matches!(places.get(id), Some(None)))?;
+            let id = cited.iter().find(|id| matches!(places.get(**id), Some(None)))?;
             Some((*id, formula))
         })
+    }
+
+    /// Where a value is. Equal days are found together.
+    fn places_of(&self, candidate: &Candidate) -> Option<&Places> {
+        let found = candidate.found.as_ref();
+        let first =
+            found.map_or(candidate.number, |it| self.query.wanted.first_of(candidate.number, &it.value));
+        self.places.get(first)
     }
 
     fn claim(
         &self,
         asked: &Asked,
         stated: &Stated,
+        sentence: &Arc<str>,
         candidate: &Candidate,
         is_known: &impl Fn(EvidenceId) -> bool,
     ) -> Claim {
-        let places: BTreeMap<EvidenceId, &Option<Formula>> = self
-            .places
-            .get(candidate.number)
-            .into_iter()
-            .flatten()
-            .filter(|(id, _)| is_known(**id))
-            .map(|(id, formula)| (*id, formula))
-            .collect();
         let currency = self.query.contexts.get(candidate.number).and_then(|context| context.currency);
         let is_named =
             currency.is_none_or(|code| self.currencies.is_empty() || self.currencies.contains(code));
-        let places: BTreeMap<EvidenceId, &Option<Formula>> = if is_named { places } else { BTreeMap::new() };
+        let places = self.places_of(candidate).filter(|_| is_named);
+        let place = |id: EvidenceId| places.and_then(|places| places.get(id)).filter(|_| is_known(id));
         let cited = candidate.cited(stated);
         // Whom the work item is about may be the subject of any sentence.
         let of_item = Some(EvidenceId::ITEM)
             .filter(|id| !cited.contains(id) && candidate.is_subject(asked.part(&stated.range)));
-        let cited = cited.iter().copied().chain(of_item);
-        let mut cited: Vec<EvidenceId> = cited.filter(|id| places.contains_key(id)).collect();
+        // An id of the work item that evidence has, too, says what the document is about.
+        let is_id = matches!(&candidate.found, Some(found) if found.value.kind() == ValueKind::Id);
+        let is_known_to_more =
+            || places.is_some_and(|places| places.ids().filter(|id| is_known(*id)).nth(1).is_some());
+        let of_both = Some(EvidenceId::ITEM).filter(|_| is_id && is_known_to_more());
+        let cited = cited.iter().copied().chain(of_item).chain(of_both);
+        let mut cited: Vec<EvidenceId> = cited.filter(|id| place(*id).is_some()).collect();
         cited.sort_unstable();
         cited.dedup();
         let computed = self.computed(candidate, stated, &is_known).filter(|_| cited.is_empty() && is_named);
@@ -420,7 +480,7 @@ impl ClaimSearch {
             let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
             return Claim {
                 section: Arc::clone(&asked.id),
-                sentence: asked.part(&stated.range).into(),
+                sentence: Arc::clone(sentence),
                 value: asked.part(&at).into(),
                 at,
                 kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
@@ -429,25 +489,31 @@ impl ClaimSearch {
                 formula: Some(formula.clone()),
             };
         }
-        let state = match (cited.is_empty(), places.is_empty()) {
-            (false, _) => Grounding::Grounded,
-            (true, false) => Grounding::Elsewhere,
-            (true, true) => Grounding::Ungrounded,
+        let is_cited = !cited.is_empty();
+        let evidence = match is_cited {
+            true => cited,
+            false => places.into_iter().flat_map(Places::ids).filter(|id| is_known(*id)).collect(),
         };
-        let evidence: Vec<EvidenceId> =
-            if cited.is_empty() { places.keys().copied().collect() } else { cited };
-        let is_copied = evidence.iter().any(|id| matches!(places.get(id), Some(None)));
-        let computed = evidence.iter().find_map(|id| places.get(id).and_then(|formula| (*formula).clone()));
+        let state = match (is_cited, evidence.is_empty()) {
+            (true, _) => Grounding::Grounded,
+            (false, false) => Grounding::Elsewhere,
+            (false, true) => Grounding::Ungrounded,
+        };
+        let is_copied = evidence.iter().any(|id| matches!(place(*id), Some(None)));
+        let computed = match is_copied {
+            true => None,
+            false => evidence.iter().find_map(|id| place(*id).and_then(Option::clone)),
+        };
         let at = stated.range.start + candidate.range.start..stated.range.start + candidate.range.end;
         Claim {
             section: Arc::clone(&asked.id),
-            sentence: asked.part(&stated.range).into(),
+            sentence: Arc::clone(sentence),
             value: asked.part(&at).into(),
             at,
             kind: candidate.found.as_ref().map_or(ValueKind::Absence, |found| found.value.kind()),
             state,
             evidence,
-            formula: computed.filter(|_| !is_copied),
+            formula: computed,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Durations between the days and times that the fields of a record have.
 
-use crate::claims::date::{Time, day_of, instant_of, time_of};
+use crate::claims::date::{Time, compact_day, day_of, instant_of, time_of};
 use crate::claims::json::{Json, Members};
 use crate::types::Locale;
 
@@ -60,30 +60,83 @@ pub(super) fn between_records(elements: &[Json<'_>], locale: Locale) -> Vec<(u64
             let same = before.iter().find(|it| it.name == one.name);
             found.extend(same.and_then(|same| apart(same, one)).map(|apart| (apart, one.name.to_owned())));
         }
+        // From the end of one to the begin of the next.
+        if let (Some(last), Some(first)) = (before.last().filter(|_| before.len() > 1), own.first()) {
+            found
+                .extend(apart(last, first).map(|apart| (apart, format!("{} and {}", last.name, first.name))));
+        }
         before = own;
     }
     found
 }
 
-/// The seconds between the days and times that lines of a text begin with, line by line.
+/// The seconds between the days and times of each line of a text, and between those of lines that follow each other: the
+/// first of both, and the last of one and the first of the next.
 pub(super) fn between_lines(text: &str, locale: Locale) -> Vec<u64> {
-    let moment_of = |line: &str| {
-        let line = line.trim_start_matches(['[', '-', ' ']);
-        let mut words = line.split([' ', '\t', ']']);
-        let first = words.next()?;
-        let with_time = words.next().filter(|time| time_of(time.trim_end_matches([',', 'Z'])).is_some());
-        match with_time {
-            Some(time) => moment("", &format!("{first} {}", time.trim_end_matches(',')), locale),
-            None => moment("", first, locale),
-        }
-    };
     let mut found = Vec::new();
-    let mut before: Option<Moment<'_>> = None;
+    let mut before: Vec<Moment<'_>> = Vec::new();
     for line in text.lines() {
-        let head = line.get(..line.floor_char_boundary(line.len().min(MAX_TEXT))).unwrap_or_default();
-        let Some(one) = moment_of(head) else { continue };
-        found.extend(before.as_ref().and_then(|before| apart(before, &one)));
-        before = Some(one);
+        let head = line.get(..line.floor_char_boundary(line.len().min(MAX_LINE))).unwrap_or_default();
+        let own = moments(head, locale);
+        for (at, one) in own.iter().enumerate() {
+            found.extend(own.iter().skip(at + 1).filter_map(|other| apart(one, other)));
+        }
+        if let Some(first) = own.first() {
+            found.extend(before.first().and_then(|before| apart(before, first)));
+            found.extend(before.last().filter(|_| before.len() > 1).and_then(|before| apart(before, first)));
+            before = own;
+        }
+    }
+    found
+}
+
+/// The begin of a line in which moments are looked for.
+const MAX_LINE: usize = 120;
+
+/// The days and times of a line, a time on the day before it.
+fn moments(line: &str, locale: Locale) -> Vec<Moment<'static>> {
+    let mut found: Vec<Moment<'static>> = Vec::new();
+    let mut day = None;
+    let has_compact_day = line.split_whitespace().any(|word| compact_day(word).is_some());
+    let is_end =
+        |c: char| c.is_whitespace() || matches!(c, '[' | ']' | '(' | ')' | ',' | ';' | '|' | '\u{2013}');
+    for word in line.split(is_end).map(|word| word.trim_end_matches(['.', ':'])) {
+        if found.len() >= MAX_MOMENTS || !word.contains(|c: char| c.is_ascii_digit()) {
+            continue;
+        }
+        if let Some(instant) = instant_of(word, locale) {
+            let offset = i64::from(instant.offset.unwrap_or(0)) * 60;
+            found.push(Moment {
+                name: "",
+                day: instant.day.unix_days(),
+                seconds: Some(seconds_of(instant.time) - offset),
+            });
+            continue;
+        }
+        if let Some(read) = day_of(word, locale) {
+            day = read.unix_days();
+            continue;
+        }
+        // `19JUN 1305`.
+        let digits = word.split_once('+').map_or(word, |(digits, _)| digits);
+        let has_zone = digits.ends_with(['Z', 'z']);
+        let digits = digits.trim_end_matches(['Z', 'z']);
+        if (has_compact_day || has_zone)
+            && digits.len() == 4
+            && let Some((hour, minute)) = digits.split_at_checked(2)
+            && let (Ok(hour), Ok(minute)) = (hour.parse(), minute.parse())
+            && let Some(time) = Time::new(hour, minute, None)
+        {
+            found.push(Moment { name: "", day: None, seconds: Some(seconds_of(time)) });
+            continue;
+        }
+        // `08:20-09:50`.
+        for time in word.split('-').filter_map(time_of) {
+            found.push(Moment { name: "", day, seconds: Some(seconds_of(time)) });
+        }
+    }
+    if let Some(day) = day.filter(|_| found.is_empty()) {
+        found.push(Moment { name: "", day: Some(day), seconds: None });
     }
     found
 }

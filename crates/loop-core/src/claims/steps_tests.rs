@@ -63,7 +63,8 @@ fn reading_values_takes_steps_in_proportion_to_the_texts() {
     check(|n| format!("1.{n:030} % "));
     check(|_| "web-1 ".to_owned());
     check(|_| "Anna ".to_owned());
-    check(|n| format!("Anna{n} Meier "));
+    // With four digits each is an id.
+    check(|n| format!("Anna{n:04} Meier "));
     check(|_| "\"".to_owned());
     check(|n| format!("\"a b {n}\" "));
     check(|_| "\"a a a a a a a a a a\" ".to_owned());

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use crate::claims::chunk::folded;
 use crate::claims::decimal::Decimal;
+use crate::claims::known::Shapes;
 
 /// What a unit measures. Amounts of one dimension are compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +98,7 @@ impl Unit {
         }
         // As French abbreviates the units of octets.
         let word = match word {
+            "US" => return None,
             "Ko" => "kb",
             "Mo" => "mb",
             "Go" => "gb",
@@ -108,7 +110,8 @@ impl Unit {
             true => Cow::Borrowed(word),
             false => Cow::Owned(word.to_lowercase()),
         };
-        NAMES.get(&*folded).cloned()
+        let (shapes, names) = &*NAMES;
+        if shapes.may_have(&folded) { names.get(&*folded).cloned() } else { None }
     }
 
     fn of_bytes(name: &str, factor: u64) -> Self {
@@ -130,7 +133,8 @@ impl Unit {
         // `kWh` has capitals inside.
         let end =
             name.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
-        if end.len() > 2
+        if end.len() > 1
+            && !end.starts_with(char::is_uppercase)
             && end.chars().any(char::is_uppercase)
             && let Some(unit) = Self::named(end).filter(|unit| unit.currency().is_none())
         {
@@ -144,19 +148,33 @@ impl Unit {
         }
         // `min` is also the least, and a letter alone is often a name.
         let is_time = |word: &String| {
-            ["wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée", "espera"]
-                .iter()
-                .any(|name| word.starts_with(name))
+            [
+                "wait", "time", "duration", "delay", "turnover", "travel", "latency", "dauer", "durée",
+                "duree", "espera", "zeit", "pause", "break", "retard", "retraso", "duracion", "late",
+                "overrun", "ziehung", "spätung", "spaetung", "down", "lead", "span", "elapsed", "overtime",
+                "talk", "hold", "parada", "arret",
+            ]
+            .iter()
+            .any(|name| word.contains(name))
         };
         if last == "min" && before.iter().any(is_time) {
             return Self::named(last);
         }
         let of_last = match last.as_str() {
-            "s" | "h" | "m" | "kg" | "g" if !before.is_empty() => Self::named(last),
+            "s" | "h" | "m" | "l" | "t" | "kg" | "g" if !before.is_empty() => Self::named(last),
             "min" | "day" | "year" | "month" | "week" | "second" => None,
+            // `price_per_l`.
+            _ if before.last().is_some_and(|word| word == "per") => None,
             last if last.len() > 1 => Self::named(last),
             _ => None,
         };
+        // `残業時間`.
+        if !name.is_ascii()
+            && let Some(unit) =
+                ["時間", "円", "秒"].iter().find(|unit| name.ends_with(**unit)).and_then(|it| Self::named(it))
+        {
+            return Some(unit);
+        }
         // `tailleMo` has the case of the French units of octets.
         let of_last = of_last.or_else(|| {
             let end = name.get(name.len().checked_sub(2)?..)?;
@@ -165,7 +183,13 @@ impl Unit {
         let code = |word: &String| currency_of_code(&word.to_uppercase()).map(Self::money);
         // `precio_eur_mwh` is a price.
         before.iter().find_map(code).or(of_last).or_else(|| code(last)).or_else(|| {
-            let is_long = |word: &&String| word.len() > 4 || matches!(word.as_str(), "pct");
+            let is_long = |word: &&String| {
+                word.len() > 4
+                    || matches!(
+                        word.as_str(),
+                        "pct" | "days" | "tage" | "tagen" | "dias" | "mins" | "secs" | "hrs"
+                    )
+            };
             before.iter().rev().find_map(|word| {
                 code(word).or_else(|| Some(word).filter(is_long).and_then(|word| Self::named(word)))
             })
@@ -176,10 +200,22 @@ impl Unit {
 impl Unit {
     /// The unit behind `per` in the name of a field.
     pub(crate) fn of_rate(name: &str) -> Option<Self> {
-        let mut words = words_of(name).into_iter().skip_while(|word| word != "per");
-        words.next()?;
-        Self::named(&words.next()?)
+        let words = words_of(name);
+        if let Some(per) = words.iter().position(|word| word == "per") {
+            return Self::named(words.get(per + 1)?);
+        }
+        // `fee_eur_month`.
+        let (last, before) = words.split_last()?;
+        let is_money =
+            before.iter().any(|word| currency_of_code(&word.to_uppercase()).is_some() || is_fee(word));
+        Self::named(last).filter(|unit| is_money && unit.is_span())
     }
+}
+
+/// Whether a word in the name of a field is of money that is paid again and again.
+fn is_fee(word: &str) -> bool {
+    ["price", "rent", "fee", "salary", "preis", "miete", "gehalt", "loyer", "salaire", "renta", "salario"]
+        .contains(&word)
 }
 
 /// The power of ten by which the name of a field says that an amount of money is larger than the unit, as in `amount_cents`.
@@ -207,7 +243,7 @@ pub(crate) fn currency_of(symbol: char) -> Option<&'static str> {
 
 /// The currency of a code in capitals.
 pub(crate) fn currency_of_code(code: &str) -> Option<&'static str> {
-    if code.len() != 3 {
+    if code.len() != 3 || !code.bytes().all(|byte| byte.is_ascii_uppercase()) {
         return None;
     }
     CURRENCIES.iter().map(|(_, known)| *known).find(|known| *known == code)
@@ -252,7 +288,7 @@ fn words_of(name: &str) -> Vec<String> {
 const MAX_UNIT: usize = 24;
 
 /// Each name of a unit, in small letters.
-static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
+static NAMES: LazyLock<(Shapes, BTreeMap<&'static str, Unit>)> = LazyLock::new(|| {
     let mut names = BTreeMap::new();
     for (of_unit, dimension, factor) in UNITS {
         for name in *of_unit {
@@ -267,7 +303,7 @@ static NAMES: LazyLock<BTreeMap<&'static str, Unit>> = LazyLock::new(|| {
     for (of_currency, code) in &CURRENCIES {
         names.extend(of_currency.iter().map(|name| (*name, Unit::money(code))));
     }
-    names
+    (Shapes::of(names.keys().copied()), names)
 });
 
 const PERCENT: &[&str] = &[
@@ -331,7 +367,7 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["gb", "gib", "gbyte", "gigabyte", "gigabytes"], Dimension::Bytes, 1_000_000_000),
     (&["tb", "tib", "tbyte", "terabyte", "terabytes"], Dimension::Bytes, 1_000_000_000_000),
     (&["pb", "pib", "petabyte", "petabytes"], Dimension::Bytes, 1_000_000_000_000_000),
-    (&["µs", "μs", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
+    (&["µs", "μs", "us", "microsecond", "microseconds", "mikrosekunden"], Dimension::Time, 1),
     (
         &["ms", "millisecond", "milliseconds", "millisekunden", "millisecondes", "ミリ秒"],
         Dimension::Time,
@@ -359,7 +395,10 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
         3_600_000_000,
     ),
     (
-        &["day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間"],
+        &[
+            "day", "days", "tag", "tage", "tagen", "jour", "jours", "día", "días", "日間", "night", "nights",
+            "nacht", "nächte", "nächten", "nuit", "nuits", "noche", "noches",
+        ],
         Dimension::Time,
         86_400_000_000,
     ),
@@ -398,6 +437,8 @@ const UNITS: &[(&[&str], Dimension, u64)] = &[
     (&["kw"], Dimension::Other("watt"), 1_000),
     (&["wh"], Dimension::Other("watt-hour"), 1),
     (&["kwh"], Dimension::Other("watt-hour"), 1_000),
+    (&["ha", "hectare", "hectares", "hektar", "hectáreas"], Dimension::Other("hectare"), 1),
+    (&["acre", "acres"], Dimension::Other("acre"), 1),
     (&["m²", "m2", "sqm", "qm"], Dimension::Other("square metre"), 1),
     (&["ft²", "ft2", "sqft"], Dimension::Other("square foot"), 1),
     (&["km²", "km2"], Dimension::Other("square kilometre"), 1),

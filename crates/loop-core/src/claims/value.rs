@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::chunk::{cells, chunks, folded};
+use crate::claims::chunk::{Chunk, cells, chunks, folded};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
@@ -111,6 +111,11 @@ impl Value {
         Self::Amount { number, measured: Measured::Nothing, other: None, is_about: false }
     }
 
+    /// Whether it is an amount with a unit, or not an amount.
+    pub(crate) fn has_unit(&self) -> bool {
+        !matches!(self, Self::Amount { measured: Measured::Nothing | Measured::Noun(_), .. })
+    }
+
     pub(crate) fn kind(&self) -> ValueKind {
         use crate::claims::unit::Dimension;
         match self {
@@ -148,8 +153,19 @@ pub(crate) fn values(text: &str, locale: Locale, clock: i32, reads: Reads) -> Ve
         return Vec::new();
     }
     let chunks = if reads == Reads::All { chunks(text) } else { cells(text) };
+    values_of(text, &chunks, locale, clock, reads)
+}
+
+/// The same of a text with its chunks.
+pub(crate) fn values_of(
+    text: &str,
+    chunks: &[Chunk<'_>],
+    locale: Locale,
+    clock: i32,
+    reads: Reads,
+) -> Vec<Found> {
     let quotes = if reads == Reads::All { name::quotes(text) } else { Vec::new() };
-    let mut reader = Reader { chunks: &chunks, locale, clock, reads, found: Vec::new() };
+    let mut reader = Reader { chunks, locale, clock, reads, found: Vec::new() };
     let (mut at, mut quote) = (0, 0);
     while let Some(chunk) = chunks.get(at) {
         steps::count(1);
@@ -182,9 +198,10 @@ pub(crate) fn values(text: &str, locale: Locale, clock: i32, reads: Reads) -> Ve
 
 /// The words of a text, folded: runs of letters and digits.
 pub(crate) fn words(text: &str) -> Vec<Box<str>> {
-    folded(text)
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(Into::into)
-        .collect()
+    words_in(&folded(text)).map(Into::into).collect()
+}
+
+/// The words of a folded text.
+pub(crate) fn words_in(folded: &str) -> impl Iterator<Item = &str> {
+    folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty())
 }

@@ -4,8 +4,10 @@
 //! the number behind `section` is a reference. Such a value that is grounded is worth showing. One that is not may be true.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use crate::claims::chunk::folded;
+use crate::claims::known::Known;
 use crate::claims::value::{Found, Measured, Value, ValueKind};
 
 /// What of a sentence says whether its values are weak.
@@ -18,12 +20,12 @@ pub(super) struct Sentence<'a> {
 }
 
 impl<'a> Sentence<'a> {
-    pub(super) fn new(text: &'a str, cites: bool, words: &[Box<str>]) -> Self {
+    pub(super) fn new(text: &'a str, cites: bool, words: &[&str]) -> Self {
         let is_advice = !cites
-            && (words.iter().any(|word| ADVICE.contains(&&**word))
+            && (words.iter().any(|word| OF_ADVICE.has(word))
                 || words.first().is_some_and(|word| {
-                    text.starts_with(char::is_alphabetic) && !near_colon(text) && COMMANDS.contains(&&**word)
-                        || CONDITIONS.contains(&&**word)
+                    text.starts_with(char::is_alphabetic) && !near_colon(text) && COMMANDS.contains(word)
+                        || CONDITIONS.contains(word)
                 }));
         Self { text, cites, is_advice }
     }
@@ -44,6 +46,7 @@ impl<'a> Sentence<'a> {
                 self.is_advice && kind != ValueKind::Money
                     || is_bare && self.is_reference(&found.range)
                     || is_bare && self.is_counted(&found.range)
+                    || self.is_of_rate(&found.range)
                     || kind == ValueKind::Quantity && self.compares(&found.range)
             }
             Value::Text { kind: ValueKind::Name, words, .. } => words.iter().any(|word| is_common(word)),
@@ -51,6 +54,19 @@ impl<'a> Sentence<'a> {
             Value::Text { kind: ValueKind::Host, .. } => self.is_advice,
             Value::Text { .. } => false,
         }
+    }
+
+    /// Whether a value is denied: `not 20`. What the sentence cites is for what it says instead.
+    pub(super) fn is_denied(&self, range: &Range<usize>) -> bool {
+        let before = self.before(range);
+        let mut words =
+            before.rsplit(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).take(2).map(folded);
+        let first = words.next();
+        let denies =
+            |word: &str| matches!(word, "not" | "nicht" | "kein" | "keine" | "pas" | "non" | "no" | "nor");
+        first.as_deref().is_some_and(denies)
+            || matches!(first.as_deref(), Some("de" | "d" | "the" | "los" | "las" | "les"))
+                && words.next().as_deref().is_some_and(denies)
     }
 
     /// Whether it is one piece, as in `1個4,800円`: a price for each.
@@ -95,6 +111,17 @@ impl<'a> Sentence<'a> {
         REFERENCES.contains(&&*folded(word)) || self.is_in_command(range)
     }
 
+    /// Whether a round number is what a rate is of: `per 100 km`.
+    fn is_of_rate(&self, range: &Range<usize>) -> bool {
+        let word = self.before(range).rsplit(' ').next().unwrap_or_default();
+        let written = self.text.get(range.clone()).unwrap_or_default();
+        matches!(word, "per" | "pro" | "je" | "par" | "por" | "für" | "cada" | "every" | "alle")
+            && matches!(
+                written.trim_end_matches(|c: char| !c.is_ascii_digit()),
+                "10" | "100" | "1,000" | "1.000" | "1000"
+            )
+    }
+
     /// Whether a number is inside of a code span of more than one word.
     fn is_in_command(&self, range: &Range<usize>) -> bool {
         let before = self.text.get(..range.start).unwrap_or_default();
@@ -114,8 +141,12 @@ fn near_colon(text: &str) -> bool {
 }
 
 fn is_common(word: &str) -> bool {
-    COMMON.contains(&word)
+    OF_COMMON.has(word)
 }
+
+static OF_ADVICE: LazyLock<Known> = LazyLock::new(|| Known::of(&[(ADVICE, 1)]));
+
+static OF_COMMON: LazyLock<Known> = LazyLock::new(|| Known::of(&[(COMMON, 1)]));
 
 /// Words of a sentence that says what to do.
 const ADVICE: &[&str] = &[
@@ -219,6 +250,13 @@ const REFERENCES: &[&str] = &[
     "paso",
     "página",
     "version",
+    "number",
+    "numbers",
+    "no",
+    "nr",
+    "nummer",
+    "numéro",
+    "número",
 ];
 
 /// Words that a name of a person or a company does not have.

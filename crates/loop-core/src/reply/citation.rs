@@ -7,8 +7,13 @@ use crate::types::{EvidenceId, is_unspaced, steps};
 
 /// The evidence that a body cites, each once, in order of number.
 pub fn citations(body: &str) -> Vec<EvidenceId> {
-    let layout = Layout::of(body);
     let mut cited = BTreeSet::new();
+    // Fences are of these characters, and most sentences have none.
+    if !body.bytes().any(|byte| matches!(byte, b'`' | b'~')) {
+        prose(body, &mut cited);
+        return cited.into_iter().collect();
+    }
+    let layout = Layout::of(body);
     let mut at = 0;
     for block in &layout.blocks {
         prose(body.get(at..block.whole.start).unwrap_or_default(), &mut cited);
@@ -67,7 +72,11 @@ fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
     let ticks = tick_runs(text);
     let mut next_run = 0;
     let mut at = 0;
-    while let Some(start) = text.get(at..).and_then(|rest| rest.find(['[', '`'])).map(|found| at + found) {
+    let next = |at: usize| {
+        let mut rest = text.as_bytes().get(at..)?.iter();
+        rest.position(|byte| matches!(byte, b'[' | b'`')).map(|found| at + found)
+    };
+    while let Some(start) = next(at) {
         steps::count(1);
         at = start + 1;
         if let Some(inner) = text.get(at..).filter(|_| text.as_bytes().get(start) == Some(&b'[')) {

@@ -1,0 +1,103 @@
+//! A filter in front of maps: it says of most keys that a map does not have them.
+
+/// A filter of Bloom with one hash. A key that was not added passes by chance, so behind it a map decides, whose order no text
+/// can spoil as it could a table of hashes.
+#[derive(Debug)]
+pub(super) struct Filter(Vec<u64>);
+
+/// In how many numbers the bits are.
+const BLOCKS: usize = 256;
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self(vec![0; BLOCKS])
+    }
+}
+
+impl Filter {
+    /// Adds a key by its hash.
+    pub(super) fn add(&mut self, hash: u64) {
+        let (block, bit) = place(hash);
+        if let Some(block) = self.0.get_mut(block) {
+            *block |= bit;
+        }
+    }
+
+    /// Whether a key with this hash may have been added.
+    #[inline]
+    pub(super) fn may_have(&self, hash: u64) -> bool {
+        let (block, bit) = place(hash);
+        self.0.get(block).is_some_and(|block| block & bit != 0)
+    }
+}
+
+#[inline]
+fn place(hash: u64) -> (usize, u64) {
+    let bits = usize::try_from((hash >> 40) & 0x3fff).unwrap_or(0);
+    (bits / 64, 1 << (bits % 64))
+}
+
+/// Lists of numbers that share one allocation.
+#[derive(Debug, Default)]
+pub(super) struct Lists(Vec<(usize, u32)>);
+
+/// One of the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct List {
+    /// Where its last number is, plus one. 0: it is empty.
+    last: u32,
+    length: u32,
+}
+
+impl List {
+    pub(super) fn len(self) -> usize {
+        usize::try_from(self.length).unwrap_or(usize::MAX)
+    }
+}
+
+impl Lists {
+    /// Adds a number to a list.
+    pub(super) fn add(&mut self, list: &mut List, number: usize) {
+        if let Ok(place) = u32::try_from(self.0.len() + 1) {
+            self.0.push((number, list.last));
+            *list = List { last: place, length: list.length + 1 };
+        }
+    }
+
+    /// The numbers of a list, the last one first.
+    pub(super) fn of(&self, list: List) -> impl Iterator<Item = usize> {
+        let mut next = list.last;
+        std::iter::from_fn(move || {
+            let (number, before) = self.0.get(usize::try_from(next.checked_sub(1)?).ok()?)?;
+            next = *before;
+            Some(*number)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_passes_what_was_added_and_little_else() {
+        let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut filter = Filter::default();
+        (0..100).for_each(|n| filter.add(hash(n)));
+        assert!((0..100).all(|n| filter.may_have(hash(n))));
+        assert!((100..1_100).filter(|n| filter.may_have(hash(*n))).count() < 50);
+    }
+
+    #[test]
+    fn lists_that_grow_in_turn_have_their_own_numbers() {
+        let mut lists = Lists::default();
+        let (mut even, mut odd) = (List::default(), List::default());
+        for n in 0..6 {
+            lists.add(if n % 2 == 0 { &mut even } else { &mut odd }, n);
+        }
+        assert_eq!(lists.of(even).collect::<Vec<_>>(), [4, 2, 0]);
+        assert_eq!(lists.of(odd).collect::<Vec<_>>(), [5, 3, 1]);
+        assert_eq!((even.len(), odd.len(), List::default().len()), (3, 3, 0));
+        assert!(lists.of(List::default()).next().is_none());
+    }
+}
