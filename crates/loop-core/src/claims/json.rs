@@ -213,6 +213,7 @@ impl<'de> Visitor<'de> for OfName {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
