@@ -57,6 +57,9 @@ struct Kept {
 impl Mates {
     /// A record begins: an object, or a line of a text.
     pub(super) fn begin(&mut self) {
+        if self.open.is_empty() {
+            self.open_values.reserve(2 * MAX_VALUES);
+        }
         self.open.push(self.open_values.len());
     }
 
@@ -153,6 +156,7 @@ impl Mates {
         while !self.open.is_empty() {
             self.end();
         }
+        self.open_values = Vec::new();
         self
     }
 
