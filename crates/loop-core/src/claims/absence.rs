@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::claims::chunk::{Chunk, folded};
+use crate::claims::chunk::{Chunk, folded, with_folded};
 use crate::claims::number_word;
 use crate::claims::scan::same;
 use crate::claims::unit::Unit;
@@ -34,33 +34,34 @@ pub(crate) fn absences_of(chunks: &[Chunk<'_>], locale: Locale) -> Vec<Absence> 
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(chunk) = chunks.get(at) {
-        let word = folded(chunk.text);
-        if chunk.text.starts_with(is_unspaced) {
-            found.extend(japanese(chunk));
-        } else if says_before(chunks, at, &word) {
-            let before = clause(chunks, at);
-            let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
-            if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
-                found.push(Absence { range: first.at..chunk.end(), nouns, is_partial: false });
+        with_folded(chunk.text, |word| {
+            if chunk.text.starts_with(is_unspaced) {
+                found.extend(japanese(chunk));
+            } else if says_before(chunks, at, word) {
+                let before = clause(chunks, at);
+                let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
+                if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
+                    found.push(Absence { range: first.at..chunk.end(), nouns, is_partial: false });
+                }
+            } else if NO.contains(&word) {
+                if let Some((last, nouns)) = nouns_after(chunks, at, locale) {
+                    let end = chunks.get(last).map_or(chunk.end(), Chunk::end);
+                    let is_partial = is_partial(chunks, at, last);
+                    found.push(Absence { range: chunk.at..end, nouns, is_partial });
+                    at += 1;
+                }
+            } else if matches!(word, "nothing" | "nichts" | "rien" | "nada") && says_found(chunks, at) {
+                found.push(Absence { range: chunk.at..chunk.end(), nouns: Vec::new(), is_partial: false });
+            } else if matches!(word, "not" | "doesn't" | "don't" | "couldn't" | "wasn't")
+                && says_found(chunks, at)
+            {
+                let before = clause(chunks, at);
+                let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
+                if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
+                    found.push(Absence { range: first.at..chunk.end(), nouns, is_partial: false });
+                }
             }
-        } else if NO.contains(&&*word) {
-            if let Some((last, nouns)) = nouns_after(chunks, at, locale) {
-                let end = chunks.get(last).map_or(chunk.end(), Chunk::end);
-                let is_partial = is_partial(chunks, at, last);
-                found.push(Absence { range: chunk.at..end, nouns, is_partial });
-                at += 1;
-            }
-        } else if matches!(&*word, "nothing" | "nichts" | "rien" | "nada") && says_found(chunks, at) {
-            found.push(Absence { range: chunk.at..chunk.end(), nouns: Vec::new(), is_partial: false });
-        } else if matches!(&*word, "not" | "doesn't" | "don't" | "couldn't" | "wasn't")
-            && says_found(chunks, at)
-        {
-            let before = clause(chunks, at);
-            let nouns: Vec<Box<str>> = before.iter().filter_map(|chunk| noun(chunk.text)).collect();
-            if let Some(first) = before.first().filter(|_| !nouns.is_empty()) {
-                found.push(Absence { range: first.at..chunk.end(), nouns, is_partial: false });
-            }
-        }
+        });
         at += 1;
     }
     found

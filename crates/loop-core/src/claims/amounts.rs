@@ -131,21 +131,21 @@ impl Reader<'_> {
         let is_about = is_marked || self.get(at).is_some_and(|it| it.text.starts_with(['~', '≈']));
         let other =
             Number::read(text, self.locale.other()).map(|it| it.amount).filter(|it| *it != number.amount);
-        Value::Amount { number, measured, other, is_about }
+        Value::Amount { number, measured, other: other.map(Box::new), is_about }
     }
 
     /// A number with what it counts.
     pub(super) fn amount(&mut self, at: usize) -> Option<usize> {
         let chunk = self.get(at)?;
-        if let Some(passed) = self.around_the_clock(at) {
-            return Some(passed);
-        }
         // `US$5` has a sign behind its letters, and no other amount begins with a letter.
         let begin = chunk.text.as_bytes();
         if begin.first().is_some_and(u8::is_ascii_alphabetic)
             && !begin.iter().take(MAX_DOLLAR).any(|byte| *byte == b'$')
         {
             return None;
+        }
+        if let Some(passed) = self.around_the_clock(at) {
+            return Some(passed);
         }
         let text = chunk.text.trim_start_matches(['~', '≈']);
         let is_signed = |text: &str| text.chars().next().and_then(currency_of).is_some();

@@ -38,6 +38,16 @@ pub(crate) fn cells(text: &str) -> Vec<Chunk<'_>> {
     split(text, true)
 }
 
+/// The one chunk of a text of evidence, such as an id. `None`: it may have more.
+pub(crate) fn only_cell(text: &str) -> Option<Chunk<'_>> {
+    let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-'..=b'/' | b':' | b'_');
+    let is_one = !text.is_empty() && text.as_bytes().iter().all(is_inside);
+    is_one.then(|| {
+        steps::count(text.len());
+        ascii_chunk(text, 0..text.len(), false)
+    })
+}
+
 /// Whether a chunk of evidence ends with this character: a separator of cells, or a comma that is not in a number.
 fn ends_cell(text: &str, at: usize, c: char) -> bool {
     match c {
@@ -307,6 +317,9 @@ mod tests {
             for has_cells in [false, true] {
                 let (one, other) = (split_ascii(&text, has_cells), split_any(&text, has_cells));
                 prop_assert_eq!(format!("{one:?}"), format!("{other:?}"));
+            }
+            if let Some(only) = only_cell(&text) {
+                prop_assert_eq!(format!("{:?}", [only]), format!("{:?}", cells(&text)));
             }
         }
 

@@ -195,6 +195,26 @@ impl Timestamp {
         let day = Day::of_unix_days(minutes.div_euclid(1_440))?;
         Some((day, self.time.later(i32::try_from(shift).ok()?)))
     }
+
+    /// The days and times that evidence with this instant has: those as written, in UTC, and by this clock.
+    pub(crate) fn readings(self, clock: i32) -> impl Iterator<Item = (Option<Day>, Option<Time>)> {
+        let clocks = std::iter::once(0).chain(Some(clock).filter(|clock| *clock != 0));
+        let by_clocks = clocks.filter_map(move |clock| self.by(clock));
+        let in_utc = self.time.in_utc(self.offset.unwrap_or(0));
+        std::iter::once((Some(self.day), None))
+            .chain(by_clocks.map(move |(day, time)| (Some(day).filter(|day| *day != self.day), Some(time))))
+            .chain([(None, Some(in_utc)), (None, Some(self.time))])
+    }
+
+    /// The instant that a text is, with nothing around it.
+    pub(crate) fn alone(text: &str, locale: Locale) -> Option<Self> {
+        let is_of_instant =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b':' | b'.' | b'+');
+        let is_alone = text.as_bytes().get(4) == Some(&b'-')
+            && text.as_bytes().last().is_some_and(u8::is_ascii_alphanumeric)
+            && text.as_bytes().iter().all(is_of_instant);
+        is_alone.then(|| instant_of(text, locale)).flatten()
+    }
 }
 
 /// The instant that a chunk names, such as `2026-11-26T03:10:00.123+01:00`.

@@ -150,7 +150,7 @@ pub(super) fn with_record(
 /// How a value results from two values of a record of a piece of evidence that has few, where the sentence names the operation.
 pub(super) fn with_few(
     open: &Value,
-    few: &Record,
+    few: &Record<'_>,
     named: Operations,
     first_year: Option<i32>,
 ) -> Option<Formula> {
@@ -187,7 +187,7 @@ pub(super) fn with_few(
 }
 
 /// The sum of all amounts of one kind in a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
-pub(super) fn whole_of(open: &Value, record: &Record, named: Operations) -> Option<Formula> {
+pub(super) fn whole_of(open: &Value, record: &Record<'_>, named: Operations) -> Option<Formula> {
     let Value::Amount { number, measured, .. } = open else { return None };
     // The digits as written, with the zeros at its end.
     let digits = number.significant + usize::try_from(-number.places).unwrap_or(0);

@@ -108,17 +108,39 @@ impl FieldName {
 /// The names that were read since a section was added.
 #[derive(Debug, Default)]
 pub(super) struct FieldNames {
-    known: BTreeMap<Box<str>, Arc<FieldName>>,
+    known: BTreeMap<Box<str>, usize>,
+    read: Vec<Follows>,
+    /// The one that was asked for last.
+    last: usize,
+}
+
+/// A name, and the name that followed it when it was asked for before: records have their names in one order.
+#[derive(Debug)]
+struct Follows {
+    field: Arc<FieldName>,
+    next: usize,
 }
 
 impl FieldNames {
     pub(super) fn get(&mut self, name: &str, query: &Query) -> Arc<FieldName> {
-        if let Some(known) = self.known.get(name) {
-            return Arc::clone(known);
+        let next = self.read.get(self.last).map_or(0, |last| last.next);
+        if let Some(expected) = self.read.get(next).filter(|it| &*it.field.name == name) {
+            self.last = next;
+            return Arc::clone(&expected.field);
+        }
+        if let Some(at) = self.known.get(name).copied() {
+            if let Some(last) = self.read.get_mut(self.last) {
+                last.next = at;
+            }
+            self.last = at;
+            return self.read.get(at).map(|it| Arc::clone(&it.field)).unwrap_or_default();
         }
         let fresh = Arc::new(FieldName::new(name, query));
         if self.known.len() < MAX_NAMES && name.len() <= MAX_NAME {
-            self.known.insert(name.into(), Arc::clone(&fresh));
+            let at = self.read.len();
+            self.known.insert(name.into(), at);
+            self.read.push(Follows { field: Arc::clone(&fresh), next: at + 1 });
+            self.last = at;
         }
         fresh
     }

@@ -8,7 +8,7 @@ use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::field::FieldName;
 use crate::claims::formula::Formula;
-use crate::claims::json::{Json, Members, Written};
+use crate::claims::json::{Json, Members};
 use crate::claims::known::Known;
 use crate::claims::priced::currency_in;
 use crate::claims::scan::Scan;
@@ -28,8 +28,7 @@ impl Scan<'_> {
             Json::Null | Json::Bool(false) => self.absent_field(name),
             Json::Bool(true) => {}
             Json::Number(number) => {
-                let written = Written::of(number);
-                let number = written.as_str();
+                let number = number.as_str();
                 let Some(amount) = Decimal::of_json(number) else { return };
                 self.field_amount(number, amount, name, unit);
                 self.instant(amount, name);
@@ -56,7 +55,8 @@ impl Scan<'_> {
                         self.absent(stem(&unaccented(word)));
                     }
                 }
-                match Decimal::of_json(text).filter(|_| !text.is_empty()).or_else(written) {
+                let amount = || Decimal::of_json(text).or_else(written);
+                match begins_as_number(text).then(amount).flatten() {
                     Some(amount) => {
                         self.field_amount(text, amount, name, unit);
                         self.field += 1;
@@ -231,6 +231,11 @@ impl Scan<'_> {
             }
         }
     }
+}
+
+/// Whether a text may be a number: it begins with a digit, a sign or a point. Some begin with a minus of three bytes.
+fn begins_as_number(text: &str) -> bool {
+    matches!(text.as_bytes().first(), Some(b'0'..=b'9' | b'-' | b'+' | b'.' | 0xe2))
 }
 
 /// Whether a text says that a field has no value.

@@ -5,8 +5,8 @@
 #[derive(Debug)]
 pub(super) struct Filter(Vec<u64>);
 
-/// In how many numbers the bits are.
-const BLOCKS: usize = 256;
+/// In how many numbers the bits are. A long document adds a few thousand keys, of which each sets one bit.
+const BLOCKS: usize = 1_024;
 
 impl Default for Filter {
     fn default() -> Self {
@@ -33,7 +33,7 @@ impl Filter {
 
 #[inline]
 fn place(hash: u64) -> (usize, u64) {
-    let bits = usize::try_from((hash >> 40) & 0x3fff).unwrap_or(0);
+    let bits = usize::try_from((hash >> 40) & 0xffff).unwrap_or(0);
     (bits / 64, 1 << (bits % 64))
 }
 

@@ -15,7 +15,7 @@ use crate::claims::known::Known;
 pub(super) enum Json<'a> {
     Null,
     Bool(bool),
-    Number(Number),
+    Number(Written),
     String(Cow<'a, str>),
     Array(Vec<Json<'a>>),
     Object(Members<'a>),
@@ -41,17 +41,17 @@ impl<'a> Json<'a> {
 }
 
 /// A number as JSON writes it, without an allocation.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Written {
     bytes: [u8; MAX_WRITTEN],
-    length: usize,
+    length: u8,
 }
 
-/// The longest number has 25 characters.
-const MAX_WRITTEN: usize = 32;
+/// The longest number has 24 characters: `-2.2250738585072014e-308`.
+const MAX_WRITTEN: usize = 26;
 
 impl Written {
-    pub(super) fn of(number: &Number) -> Self {
+    fn of(number: &Number) -> Self {
         let mut written = Self { bytes: [0; MAX_WRITTEN], length: 0 };
         if write!(written, "{number}").is_err() {
             written.length = 0;
@@ -61,15 +61,19 @@ impl Written {
 
     /// The number. Empty: it is too long, which none is.
     pub(super) fn as_str(&self) -> &str {
-        self.bytes.get(..self.length).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+        self.bytes
+            .get(..usize::from(self.length))
+            .and_then(|bytes| std::str::from_utf8(bytes).ok())
+            .unwrap_or_default()
     }
 }
 
 impl fmt::Write for Written {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
+        let begin = usize::from(self.length);
+        let end = begin + text.len();
+        self.bytes.get_mut(begin..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = u8::try_from(end).map_err(|_| fmt::Error)?;
         Ok(())
     }
 }
@@ -149,15 +153,15 @@ impl<'de> Visitor<'de> for OfAny {
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(value.into()))
+        Ok(Json::Number(Written::of(&value.into())))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
-        Ok(Json::Number(value.into()))
+        Ok(Json::Number(Written::of(&value.into())))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {
-        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
+        Ok(Number::from_f64(value).map_or(Json::Null, |number| Json::Number(Written::of(&number))))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Json<'de>, E> {
@@ -223,7 +227,7 @@ mod tests {
         match json {
             Json::Null => Value::Null,
             Json::Bool(value) => json!(value),
-            Json::Number(number) => Value::Number(number.clone()),
+            Json::Number(number) => serde_json::from_str(number.as_str()).unwrap_or_default(),
             Json::String(text) => json!(text),
             Json::Array(elements) => elements.iter().map(value_of).collect(),
             Json::Object(members) => Value::Object(

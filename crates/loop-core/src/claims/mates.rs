@@ -4,7 +4,9 @@
 //! Pairs are made only of a value that the document states and the other values of a record that has it, or of a piece of
 //! evidence that is as small as a record.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
@@ -24,9 +26,9 @@ const MAX_SMALL: usize = 14;
 const MAX_ROWS: usize = 6;
 
 /// The values of a record.
-#[derive(Debug, Default)]
-pub(super) struct Record {
-    pub(super) values: Vec<Value>,
+#[derive(Debug)]
+pub(super) struct Record<'a> {
+    pub(super) values: Cow<'a, [Value]>,
     /// Whether they are those of one field in all records of a list: the sum of some of them says nothing.
     pub(super) is_column: bool,
 }
@@ -34,70 +36,99 @@ pub(super) struct Record {
 /// The values of the records of a piece of evidence, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Mates {
-    records: Vec<Record>,
-    /// The records that are open: the innermost last.
-    open: Vec<Vec<Value>>,
+    records: Vec<Kept>,
+    /// The values of all records. They share one allocation.
+    values: Vec<Value>,
+    /// The values of the records that are open: those of the innermost last.
+    open_values: Vec<Value>,
+    /// Where each record that is open begins there: the innermost last.
+    open: Vec<usize>,
     /// How many records there were where each list began that is open.
     lists: Vec<usize>,
-    kept: usize,
+}
+
+/// Where the values of a record are.
+#[derive(Clone, Debug)]
+struct Kept {
+    range: Range<usize>,
+    is_column: bool,
 }
 
 impl Mates {
     /// A record begins: an object, or a line of a text.
     pub(super) fn begin(&mut self) {
-        self.open.push(Vec::with_capacity(6));
+        if self.open.is_empty() {
+            self.open_values.reserve(2 * MAX_VALUES);
+        }
+        self.open.push(self.open_values.len());
     }
 
     /// A list of records begins.
     pub(super) fn begin_list(&mut self) {
-        self.open.push(Vec::new());
+        self.begin();
         self.lists.push(self.records.len());
     }
 
     /// The list ends. What each record has belongs to it alone; of a short list, the columns are records too.
     pub(super) fn end_list(&mut self) {
-        self.open.pop();
+        if let Some(begin) = self.open.pop() {
+            self.open_values.truncate(begin);
+        }
         let Some(first) = self.lists.pop() else { return };
         let rows = self.records.get(first..).unwrap_or_default();
-        let width = rows.first().map_or(0, |row| row.values.len());
-        if !(2..=MAX_ROWS).contains(&rows.len()) || rows.iter().any(|row| row.values.len() != width) {
+        let width = rows.first().map_or(0, |row| row.range.len());
+        if !(2..=MAX_ROWS).contains(&rows.len()) || rows.iter().any(|row| row.range.len() != width) {
             return;
         }
         let columns: Vec<Vec<Value>> = (0..width)
-            .map(|at| rows.iter().filter_map(|row| row.values.get(at).cloned()).collect::<Vec<Value>>())
+            .map(|at| {
+                let of_row = |row: &Kept| self.values_of(row).get(at).cloned();
+                rows.iter().filter_map(of_row).collect::<Vec<Value>>()
+            })
             .filter(|column| {
                 column.iter().all(|value| matches!(value, Value::Amount { .. }))
                     && column.windows(2).all(|pair| pair.first() != pair.last())
             })
             .collect();
         for column in columns {
-            if self.kept + column.len() <= MAX_KEPT {
-                self.kept += column.len();
-                self.records.push(Record { values: column, is_column: true });
+            let begin = self.values.len();
+            if begin + column.len() <= MAX_KEPT {
+                self.values.extend(column);
+                self.records.push(Kept { range: begin..self.values.len(), is_column: true });
             }
         }
     }
 
     /// The record ends. What it has belongs to the record around it too, if that is little: `price: {amount, currency}`.
     pub(super) fn end(&mut self) {
-        let Some(values) = self.open.pop() else { return };
-        if values.len() <= 4
-            && let Some(outer) = self.open.last_mut().filter(|outer| outer.len() + values.len() <= MAX_VALUES)
-        {
-            outer.extend(values.iter().cloned());
+        let Some(begin) = self.open.pop() else { return };
+        let own = self.open_values.get(begin..).unwrap_or_default();
+        let many = own.len();
+        let is_of_outer =
+            many <= 4 && self.open.last().is_some_and(|outer| begin - outer + many <= MAX_VALUES);
+        let first = self.values.len();
+        if (1..=MAX_VALUES).contains(&many) && first + many <= MAX_KEPT {
+            match is_of_outer {
+                true => self.values.extend_from_slice(own),
+                false => self.values.extend(self.open_values.drain(begin..)),
+            }
+            self.records.push(Kept { range: first..self.values.len(), is_column: false });
         }
-        if (1..=MAX_VALUES).contains(&values.len()) && self.kept + values.len() <= MAX_KEPT {
-            self.kept += values.len();
-            self.records.push(Record { values, is_column: false });
+        if !is_of_outer {
+            self.open_values.truncate(begin);
         }
     }
 
     fn push(&mut self, value: Value) {
-        if let Some(open) = self.open.last_mut().filter(|open| open.len() <= MAX_VALUES)
-            && !open.contains(&value)
-        {
-            open.push(value);
+        let Some(begin) = self.open.last() else { return };
+        let own = self.open_values.get(*begin..).unwrap_or_default();
+        if own.len() <= MAX_VALUES && !own.contains(&value) {
+            self.open_values.push(value);
         }
+    }
+
+    fn values_of(&self, record: &Kept) -> &[Value] {
+        self.values.get(record.range.clone()).unwrap_or_default()
     }
 
     pub(super) fn amount(&mut self, amount: Decimal, unit: Option<&Unit>) {
@@ -125,14 +156,14 @@ impl Mates {
         while !self.open.is_empty() {
             self.end();
         }
+        self.open_values = Vec::new();
         self
     }
 
     /// All values, of a piece of evidence that has few.
     pub(super) fn small(&self) -> Option<Vec<&Value>> {
-        let all: Vec<&Value> = self.records.iter().flat_map(|it| &it.values).take(3 * MAX_SMALL).collect();
         let mut distinct: Vec<&Value> = Vec::new();
-        for value in all {
+        for value in self.values.iter().take(3 * MAX_SMALL) {
             if !distinct.contains(&value) {
                 distinct.push(value);
             }
@@ -141,16 +172,17 @@ impl Mates {
     }
 
     /// The records of a piece of evidence that has few values.
-    pub(super) fn small_records(&self) -> impl Iterator<Item = &Record> {
+    pub(super) fn small_records(&self) -> impl Iterator<Item = Record<'_>> {
         let is_small = self.small().is_some();
-        self.records.iter().filter(move |_| is_small)
+        let records = self.records.iter().filter(move |_| is_small);
+        records.map(|it| Record { values: self.values_of(it).into(), is_column: it.is_column })
     }
 
     /// The records by their values.
     pub(super) fn index(&self) -> Index<'_> {
         let mut by_value: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (at, record) in self.records.iter().enumerate() {
-            for value in &record.values {
+            for value in self.values_of(record) {
                 for key in Key::of(value).into_iter().chain(Key::bare(value)) {
                     let at_value = by_value.entry(key).or_default();
                     if at_value.len() < MAX_RECORDS {
@@ -216,8 +248,9 @@ impl<'a> Index<'a> {
             let is_own = |value: &&Value| {
                 Key::of(value).into_iter().chain(Key::bare(value)).any(|key| own.contains(&key))
             };
-            let first = record.values.iter().find(is_own)?;
-            Some((first, record.values.iter().filter(|value| !is_own(value)).collect(), record.is_column))
+            let values = self.mates.values_of(record);
+            let first = values.iter().find(is_own)?;
+            Some((first, values.iter().filter(|value| !is_own(value)).collect(), record.is_column))
         })
     }
 

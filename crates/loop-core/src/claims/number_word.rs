@@ -1,8 +1,11 @@
 //! Small numbers in words: `five days`, `half an hour`, `17 and a half hours`.
 
+use std::sync::LazyLock;
+
 use crate::claims::amounts::AND;
 use crate::claims::chunk::folded;
 use crate::claims::decimal::{Decimal, Number};
+use crate::claims::known::Shapes;
 use crate::claims::reader::Reader;
 use crate::claims::unit::Unit;
 use crate::claims::value::{Found, Measured, Reads, Value};
@@ -10,7 +13,8 @@ use crate::types::Locale;
 
 /// The small number that a folded word names.
 pub(super) fn number_of(word: &str, locale: Locale) -> Option<u64> {
-    if !(2..=14).contains(&word.len()) {
+    // Most words of a sentence do not have the shape of one.
+    if !(2..=14).contains(&word.len()) || !SHAPES.may_have(word) {
         return None;
     }
     let words: &[(&str, u64)] = match locale {
@@ -37,6 +41,11 @@ pub(super) fn words_of(number: u64, locale: Locale) -> impl Iterator<Item = &'st
     };
     words.iter().filter(move |(_, of)| *of == number).map(|(name, _)| *name)
 }
+
+static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
+    let words = [ENGLISH, GERMAN, FRENCH, SPANISH].into_iter().flatten();
+    Shapes::of(words.map(|(word, _)| *word))
+});
 
 const ENGLISH: &[(&str, u64)] = &[
     ("two", 2),

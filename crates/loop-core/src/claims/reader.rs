@@ -1,6 +1,6 @@
 //! The reader of values: what begins at a chunk.
 
-use crate::claims::chunk::{Chunk, folded};
+use crate::claims::chunk::{Chunk, with_folded};
 use crate::claims::date::{Day, Timestamp, compact_day, day_of, exchanged, instant_of};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
@@ -85,9 +85,6 @@ pub(super) struct Reader<'a> {
     pub(super) found: Vec<Found>,
 }
 
-/// How many values an instant of evidence is where the run's clock is UTC.
-const MAX_OF_INSTANT: usize = 5;
-
 impl<'a> Reader<'a> {
     pub(super) fn get(&self, at: usize) -> Option<&'a Chunk<'a>> {
         self.chunks.get(at)
@@ -135,7 +132,16 @@ impl<'a> Reader<'a> {
                 return read;
             }
         }
-        if has_digit {
+        let is_lettered = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+        if has_digit && is_lettered {
+            if let Some(read) = self
+                .iso_duration(at, text)
+                .or_else(|| self.part_of_year(at, text))
+                .or_else(|| self.amount(at))
+            {
+                return read;
+            }
+        } else if has_digit {
             if let Some(instant) = instant_of(text, self.locale) {
                 return self.instant(at, instant);
             }
@@ -157,13 +163,6 @@ impl<'a> Reader<'a> {
                 }
                 return self.push(at, at, Value::Day(day));
             }
-            if self.reads == Reads::Measures
-                && let Some(seconds) = iso_duration(text)
-            {
-                let number = Number { amount: seconds, places: 0, significant: 1 };
-                let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
-                return self.push(at, at, value);
-            }
             if let Some(seconds) = compact_duration(text) {
                 let number = Number { amount: seconds, places: 0, significant: 1 };
                 let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
@@ -176,17 +175,6 @@ impl<'a> Reader<'a> {
                     return read;
                 }
                 return self.push(at, at, value);
-            }
-            // `mid-2031` names a year too.
-            if (7..=11).contains(&text.len())
-                && let Some((word, year)) = text.split_once('-')
-                && matches!(
-                    &*folded(word),
-                    "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin"
-                )
-                && let (4, Ok(year)) = (year.len(), year.parse::<u64>())
-            {
-                return self.push(at, at, Value::whole(year));
             }
             // `2028-04` names a year.
             if self.reads == Reads::Measures
@@ -219,27 +207,49 @@ impl<'a> Reader<'a> {
         if has_digit { self.parts(at) } else { 0 }
     }
 
+    /// `PT14M22S` of evidence.
+    fn iso_duration(&mut self, at: usize, text: &str) -> Option<usize> {
+        let seconds = iso_duration(text).filter(|_| self.reads == Reads::Measures)?;
+        let number = Number { amount: seconds, places: 0, significant: 1 };
+        let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
+        Some(self.push(at, at, value))
+    }
+
+    /// `mid-2031` names a year.
+    fn part_of_year(&mut self, at: usize, text: &str) -> Option<usize> {
+        // The year has four digits.
+        let end = text.len().checked_sub(5).filter(|_| (7..=11).contains(&text.len()))?;
+        if text.as_bytes().get(end) != Some(&b'-') {
+            return None;
+        }
+        let (word, year) = text.split_once('-')?;
+        let is_part = |word: &str| {
+            matches!(word, "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin")
+        };
+        let year: u64 =
+            (year.len() == 4 && with_folded(word, is_part)).then(|| year.parse().ok()).flatten()?;
+        Some(self.push(at, at, Value::whole(year)))
+    }
+
     /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
     fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
-        if self.reads == Reads::Measures && self.found.is_empty() {
-            // Most texts with an instant have no more values than it.
-            self.found.reserve_exact(MAX_OF_INSTANT);
-        }
-        self.push(at, at, Value::Day(instant.day));
         if self.reads == Reads::Measures {
-            let own = Some(self.clock).filter(|clock| *clock != 0);
-            for clock in std::iter::once(0).chain(own) {
-                if let Some((day, time)) = instant.by(clock) {
-                    self.push(at, at, Value::Day(day));
-                    self.push(at, at, Value::Time(time));
+            for (day, time) in instant.readings(self.clock) {
+                for value in day.map(Value::Day).into_iter().chain(time.map(Value::Time)) {
+                    self.push(at, at, value);
                 }
             }
+            return 1;
         }
+        self.push(at, at, Value::Day(instant.day));
         self.clock_time(at, at, instant.time, instant.offset)
     }
 
     /// E-mail addresses and addresses of the internet.
     fn address(&mut self, at: usize, text: &str) -> Option<usize> {
+        if !text.bytes().any(|byte| matches!(byte, b'@' | b':')) {
+            return None;
+        }
         let kind = match text.split_once('@') {
             Some((local, host)) if !local.is_empty() && host.contains('.') && !host.contains('@') => {
                 ValueKind::Email

@@ -219,8 +219,8 @@ fn amount_in(text: &str, locale: Locale) -> Option<Decimal> {
     Number::read(digits, locale).map(|number| number.amount)
 }
 
-fn amount_of(number: &serde_json::Number) -> Option<Decimal> {
-    Decimal::of_json(Written::of(number).as_str())
+fn amount_of(number: &Written) -> Option<Decimal> {
+    Decimal::of_json(number.as_str())
 }
 
 /// The words of a value by which records are counted, shortened to their stems.

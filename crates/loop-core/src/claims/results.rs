@@ -248,7 +248,7 @@ pub(super) fn with_records(
                     .or_else(|| {
                         let mut small = mates.small_records();
                         let found = small.find_map(|few| {
-                            let whole = || derive::whole_of(&open.value, few, named);
+                            let whole = || derive::whole_of(&open.value, &few, named);
                             let values = few.values.iter().filter(is_left_out).cloned().collect();
                             let rest = Record { values, is_column: few.is_column };
                             derive::with_few(&open.value, &rest, named, first_year).or_else(whole)

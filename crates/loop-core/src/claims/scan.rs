@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::claims::absence::{stem, unaccented};
 use crate::claims::chunk::{folded, readable, with_folded};
-use crate::claims::date::{Day, Time};
+use crate::claims::date::{Day, Time, Timestamp};
 use crate::claims::decimal::Decimal;
 use crate::claims::field::{FieldName, FieldNames, NameWords};
 use crate::claims::formula::Formula;
@@ -340,6 +340,18 @@ impl<'a> Scan<'a> {
     }
 
     fn measures(&mut self, text: &str, unit: Option<&Unit>) {
+        // Most texts of evidence with a day are an instant and nothing else.
+        if let Some(instant) = Timestamp::alone(text, self.query.locale) {
+            for (day, time) in instant.readings(self.query.clock) {
+                if let Some(day) = day {
+                    self.day_of_year(day);
+                }
+                if let Some(time) = time {
+                    self.time(time);
+                }
+            }
+            return;
+        }
         let all = values(text, self.query.locale, self.query.clock, Reads::Measures);
         // Most texts have no value at all.
         let is_long = !all.is_empty() && text.contains('\n');
@@ -347,7 +359,7 @@ impl<'a> Scan<'a> {
             self.mates.begin_list();
         }
         let mut end = 0;
-        for found in all {
+        for found in &all {
             // Each line of a text is a record.
             if is_long && found.range.start >= end {
                 if end > 0 {
@@ -381,15 +393,10 @@ impl<'a> Scan<'a> {
                     self.amount(number.amount, Some(&Unit::BYTES));
                 }
                 if let Some(other) = other {
-                    self.amount(*other, own);
+                    self.amount(**other, own);
                 }
             }
-            Value::Day(day) => {
-                if let Some(year) = day.year {
-                    self.year(year);
-                }
-                self.day(*day);
-            }
+            Value::Day(day) => self.day_of_year(*day),
             Value::Time(time) => self.time(*time),
             // Only documents have them.
             Value::RelativeDay(_) | Value::Text { .. } => {}
@@ -483,6 +490,14 @@ impl<'a> Scan<'a> {
             }
             Self::hit(hits, number, formula);
         });
+    }
+
+    /// A day, and the year that it names.
+    fn day_of_year(&mut self, day: Day) {
+        if let Some(year) = day.year {
+            self.year(year);
+        }
+        self.day(day);
     }
 
     /// A day. Records have the same few days.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::chunk::{Chunk, cells, chunks, folded};
+use crate::claims::chunk::{Chunk, cells, chunks, folded, only_cell};
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::{Decimal, Number};
 use crate::claims::name;
@@ -81,7 +81,7 @@ pub(crate) enum Value {
         number: Number,
         measured: Measured,
         /// The number as another locale reads it, where it differs.
-        other: Option<Decimal>,
+        other: Option<Box<Decimal>>,
         /// Whether the text says that it is rounded.
         is_about: bool,
     },
@@ -149,11 +149,16 @@ pub(crate) enum Reads {
 /// The values of a text, in order. `clock`: the run's offset from UTC in minutes.
 pub(crate) fn values(text: &str, locale: Locale, clock: i32, reads: Reads) -> Vec<Found> {
     // Most texts of evidence have no digit at all.
-    if reads == Reads::Measures && !text.bytes().any(|byte| byte.is_ascii_digit()) {
+    if reads == Reads::Measures && !text.bytes().fold(false, |has, byte| has | byte.is_ascii_digit()) {
         return Vec::new();
     }
-    let chunks = if reads == Reads::All { chunks(text) } else { cells(text) };
-    values_of(text, &chunks, locale, clock, reads)
+    if reads == Reads::All {
+        return values_of(text, &chunks(text), locale, clock, reads);
+    }
+    match only_cell(text) {
+        Some(cell) => values_of(text, &[cell], locale, clock, reads),
+        None => values_of(text, &cells(text), locale, clock, reads),
+    }
 }
 
 /// The same of a text with its chunks.

@@ -1,17 +1,17 @@
 //! Citations: `[E1]` or `[E1, E3]` outside of code.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::reply::markdown::Layout;
 use crate::types::{EvidenceId, is_unspaced, steps};
 
 /// The evidence that a body cites, each once, in order of number.
 pub fn citations(body: &str) -> Vec<EvidenceId> {
-    let mut cited = BTreeSet::new();
+    let mut cited = Vec::new();
     // Fences are of these characters, and most sentences have none.
     if !body.bytes().any(|byte| matches!(byte, b'`' | b'~')) {
         prose(body, &mut cited);
-        return cited.into_iter().collect();
+        return once_each(cited);
     }
     let layout = Layout::of(body);
     let mut at = 0;
@@ -20,7 +20,13 @@ pub fn citations(body: &str) -> Vec<EvidenceId> {
         at = block.whole.end;
     }
     prose(body.get(at..).unwrap_or_default(), &mut cited);
-    cited.into_iter().collect()
+    once_each(cited)
+}
+
+fn once_each(mut cited: Vec<EvidenceId>) -> Vec<EvidenceId> {
+    cited.sort_unstable();
+    cited.dedup();
+    cited
 }
 
 /// Whether a body has text of its own: a letter or a digit outside of citations.
@@ -68,7 +74,7 @@ fn citation(text: &str) -> Option<(Vec<EvidenceId>, &str)> {
     Some((numbers(inner)?, rest.strip_prefix(']')?))
 }
 
-fn prose(text: &str, cited: &mut BTreeSet<EvidenceId>) {
+fn prose(text: &str, cited: &mut Vec<EvidenceId>) {
     let ticks = tick_runs(text);
     let mut next_run = 0;
     let mut at = 0;
