@@ -352,7 +352,7 @@ mod tests {
             "self.0 as f64 / Self::PER_USD as f64",
             "fn visit_f64<E>(self, value: f64) -> Result<Written, E> {",
             "fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {",
-            "Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))",
+            "Ok(Number::from_f64(value).map_or(Json::Null, |number| Json::Number(Written::of(&number))))",
         ];
         let files = workspace::files_below(&folder.join("src"), "rs").unwrap();
         assert!(files.len() > 40, "{} files", files.len());
