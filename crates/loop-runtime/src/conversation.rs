@@ -71,7 +71,7 @@ impl Conversation {
             self.bytes = self.messages.iter().map(|message| message.bytes() as u64).sum();
             self.before = 0;
         }
-        self.messages.reserve_exact(grown.turns.len());
+        self.messages.reserve(grown.turns.len());
         for turn in grown.turns {
             let message = message(turn);
             self.bytes += message.bytes() as u64;

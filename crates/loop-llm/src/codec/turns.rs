@@ -197,9 +197,6 @@ fn write_turns<'a>(
     kept: &mut Kept,
 ) -> Result<(), LlmError> {
     let mut last = last_reply(&kept.turns).map(|turn| turn.joint);
-    // They grow by a few turns a pass, and stay for as long as the conversation.
-    kept.messages.reserve_exact(messages.len());
-    kept.turns.reserve_exact(messages.len());
     for message in messages {
         check(before.map_or(&[], Message::calls), message)?;
         checks::pictures(message)?;
