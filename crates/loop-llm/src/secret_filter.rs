@@ -182,7 +182,7 @@ impl Pattern {
 }
 
 /// Whether a text may hold a spelling of one of the patterns, or end with the beginning of one. Where this returns false, a
-/// search finds nothing. `quick` is of the same patterns. `None`: there is no filter of them.
+/// search finds nothing. `quick` is the filter of the same patterns, where one was made.
 pub(crate) fn may_hold<'a>(
     text: &str,
     is_over: bool,

@@ -23,6 +23,7 @@ mod filter;
 mod formula;
 mod json;
 mod known;
+mod lists;
 mod mates;
 mod name;
 mod number_word;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::claims::date::{Day, Time};
 use crate::claims::decimal::Decimal;
-use crate::claims::filter::{Filter, List, Lists};
+use crate::claims::filter::Filter;
+use crate::claims::lists::{List, Lists};
 use crate::claims::unit::{Dimension, Unit};
 use crate::claims::value::{Measured, Value, ValueKind};
 use crate::claims::word::{TextWord, Vocabulary, known_words};

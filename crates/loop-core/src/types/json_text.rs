@@ -110,7 +110,7 @@ mod tests {
     proptest! {
         // Compared with `serde_json`.
         #[test]
-        fn texts_are_written_as_by_anybody(text in texts()) {
+        fn texts_are_written_as_serde_json_writes_them(text in texts()) {
             prop_assert_eq!(written(&text), serde_json::to_string(&text).unwrap());
         }
     }

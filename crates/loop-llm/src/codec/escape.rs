@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn texts_are_read_as_by_anybody(
+        fn texts_are_read_as_serde_json_reads_them(
             text in texts(),
             odd in proptest::collection::vec(
                 prop_oneof![

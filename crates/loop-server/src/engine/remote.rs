@@ -171,6 +171,6 @@ async fn may_be_answered(changes: Option<&mut JournalChanges>, run: &RunId) {
 const MAX_REQUESTS: usize = 100;
 /// After how long a request is withdrawn that no driver has taken.
 const UNTAKEN: Duration = Duration::from_secs(10);
-/// After how long a request that a driver has taken is no longer waited for. If the driver is silent, another server takes the
-/// run over before that.
+/// After how long the engine gives up a request that a driver has taken. Another server takes the run of a silent driver over
+/// before that.
 const UNANSWERED: Duration = Duration::from_secs(60);
