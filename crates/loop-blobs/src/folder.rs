@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::error::{BlobError, BlobErrorKind};
 use crate::id::BlobId;
-use crate::sweep::Sweep;
+use crate::sweep::{StoredBlob, Sweep};
 
 #[cfg(test)]
 mod tests;
@@ -188,6 +188,48 @@ impl Folder {
         Ok(folders)
     }
 
+    /// The blobs of one folder that were not changed since `before`.
+    pub(crate) fn older(&self, folder: &str, before: SystemTime) -> Result<Vec<StoredBlob>, BlobErrorKind> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(self.root.join(folder))? {
+            let entry = entry?;
+            let Some(id) = entry.file_name().to_str().and_then(|name| BlobId::at(folder, name)) else {
+                continue;
+            };
+            if let Some(bytes) = is_older(&entry.path(), before)? {
+                found.push(StoredBlob { id, bytes });
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first bytes of a blob.
+    pub(crate) fn beginning(&self, id: BlobId, max: u64) -> Result<Bytes, BlobErrorKind> {
+        let mut content = Vec::new();
+        File::open(self.path(id))?.take(max).read_to_end(&mut content)?;
+        Ok(content.into())
+    }
+
+    /// Deletes a blob that was not changed since `before`. Its bytes.
+    pub(crate) fn delete_older(&self, id: BlobId, before: SystemTime) -> Result<Option<u64>, BlobErrorKind> {
+        let path = self.path(id);
+        let deleted = self.remove_older(&path, before)?;
+        if deleted.is_some() {
+            path.parent().map_or(Ok(()), sync_folder)?;
+        }
+        Ok(deleted)
+    }
+
+    /// Removes a file that was not changed since `before`, and no put has made young. Its bytes.
+    fn remove_older(&self, path: &Path, before: SystemTime) -> io::Result<Option<u64>> {
+        let _locked = self.lock(File::try_lock)?;
+        let bytes = is_older(path, before)?;
+        if bytes.is_some() {
+            remove(path)?;
+        }
+        Ok(bytes)
+    }
+
     /// Deletes what is in one folder, not referenced and not changed since `before`.
     pub(crate) fn sweep(
         &self,
@@ -212,10 +254,8 @@ impl Folder {
                 sweep.referenced += 1;
                 continue;
             }
-            let _locked = self.lock(File::try_lock)?;
-            match is_older(&entry.path(), before)? {
+            match self.remove_older(&entry.path(), before)? {
                 Some(bytes) => {
-                    remove(&entry.path())?;
                     sweep.deleted += 1;
                     sweep.deleted_bytes += bytes;
                 }

@@ -2,8 +2,7 @@
 //!
 //! **What it is.** [`BlobStore`] keeps bytes in a folder (`file:///absolute/folder`) or in a bucket of an S3-compatible server
 //! (`s3://bucket/prefix`, feature `s3`). An engine that passes messages of limited size passes a [`BlobId`] instead.
-//! **What it does not do.** It does not know which run refers to a blob: [`sweep`](BlobStore::sweep) is told. It does not
-//! encrypt, and it lists nothing.
+//! **What it does not do.** It does not know which run refers to a blob: [`sweep`](BlobStore::sweep) is told. It does not encrypt.
 //!
 //! What it promises:
 //!
@@ -58,7 +57,7 @@ pub use id::{BlobId, InvalidBlobId};
 pub use options::BlobOptions;
 #[cfg(feature = "s3")]
 pub use s3::S3Settings;
-pub use sweep::Sweep;
+pub use sweep::{StoredBlob, Sweep};
 
 use crate::address::Address;
 use crate::folder::Folder;
@@ -218,6 +217,92 @@ impl BlobStore {
         self.within(Some(id), delete).await
     }
 
+    /// Blobs that were last put longer ago than `older_than`, at most `max`.
+    ///
+    /// # Errors
+    /// A store that denies it or cannot be reached.
+    pub async fn older(&self, older_than: Duration, max: usize) -> Result<Vec<StoredBlob>, BlobError> {
+        let before = before(older_than);
+        match &self.place {
+            Place::Folder(folder) => {
+                let listed = Arc::clone(folder);
+                let folders = self.within(None, blocking(move || listed.folders())).await?;
+                let mut found = Vec::new();
+                for name in folders {
+                    let folder = Arc::clone(folder);
+                    let older = blocking(move || folder.older(&name, before)).await;
+                    found.extend(older.map_err(|kind| self.error(None, kind))?);
+                    if found.len() >= max {
+                        break;
+                    }
+                }
+                found.truncate(max);
+                Ok(found)
+            }
+            #[cfg(feature = "s3")]
+            Place::Bucket(bucket) => {
+                bucket.older(before, max, self.deadline).await.map_err(|kind| self.error(None, kind))
+            }
+        }
+    }
+
+    /// The first bytes of a blob, at most `max`, which must not exceed its length. They are not checked: the digest is that of the whole.
+    ///
+    /// # Errors
+    /// A blob that is missing, or a store that denies it or cannot be reached.
+    pub async fn beginning(&self, id: BlobId, max: u64) -> Result<Bytes, BlobError> {
+        // S3 has no range of no bytes.
+        if max == 0 {
+            return Ok(Bytes::new());
+        }
+        let turn = self.turn().await?;
+        let get = async {
+            match &self.place {
+                Place::Folder(folder) => {
+                    let folder = Arc::clone(folder);
+                    blocking(move || {
+                        let _turn = turn;
+                        folder.beginning(id, max)
+                    })
+                    .await
+                }
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    bucket.beginning(id, max).await
+                }
+            }
+        };
+        self.within(Some(id), get).await
+    }
+
+    /// Deletes the blob if it was last put longer ago than `older_than`. Returns its bytes then, and `None` if it is younger
+    /// or not there. A put that runs meanwhile keeps it, as in a [`sweep`](Self::sweep).
+    ///
+    /// # Errors
+    /// A store that denies it or cannot be reached.
+    pub async fn delete_older(&self, id: BlobId, older_than: Duration) -> Result<Option<u64>, BlobError> {
+        let (turn, before) = (self.turn().await?, before(older_than));
+        let delete = async {
+            match &self.place {
+                Place::Folder(folder) => {
+                    let folder = Arc::clone(folder);
+                    blocking(move || {
+                        let _turn = turn;
+                        folder.delete_older(id, before)
+                    })
+                    .await
+                }
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    bucket.delete_older(id, before).await
+                }
+            }
+        };
+        self.within(Some(id), delete).await
+    }
+
     /// Deletes each blob that is not `referenced` and was last put longer ago than `older_than`.
     ///
     /// `referenced` must hold the blobs of all runs that use the store, also of those in flight. A blob that a run has put
@@ -231,7 +316,7 @@ impl BlobStore {
         referenced: &HashSet<BlobId>,
         older_than: Duration,
     ) -> Result<Sweep, BlobError> {
-        let before = SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH);
+        let before = before(older_than);
         match &self.place {
             Place::Folder(folder) => {
                 let referenced = Arc::new(referenced.clone());
@@ -279,6 +364,10 @@ impl BlobStore {
         };
         BlobError { place, blob, kind }
     }
+}
+
+fn before(older_than: Duration) -> SystemTime {
+    SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Runs work that blocks or takes long on a thread for such work. Work that has begun ends, whether it is awaited or not.

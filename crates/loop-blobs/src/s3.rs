@@ -23,7 +23,7 @@ use self::answers::{Connector, kind_of};
 use crate::error::BlobErrorKind;
 use crate::id::BlobId;
 use crate::options::BlobOptions;
-use crate::sweep::Sweep;
+use crate::sweep::{StoredBlob, Sweep};
 
 /// The bucket of a store, and where in it the blobs are.
 pub(crate) struct Bucket {
@@ -86,6 +86,56 @@ impl Bucket {
         if deleted == Err(BlobErrorKind::Missing) { Ok(()) } else { deleted }
     }
 
+    /// The objects that were not put since `before`, at most `max`. Each page of the list has the deadline.
+    pub(crate) async fn older(
+        &self,
+        before: SystemTime,
+        max: usize,
+        deadline: Duration,
+    ) -> Result<Vec<StoredBlob>, BlobErrorKind> {
+        let mut listed = self.objects.list(Some(&self.prefix)).map_err(|error| kind_of(&error));
+        let mut found = Vec::new();
+        while found.len() < max {
+            let next = tokio::time::timeout(deadline, listed.try_next()).await;
+            let Some(object) = next.unwrap_or_else(|_| Err(late(deadline)))? else { break };
+            match self.id(&object.location) {
+                Some(id) if !is_young(&object, before) => found.push(StoredBlob { id, bytes: object.size }),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first bytes of an object.
+    pub(crate) async fn beginning(&self, id: BlobId, max: u64) -> Result<Bytes, BlobErrorKind> {
+        self.objects.get_range(&self.path(id), 0..max).await.map_err(|error| kind_of(&error))
+    }
+
+    /// Deletes an object that was not put since `before`. Its bytes.
+    pub(crate) async fn delete_older(
+        &self,
+        id: BlobId,
+        before: SystemTime,
+    ) -> Result<Option<u64>, BlobErrorKind> {
+        Ok(match self.delete_if_old(id, before).await? {
+            Deleted::Now(bytes) => Some(bytes),
+            Deleted::Young | Deleted::Missing => None,
+        })
+    }
+
+    /// Deletes an object unless it is young. It is looked at directly before: a put may have made it young since it was
+    /// listed, and S3 deletes by name only.
+    async fn delete_if_old(&self, id: BlobId, before: SystemTime) -> Result<Deleted, BlobErrorKind> {
+        let bytes = match self.objects.head(&self.path(id)).await.map_err(|error| kind_of(&error)) {
+            Ok(now) if is_young(&now, before) => return Ok(Deleted::Young),
+            Ok(now) => now.size,
+            Err(BlobErrorKind::Missing) => return Ok(Deleted::Missing),
+            Err(kind) => return Err(kind),
+        };
+        self.delete(id).await?;
+        Ok(Deleted::Now(bytes))
+    }
+
     /// Deletes what is not referenced and not put since `before`, each within the deadline.
     pub(crate) async fn sweep(
         &self,
@@ -94,7 +144,6 @@ impl Bucket {
         deadline: Duration,
     ) -> Result<Sweep, BlobErrorKind> {
         let mut sweep = Sweep::default();
-        let is_young = |object: &ObjectMeta| SystemTime::from(object.last_modified) >= before;
         let listed = self.objects.list(Some(&self.prefix)).map_err(|error| kind_of(&error));
         let mut looked_at = listed
             .map_ok(|object| async move {
@@ -103,24 +152,17 @@ impl Bucket {
                     return Ok(Sweep { referenced: 1, ..Sweep::default() });
                 }
                 let young = Sweep { young: 1, ..Sweep::default() };
-                if is_young(&object) {
+                if is_young(&object, before) {
                     return Ok(young);
                 }
                 let delete = async {
-                    // A put may have made it young since the list was made, and S3 deletes by name only.
-                    match self.objects.head(&object.location).await.map_err(|error| kind_of(&error)) {
-                        Ok(now) if is_young(&now) => return Ok(young),
-                        Ok(_) => {}
-                        Err(BlobErrorKind::Missing) => return Ok(Sweep::default()),
-                        Err(kind) => return Err(kind),
-                    }
-                    self.delete(id).await?;
-                    Ok(Sweep { deleted: 1, deleted_bytes: object.size, ..Sweep::default() })
+                    Ok(match self.delete_if_old(id, before).await? {
+                        Deleted::Now(bytes) => Sweep { deleted: 1, deleted_bytes: bytes, ..Sweep::default() },
+                        Deleted::Young => young,
+                        Deleted::Missing => Sweep::default(),
+                    })
                 };
-                let late = |_| {
-                    Err(BlobErrorKind::Unavailable(format!("no result within {} s", deadline.as_secs_f32())))
-                };
-                tokio::time::timeout(deadline, delete).await.unwrap_or_else(late)
+                tokio::time::timeout(deadline, delete).await.unwrap_or_else(|_| Err(late(deadline)))
             })
             .try_buffer_unordered(DELETED_AT_ONCE);
         while let Some(one) = looked_at.try_next().await? {
@@ -140,6 +182,22 @@ impl Bucket {
         let (folder, name) = (parts.next()?, parts.next()?);
         BlobId::at(folder.as_ref(), name.as_ref()).filter(|_| parts.next().is_none())
     }
+}
+
+/// What became of an object that may be deleted.
+enum Deleted {
+    /// It had so many bytes.
+    Now(u64),
+    Young,
+    Missing,
+}
+
+fn is_young(object: &ObjectMeta, before: SystemTime) -> bool {
+    SystemTime::from(object.last_modified) >= before
+}
+
+fn late(deadline: Duration) -> BlobErrorKind {
+    BlobErrorKind::Unavailable(format!("no result within {} s", deadline.as_secs_f32()))
 }
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

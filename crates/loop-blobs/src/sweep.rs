@@ -1,4 +1,15 @@
-//! What a sweep did.
+//! What a store lists, and what a sweep did.
+
+use crate::id::BlobId;
+
+/// A blob as a store lists it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBlob {
+    /// Its id.
+    pub id: BlobId,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
 
 /// What a sweep found and deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

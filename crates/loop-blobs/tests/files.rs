@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::fs;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use loop_blobs::{BlobErrorKind, BlobId, BlobOptions, BlobStore, Sweep};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 fn url(folder: &TempDir) -> String {
     format!("file://{}", folder.path().display())
@@ -38,6 +40,39 @@ async fn a_blob_is_put_read_and_deleted() {
             "{path}: the blob is missing; check that this is the store that it was put into, or restore it from a backup"
         )
     );
+}
+
+#[tokio::test]
+async fn old_blobs_are_listed_and_deleted_unless_a_put_has_made_them_young() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = BlobStore::open(&url(&folder)).await.unwrap();
+    let file = |id: BlobId| {
+        let digest = id.digest().to_string();
+        folder.path().join(&digest[..2]).join(digest)
+    };
+    let old = [store.put("one run\nold").await.unwrap(), store.put("other").await.unwrap()];
+    let young = store.put("").await.unwrap();
+    for id in old {
+        let opened = fs::OpenOptions::new().write(true).open(file(id)).unwrap();
+        opened.set_modified(SystemTime::now() - 48 * HOUR).unwrap();
+    }
+    fs::write(folder.path().join("notes.txt"), "mine").unwrap();
+    fs::write(file(young).with_file_name("notes.txt"), "mine").unwrap();
+    let listed = store.older(HOUR, 10).await.unwrap();
+    let ids: HashSet<BlobId> = listed.iter().map(|blob| blob.id).collect();
+    assert_eq!((ids, listed.iter().map(|blob| blob.bytes).sum()), (HashSet::from(old), 16_u64));
+    assert_eq!(store.older(HOUR, 1).await.unwrap().len(), 1);
+    assert_eq!(store.older(Duration::ZERO, 10).await.unwrap().len(), 3);
+    assert_eq!(store.beginning(old[0], 8).await.unwrap(), "one run\n");
+    assert_eq!(store.beginning(young, 0).await.unwrap(), "");
+
+    // The list is older than the put.
+    store.put("other").await.unwrap();
+    assert_eq!(store.delete_older(old[1], HOUR).await.unwrap(), None);
+    assert_eq!(store.delete_older(old[0], HOUR).await.unwrap(), Some(11));
+    assert_eq!(store.delete_older(old[0], HOUR).await.unwrap(), None);
+    assert_eq!(store.get(old[1]).await.unwrap(), "other");
+    assert_eq!(store.beginning(old[0], 8).await.unwrap_err().kind, BlobErrorKind::Missing);
 }
 
 #[tokio::test]

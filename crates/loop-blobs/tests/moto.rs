@@ -120,6 +120,18 @@ async fn blobs_in_a_bucket() {
     assert_eq!(ids.len(), 12);
     assert_eq!(moto.put("/bucket/runs/blobs/notes.txt", "mine").await, "200");
     assert_eq!(moto.put("/bucket/runs/blobs2/x", "mine").await, "200");
+    // `content` and the empty blob as well.
+    let older = store.older(Duration::ZERO, 100).await.unwrap();
+    assert_eq!((older.len(), store.older(Duration::ZERO, 3).await.unwrap().len()), (14, 3));
+    assert_eq!(store.older(Duration::from_secs(3600), 100).await.unwrap(), []);
+    for blob in &older {
+        let beginning = store.beginning(blob.id, blob.bytes.min(3)).await.unwrap();
+        assert_eq!(beginning, store.get(blob.id).await.unwrap().slice(..blob.bytes.min(3) as usize));
+    }
+    assert_eq!(store.delete_older(id, Duration::from_secs(3600)).await.unwrap(), None);
+    assert_eq!(store.delete_older(id, Duration::ZERO).await.unwrap(), Some(7));
+    assert_eq!(store.delete_older(id, Duration::ZERO).await.unwrap(), None);
+    store.put("content").await.unwrap();
     let kept: HashSet<BlobId> = ids.iter().copied().take(5).collect();
     let swept = store.sweep(&kept, Duration::from_secs(3600)).await.unwrap();
     assert_eq!(swept, Sweep { referenced: 5, young: 9, ..Sweep::default() });

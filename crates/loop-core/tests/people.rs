@@ -279,6 +279,9 @@ fn an_answer_that_does_not_count_says_why() {
     // I-26, U4
     let mut world = requested();
     refuses(&mut world, "1/action-0", &YES, None, AnswerFault::NotYet);
+    // What can never count is not told to wait.
+    refuses(&mut world, "1/action-0", &answer("yes"), None, AnswerFault::IsNoQuestion);
+    refuses(&mut world, "1/action-0", &YES, Some(Digest::of("other", b"")), AnswerFault::OtherBinding);
     refuses(&mut world, "7/action-0", &YES, None, AnswerFault::NoAction);
     refuses(&mut world, "1/action-1", &YES, None, AnswerFault::NotRequested { verdict: "run" });
     let mut world = world.all_finished();

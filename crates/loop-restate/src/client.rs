@@ -1,8 +1,10 @@
 //! Submits runs to Restate and says something to them, over HTTP.
 
+use std::time::Duration;
+
 use loop_core::Digest;
 use loop_llm::own_http_client_for;
-use loop_runtime::engine::RunMessage;
+use loop_runtime::engine::{MessageReceipt, RunMessage};
 use loop_runtime::run::RunId;
 use reqwest::{Method, StatusCode, Url};
 use serde::de::DeserializeOwned;
@@ -68,6 +70,31 @@ pub enum ClientError {
         /// The address.
         url: String,
     },
+    /// The run has a message and has not read it.
+    #[error(
+        "run {run} has the message and has not read it for {} s; it reads it as soon as a worker of its domain runs",
+        RECEIPT_WAIT.as_secs()
+    )]
+    NotRead {
+        /// The run.
+        run: RunId,
+    },
+    /// The run has read a message, which changes nothing.
+    #[error("run {run} does not take it: {why}")]
+    NotTaken {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
+    /// The run ended in Restate without an outcome: an operator killed it, or it could not begin.
+    #[error("run {run} ended in Restate without an outcome: {why}; submit the item with another key")]
+    Killed {
+        /// The run.
+        run: RunId,
+        /// What Restate says.
+        why: String,
+    },
     /// It refuses.
     #[error("{url}: {status}: {message}")]
     Refused {
@@ -84,7 +111,7 @@ pub enum ClientError {
 #[derive(Deserialize)]
 struct RestateError {
     message: String,
-    /// `ingress`: no handler was called.
+    /// `ingress`: no handler was called. `invocation`: it is the error of the run or of a handler.
     #[serde(default)]
     source: Option<String>,
 }
@@ -96,6 +123,32 @@ pub struct SubmittedRun {
     pub run: RunId,
     /// Whether it was submitted before: nothing new begins.
     pub is_known: bool,
+}
+
+/// What Restate has of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvocationState {
+    /// It is under way.
+    Open,
+    /// It has ended with an outcome.
+    Ended,
+    /// It has ended without one: an operator killed it, or it could not begin.
+    Killed {
+        /// What Restate says.
+        why: String,
+    },
+    /// Restate does not know it: it was never submitted there, or ended longer ago than Restate keeps it.
+    Unknown,
+}
+
+/// A message that a run has read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PostedMessage {
+    /// Its number among the run's messages, from 0.
+    pub number: u64,
+    /// Whether the run keeps it until it asks about the action: other calls of the pass still run.
+    pub is_kept: bool,
 }
 
 impl Client {
@@ -158,12 +211,52 @@ impl Client {
         self.send(Method::POST, &format!("{RUN}/{run}/status"), None::<&()>).await
     }
 
-    /// Says something to the run. Its number among the run's messages.
+    /// What Restate has of the run.
     ///
     /// # Errors
-    /// If Restate cannot be reached, does not know the run, or the run is over.
-    pub async fn post(&self, run: &RunId, message: &RunMessage) -> Result<u64, ClientError> {
-        self.send(Method::POST, &format!("{INBOX}/{run}/post"), Some(message)).await
+    /// If Restate cannot be reached.
+    pub async fn state(&self, run: &RunId) -> Result<InvocationState, ClientError> {
+        let path = format!("restate/workflow/{RUN}/{run}/output");
+        let answer = self.answer(Method::GET, &path, None::<&()>).await?;
+        if answer.status.is_success() {
+            return Ok(InvocationState::Ended);
+        }
+        match answer.error() {
+            // The code of an invocation that failed may be any, also one that the ingress has another meaning for.
+            Some(error) if error.source.as_deref() == Some("invocation") => {
+                Ok(InvocationState::Killed { why: error.message })
+            }
+            Some(_) if answer.status.as_u16() == NOT_READY => Ok(InvocationState::Open),
+            Some(_) if answer.status == StatusCode::NOT_FOUND => Ok(InvocationState::Unknown),
+            _ => Err(answer.refused()),
+        }
+    }
+
+    /// Says something to the run, and waits until the run has read it. The message has a place in the run from then on,
+    /// also where it waits in vain for a worker.
+    ///
+    /// # Errors
+    /// If Restate cannot be reached or does not know the run, the run is over or has not read the message for 30 s, or the
+    /// message changes nothing.
+    pub async fn post(&self, run: &RunId, message: &RunMessage) -> Result<PostedMessage, ClientError> {
+        // A run that was killed keeps its status, and would never read it.
+        if let InvocationState::Killed { why } = self.state(run).await? {
+            return Err(ClientError::Killed { run: run.clone(), why });
+        }
+        let post = async {
+            let number: u64 = self.send(Method::POST, &format!("{INBOX}/{run}/post"), Some(message)).await?;
+            let path = format!("{RUN}/{run}/receipt");
+            let receipt: MessageReceipt = self.send(Method::POST, &path, Some(&number)).await?;
+            Ok((number, receipt))
+        };
+        let posted = tokio::time::timeout(RECEIPT_WAIT, post).await;
+        let (number, receipt) = posted.map_err(|_| ClientError::NotRead { run: run.clone() })??;
+        let is_kept = match receipt {
+            MessageReceipt::Counts => false,
+            MessageReceipt::Kept => true,
+            MessageReceipt::Refused { why } => return Err(ClientError::NotTaken { run: run.clone(), why }),
+        };
+        Ok(PostedMessage { number, is_kept })
     }
 
     /// The domains of the workers.
@@ -189,6 +282,19 @@ impl Client {
         path: &str,
         body: Option<&(impl Serialize + ?Sized)>,
     ) -> Result<T, ClientError> {
+        let answer = self.answer(method, path, body).await?;
+        if answer.status.is_success() {
+            return serde_json::from_slice(&answer.bytes).map_err(|error| unreachable(&answer.url, &error));
+        }
+        Err(answer.refused())
+    }
+
+    async fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&(impl Serialize + ?Sized)>,
+    ) -> Result<Answer, ClientError> {
         let url = format!("{}/{path}", self.base);
         let mut request = self.http.request(method, &url);
         if let Some(body) = body {
@@ -197,20 +303,36 @@ impl Client {
         }
         let response = request.send().await.map_err(|error| unreachable(&url, &error))?;
         let status = response.status();
-        let bytes = response.bytes().await.map_err(|error| unreachable(&url, &error))?;
-        if status.is_success() {
-            return serde_json::from_slice(&bytes).map_err(|error| unreachable(&url, &error));
-        }
-        let answer = serde_json::from_slice::<RestateError>(&bytes).ok();
+        let bytes = response.bytes().await.map_err(|error| unreachable(&url, &error))?.to_vec();
+        Ok(Answer { url, status, bytes })
+    }
+}
+
+/// What the server answers.
+struct Answer {
+    url: String,
+    status: StatusCode,
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    fn error(&self) -> Option<RestateError> {
+        serde_json::from_slice(&self.bytes).ok()
+    }
+
+    /// The error of an answer that is not a success.
+    fn refused(self) -> ClientError {
+        let answer = self.error();
+        let Self { url, status, .. } = self;
         let is_of_ingress = answer.as_ref().is_some_and(|answer| answer.source.as_deref() == Some("ingress"));
         match (status, answer.map(|answer| answer.message)) {
-            (StatusCode::NOT_FOUND, Some(_)) if is_of_ingress => Err(ClientError::NoWorker { url }),
-            (StatusCode::NOT_FOUND, Some(message)) => Err(ClientError::Unknown { message }),
+            (StatusCode::NOT_FOUND, Some(_)) if is_of_ingress => ClientError::NoWorker { url },
+            (StatusCode::NOT_FOUND, Some(message)) => ClientError::Unknown { message },
             (StatusCode::BAD_REQUEST, Some(_)) if is_of_ingress => {
-                Err(ClientError::NotRestate { url, status: status.as_u16() })
+                ClientError::NotRestate { url, status: status.as_u16() }
             }
-            (_, Some(message)) => Err(ClientError::Refused { url, status: status.as_u16(), message }),
-            (_, None) => Err(ClientError::NotRestate { url, status: status.as_u16() }),
+            (_, Some(message)) => ClientError::Refused { url, status: status.as_u16(), message },
+            (_, None) => ClientError::NotRestate { url, status: status.as_u16() },
         }
     }
 }
@@ -220,3 +342,8 @@ fn unreachable(url: &str, error: &(dyn std::error::Error + 'static)) -> ClientEr
     let message = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
     ClientError::Unreachable { url: url.to_owned(), message }
 }
+
+/// The status of the ingress for an invocation that has not ended.
+const NOT_READY: u16 = 470;
+/// How long a message may wait to be read. A worker reads it within milliseconds.
+const RECEIPT_WAIT: Duration = Duration::from_secs(30);

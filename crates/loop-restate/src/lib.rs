@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`worker`] | the loops that a worker runs, and what a call is made of |
 //! | [`client`] | submits runs, and says something to them, over HTTP |
+//! | [`sweep`] | deletes the blobs of runs that were killed |
 //! | [`wire`] | what is sent between the two, as JSON |
 //!
 //! The SDK of Restate is used in one private module. Nothing of it is visible from outside.
@@ -15,6 +16,7 @@
 mod carried;
 pub mod client;
 mod sdk;
+pub mod sweep;
 pub mod wire;
 pub mod worker;
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 use loop_blobs::BlobId;
 use loop_core::{Millis, StopMode};
 use loop_runtime::engine::{
-    EngineRun, EngineRunError, EngineStatus, EngineWork, Projection, RunMessage, Settlement, WorkKey,
+    EngineRun, EngineRunError, EngineStatus, EngineWork, MessageReceipt, Projection, RunMessage, Settlement,
+    WorkKey,
 };
 use loop_runtime::run::RunId;
 use restate_sdk::context::DurableFuture;
@@ -64,6 +65,8 @@ const MAX_ATTEMPTS: u64 = 1_000_000;
 const STATUS: &str = "status";
 /// The promise of what the run was submitted for: see [`EngineSubmission::digest`].
 const SUBMITTED: &str = "submitted";
+/// The promise of the run's end, for those who wait for a receipt.
+const ENDED: &str = "ended";
 /// The state of an inbox: the number of the next message.
 const NEXT: &str = "next";
 
@@ -74,6 +77,8 @@ enum Arrived {
     Message(Delivery),
     Deadline(Millis),
 }
+
+type ReceiptWait<'a> = Pin<Box<dyn DurableFuture<Output = Option<Json<MessageReceipt>>> + Send + 'a>>;
 
 type Waiting<'a> = Pin<Box<dyn DurableFuture<Output = Arrived> + Send + 'a>>;
 
@@ -161,6 +166,7 @@ impl RunWorkflow {
                 status = Some(now);
             }
             if let Some(outcome) = run.outcome() {
+                ctx.resolve_promise(ENDED, true);
                 if !blobs.is_empty() {
                     let input = ForgetInput { run: Arc::clone(&id), blobs: blobs.into_iter().collect() };
                     // Not at once: until the engine has the end of this run, another process may have to read them.
@@ -196,7 +202,7 @@ impl RunWorkflow {
             }
             match waiting.next().await {
                 // An operator cancels the invocation in Restate: the run hears of it as of any other stop.
-                Err(_) => run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?,
+                Err(_) => drop(run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?),
                 // There is always the promise of a message, or a timer, or a call: a run that waits for nothing is over.
                 Ok(None) => return Err(again(stuck(&run))),
                 Ok(Some((_, Arrived::Calls(keys, output)))) => {
@@ -212,8 +218,9 @@ impl RunWorkflow {
                         run.settle(settlement).map_err(again)?;
                     }
                 }
-                Ok(Some((_, Arrived::Message(Delivery { unix_ms, message: received, .. })))) => {
-                    run.hear(unix_ms, received).map_err(again)?;
+                Ok(Some((_, Arrived::Message(Delivery { number, unix_ms, message: received })))) => {
+                    let receipt = run.hear(unix_ms, received).map_err(again)?;
+                    ctx.resolve_promise(&receipt_of(number), Json(receipt));
                     if let Some(name) = messages.next() {
                         waiting.push(message(&ctx, name));
                     }
@@ -238,6 +245,29 @@ impl RunWorkflow {
         Ok(ctx.promise::<String>(SUBMITTED).await?)
     }
 
+    /// What became of the message with this number. It waits until the run has read it.
+    #[handler]
+    async fn receipt(
+        &self,
+        ctx: SharedWorkflowContext<'_>,
+        number: u64,
+    ) -> HandlerResult<Json<MessageReceipt>> {
+        let name = receipt_of(number);
+        let read = ctx.promise::<Json<MessageReceipt>>(&name).map(|receipt| receipt.ok());
+        let ended = ctx.promise::<bool>(ENDED).map(|_| None);
+        let mut waiting: DurableFuturesUnordered<ReceiptWait<'_>> = DurableFuturesUnordered::new();
+        waiting.push(Box::pin(read));
+        waiting.push(Box::pin(ended));
+        if let Some((_, Some(receipt))) = waiting.next().await? {
+            return Ok(receipt);
+        }
+        // Both may be there: the message was read as the last one.
+        match ctx.peek_promise::<Json<MessageReceipt>>(&name).await? {
+            Some(receipt) => Ok(receipt),
+            None => Err(over(ctx.key()).into()),
+        }
+    }
+
     /// Takes a message, of the inbox alone.
     #[handler(ingress_private = true)]
     async fn deliver(
@@ -248,8 +278,7 @@ impl RunWorkflow {
         let status: Option<Json<EngineStatus>> = ctx.get(STATUS).await?;
         let Some(Json(status)) = status else { return Err(unknown(ctx.key()).into()) };
         if status.stop.is_some() {
-            let over = format!("run {} is over; `loopgate show {0}` shows it", ctx.key());
-            return Err(TerminalError::new_with_code(409, over).into());
+            return Err(over(ctx.key()).into());
         }
         ctx.resolve_promise(&promise(delivery.number), Json(delivery));
         Ok(())
@@ -362,6 +391,11 @@ fn promise(number: u64) -> String {
     format!("message-{number}")
 }
 
+/// The promise of what became of a message.
+fn receipt_of(number: u64) -> String {
+    format!("receipt-{number}")
+}
+
 fn message<'a>(ctx: &'a WorkflowContext<'a>, name: &'a str) -> Waiting<'a> {
     let promised = ctx.promise::<Json<Delivery>>(name);
     Box::pin(promised.map(|delivered| match delivered {
@@ -381,6 +415,10 @@ fn grouped(start: Vec<EngineWork>) -> Vec<Vec<EngineWork>> {
 
 fn unknown(run: &str) -> TerminalError {
     TerminalError::new_with_code(404, format!("no run {run} is known to Restate"))
+}
+
+fn over(run: &str) -> TerminalError {
+    TerminalError::new_with_code(409, format!("run {run} is over; `loopgate show {run}` shows it"))
 }
 
 /// An error after which the engine calls the handler again. The SDK reports such errors by `Debug`, and operators read them.

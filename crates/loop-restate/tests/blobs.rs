@@ -1,10 +1,14 @@
 //! Large values by reference to a store of blobs: the same entries as inline, and a store that loses or changes a blob.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use futures::StreamExt as _;
+use loop_blobs::BlobStore;
 use loop_core::PersonAnswer;
-use loop_restate::Client;
+use loop_restate::client::InvocationState;
+use loop_restate::sweep::{BlobNeed, OldBlobs};
+use loop_restate::{Client, ClientError};
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 
@@ -96,6 +100,62 @@ async fn a_blob_that_is_missing_or_damaged_holds_the_run_until_it_is_back() {
     let ended = desk.wait_crowd(&runs).await;
     assert_eq!((ended[0].text.as_str(), ended[0].exit_code), ("It is booked.", 0), "{ended:?}");
     assert!(desk.effects().values().all(|times| *times == 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the Restate server: cargo xtask servers restate"]
+async fn the_blobs_of_a_run_that_was_killed_are_swept_and_no_others() {
+    // K16: what is said to a run that was killed does not vanish, and nothing of a run that is under way is deleted.
+    if !namespace::is_inside("blobs::the_blobs_of_a_run_that_was_killed_are_swept_and_no_others") {
+        return;
+    }
+    let mut desk = Desk::start().await;
+    let folder = desk.folder.path().join("blobs");
+    desk.blobs = Some(Blobs::folder(&folder));
+    let _worker = desk.worker().await;
+    register(&desk.server.admin(), desk.port).await;
+    let runs = desk.submit_crowd(world::LARGE, 2).await;
+    let mut opens = asked(&desk, &runs).await;
+    let client = desk.server.client();
+    let of_run = format!(
+        "select id from sys_invocation where target_service_key = '{}' and target_handler_name = 'run'",
+        runs[0]
+    );
+    let id = desk.server.rows(&of_run).await[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(client.state(&runs[0]).await.unwrap(), InvocationState::Open);
+    assert!(desk.server.kill_invocation(&id).await);
+    patiently("it is killed", async || {
+        matches!(client.state(&runs[0]).await, Ok(InvocationState::Killed { .. })).then_some(())
+    })
+    .await;
+    let open = opens.remove(0);
+    let yes =
+        RunMessage::Answer { key: open.key, answer: PersonAnswer::Approved, binding: Some(open.binding) };
+    let refused = client.post(&runs[0], &yes).await.unwrap_err();
+    assert!(matches!(&refused, ClientError::Killed { run, .. } if *run == runs[0]), "{refused}");
+
+    let store = BlobStore::open(&format!("file://{}", folder.display())).await.unwrap();
+    let stranger = store.put("00000000-1111-2222-3333-444444444444\nx").await.unwrap();
+    let other = store.put("of no run").await.unwrap();
+    let journal = desk.journal();
+    let young = OldBlobs::find(&store, &client, &journal, Duration::from_secs(3_600), 100).await.unwrap();
+    assert_eq!(young, OldBlobs::default());
+    let found = OldBlobs::find(&store, &client, &journal, Duration::ZERO, 100).await.unwrap();
+    assert_eq!((found.others, found.is_cut), (1, false));
+    let need = |run: &RunId| found.runs.iter().find(|of| of.run == *run).unwrap().need;
+    assert_eq!((need(&runs[0]), need(&runs[1])), (BlobNeed::Over, BlobNeed::Open));
+    assert_eq!(need(&RunId::new("00000000-1111-2222-3333-444444444444")), BlobNeed::Unknown);
+    assert!(OldBlobs::find(&store, &client, &journal, Duration::ZERO, 1).await.unwrap().is_cut);
+    let gone = found.runs.iter().find(|of| of.run == runs[0]).unwrap();
+    let (count, bytes) = gone.delete(&store, Duration::ZERO).await.unwrap();
+    assert_eq!((count, bytes), (gone.blobs.len() as u64, gone.bytes));
+    assert_eq!(gone.delete(&store, Duration::ZERO).await.unwrap(), (0, 0), "they are gone");
+    // The other run has all of its own.
+    approve(&client, &runs[1..], opens).await;
+    let ended = desk.wait_crowd(&runs[1..]).await;
+    assert_eq!(ended[0].text, "It is booked.", "{ended:?}");
+    patiently("only what is of no run is left", async || (files(&folder).len() == 2).then_some(())).await;
+    assert!(store.get(stranger).await.is_ok() && store.get(other).await.is_ok());
 }
 
 /// Waits until each run asks a person. What each asks.

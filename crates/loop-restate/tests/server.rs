@@ -2,7 +2,7 @@
 
 mod conform;
 
-use loop_core::{EventKind, PersonAnswer, StopMode};
+use loop_core::{Approver, Digest, EventKind, PersonAnswer, StopMode};
 use loop_restate::wire::EngineSubmission;
 use loop_restate::{Client, ClientError};
 use loop_runtime::engine::RunMessage;
@@ -85,7 +85,24 @@ async fn people_approve_and_stop_runs_over_the_engine() {
     let waiting = client.status(&runs[0]).await.unwrap().waiting.remove(0);
     let (key, binding) = (waiting.key, Some(waiting.binding));
     let yes = RunMessage::Answer { key, answer: PersonAnswer::Approved, binding };
-    assert_eq!(client.post(&runs[0], &yes).await.unwrap(), 0);
+    // What does not count is told to the person who said it, and changes nothing.
+    let other =
+        RunMessage::Answer { key, answer: PersonAnswer::Approved, binding: Some(Digest::of("other", b"")) };
+    let not_judged = RunMessage::Approve {
+        key: "9/action-0".parse().unwrap(),
+        by: Approver { account: "uid 1".into(), user: "".into(), claim: None },
+        binding: waiting.binding,
+    };
+    let withdrawn = RunMessage::WithdrawStop;
+    for (message, why) in
+        [(other, "something else"), (not_judged, "no such action"), (withdrawn, "not asked to stop")]
+    {
+        let refused = client.post(&runs[0], &message).await.unwrap_err();
+        let is_it = matches!(&refused, ClientError::NotTaken { run, .. } if *run == runs[0]);
+        assert!(is_it && refused.to_string().contains(why), "{refused}");
+    }
+    let posted = client.post(&runs[0], &yes).await.unwrap();
+    assert_eq!((posted.number, posted.is_kept), (3, false));
     let denied = PersonAnswer::Denied { why: "not this one".into() };
     client.post(&runs[1], &RunMessage::Answer { key, answer: denied, binding: None }).await.unwrap();
     client.post(&runs[2], &RunMessage::Stop(StopMode::Now)).await.unwrap();

@@ -48,7 +48,7 @@ async fn runs_that_wait_for_a_person_are_answered_and_end() {
         let message =
             RunMessage::Answer { key: open.key, answer: PersonAnswer::Approved, binding: Some(open.binding) };
         let client = client.clone();
-        async move { client.post(run, &message).await.unwrap() }
+        async move { client.post(run, &message).await.unwrap().number }
     });
     let numbers: Vec<u64> = answers.buffered(64).collect().await;
     assert!(numbers.iter().all(|number| *number == 0));

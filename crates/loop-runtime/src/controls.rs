@@ -1,65 +1,130 @@
-//! What a request from outside comes to in a run: the event that it is, or nothing.
+//! What a request from outside comes to in a run: an event, something that is kept, or a refusal with its reason.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use loop_core::{AnswerFault, CommandKey, Digest, EventKind, Millis, PersonAnswer, Phase, Run, SaveResult};
+use loop_core::{
+    AnswerFault, Approver, CommandKey, Digest, EventKind, Millis, PersonAnswer, Phase, Rejected, Run,
+    SaveResult,
+};
 
 use crate::events::{Answer, Approval, Control};
 
-/// Answers to questions that are not open yet.
-pub(crate) type EarlyAnswers = BTreeMap<CommandKey, (PersonAnswer, Option<Digest>)>;
+/// Answers and approvals of actions that a person is asked about later, in the order in which they came.
+pub(crate) type EarlyAnswers = BTreeMap<CommandKey, VecDeque<Said>>;
 
-/// The event of a request from outside. `None`: it comes too late, or the question is not open yet and the answer is kept.
-pub(crate) fn kind_of(
-    run: &Run,
-    now: Millis,
-    early: &mut EarlyAnswers,
-    control: Control,
-) -> Option<EventKind> {
-    let over = matches!(run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
-    match control {
-        Control::Stop(_) if let Phase::Saving { attempt, .. } = run.phase() => {
-            let result = SaveResult::Failed { message: STOPPED.into(), retry_at: None };
-            Some(EventKind::SaveFinished { attempt: *attempt, result })
+/// What a person says about one action.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    /// An answer. The binding is what the person saw, if they said so.
+    Answer(PersonAnswer, Option<Digest>),
+    /// An approval of a known person.
+    Approval(Approver, Digest),
+}
+
+/// What a request from outside comes to.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// An event of the run.
+    Event(EventKind),
+    /// The run asks later, and then it counts.
+    Kept,
+    /// It changes nothing.
+    Refused(RefusedRequest),
+}
+
+/// Why a request changes nothing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RefusedRequest {
+    #[error("the run has stopped")]
+    Over,
+    #[error("the run was not asked to stop")]
+    NothingToWithdraw,
+    #[error(transparent)]
+    Answer(#[from] AnswerFault),
+    #[error(transparent)]
+    Instruction(#[from] Rejected),
+    #[error("it is for another process")]
+    Elsewhere,
+}
+
+impl Received {
+    /// The event. `None`: the request is kept, or changes nothing.
+    pub(crate) fn event(self) -> Option<EventKind> {
+        match self {
+            Self::Event(kind) => Some(kind),
+            Self::Kept | Self::Refused(_) => None,
         }
-        Control::Stop(_) | Control::WithdrawStop if over => None,
-        Control::Stop(how) => Some(EventKind::StopRequested { how }),
-        Control::WithdrawStop => run.is_stop_requested().then_some(EventKind::StopWithdrawn),
-        Control::Answer(answer) => answered(run, now, early, *answer),
-        Control::Approve(approval) => {
-            let Approval { key, by, binding } = *approval;
-            let may = run.may_approve(now, &key, &by, Some(&binding));
-            may.is_ok().then_some(EventKind::ApprovedBy { key, by, binding: Some(binding) })
-        }
-        Control::Tell(text) => {
-            run.takes_instruction(&text).is_ok().then_some(EventKind::Instruction { text })
-        }
-        // What is asked at another server is for the driver that reads it there.
-        Control::Remote(_) => None,
     }
 }
 
-/// The event of an answer that was given before its question was open. `None`: there is none, or it does not count.
-pub(crate) fn answered_before(
+/// What a request from outside comes to.
+pub(crate) fn received(run: &Run, now: Millis, early: &mut EarlyAnswers, control: Control) -> Received {
+    let over = matches!(run.phase(), Phase::Stopping { .. } | Phase::Saving { .. } | Phase::Done { .. });
+    let event = match control {
+        Control::Stop(_) if let Phase::Saving { attempt, .. } = run.phase() => {
+            let result = SaveResult::Failed { message: STOPPED.into(), retry_at: None };
+            Ok(EventKind::SaveFinished { attempt: *attempt, result })
+        }
+        Control::Stop(_) | Control::WithdrawStop if over => Err(RefusedRequest::Over),
+        Control::Stop(how) => Ok(EventKind::StopRequested { how }),
+        Control::WithdrawStop if run.is_stop_requested() => Ok(EventKind::StopWithdrawn),
+        Control::WithdrawStop => Err(RefusedRequest::NothingToWithdraw),
+        Control::Answer(answer) => {
+            let Answer { key, answer, binding } = *answer;
+            return said(run, now, early, key, Said::Answer(answer, binding));
+        }
+        Control::Approve(approval) => {
+            let Approval { key, by, binding } = *approval;
+            return said(run, now, early, key, Said::Approval(by, binding));
+        }
+        Control::Tell(text) => match run.takes_instruction(&text) {
+            Ok(()) => Ok(EventKind::Instruction { text }),
+            Err(rejected) => Err(rejected.into()),
+        },
+        // What is asked at another server is for the driver that reads it there.
+        Control::Remote(_) => Err(RefusedRequest::Elsewhere),
+    };
+    event.map_or_else(Received::Refused, Received::Event)
+}
+
+/// The event of what was said about this action before a person was asked about it. `None`: nothing of it counts.
+pub(crate) fn said_before(
     run: &Run,
     now: Millis,
     early: &mut EarlyAnswers,
     key: CommandKey,
 ) -> Option<EventKind> {
-    let (answer, binding) = early.remove(&key)?;
-    answered(run, now, early, Answer { key, answer, binding })
+    while let Some(before) = early.get_mut(&key)?.pop_front() {
+        if let Ok(kind) = event_of(run, now, key, before) {
+            return Some(kind);
+        }
+    }
+    early.remove(&key);
+    None
 }
 
-/// The event of an answer: none where it does not count, or not yet.
-fn answered(run: &Run, now: Millis, early: &mut EarlyAnswers, given: Answer) -> Option<EventKind> {
-    let Answer { key, answer, binding } = given;
-    match run.may_answer(now, &key, &answer, binding.as_ref()) {
-        Ok(()) => Some(EventKind::PersonAnswered { key, answer, binding }),
-        Err(AnswerFault::NotYet) => {
-            early.insert(key, (answer, binding));
-            None
+fn said(run: &Run, now: Millis, early: &mut EarlyAnswers, key: CommandKey, said: Said) -> Received {
+    match event_of(run, now, key, said) {
+        Ok(kind) => Received::Event(kind),
+        Err((AnswerFault::NotYet, said)) => {
+            early.entry(key).or_default().push_back(said);
+            Received::Kept
         }
-        Err(_) => None,
+        Err((fault, _)) => Received::Refused(fault.into()),
+    }
+}
+
+/// The event of what a person says. Else why it does not count, and what was said.
+fn event_of(run: &Run, now: Millis, key: CommandKey, said: Said) -> Result<EventKind, (AnswerFault, Said)> {
+    match said {
+        Said::Answer(answer, binding) => match run.may_answer(now, &key, &answer, binding.as_ref()) {
+            Ok(()) => Ok(EventKind::PersonAnswered { key, answer, binding }),
+            Err(fault) => Err((fault, Said::Answer(answer, binding))),
+        },
+        Said::Approval(by, binding) => match run.may_approve(now, &key, &by, Some(&binding)) {
+            Ok(()) => Ok(EventKind::ApprovedBy { key, by, binding: Some(binding) }),
+            Err(fault) => Err((fault, Said::Approval(by, binding))),
+        },
     }
 }
 

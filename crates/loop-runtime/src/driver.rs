@@ -471,7 +471,7 @@ impl Driver {
                 // Whoever can answer sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
                     let now = self.clock.now();
-                    if let Some(kind) = controls::answered_before(&self.run, now, &mut self.answers, key) {
+                    if let Some(kind) = controls::said_before(&self.run, now, &mut self.answers, key) {
                         self.tell_own(kind).await?;
                         return Ok(true);
                     }
@@ -671,13 +671,13 @@ impl Driver {
         Some(kind)
     }
 
-    /// What a request from outside comes to; nothing where it comes too late.
+    /// The event of a request from outside. `None`: it comes too late, or is kept until a person is asked.
     fn kind_of(&mut self, control: Control) -> Option<EventKind> {
         if let Control::Remote(asked) = control {
             self.remote = Some(asked);
             return None;
         }
-        controls::kind_of(&self.run, self.clock.now(), &mut self.answers, control)
+        controls::received(&self.run, self.clock.now(), &mut self.answers, control).event()
     }
 
     fn after(&self, delay: Duration) -> Millis {

@@ -143,7 +143,8 @@ impl Remote {
         if on { self.withdraw_stop() } else { self.stop(StopMode::AtGate) }
     }
 
-    /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing.
+    /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing. One that comes while
+    /// other calls of the pass still run is kept until the person is asked.
     pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
         self.send_answer(Answer { key, answer, binding: None });
     }
@@ -154,8 +155,8 @@ impl Remote {
         self.send_answer(Answer { key, answer, binding: Some(binding) })
     }
 
-    /// Approves an action as a known person, for nothing but what `binding` names. An approval that does not count, or not
-    /// yet, changes nothing. False: the driver leaves the run and does not read it.
+    /// Approves an action as a known person, for nothing but what `binding` names. It is kept as an [`answer`](Self::answer)
+    /// is, and one that does not fit changes nothing. False: the driver leaves the run and does not read it.
     pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) -> bool {
         self.control.send(Control::Approve(Box::new(Approval { key, by, binding }))).is_ok()
     }

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use crate::common;
 
 use common::world::{Log, Stage, answer, change, look, says, selections, tools_declared, unselected};
-use loop_core::{Event, EventKind, Program, StopMode};
+use loop_core::{Approver, CommandKey, Digest, Event, EventKind, PersonAnswer, Program, StopMode};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
-    engine::{EngineRun, EngineRunError, EngineWork, Projection, RunMessage, Settlement, WorkKey},
+    engine::{
+        EngineRun, EngineRunError, EngineWork, MessageReceipt, Projection, RunMessage, Settlement, WorkKey,
+    },
     journal::{Entry, MemoryJournal, expire},
     models::Models,
     run::{CancellationToken, RunId, StartError},
@@ -52,7 +54,7 @@ impl Engine {
                     open.retain(|work| work.key() != settled.of);
                     run.settle(settled)?;
                 }
-                Some(Fact::Said(at, message)) => run.hear(*at, message.clone())?,
+                Some(Fact::Said(at, message)) => drop(run.hear(*at, message.clone())?),
                 Some(Fact::Deadline) => {
                     let (_, deadline) = run.deadline().unwrap();
                     run.deadline_reached(deadline)?;
@@ -216,6 +218,58 @@ async fn a_stop_cancels_what_is_in_flight() {
     engine.facts.push(Fact::Settled(serde_json::to_string(&settled).unwrap()));
     let (run, _, _) = engine.replayed().await.unwrap();
     assert_eq!(run.outcome().unwrap().stop.reason(), StopReason::ManualStop);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_person_says_to_a_run_counts_or_is_kept_or_is_refused_with_the_reason() {
+    // M2, K8, I-26: no decision vanishes.
+    let log = Log::new();
+    let first = answer("low", &[look("ok-1"), change("ok-2"), change("ok-3")]);
+    let stage = Stage::new(&log).on("main", [says(first), says(answer("high", &[]))]);
+    let models = Models::one(Arc::new(stage));
+    let runner = Runner::new(unselected(), tools_declared(&log, |it| it), models).with_people();
+    let first = runner.first_event("restate", RunId::new("r1"), common::item()).unwrap();
+    let mut engine = Engine::new(&runner, &first);
+    let (run, open, _) = engine.replayed().await.unwrap();
+    let by = Approver { account: "uid 1001".into(), user: "ana".into(), claim: None };
+    let [one, two] = ["1/action-1", "1/action-2"].map(|key| key.parse::<CommandKey>().unwrap());
+    let approve = |key, binding| RunMessage::Approve { key, by: by.clone(), binding };
+    let refused = |receipt, why: &str| match receipt {
+        MessageReceipt::Refused { why: said } => assert!(said.contains(why), "{said}"),
+        other => panic!("{why}: {other:?}"),
+    };
+    let hears = async |engine: &Engine, message: &RunMessage| {
+        let (mut run, _, _) = engine.replayed().await.unwrap();
+        run.hear(0, message.clone()).unwrap()
+    };
+    let any = Digest::of("any", b"");
+    refused(hears(&engine, &approve(one, any)).await, "no such action");
+    refused(hears(&engine, &RunMessage::Tell(" ".into())).await, "empty");
+    assert!(run.status().waiting.is_empty());
+    engine.make(&open[0]).await;
+
+    // The actions are judged, and a read of the pass still runs.
+    let (run, open, _) = engine.replayed().await.unwrap();
+    assert_eq!((run.status().waiting.len(), open.len()), (0, 1));
+    let recorded = engine.runner.journal().read(run.id()).await.unwrap();
+    let state = loop_runtime::journal::replay(run.id(), &recorded).unwrap();
+    let [first, second] = [one, two].map(|key| state.binding(&key).unwrap());
+    refused(hears(&engine, &approve(one, any)).await, "something else");
+    let text = PersonAnswer::Answered { text: "yes".into() };
+    let text = RunMessage::Answer { key: one, answer: text, binding: Some(first) };
+    refused(hears(&engine, &text).await, "no question");
+    let denied = PersonAnswer::Denied { why: "not this one".into() };
+    let denied = RunMessage::Answer { key: two, answer: denied, binding: Some(second) };
+    for message in [approve(one, first), denied] {
+        assert_eq!(hears(&engine, &message).await, MessageReceipt::Kept);
+        engine.facts.push(Fact::Said(0, message));
+    }
+    // Nobody is asked again.
+    engine.make(&open[0]).await;
+    let outcome = engine.drive().await;
+    assert_eq!(outcome.stop.reason(), StopReason::Confident);
+    assert_eq!(["ok-2", "ok-3"].map(|what| log.count(&format!("tool change({what})"))), [1, 0]);
+    refused(hears(&engine, &RunMessage::Stop(StopMode::Now)).await, "stopped");
 }
 
 #[tokio::test(start_paused = true)]

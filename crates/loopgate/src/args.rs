@@ -85,6 +85,8 @@ pub(crate) enum Command {
     Status(crate::engine::StatusArgs),
     /// Stop a run of a durable engine
     Stop(crate::engine::StopArgs),
+    /// Delete the blobs of runs that were killed in a durable engine
+    Sweep(Box<crate::engine::SweepArgs>),
     /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
     Mock(Box<crate::mock::MockArgs>),
     /// Check domain folders

@@ -122,6 +122,7 @@ fn main() -> ExitCode {
             Command::Submit(args) => engine::submit(*args).await,
             Command::Status(args) => engine::status(args).await,
             Command::Stop(args) => engine::stop(args).await,
+            Command::Sweep(args) => engine::sweep(*args).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
             Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),

@@ -56,6 +56,7 @@ const COMMANDS: &[&str] = &[
     "submit",
     "status",
     "stop",
+    "sweep",
     "mock",
     "model call",
     "model decode",

@@ -130,13 +130,20 @@ impl Asking<'_> {
         answer: &PersonAnswer,
         binding: Option<&Digest>,
     ) -> Result<usize, AnswerFault> {
-        let place = self.open(at, key, binding)?;
+        let place = self.open(at, key, binding);
+        if let Err(fault) = place
+            && fault != AnswerFault::NotYet
+        {
+            return Err(fault);
+        }
         let tool = self.calls.action(key).and_then(|action| self.spec.tool(action.tool_name()));
         let people = self.spec.gate.approvals;
         match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
-            (PersonAnswer::Approved, false) if people > 1 => Err(AnswerFault::Unnamed { people }),
-            _ => self.fits(tool, answer, place),
+            (PersonAnswer::Approved, false) if people > 1 => return Err(AnswerFault::Unnamed { people }),
+            _ => fits(tool, answer)?,
         }
+        // Last, so that an answer that is kept until then has nothing else against it.
+        place
     }
 
     /// The index of the request that a known person approves.
@@ -150,14 +157,20 @@ impl Asking<'_> {
         by: &Approver,
         binding: Option<&Digest>,
     ) -> Result<usize, AnswerFault> {
-        let place = self.open(at, key, binding)?;
+        let place = self.open(at, key, binding);
+        if let Err(fault) = place
+            && fault != AnswerFault::NotYet
+        {
+            return Err(fault);
+        }
         let tool = self.calls.action(key).and_then(|action| self.spec.tool(action.tool_name()));
-        let place = self.fits(tool, &PersonAnswer::Approved, place)?;
+        fits(tool, &PersonAnswer::Approved)?;
         let people = self.spec.gate.approvals;
-        let mut approvers = self.asks.get(place).into_iter().flat_map(|ask| &ask.approvers);
         if people > 1 && by.account.is_empty() {
             return Err(AnswerFault::Unnamed { people });
         }
+        let place = place?;
+        let mut approvers = self.asks.get(place).into_iter().flat_map(|ask| &ask.approvers);
         if people > 1
             && approvers.any(|before| before.account == by.account)
             && !planted::is(Planted::SamePersonTwice)
@@ -167,31 +180,20 @@ impl Asking<'_> {
         Ok(place)
     }
 
-    /// Whether the answer has the form that the request takes.
-    fn fits(
-        &self,
-        tool: Option<&ToolSpec>,
-        answer: &PersonAnswer,
-        place: usize,
-    ) -> Result<usize, AnswerFault> {
-        match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
-            (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
-            (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
-            (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
-            (PersonAnswer::Answered { .. }, true)
-            | (PersonAnswer::Approved, false)
-            | (PersonAnswer::Denied { .. }, _) => Ok(place),
-        }
-    }
-
     /// The index of the request about an action that is open at the instant `at`.
     fn open(&self, at: Millis, key: &CommandKey, binding: Option<&Digest>) -> Result<usize, AnswerFault> {
         let action = self.calls.action(key).ok_or(AnswerFault::NoAction)?;
+        let is_other = binding.is_some_and(|binding| *binding != self.binding_of(action))
+            && !planted::is(Planted::BindingIgnored);
         let is_it = |index: u32| self.calls.actions.get(index as usize).is_some_and(|it| it.key == *key);
         let Some(place) = self.asks.iter().position(|ask| is_it(ask.action)) else {
             let waits = self.later.iter().any(|index| is_it(*index));
             let verdict = action.verdict.name();
-            return Err(if waits { AnswerFault::NotYet } else { AnswerFault::NotRequested { verdict } });
+            return Err(match waits {
+                true if is_other => AnswerFault::OtherBinding,
+                true => AnswerFault::NotYet,
+                false => AnswerFault::NotRequested { verdict },
+            });
         };
         let ask = self.asks.get(place).ok_or(AnswerFault::NoAction)?;
         if ask.answered && !planted::is(Planted::ApprovalCountsTwice) {
@@ -200,11 +202,7 @@ impl Asking<'_> {
         if at >= ask.deadline && !planted::is(Planted::LateApproval) {
             return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
         }
-        let is_other = |binding: &Digest| *binding != self.binding_of(action);
-        if binding.is_some_and(is_other) && !planted::is(Planted::BindingIgnored) {
-            return Err(AnswerFault::OtherBinding);
-        }
-        Ok(place)
+        if is_other { Err(AnswerFault::OtherBinding) } else { Ok(place) }
     }
 
     fn binding_of(&self, action: &JudgedAction) -> Digest {
@@ -218,6 +216,18 @@ impl Asking<'_> {
             started.policy
         ]);
         digest("approval", &what)
+    }
+}
+
+/// Whether the answer has the form that the request takes.
+fn fits(tool: Option<&ToolSpec>, answer: &PersonAnswer) -> Result<(), AnswerFault> {
+    match (answer, tool.is_some_and(|tool| tool.policy.asks_person)) {
+        (PersonAnswer::Approved, true) => Err(AnswerFault::IsQuestion),
+        (PersonAnswer::Answered { .. }, false) => Err(AnswerFault::IsNoQuestion),
+        (PersonAnswer::Answered { text }, true) if text.trim().is_empty() => Err(AnswerFault::Empty),
+        (PersonAnswer::Answered { .. }, true)
+        | (PersonAnswer::Approved, false)
+        | (PersonAnswer::Denied { .. }, _) => Ok(()),
     }
 }
 

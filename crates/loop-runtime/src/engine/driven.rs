@@ -12,10 +12,10 @@ use loop_llm::Memory;
 use loop_prompts::{Dialogue, Prompt};
 
 use super::EngineRunError;
-use super::message::RunMessage;
+use super::message::{MessageReceipt, RunMessage};
 use super::status::EngineStatus;
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
-use crate::controls::{self, EarlyAnswers};
+use crate::controls::{self, EarlyAnswers, Received};
 use crate::conversation::Conversation;
 use crate::hooks::{Before, HookMessage};
 use crate::journal::{Entry, Header};
@@ -222,7 +222,7 @@ impl EngineRun {
                     }
                     Command::AskPerson { key, .. } => {
                         let now = self.run.now();
-                        let kind = controls::answered_before(&self.run, now, &mut self.answers, key);
+                        let kind = controls::said_before(&self.run, now, &mut self.answers, key);
                         if let Some(kind) = kind {
                             self.own(kind)?;
                             continue 'decided;
@@ -276,15 +276,19 @@ impl EngineRun {
         Ok(())
     }
 
-    /// Takes in what a person said at this time. What comes too late counts for nothing.
+    /// Takes in what a person said at this time. Returns whether it counts, and why not: tell the person.
     ///
     /// # Errors
     /// If the run refuses what it would take.
-    pub fn hear(&mut self, unix_ms: u64, message: RunMessage) -> Result<(), EngineRunError> {
+    pub fn hear(&mut self, unix_ms: u64, message: RunMessage) -> Result<MessageReceipt, EngineRunError> {
         let at = self.at(unix_ms);
-        match controls::kind_of(&self.run, at, &mut self.answers, message.into()) {
-            Some(kind) => self.tell(at, kind).map_err(|rejected| self.stuck(&rejected)),
-            None => Ok(()),
+        match controls::received(&self.run, at, &mut self.answers, message.into()) {
+            Received::Event(kind) => {
+                self.tell(at, kind).map_err(|rejected| self.stuck(&rejected))?;
+                Ok(MessageReceipt::Counts)
+            }
+            Received::Kept => Ok(MessageReceipt::Kept),
+            Received::Refused(why) => Ok(MessageReceipt::Refused { why: why.to_string() }),
         }
     }
 

@@ -38,6 +38,21 @@ pub enum RunMessage {
     Tell(Arc<str>),
 }
 
+/// What became of a message to a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MessageReceipt {
+    /// It is in the run's journal.
+    Counts,
+    /// It is about an action that a person is asked about later in the pass, and counts then.
+    Kept,
+    /// It changed nothing.
+    Refused {
+        /// Why, for the person who sent it.
+        why: String,
+    },
+}
+
 impl From<RunMessage> for Control {
     fn from(message: RunMessage) -> Self {
         match message {

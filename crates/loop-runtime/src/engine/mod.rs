@@ -46,7 +46,7 @@ mod status;
 mod work;
 
 pub use driven::{EngineRun, EngineStep};
-pub use message::RunMessage;
+pub use message::{MessageReceipt, RunMessage};
 pub use projection::Projection;
 pub use status::{EngineStatus, OpenRequest};
 pub use work::{EngineWork, Settlement, WorkKey};

@@ -15,9 +15,10 @@ use crate::args::{DomainArgs, JournalArgs, SettingArgs, SyncArgs};
 use crate::failure::Failure;
 #[cfg(not(feature = "restate"))]
 use crate::people::Said;
+use crate::runs::When;
 
 #[cfg(feature = "restate")]
-pub(crate) use restate::{say, status, stop, submit, tell, worker};
+pub(crate) use restate::{say, status, stop, submit, sweep, tell, worker};
 
 /// A durable engine that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -145,6 +146,35 @@ pub(crate) struct StopArgs {
     pub(crate) now: bool,
 }
 
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A worker deletes the blobs of a run that ends. This deletes those of runs that were killed in the engine. A run is \
+                  over if the engine says so, or if the engine does not know it and the journal has its end. Without --delete \
+                  nothing is deleted.\n\n\
+                  Exit codes: 0 done, 1 the store, the engine or the journal could not be reached, 2 wrong usage."
+)]
+pub(crate) struct SweepArgs {
+    #[command(flatten)]
+    pub(crate) ingress: IngressArgs,
+    /// The store of the workers, as file:///FOLDER or s3://BUCKET/PREFIX
+    #[arg(long, value_name = "URL")]
+    pub(crate) blobs: String,
+    /// Look at blobs that were last put before then: an age (2d, 36h), or a UTC date or time (2026-11-01)
+    #[arg(long, value_name = "WHEN", value_parser = When::parse)]
+    pub(crate) older_than: When,
+    /// Delete them, instead of printing what would be deleted
+    #[arg(long)]
+    pub(crate) delete: bool,
+    /// Delete those of runs too that the engine does not know and whose end the journal does not have; check --url first
+    #[arg(long)]
+    pub(crate) unknown: bool,
+    /// How many blobs to look at
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000)]
+    pub(crate) max: usize,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
 #[cfg(not(feature = "restate"))]
 fn missing() -> Failure {
     Failure::new("this loopgate is built without Restate; build it with --features restate to get it")
@@ -170,6 +200,12 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
 
 #[cfg(not(feature = "restate"))]
 pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
+    drop(args);
+    Err(missing())
+}
+
+#[cfg(not(feature = "restate"))]
+pub(crate) async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
     drop(args);
     Err(missing())
 }

@@ -1,25 +1,29 @@
 //! The commands of Restate.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use loop_blobs::BlobStore;
 use loop_core::{PersonAnswer, StopMode, WorkItem};
+use loop_restate::client::InvocationState;
+use loop_restate::sweep::{BlobNeed, OldBlobs, RunBlobs};
 use loop_restate::wire::{EngineStatus, EngineSubmission, OpenRequest};
-use loop_restate::{Client, Worker};
+use loop_restate::{Client, ClientError, Worker};
 use loop_runtime::Runner;
 use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::{EngineKind, IngressArgs, StatusArgs, StopArgs, SubmitArgs, WorkerArgs};
+use super::{EngineKind, IngressArgs, StatusArgs, StopArgs, SubmitArgs, SweepArgs, WorkerArgs};
 use crate::args::{DomainArgs, PersonArgs, SettingArgs};
 use crate::failure::Failure;
 use crate::people::{BINDING_DIGITS, Said};
 use crate::resume::Origin;
 use crate::run::Signals;
+use crate::stream::grouped;
 use crate::{places, saving, show, stream};
 
 pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
@@ -139,13 +143,83 @@ pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
 
 pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     let run = RunId::new(args.run.as_str());
-    let status = ingress(&args.ingress)?.status(&run).await.map_err(failed)?;
+    let client = ingress(&args.ingress)?;
+    let status = client.status(&run).await.map_err(failed)?;
+    // A run that was killed keeps the status that it had, and answers count for nothing.
+    if let InvocationState::Killed { why } = client.state(&run).await.map_err(failed)? {
+        return Err(failed(ClientError::Killed { run, why }));
+    }
     if args.json {
         stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&status)?));
     } else {
         stream::print(&in_words(&run, &status, &args.ingress.url));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes the blobs of runs that were killed, or says which it would delete.
+pub(crate) async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&args.journal)?;
+    let client = ingress(&args.ingress)?;
+    // Opening a store makes its folder, and an empty one would look swept.
+    let folder = args.blobs.strip_prefix("file://").filter(|folder| !folder.contains('%'));
+    if folder.is_some_and(|folder| !Path::new(folder).is_dir()) {
+        return Err(Failure::new(format!(
+            "--blobs: {}: there is no such folder; give the store of the workers",
+            args.blobs
+        )));
+    }
+    let store =
+        BlobStore::open(&args.blobs).await.map_err(|error| Failure::new(format!("--blobs: {error}")))?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let age = now.saturating_sub(Duration::from_millis(args.older_than.unix_ms()));
+    let found = OldBlobs::find(&store, &client, journal.as_ref(), age, args.max).await;
+    let found = found.map_err(|error| Failure::new(error.to_string()))?;
+    let (mut text, mut deleted, mut bytes) = (String::new(), 0_u64, 0_u64);
+    for of in &found.runs {
+        let RunBlobs { run, need, blobs, bytes: all } = of;
+        let goes = *need == BlobNeed::Over || *need == BlobNeed::Unknown && args.unknown;
+        let why = match need {
+            BlobNeed::Over => "the run is over",
+            BlobNeed::Open => "the run is under way",
+            BlobNeed::Unknown => "Restate does not know the run, and the journal has no end of it",
+        };
+        let verb = if goes { "delete" } else { "keep" };
+        show::row(
+            &mut text,
+            &format!("{verb:<6}  {run}  {}, {} bytes: {why}", count(blobs.len() as u64), grouped(*all)),
+        );
+        match goes && args.delete {
+            true => {
+                let (one, of_one) =
+                    of.delete(&store, age).await.map_err(|error| Failure::new(error.to_string()))?;
+                deleted += one;
+                bytes += of_one;
+            }
+            false if goes => {
+                deleted += blobs.len() as u64;
+                bytes += all;
+            }
+            false => {}
+        }
+    }
+    stream::print(&text);
+    if found.others > 0 {
+        stream::note(format!("kept:    {} without the name of a run", count(found.others)));
+    }
+    if found.is_cut {
+        stream::note(format!(
+            "{} were looked at, and there are more: sweep again, or raise --max",
+            count(args.max as u64)
+        ));
+    }
+    let did = if args.delete { "deleted:" } else { "would be deleted with --delete:" };
+    stream::note(format!("{did} {}, {} bytes", count(deleted), grouped(bytes)));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn count(blobs: u64) -> String {
+    if blobs == 1 { "1 blob".to_owned() } else { format!("{} blobs", grouped(blobs)) }
 }
 
 fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
@@ -216,8 +290,12 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
         Said::Approves(by) => RunMessage::Approve { key, by, binding },
         Said::Answers(answer) => RunMessage::Answer { key, answer, binding: Some(binding) },
     };
-    client.post(&run, &message).await.map_err(failed)?;
-    stream::note(format!("run {run} is told; `loopgate status {run} --engine restate --url {url}` shows it"));
+    let posted = client.post(&run, &message).await.map_err(failed)?;
+    let when =
+        if posted.is_kept { ", and it counts once the other calls of the pass have ended" } else { "" };
+    stream::note(format!(
+        "run {run} has it{when}; `loopgate status {run} --engine restate --url {url}` shows what follows"
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

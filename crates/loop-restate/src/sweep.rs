@@ -1,0 +1,167 @@
+//! Deletes the blobs of runs that are over. A worker deletes those of a run that ends, and none of a run that was killed.
+//!
+//! A blob begins with the id of its run: see [`Worker::with_blobs`](crate::Worker::with_blobs). Restate, and the journal where
+//! Restate does not know the run, say whether that run is over. A run that is over never puts a blob again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use loop_blobs::{BlobError, BlobId, BlobStore, StoredBlob};
+use loop_runtime::journal::{Journal, JournalError, replay};
+use loop_runtime::run::RunId;
+
+use crate::client::{Client, ClientError, InvocationState};
+
+/// The blobs of one run in a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunBlobs {
+    /// The run.
+    pub run: RunId,
+    /// Whether it may still need them.
+    pub need: BlobNeed,
+    /// The blobs that are older than the age.
+    pub blobs: Vec<BlobId>,
+    /// Their bytes in all.
+    pub bytes: u64,
+}
+
+/// Whether a run may still need its blobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobNeed {
+    /// The run is over, as Restate or the journal says.
+    Over,
+    /// The run is under way.
+    Open,
+    /// Restate does not know the run, and the journal has no end of it. It was killed longer ago than Restate keeps it, or
+    /// it is a run of another server.
+    Unknown,
+}
+
+/// The old blobs of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OldBlobs {
+    /// Those of runs, by run.
+    pub runs: Vec<RunBlobs>,
+    /// How many blobs name no run. They are left alone.
+    pub others: u64,
+    /// Whether there are more than were looked at.
+    pub is_cut: bool,
+}
+
+/// Why a store cannot be swept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SweepError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Blob(#[from] BlobError),
+    /// Restate cannot be asked.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl OldBlobs {
+    /// Looks at `max` blobs that were last put longer ago than `older_than`, and asks Restate and the journal about their
+    /// runs. Nothing is deleted.
+    ///
+    /// # Errors
+    /// If the store, Restate or the journal cannot be reached, or no worker is registered at the server: then it is
+    /// probably another one.
+    pub async fn find(
+        store: &BlobStore,
+        client: &Client,
+        journal: &dyn Journal,
+        older_than: Duration,
+        max: usize,
+    ) -> Result<Self, SweepError> {
+        client.domains().await?;
+        let mut listed = store.older(older_than, max.saturating_add(1)).await?;
+        let mut found = Self { is_cut: listed.len() > max, ..Self::default() };
+        listed.truncate(max);
+        let named = futures::stream::iter(listed).map(|blob| async move {
+            let beginning = store.beginning(blob.id, MAX_RUN_BYTES.min(blob.bytes)).await?;
+            Ok::<_, BlobError>((run_in(&beginning), blob))
+        });
+        let named: Vec<(Option<RunId>, StoredBlob)> = named.buffer_unordered(AT_ONCE).try_collect().await?;
+        let mut runs: BTreeMap<RunId, (Vec<BlobId>, u64)> = BTreeMap::new();
+        for (run, blob) in named {
+            let Some(run) = run else {
+                found.others += 1;
+                continue;
+            };
+            let (blobs, bytes) = runs.entry(run).or_default();
+            blobs.push(blob.id);
+            *bytes += blob.bytes;
+        }
+        let asked = futures::stream::iter(runs).map(|(run, (blobs, bytes))| async move {
+            let need = need_of(&run, client, journal).await?;
+            Ok::<_, SweepError>(RunBlobs { run, need, blobs, bytes })
+        });
+        found.runs = asked.buffered(AT_ONCE).try_collect().await?;
+        Ok(found)
+    }
+}
+
+impl RunBlobs {
+    /// Deletes the blobs that are still older than the age. How many were, and their bytes.
+    ///
+    /// # Errors
+    /// If the store cannot be reached. What was deleted until then stays deleted; a sweep can be repeated.
+    pub async fn delete(&self, store: &BlobStore, older_than: Duration) -> Result<(u64, u64), BlobError> {
+        let deleted = futures::stream::iter(&self.blobs).map(|id| store.delete_older(*id, older_than));
+        let deleted: Vec<Option<u64>> = deleted.buffer_unordered(AT_ONCE).try_collect().await?;
+        let bytes = deleted.into_iter().flatten();
+        Ok(bytes.fold((0, 0), |(count, all), bytes| (count + 1, all + bytes)))
+    }
+}
+
+async fn need_of(run: &RunId, client: &Client, journal: &dyn Journal) -> Result<BlobNeed, SweepError> {
+    match client.state(run).await? {
+        InvocationState::Open => return Ok(BlobNeed::Open),
+        InvocationState::Ended | InvocationState::Killed { .. } => return Ok(BlobNeed::Over),
+        InvocationState::Unknown => {}
+    }
+    match journal.read(run).await {
+        Ok(recorded) => {
+            // One that cannot be replayed is left to a person.
+            let is_done = replay(run, &recorded).is_ok_and(|state| state.is_done());
+            Ok(if is_done { BlobNeed::Over } else { BlobNeed::Unknown })
+        }
+        Err(JournalError::Pruned { .. }) => Ok(BlobNeed::Over),
+        Err(JournalError::Unknown { .. }) => Ok(BlobNeed::Unknown),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The run that a blob names in its first line. `None`: it is not of a worker.
+fn run_in(beginning: &[u8]) -> Option<RunId> {
+    let line = beginning.split(|byte| *byte == b'\n').next().filter(|line| line.len() < beginning.len())?;
+    let line = std::str::from_utf8(line).ok()?;
+    let is_id = line.len() == 36 && line.chars().all(|digit| digit.is_ascii_hexdigit() || digit == '-');
+    is_id.then(|| RunId::new(line))
+}
+
+/// The length of an id with its line break, and some more.
+const MAX_RUN_BYTES: u64 = 64;
+const AT_ONCE: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::run_in;
+
+    #[test]
+    fn a_blob_names_its_run_in_its_first_line() {
+        let run = "c0406d29-fa4a-3bbd-148e-b5596cc24c91";
+        assert_eq!(
+            run_in(format!("{run}\n{{}}").as_bytes()).map(|run| run.to_string()),
+            Some(run.to_owned())
+        );
+        for other in [run, "", "\n", "{}\n", "c0406d29\n{}", "../../../../../../../../../etc/passwd\n"] {
+            assert_eq!(run_in(other.as_bytes()), None, "{other}");
+        }
+    }
+}
