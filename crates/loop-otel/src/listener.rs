@@ -35,6 +35,9 @@ impl Observer for Listener {
     }
 
     fn drives(&self, run: &Run, earlier: &[Entry]) {
+        if self.0.runs().get_mut(run.id()).is_some_and(|spans| spans.continues(earlier)) {
+            return;
+        }
         let spans = RunSpans::new(run, earlier, &self.0.config.sampler, &self.0);
         let mut runs = self.0.runs();
         if runs.len() >= MAX_RUNS {

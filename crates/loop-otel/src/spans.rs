@@ -152,6 +152,12 @@ impl RunSpans {
         self.left = Some(next);
     }
 
+    /// Whether a driver continues the run where the last one of this process has left it. What of that still waits to be heard
+    /// comes first.
+    pub(crate) fn continues(&mut self, earlier: &[Entry]) -> bool {
+        self.left.take_if(|left| *left == earlier.len() as u64).is_some()
+    }
+
     /// Whether nothing comes any more.
     pub(crate) fn is_settled(&self) -> bool {
         self.left.is_some_and(|left| self.next >= left)

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use loop_core::{EventKind, PersonAnswer, TraceParent};
 use loop_runtime::WorkItem;
+use loop_runtime::engine::{EngineRun, Projection, Settlement};
 use loop_runtime::journal::MemoryJournal;
-use loop_runtime::run::Driven;
+use loop_runtime::run::{CancellationToken, Driven};
 
 use crate::receiver::Receiver;
 use crate::runs::{CALLS, Noted, WRITES, item, runner, telemetry};
@@ -248,4 +249,47 @@ async fn a_fork_and_a_retry_link_to_the_run_that_they_continue() {
     assert_eq!(fork.links, [(root.trace.clone(), root.id.clone())]);
     assert_eq!(fork.has("loopgate.parent.how"), "fork");
     assert_ne!(fork.trace, root.trace);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_an_engine_repeats_has_each_span_once_as_on_one_machine() {
+    // I-12, S4-12
+    let (of_local, of_engine) = (Receiver::accepting(), Receiver::accepting());
+    let (local, _) = telemetry(&of_local.url, &[]);
+    let (engine, _) = telemetry(&of_engine.url, &[]);
+    let on_one_machine = local.listen_to(runner(CALLS, &Noted::default()));
+    let outcome = on_one_machine.run(item()).await.unwrap();
+    assert!(local.flush(LONG).await);
+    // The same run again: its ids follow from its name, which is in the first event.
+    let first = on_one_machine.journal().read(&outcome.run).await.unwrap().entries[0].event.clone();
+    let on_engine = engine.listen_to(runner(CALLS, &Noted::default()));
+    let mut known: Vec<Settlement> = Vec::new();
+    loop {
+        let mut run = EngineRun::open(&on_engine, first.clone(), None).unwrap();
+        let mut projection = Projection::open(&on_engine, &run).await.unwrap();
+        let mut open = Vec::new();
+        for settled in known.iter().map(Some).chain([None]) {
+            open.extend(run.step().unwrap().start);
+            projection.write(&mut run).await.unwrap();
+            if let Some(settled) = settled {
+                open.retain(|work| work.key() != settled.of);
+                run.settle(settled.clone()).unwrap();
+            }
+        }
+        if run.is_done() {
+            break;
+        }
+        known.push(on_engine.perform(open.remove(0), CancellationToken::new()).await);
+    }
+    assert!(engine.flush(LONG).await);
+    let spans = of_engine.spans();
+    check_tree(&spans, "");
+    let shape = |spans: &[Span]| -> BTreeSet<(String, String, String)> {
+        spans.iter().map(|span| (span.name.clone(), span.id.clone(), span.parent.clone())).collect()
+    };
+    assert_eq!(shape(&spans), shape(&of_local.spans()));
+    let tool = one(&spans, "execute_tool look_up");
+    assert_eq!(tool.has("gen_ai.tool.call.id"), "call-a");
+    let root = one(&spans, "invoke_agent desk");
+    assert_eq!((root.has("loopgate.model_calls"), root.has("loopgate.tool_calls")), ("2", "1"));
 }

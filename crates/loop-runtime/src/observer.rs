@@ -23,6 +23,9 @@ pub trait Observer: Send + Sync {
 
     /// A driver begins to drive a run that is in this state. `earlier` are the entries that other drivers journaled; none
     /// of them is told of. It is called on the task that begins the run, before the first event, and must not block.
+    ///
+    /// An [engine](crate::engine) repeats a run from its beginning whenever it continues: there this is called when the
+    /// process has written its first entry, with the state after it, and again in each process that writes some.
     fn drives(&self, _run: &Run, _earlier: &[Entry]) {}
 
     /// A tool is dispatched at this instant of the run, with this idempotency key. It is called on the run's task and must not block.

@@ -1,11 +1,13 @@
 //! A run that an engine drives: results in any process, replays, lost calls, and the same journal as on one machine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::common;
 
 use common::world::{Log, Stage, answer, change, look, says, selections, tools_declared, unselected};
-use loop_core::{Approver, CommandKey, Digest, Event, EventKind, PersonAnswer, Program, StopMode};
+use loop_core::{
+    Approver, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Program, Run, RunTool, StopMode,
+};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     engine::{
@@ -13,6 +15,7 @@ use loop_runtime::{
     },
     journal::{Entry, MemoryJournal, expire},
     models::Models,
+    observe::{Observer, RunEvent},
     run::{CancellationToken, RunId, StartError},
     tools::{Effect, ToolDeclaration},
 };
@@ -137,6 +140,64 @@ async fn an_engine_that_replays_before_each_step_leaves_the_journal_of_one_machi
     assert_eq!((same.document.to_markdown(), same.stop), (outcome.document.to_markdown(), outcome.stop));
     assert_eq!((same.totals.cost, same.totals.usage), (outcome.totals.cost, outcome.totals.usage));
     assert!(entries.len() > 10, "{}", entries.len());
+}
+
+/// What an observer was told, besides the entries.
+#[derive(Debug, Default)]
+struct Heard {
+    entries: Mutex<Vec<u64>>,
+    /// The tools that were dispatched.
+    tools: Mutex<Vec<String>>,
+    /// The entries that the journal had whenever a driver began, and those that it had when it left.
+    drives: Mutex<Vec<(usize, Option<u64>)>>,
+}
+
+impl Observer for Heard {
+    fn observe(&self, _: &RunId, event: &RunEvent) {
+        if let RunEvent::Recorded(entry) = event {
+            self.entries.lock().unwrap().push(entry.seq);
+        }
+    }
+
+    fn drives(&self, _: &Run, earlier: &[Entry]) {
+        self.drives.lock().unwrap().push((earlier.len(), None));
+    }
+
+    fn dispatches(&self, _: &RunId, call: &RunTool, key: &Arc<str>, _: Millis) {
+        self.tools.lock().unwrap().push(format!("{} {}", call.tool, key.rsplit_once('/').unwrap().1));
+    }
+
+    fn leaves(&self, _: &RunId, next: u64) {
+        self.drives.lock().unwrap().last_mut().unwrap().1 = Some(next);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_hears_each_entry_and_each_call_once_however_often_the_run_is_replayed() {
+    // I-12, U8
+    let on_one_machine = Arc::new(Heard::default());
+    let observed = |runner: Runner, heard: &Arc<Heard>| runner.with_observer(Arc::clone(heard) as _);
+    let (_, entries) = local(&observed(busy(&Log::new()), &on_one_machine)).await;
+    let heard = Arc::new(Heard::default());
+    let mut engine = Engine::new(&observed(busy(&Log::new()), &heard), &entries[0].event);
+    engine.drive().await;
+    engine.runner.observers_caught_up().await;
+    assert_eq!(*heard.entries.lock().unwrap(), (0..entries.len() as u64).collect::<Vec<_>>());
+    let sorted = |heard: &Heard| {
+        let mut tools = heard.tools.lock().unwrap().clone();
+        tools.sort();
+        tools
+    };
+    assert_eq!(sorted(&heard), sorted(&on_one_machine));
+    // Each process that wrote something began behind what there was, and left behind what it wrote.
+    let drives = heard.drives.lock().unwrap().clone();
+    assert!(drives.len() > 4, "{drives:?}");
+    let mut at = 0;
+    for (earlier, left) in drives {
+        assert_eq!(earlier as u64, at);
+        at = left.unwrap();
+    }
+    assert_eq!(at, entries.len() as u64);
 }
 
 #[tokio::test(start_paused = true)]

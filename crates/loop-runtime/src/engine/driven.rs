@@ -1,6 +1,6 @@
 //! A run that an engine drives: results in, work and entries out, without a clock and without chance.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use loop_prompts::{Dialogue, Prompt};
 use super::EngineRunError;
 use super::message::{MessageReceipt, RunMessage};
 use super::status::EngineStatus;
+use super::told::Dispatched;
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
 use crate::controls::{self, EarlyAnswers, Received};
 use crate::conversation::Conversation;
@@ -52,6 +53,8 @@ pub struct EngineRun {
     /// Messages of hooks, each with the number of its entry.
     pub(super) messages: Vec<(u64, HookMessage)>,
     before: Before,
+    /// Tool calls that observers have not heard of.
+    pub(super) dispatched: BTreeMap<WorkKey, Dispatched>,
 }
 
 impl fmt::Debug for EngineRun {
@@ -138,6 +141,7 @@ impl EngineRun {
             unwritten: Vec::new(),
             messages: Vec::new(),
             before: Before::default(),
+            dispatched: BTreeMap::new(),
             parts,
             run,
         };
@@ -203,6 +207,11 @@ impl EngineRun {
                     Command::RunTool(tool) if self.is_in_flight(tool.key, tool.attempt) => {}
                     Command::RunTool(tool) if tool.announced => {
                         let of = WorkKey { key: tool.key, attempt: tool.attempt };
+                        if !self.parts.watchers.is_empty() {
+                            let key = self.run.idempotency_key(&tool.key);
+                            let dispatched = Dispatched { call: tool.clone(), key, at: self.run.now() };
+                            self.dispatched.insert(of, dispatched);
+                        }
                         let span = self.spans.of_call(self.run.id(), tool.key, tool.attempt);
                         let work = ToolWork::of(&self.run, tool, &self.parts.registry, span);
                         self.in_flight.insert(of);
@@ -302,6 +311,10 @@ impl EngineRun {
         }
         let at = self.run.now().max(deadline);
         self.tell(at, EventKind::DeadlineReached).map_err(|rejected| self.stuck(&rejected))
+    }
+
+    pub(super) fn state(&self) -> &Run {
+        &self.run
     }
 
     pub(super) fn header(&self) -> &Header {

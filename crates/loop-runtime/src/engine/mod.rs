@@ -43,6 +43,7 @@ mod message;
 mod performed;
 mod projection;
 mod status;
+mod told;
 mod work;
 
 pub use driven::{EngineRun, EngineStep};

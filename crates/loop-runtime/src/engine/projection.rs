@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::told::Told;
 use super::{EngineRun, EngineRunError};
 use crate::hooks::HookMessage;
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
@@ -16,6 +17,8 @@ pub struct Projection {
     recorded: Vec<Entry>,
     /// `None`: the journal has no such run yet.
     writer: Option<Box<dyn RunWriter>>,
+    /// For the runner's observers.
+    told: Told,
 }
 
 impl fmt::Debug for Projection {
@@ -35,7 +38,8 @@ impl Projection {
             Err(JournalError::Unknown { .. }) => (Vec::new(), None),
             Err(error) => return Err(error.into()),
         };
-        Ok(Self { parts: Arc::clone(runner.parts()), recorded, writer })
+        let parts = Arc::clone(runner.parts());
+        Ok(Self { told: Told::new(&parts, run.id()), parts, recorded, writer })
     }
 
     /// Writes what the run decided since the last time.
@@ -48,31 +52,34 @@ impl Projection {
         for entry in std::mem::take(&mut run.unwritten) {
             let at = usize::try_from(entry.seq).unwrap_or(usize::MAX);
             match self.recorded.get_mut(at) {
-                Some(recorded) if *recorded == *entry => {}
+                Some(recorded) if *recorded == *entry => self.told.passes_over(run, &entry),
                 Some(_) => {
                     return Err(EngineRunError::Diverged { run: run.header().run.clone(), seq: entry.seq });
                 }
                 None => new.push(entry),
             }
         }
-        let Some(first_new) = new.first().map(|entry: &Arc<Entry>| entry.seq) else { return Ok(()) };
+        let Some(first) = new.first().map(Arc::clone) else { return Ok(()) };
         // Those of entries that the journal had were announced with them.
-        let new_messages = messages.into_iter().filter(|(seq, _)| *seq >= first_new);
+        let new_messages = messages.into_iter().filter(|(seq, _)| *seq >= first.seq);
         let mut messages: Vec<HookMessage> = new_messages.map(|(_, message)| message).collect();
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
+        let (writer, rest) = match &mut self.writer {
+            Some(writer) => (writer, new.as_slice()),
             None => {
-                let first = new.remove(0);
-                let announced = if new.is_empty() { std::mem::take(&mut messages) } else { Vec::new() };
+                let rest = new.get(1..).unwrap_or_default();
+                let announced = if rest.is_empty() { std::mem::take(&mut messages) } else { Vec::new() };
                 let writer = self.parts.journal.create_announcing(run.header(), &first, announced).await?;
-                self.writer.insert(writer)
+                (self.writer.insert(writer), rest)
             }
         };
-        if !new.is_empty() {
+        if !rest.is_empty() {
             if !messages.is_empty() {
                 writer.announce(messages);
             }
-            writer.append_all(&new, Durability::Committed).await.map_err(|(_, error)| error)?;
+            writer.append_all(rest, Durability::Committed).await.map_err(|(_, error)| error)?;
+        }
+        if !self.parts.watchers.is_empty() {
+            self.told.hears(run, &self.recorded, &new);
         }
         if !self.parts.hooks.is_empty() {
             // What fails here is delivered later: the message is in the journal.
