@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
+use crate::fetching::fetch;
 use crate::workspace::{self, Failure};
 
 /// Where the scripts are.
@@ -47,7 +48,7 @@ pub(crate) fn run(write: bool, built: Option<&str>) -> Result<(), Failure> {
     let mark = folder.join("installed");
     if !installed.exists() || shell.read_file(&mark).is_ok_and(|had| had != wanted) || !mark.exists() {
         let _here = shell.push_dir(&folder);
-        cmd!(shell, "npm ci --silent --no-audit --no-fund --ignore-scripts").run()?;
+        fetch(&cmd!(shell, "npm ci --loglevel=error --no-audit --no-fund --ignore-scripts"))?;
         shell.write_file(&mark, &wanted)?;
     }
     let binary = match (std::env::var_os("LOOPGATE_BINARY"), built) {

@@ -10,6 +10,7 @@ mod drawings;
 mod environment;
 mod explore;
 mod features;
+mod fetching;
 mod flags;
 mod layers;
 mod links;

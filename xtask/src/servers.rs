@@ -10,6 +10,7 @@ use std::sync::Once;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
+use crate::fetching::fetch;
 use crate::teed::{teed, teed_in};
 use crate::test::{ALL_FEATURES, FEATURES};
 use crate::workspace::{self, Failure};
@@ -160,7 +161,10 @@ fn mcp_servers(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
 fn npm_packages(shell: &Shell, folder: &Path, program: &Path, packages: &[&str]) -> Result<(), Failure> {
     system_packages(shell, Path::new("/usr/bin/node"), &["nodejs", "npm"])?;
     if !program.exists() {
-        cmd!(shell, "npm install --silent --no-audit --no-fund --prefix {folder} {packages...}").run()?;
+        fetch(&cmd!(
+            shell,
+            "npm install --loglevel=error --no-audit --no-fund --prefix {folder} {packages...}"
+        ))?;
     }
     Ok(())
 }
@@ -178,7 +182,7 @@ fn python_packages(
         if !python.exists() {
             cmd!(shell, "python3 -m venv --without-pip {venv}").run()?;
         }
-        cmd!(shell, "{pip} -m pip --python {python} install --quiet {packages...}").run()?;
+        fetch(&cmd!(shell, "{pip} -m pip --python {python} install --quiet {packages...}"))?;
     }
     Ok(python)
 }
@@ -346,7 +350,9 @@ fn system_packages(shell: &Shell, program: &Path, packages: &[&str]) -> Result<(
     // The next suite needs the same lists.
     static LISTS: Once = Once::new();
     let mut lists = Ok(());
-    LISTS.call_once(|| lists = cmd!(shell, "apt-get update -qq").run());
+    LISTS.call_once(|| lists = fetch(&cmd!(shell, "apt-get update -qq")));
     lists?;
-    Ok(cmd!(shell, "apt-get install -y -qq --no-install-recommends {packages...}").run()?)
+    // Another installation may be under way.
+    let options = ["-o", "DPkg::Lock::Timeout=120"];
+    fetch(&cmd!(shell, "apt-get install -y -qq --no-install-recommends {options...} {packages...}"))
 }

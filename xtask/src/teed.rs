@@ -3,6 +3,8 @@
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use crate::workspace::{self, Failure};
 
@@ -31,15 +33,38 @@ pub(crate) fn teed_in(
     let mut child = command.spawn().map_err(failed)?;
     // It holds the ends that are written to; without this the reading would never end.
     drop(command);
+    let (sends, receives) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            if sends.send(line).is_err() {
+                break;
+            }
+        }
+    });
     let mut lines = Vec::new();
-    for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line.map_err(failed)?).into_owned();
-        println!("{line}");
-        lines.push(line);
+    loop {
+        match receives.recv_timeout(AFTER_END) {
+            Ok(line) => {
+                let line = String::from_utf8_lossy(&line.map_err(failed)?).into_owned();
+                println!("{line}");
+                lines.push(line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            // What a failed test has left behind may hold the other end of the pipe for ever.
+            Err(RecvTimeoutError::Timeout) => {
+                if child.try_wait().map_err(failed)?.is_some() {
+                    println!("{program} has ended, and a process that it started still holds its output");
+                    break;
+                }
+            }
+        }
     }
     let status = child.wait().map_err(failed)?;
     Ok((lines, status.success()))
 }
+
+/// How long output is waited for behind the end of a program.
+const AFTER_END: Duration = Duration::from_secs(if cfg!(test) { 3 } else { 10 });
 
 #[cfg(test)]
 mod tests {
@@ -52,6 +77,15 @@ mod tests {
         let script = ["-c", "echo a; echo b >&2; echo \"$C\"; exit 3"];
         let (lines, passed) = teed("sh", &script, &[("C", "c")]).unwrap();
         assert_eq!((lines, passed), (vec!["a".to_owned(), "b".to_owned(), "c".to_owned()], false));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_process_that_stays_behind_holds_nothing_up() {
+        // Otherwise this does not end for ten minutes.
+        let (lines, passed) = teed("sh", &["-c", "sleep 600 & echo $!"], &[]).unwrap();
+        assert!(passed && lines.len() == 1, "{lines:?}");
+        assert!(Command::new("kill").arg(&lines[0]).status().unwrap().success());
     }
 
     #[test]

@@ -266,30 +266,31 @@ fn whole_from(api: Api, bytes: &[u8]) -> usize {
 #[tokio::test]
 async fn a_server_that_stalls_or_dribbles_is_left_in_time() {
     // L9 and L10; wire WE20 and WE21
-    for api in Api::ALL {
-        let stalls = |after: u64| {
-            LoopbackServer::start(short().usually(Behaviour::model().stalls_after(after))).unwrap()
-        };
-        let server = stalls(0);
-        let silent = client(api, &server).with_timers(Timers { first_byte: TENTH, ..patient() });
-        let error = failed("silent", api, ask(&silent).await);
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Headers), "{}", api.name());
+    futures::future::join_all(Api::ALL.map(left_in_time)).await;
+}
 
-        let whole = bytes_of(api, short()).await;
-        let middle = (whole_from(api, &whole) - 10) as u64;
-        let server = stalls(middle);
-        let model = client(api, &server).with_timers(Timers { idle: 2 * TENTH, ..patient() });
-        let error = failed("stalled", api, ask(&model).await);
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
-        assert_eq!(&*error.partial.unwrap().text, "H\u{e9}llo", "{}", api.name());
-        let received = soon(server.ended(1)).await;
-        assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "the connection is closed");
+async fn left_in_time(api: Api) {
+    let stalls =
+        |after: u64| LoopbackServer::start(short().usually(Behaviour::model().stalls_after(after))).unwrap();
+    let server = stalls(0);
+    let silent = client(api, &server).with_timers(Timers { first_byte: TENTH, ..patient() });
+    let error = failed("silent", api, ask(&silent).await);
+    assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Headers), "{}", api.name());
 
-        let dribbling = LoopbackServer::start(short().usually(Behaviour::model().slow(TENTH / 5))).unwrap();
-        let model = client(api, &dribbling).with_timers(Timers { total: 5 * TENTH, ..patient() });
-        let error = failed("dribbling", api, ask(&model).await);
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
-    }
+    let whole = bytes_of(api, short()).await;
+    let middle = (whole_from(api, &whole) - 10) as u64;
+    let server = stalls(middle);
+    let model = client(api, &server).with_timers(Timers { idle: 10 * TENTH, ..patient() });
+    let error = failed("stalled", api, ask(&model).await);
+    assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
+    assert_eq!(&*error.partial.unwrap().text, "H\u{e9}llo", "{}", api.name());
+    let received = soon(server.ended(1)).await;
+    assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "the connection is closed");
+
+    let dribbling = LoopbackServer::start(short().usually(Behaviour::model().slow(TENTH))).unwrap();
+    let model = client(api, &dribbling).with_timers(Timers { total: 20 * TENTH, ..patient() });
+    let error = failed("dribbling", api, ask(&model).await);
+    assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
 }
 
 #[tokio::test]

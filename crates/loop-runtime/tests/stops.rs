@@ -150,7 +150,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     let handle = runner.run(common::item()).start().await.unwrap();
     begun.recv().await.unwrap();
     handle.remote().stop(StopMode::Now);
-    let outcome = tokio::time::timeout(Duration::from_secs(10), handle.wait()).await.unwrap();
+    let outcome = tokio::time::timeout(Duration::from_secs(60), handle.wait()).await.unwrap();
     assert_eq!(outcome.evidence[0].observation.status, Status::Cancelled);
     drop(release);
 }

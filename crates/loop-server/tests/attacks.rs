@@ -444,7 +444,7 @@ fn check(server: &Server, what: &str, reply: &Reply, is_legal: bool) {
 /// Clients that take their time, and clients that repeat themselves.
 async fn slow() -> Vec<(&'static str, &'static str, String)> {
     let short = Duration::from_millis(200);
-    let limits = DoorLimits { header_time: short, body_time: short, ..DoorLimits::default() };
+    let limits = DoorLimits { header_time: 5 * short, body_time: short, ..DoorLimits::default() };
     let server = Server::start(Setup { limits, ..Setup::default() }).await;
     let names = Names {
         cookie: String::new(),

@@ -130,13 +130,13 @@ fn hooks(domain: &Domain, gate: &Arc<Gate>) -> Hooks {
         name: "desk".into(),
         on: vec![HookEvent::Ended],
         sender: Arc::new(Desk(Arc::clone(gate))),
-        timeout: Duration::from_secs(5),
+        timeout: LONG,
     };
     let slow = Hook {
         name: "slow".into(),
         on: vec![HookEvent::Waiting],
         sender: Arc::new(Slow(Arc::clone(gate))),
-        timeout: Duration::from_secs(60),
+        timeout: LONG,
     };
     Hooks::new(match &*domain.spec.domain {
         "other" => Some(desk),
@@ -260,4 +260,4 @@ pub fn asks(item: &str) -> NewRun {
 }
 
 /// How long a test waits for what has to happen.
-pub const LONG: Duration = Duration::from_secs(30);
+pub const LONG: Duration = Duration::from_secs(60);

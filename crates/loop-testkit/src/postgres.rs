@@ -39,18 +39,32 @@ impl PostgresServer {
     /// A server of its own, which listens on 127.0.0.1 and on a Unix socket in [`folder`](Self::folder).
     ///
     /// # Panics
-    /// The programs are not there, or the server does not start within 30 s; with its log.
+    /// The programs are not there, or the server does not start within two minutes; with its log.
     pub fn start() -> Self {
         let programs = PathBuf::from(std::env::var(PROGRAMS).unwrap_or_else(|_| {
             panic!("{PROGRAMS} is not set; run the tests with: cargo xtask servers postgres")
         }));
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = port.expect("a free port").port();
-        let mut server = Self { folder, port, programs, watch: None };
+        let mut server = Self { folder, port: 0, programs, watch: None };
         server.make();
-        server.run();
-        server
+        let settings = server.data().join("postgresql.conf");
+        let made = fs::read_to_string(&settings).expect("the settings are there");
+        // Until the server has the port, another program may take it.
+        for _ in 0..5 {
+            let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+            server.port = port.expect("a free port").port();
+            fs::write(&settings, format!("{made}port = {}\n", server.port)).expect("the port is written");
+            if server.runs() {
+                return server;
+            }
+            server.stop();
+        }
+        panic!("the server does not start:\n{}", server.log());
+    }
+
+    /// What the server has logged since its last start.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.data().join("log")).unwrap_or_default()
     }
 
     fn data(&self) -> PathBuf {
@@ -86,10 +100,9 @@ chmod 600 server.key
         run(initdb.args(["--no-sync", "--pwfile"]).arg(folder.join("password")));
         let at = folder.display();
         let settings = format!(
-            "listen_addresses = '127.0.0.1'\nport = {}\nunix_socket_directories = '{at}'\nssl = on\nssl_cert_file = \
+            "listen_addresses = '127.0.0.1'\nunix_socket_directories = '{at}'\nssl = on\nssl_cert_file = \
              '{at}/server.pem'\nssl_key_file = '{at}/server.key'\nfsync = off\nmax_connections = 60\nshared_buffers = \
-             16MB\ndeadlock_timeout = 100ms\n",
-            self.port
+             16MB\ndeadlock_timeout = 100ms\n"
         );
         let path = self.data().join("postgresql.conf");
         let given = fs::read_to_string(&path).expect("initdb made the settings");
@@ -99,18 +112,28 @@ chmod 600 server.key
     /// Starts the server, which [`stop`](Self::stop) stopped.
     ///
     /// # Panics
-    /// It does not start within 30 s; with its log.
+    /// It does not start within two minutes; with its log.
     pub fn run(&mut self) {
+        assert!(self.runs(), "the server does not start:\n{}", self.log());
+    }
+
+    /// Starts the server, and says whether it runs. It ends at once where it cannot have its port.
+    fn runs(&mut self) -> bool {
+        drop(fs::remove_file(self.data().join("log")));
         let mut watch = as_user("sh");
         watch.args(["-c", WATCH, "sh"]).arg(&self.programs).arg(self.data()).arg(self.folder());
         watch.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         self.watch = Some(watch.spawn().expect("the server starts"));
-        let until = Instant::now() + Duration::from_secs(30);
+        let until = Instant::now() + Duration::from_secs(120);
         while !self.try_sql("postgres", "SELECT 1").0 {
-            let log = fs::read_to_string(self.data().join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "the server does not start:\n{log}");
+            // It makes the file before it logs, and removes it at its end.
+            let has_ended = !self.log().is_empty() && !self.data().join("postmaster.pid").exists();
+            if has_ended || Instant::now() > until {
+                return false;
+            }
             std::thread::sleep(Duration::from_millis(50));
         }
+        true
     }
 
     /// Stops the server and waits until it has ended.

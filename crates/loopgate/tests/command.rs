@@ -288,7 +288,8 @@ fn start_slow(shell: &Shell, delay_ms: u64) -> std::process::Child {
 fn the_first_interrupt_stops_at_the_gate_with_the_document_saved() {
     // S0-46, S0-31, H9
     let shell = Shell::new();
-    let child = start_slow(&shell, 1_500);
+    // The interrupt comes before the reply, also where it is late.
+    let child = start_slow(&shell, 5_000);
     interrupt(child.id());
     let ran: common::Ran = child.wait_with_output().unwrap().into();
     assert_eq!(ran.code, 130, "{}", ran.err);
@@ -307,14 +308,20 @@ fn the_first_interrupt_stops_at_the_gate_with_the_document_saved() {
 fn the_second_interrupt_stops_at_once() {
     // S0-46, H9
     let shell = Shell::new();
-    let child = start_slow(&shell, 60_000);
+    let mut child = start_slow(&shell, 600_000);
     let began = Instant::now();
     interrupt(child.id());
-    std::thread::sleep(Duration::from_millis(300));
+    // Two that are not told apart count as one: the first has been seen.
+    let mut seen = String::new();
+    let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+    while !seen.contains("stopping at the next gate") {
+        assert_ne!(std::io::BufRead::read_line(&mut err, &mut seen).unwrap(), 0, "{seen}");
+    }
     interrupt(child.id());
+    err.read_to_string(&mut seen).unwrap();
     let ran: common::Ran = child.wait_with_output().unwrap().into();
-    assert_eq!(ran.code, 130, "{}", ran.err);
-    assert!(began.elapsed() < Duration::from_secs(20), "a hanging call does not hold it up");
+    assert_eq!(ran.code, 130, "{seen}");
+    assert!(began.elapsed() < Duration::from_secs(120), "a hanging call does not hold it up");
     assert!(shell.state.path().join("copy/out/T-1042.json").exists(), "what there is is saved");
 }
 
@@ -378,13 +385,13 @@ fn saving_has_the_limit_of_the_domain_and_says_what_it_waits_for() {
     // W6
     let shell = Shell::new();
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("save={{ url = \"http://{}/in\", limit_ms = 1500 }}", server.local_addr().unwrap());
+    let url = format!("save={{ url = \"http://{}/in\", limit_ms = 4000 }}", server.local_addr().unwrap());
     let ran = shell.run(&["run", HELPDESK, &ticket(1042), "--set", &url]);
     assert_eq!(ran.code, 0, "the outcome is what it is: {}", ran.err);
     let reported: Vec<&str> =
         ran.err.lines().filter(|line| line.starts_with("saving:") || line.starts_with("saved:")).collect();
     let slow = "saving:  not done yet; Ctrl-C ends it, and the journal has the outcome";
-    assert_eq!(reported, [slow, "saved:   no: not saved after 1.5 s; the journal has it"], "{}", ran.err);
+    assert_eq!(reported, [slow, "saved:   no: not saved after 4 s; the journal has it"], "{}", ran.err);
 }
 
 #[test]
@@ -438,7 +445,7 @@ fn a_reader_that_takes_nothing_does_not_keep_a_signal_from_ending_it() {
         let args = ["run", HELPDESK, &item, "--model", &tiers[0], "--model", &tiers[1], "--set", room, flag];
         let mut child = shell.command(&args).spawn().unwrap();
         let began = Instant::now();
-        let is_late = || began.elapsed() > Duration::from_secs(20);
+        let is_late = || began.elapsed() > Duration::from_secs(120);
         let has_stopped = || {
             let runs = shell.run(&["runs"]);
             runs.code == 0 && !runs.out.is_empty() && !runs.out.contains("running, ")

@@ -19,7 +19,7 @@ fn domain(shell: &Shell) -> (String, String) {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(file, text + QUESTION).unwrap();
     let asks = json!({"calls": [{"name": "ask", "arguments": {"question": "Which Bob?"}}]});
-    let replies = json!([asks, {"text": "It is done."}, {"text": "late", "delay_ms": 60_000}]);
+    let replies = json!([asks, {"text": "It is done."}, {"text": "late", "delay_ms": 600_000}]);
     let path = shell.file("replies.json", &json!({"version": 1, "replies": replies}).to_string());
     (folder.display().to_string(), format!("base=scripted/{}", path.display()))
 }

@@ -133,6 +133,14 @@ fn a_receiver_of_others_reads_the_trace_the_metrics_and_the_logs_of_a_run() {
     );
 }
 
+/// A test that fails leaves no receiver behind.
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
 /// Prometheus over a folder of its own.
 struct Prometheus(Child);
 

@@ -442,7 +442,7 @@ fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved(
     let folder = asking(&shell, "");
     let journal = shell.state.path().join("my journal.db");
     let at = ["--journal", journal.to_str().unwrap()];
-    let (_, run) = waiting(&shell, &folder, &[&at[..], &["--set", "limits.person_ms=2000"]].concat());
+    let (_, run) = waiting(&shell, &folder, &at);
     let with = |command: &[&str]| shell.run(&[command, &at[..]].concat());
     let quoted = format!(" --journal '{}'", journal.display());
     let pending = with(&["show", &run]).out;
@@ -453,7 +453,9 @@ fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved(
     std::fs::rename(&elsewhere, &folder).unwrap();
     let ran = with(&["tell", &run, "hurry", "--no-wait"]);
     assert!(ran.err.contains(&format!("loopgate resume {run}{quoted}")), "{}", ran.err);
-    std::thread::sleep(Duration::from_millis(2100));
+    // One whose time is over.
+    let (_, run) = waiting(&shell, &folder, &[&at[..], &["--set", "limits.person_ms=300"]].concat());
+    std::thread::sleep(Duration::from_millis(400));
     with(&["approve", &run, "3/action-0"]).fails_with(&[&format!("loopgate resume {run}{quoted}")]);
     assert_eq!(with(&["resume", &run]).code, 0);
     with(&["resume", &run]).fails_with(&["is over", &format!("loopgate show {run}{quoted}")]);

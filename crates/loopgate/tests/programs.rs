@@ -18,7 +18,7 @@ fn alive(mark: &str) -> usize {
 fn until(what: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !what() {
-        if start.elapsed() > Duration::from_secs(20) {
+        if start.elapsed() > Duration::from_secs(60) {
             return false;
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -58,5 +58,6 @@ async fn a_call_costs_two_round_trips() {
         std::io::stderr(),
         "medians of {CALLS}: raw query {raw:?}, transaction and scope by hand {by_hand:?}, call {called:?}: {ratio:.1} times the raw query"
     );
-    assert!(called < Duration::from_millis(10), "{called:?}");
+    // A busy machine is as busy for each of them.
+    assert!(called < Duration::from_millis(10).max(by_hand * 4), "{called:?}, by hand {by_hand:?}");
 }

@@ -9,11 +9,26 @@ use loop_tools::{Tool, ToolContext};
 use serde_json::json;
 
 use super::world::{
-    Caller, SHOP, connections, credentials, data, declaration, server, settings, settings_at, source,
+    Caller, LONG, SHOP, connections, credentials, data, declaration, server, settings, settings_at, source,
 };
 
 const LOCKS: &str =
     "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE c.relname = 'slow'";
+
+/// How many statements the server has stopped because a client asked it to.
+fn stops() -> usize {
+    server().log().matches("canceling statement due to user request").count()
+}
+
+/// The server would notice a closed connection by itself, and later: it is asked to stop.
+#[track_caller]
+fn asked_to_stop(before: usize) {
+    let since = Instant::now();
+    while stops() == before {
+        assert!(since.elapsed() < LONG, "{}", server().log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 fn slow_table() {
     let setup = "CREATE TABLE IF NOT EXISTS slow (id int); GRANT SELECT, INSERT, UPDATE ON slow TO writer";
@@ -26,12 +41,12 @@ async fn a_call_that_is_cut_off_leaves_no_statement_lock_or_connection() {
     // S0-94
     slow_table();
     let source = source("writer");
-    let sleep = "INSERT INTO slow SELECT 1 FROM pg_sleep(60) AS marked_cut";
+    let sleep = "INSERT INTO slow SELECT 1 FROM pg_sleep(600) AS marked_cut";
     let running = "state = 'active' AND query LIKE '%marked_cut%'";
     // By a token, by the dispatcher's time limit, and by dropping the future.
     for way in ["token", "limit", "drop"] {
-        let began = Instant::now();
         let tool = Caller::new(&source, Effect::WriteIrreversible, sleep);
+        let before = stops();
         match way {
             "token" => {
                 let cancel = tool.cancel.clone();
@@ -40,6 +55,7 @@ async fn a_call_that_is_cut_off_leaves_no_statement_lock_or_connection() {
                 cancel.cancel();
                 let seen = call.await.unwrap();
                 assert_ne!(seen.status, Status::Ok);
+                asked_to_stop(before);
             }
             "limit" => {
                 let seen = tool.within(Duration::from_millis(700)).call(json!({})).await;
@@ -50,18 +66,18 @@ async fn a_call_that_is_cut_off_leaves_no_statement_lock_or_connection() {
             }
             _ => {
                 let tool = PostgresTool::new(declaration(Effect::WriteIrreversible), &source, sleep).unwrap();
-                let context = ToolContext::new(Scope::default(), "x", "k");
-                let credentials = credentials();
-                let call = tool.call(json!({}), &context, &credentials);
-                assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err());
+                let call = tokio::spawn(async move {
+                    let (context, credentials) =
+                        (ToolContext::new(Scope::default(), "x", "k"), credentials());
+                    tool.call(json!({}), &context, &credentials).await
+                });
+                assert_eq!(connections(server(), running, "1"), "1");
+                call.abort();
+                asked_to_stop(before);
             }
         }
-        let stopped = Instant::now();
         assert_eq!(connections(server(), running, "0"), "0", "{way}");
-        // The server would notice a closed connection later: it is asked to stop.
-        assert!(stopped.elapsed() < Duration::from_millis(1_500), "{way}: {:?}", stopped.elapsed());
         assert_eq!(server().sql("shop", LOCKS), "0", "{way}");
-        assert!(began.elapsed() < Duration::from_secs(5), "{way}: {:?}", began.elapsed());
     }
     assert_eq!(connections(server(), "usename = 'writer' AND query LIKE '%marked_cut%'", "0"), "0");
     assert_eq!(server().sql("shop", "SELECT count(*) FROM slow"), "0");
@@ -71,47 +87,55 @@ async fn a_call_that_is_cut_off_leaves_no_statement_lock_or_connection() {
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 fn a_program_that_ends_in_the_middle_leaves_no_statement_behind() {
     // S0-94: nothing can ask the server to stop, and the server notices it by itself.
-    let source = source("reader");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let tool = Caller::new(&source, Effect::Read, "SELECT 1 AS a FROM pg_sleep(8) AS marked_gone");
-        assert!(tokio::time::timeout(Duration::from_millis(500), tool.call(json!({}))).await.is_err());
-    });
+    let mut long = settings("reader");
+    long.statement_timeout = LONG * 10;
+    let source = Postgres::new("shop", long).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let tool = Caller::new(&source, Effect::Read, "SELECT 1 AS a FROM pg_sleep(600) AS marked_gone");
+    let tool = tool.within(LONG * 10);
+    runtime.spawn(async move { tool.call(json!({})).await });
+    let running = "query LIKE '%marked_gone%' AND state = 'active'";
+    assert_eq!(connections(server(), running, "1"), "1");
     drop(runtime);
-    assert_eq!(connections(server(), "query LIKE '%marked_gone%' AND state = 'active'", "0"), "0");
+    assert_eq!(connections(server(), running, "0"), "0");
 }
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn the_server_stops_a_statement_that_takes_too_long() {
     let mut short = settings("reader");
-    short.statement_timeout = Duration::from_millis(300);
+    short.statement_timeout = Duration::from_secs(2);
     let source = Postgres::new("shop", short).unwrap();
-    let tool = Caller::new(&source, Effect::Read, "SELECT 1 AS a FROM pg_sleep(30)");
-    let began = Instant::now();
+    let tool = Caller::new(&source, Effect::Read, "SELECT 1 AS a FROM pg_sleep(600)");
     let seen = tool.call(json!({})).await;
     let says =
         "the server stopped the statement, as it took too long: canceling statement due to statement timeout";
     assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, says));
-    assert!(began.elapsed() < Duration::from_secs(2));
     let seen = Caller::new(&source, Effect::Read, "SELECT 1 AS a").call(json!({})).await;
     assert_eq!(seen.status, Status::Ok, "the connection is whole");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn all_connections_in_use_is_a_failure_that_may_pass() {
     let mut one = settings("reader");
     one.pool = 1;
-    one.connect_timeout = Duration::from_millis(300);
+    one.connect_timeout = Duration::from_secs(1);
     let source = Postgres::new("shop", one).unwrap();
-    let slow = Caller::new(&source, Effect::Read, "SELECT 1 AS a FROM pg_sleep(1.5)");
     let quick = Caller::new(&source, Effect::Read, "SELECT 1 AS a");
-    let (first, second) = tokio::join!(slow.call(json!({})), async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        quick.call(json!({})).await
-    });
-    assert_eq!(first.status, Status::Ok);
+    // On a busy machine a connection may take longer than that.
+    let since = Instant::now();
+    while quick.call(json!({})).await.status != Status::Ok {
+        assert!(since.elapsed() < LONG);
+    }
+    let slow = Caller::new(&source, Effect::Read, "SELECT 1 AS a FROM pg_sleep(600) AS marked_full");
+    let cancel = slow.cancel.clone();
+    let first = tokio::spawn(async move { slow.call(json!({})).await });
+    let running = "state = 'active' AND query LIKE '%marked_full%'";
+    assert_eq!(connections(server(), running, "1"), "1");
+    let second = quick.call(json!({})).await;
+    cancel.cancel();
+    assert_ne!(first.await.unwrap().status, Status::Ok);
     let says = "all 1 connections of the source are in use; try again later";
     assert_eq!((second.status, &*second.summary), (Status::RetryableError, says));
     // At most as many connections as the pool has, with any number of calls.
@@ -132,7 +156,7 @@ async fn a_connection_that_the_server_ends_is_replaced() {
     let tool = Caller::new(&source, Effect::Read, "SELECT pg_backend_pid() AS pid");
     let pid = data(&tool.call(json!({})).await)[0]["pid"].clone();
     let end = |pid: &serde_json::Value| {
-        server().sql("postgres", &format!("SELECT pg_terminate_backend({pid}, 3000)"))
+        server().sql("postgres", &format!("SELECT pg_terminate_backend({pid}, 60000)"))
     };
     assert_eq!(end(&pid), "t");
     let seen = tool.call(json!({})).await;
@@ -142,7 +166,7 @@ async fn a_connection_that_the_server_ends_is_replaced() {
     let slow = Caller::new(
         &super::world::source("reader"),
         Effect::Read,
-        "SELECT 1 AS a FROM pg_sleep(20) AS marked_end",
+        "SELECT 1 AS a FROM pg_sleep(600) AS marked_end",
     );
     let call = tokio::spawn(async move { slow.call(json!({})).await });
     let running = "state = 'active' AND query LIKE '%marked_end%'";

@@ -6,7 +6,7 @@ use loop_testkit::postgres::PostgresServer;
 use loop_tools::Credentials;
 use serde_json::json;
 
-use super::world::{Caller, SECRET, SECRET_NAME, SHOP, data, server, settings, settings_at};
+use super::world::{Caller, SECRET, SECRET_NAME, SHOP, connections, data, server, settings, settings_at};
 
 async fn ask(settings: PostgresSettings, secret: &str) -> Observation {
     let source = Postgres::new("shop", settings).unwrap();
@@ -99,14 +99,16 @@ async fn a_url_is_a_secret_as_a_whole() {
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
 async fn too_many_connections_is_a_failure_that_may_pass() {
     let hold = Postgres::new("shop", settings("single")).unwrap();
-    let slow = Caller::new(&hold, Effect::Read, "SELECT 1 AS a FROM pg_sleep(1)");
+    let slow = Caller::new(&hold, Effect::Read, "SELECT 1 AS a FROM pg_sleep(600) AS marked_single");
     let other = Postgres::new("shop", settings("single")).unwrap();
     let quick = Caller::new(&other, Effect::Read, "SELECT 1 AS a");
-    let (first, second) = tokio::join!(slow.call(json!({})), async {
-        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
-        quick.call(json!({})).await
-    });
-    assert_eq!(first.status, Status::Ok, "{}", first.summary);
+    let cancel = slow.cancel.clone();
+    let first = tokio::spawn(async move { slow.call(json!({})).await });
+    let running = "state = 'active' AND query LIKE '%marked_single%'";
+    assert_eq!(connections(server(), running, "1"), "1");
+    let second = quick.call(json!({})).await;
+    cancel.cancel();
+    assert_ne!(first.await.unwrap().status, Status::Ok);
     let says = "too many connections for role \"single\"";
     assert_eq!((second.status, &*second.summary), (Status::RetryableError, says));
 }

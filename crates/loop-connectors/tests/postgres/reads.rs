@@ -1,12 +1,12 @@
 //! Queries: what they see, what they cannot do, and what bounds them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use loop_connectors::{Postgres, ROWS_MAX};
 use loop_core::{Effect, Status};
 use serde_json::json;
 
-use super::world::{Caller, data, read, server, settings, source};
+use super::world::{Caller, LONG, data, read, server, settings, source};
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
@@ -132,7 +132,8 @@ async fn many_rows_are_not_all_made_and_long_values_are_cut() {
         .await;
     assert!(seen.summary.starts_with("Found more than 64 items"), "{}", seen.summary);
     assert!(data(&seen)[0]["text"].as_str().unwrap().ends_with("é… [cut: 65536 of 5000000 bytes]"));
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    // To make all of them takes many minutes.
+    assert!(began.elapsed() < LONG, "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -1,13 +1,16 @@
 //! The shared server, its database, and a tool in a line.
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loop_connectors::{Postgres, PostgresLogin, PostgresSettings, PostgresTls, PostgresTool};
 use loop_core::{Effect, Observation, Scope};
 use loop_testkit::postgres::PostgresServer;
 use loop_tools::{CancellationToken, Credentials, Registry, ToolContext, ToolDeclaration};
 use serde_json::{Value, json};
+
+/// How long a test waits for what has to happen.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// The password of the roles of the tests, and its name.
 pub(crate) const SECRET: &str = "s3cret-of-roles";
@@ -46,13 +49,16 @@ pub(crate) fn credentials() -> Credentials {
 }
 
 pub(crate) fn settings_at(host: &str, port: u16, user: &str) -> PostgresSettings {
-    PostgresSettings::new(PostgresLogin::Parts {
+    let mut settings = PostgresSettings::new(PostgresLogin::Parts {
         host: host.to_owned(),
         port,
         database: "shop".to_owned(),
         user: user.to_owned(),
         password_env: Some(SECRET_NAME.to_owned()),
-    })
+    });
+    // On a busy machine all of it takes long.
+    (settings.connect_timeout, settings.statement_timeout) = (LONG, LONG);
+    settings
 }
 
 /// The shared server as `user`, with verified TLS.
@@ -94,7 +100,7 @@ impl Caller {
         let tool = PostgresTool::new(declaration(effect), source, query).unwrap();
         let registry = Registry::builder().tool(tool).build().unwrap();
         let scope = Scope { account: Some("a".into()), ..Scope::default() };
-        Self { registry, scope, cancel: CancellationToken::new(), timeout: Duration::from_secs(10) }
+        Self { registry, scope, cancel: CancellationToken::new(), timeout: LONG }
     }
 
     pub(crate) fn of_account(mut self, account: Option<&str>) -> Self {
@@ -133,15 +139,16 @@ pub(crate) fn data(observation: &Observation) -> Value {
     serde_json::from_str(&observation.data).unwrap_or_else(|error| panic!("{error}: {observation:?}"))
 }
 
-/// How many connections of a role there are on the server, once they are `expected` or after three seconds.
+/// How many connections of a role there are on the server, once they are `expected` or after [`LONG`].
 pub(crate) fn connections(server: &PostgresServer, filter: &str, expected: &str) -> String {
     let query =
         format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'loopgate' AND {filter}");
-    for _ in 0..60 {
-        if server.sql("postgres", &query) == expected {
-            break;
+    let since = Instant::now();
+    loop {
+        let found = server.sql("postgres", &query);
+        if found == expected || since.elapsed() > LONG {
+            return found;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    server.sql("postgres", &query)
 }

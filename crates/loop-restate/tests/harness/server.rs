@@ -133,9 +133,9 @@ impl Drop for Server {
     }
 }
 
-/// Waits until this URL answers with success, at most a minute.
+/// Waits until this URL answers with success, at most two minutes.
 pub async fn answers(http: &reqwest::Client, url: &str) {
-    let ends = Instant::now() + Duration::from_secs(60);
+    let ends = Instant::now() + Duration::from_secs(120);
     loop {
         if http.get(url).send().await.is_ok_and(|response| response.status().is_success()) {
             return;

@@ -80,7 +80,10 @@ async fn entries_that_wait_together_share_a_commit() {
     let before = (journal.commits(), journal.synced_commits());
     let appended = append_together(&journal, &mut writers, &[1; 20]).await;
     assert!(appended.iter().all(Result::is_ok), "{appended:?}");
-    assert_eq!((journal.commits() - before.0, journal.synced_commits() - before.1), (2, 0));
+    // One where the thread is so late that it takes the first with the others.
+    let commits = journal.commits() - before.0;
+    assert!((1..=2).contains(&commits), "{commits} commits of {} entries", names.len());
+    assert_eq!(journal.synced_commits() - before.1, 0);
     for name in names {
         assert_eq!(count(&journal, name).await, 2);
     }

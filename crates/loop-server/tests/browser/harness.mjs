@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { chromium } from "playwright-core";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -14,8 +15,11 @@ const binary = process.env.LOOPGATE_BINARY;
 /// Where pictures for the docs are written. Undefined: none are.
 const pictures = process.env.LOOPGATE_PICTURES;
 
+/// Milliseconds within which what has to happen happens, on a machine that is busy too. It matters only when a check fails.
+const PATIENCE = 120_000;
+
 export const state = mkdtempSync(join(tmpdir(), "loopgate-browser-"));
-process.on("exit", () => rmSync(state, { recursive: true, force: true }));
+process.on("exit", () => rmSync(state, { recursive: true, force: true, maxRetries: 5 }));
 const env = { ...process.env, XDG_STATE_HOME: state, XDG_CACHE_HOME: join(state, "cache") };
 
 /// Runs the command, and gives what it printed.
@@ -34,14 +38,15 @@ export const started = (args, line) =>
     child.stderr.on("data", (data) => {
       text += data;
       const found = text.match(line);
-      if (found) resolve({ text, found, end: () => new Promise((done) => { child.on("exit", done); child.kill("SIGTERM"); }) });
+      if (found) resolve({ text, found, end: () => { child.kill("SIGTERM"); return ended; } });
     });
-    child.on("exit", (code) => reject(new Error(`loopgate ${args.join(" ")} ended with ${code}: ${text}`)));
+    const ended = new Promise((done) => child.on("exit", done));
+    ended.then((code) => reject(new Error(`loopgate ${args.join(" ")} ended with ${code}: ${text}`)));
   });
 
 const executablePath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser"].find((it) => it && existsSync(it));
 if (!executablePath) throw new Error("there is no Chromium; install Debian's package chromium, or name it in CHROMIUM");
-export const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+export const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"], timeout: PATIENCE });
 
 const failures = [];
 let checks = 0;
@@ -57,11 +62,51 @@ export const finish = async () => {
   process.exit(failures.length === 0 ? 0 : 1);
 };
 
-/// A page whose every error and every request is kept.
-export const opened = async (context) => {
+/// Reads until what was read is as it has to be, or the time is over; gives what was read last.
+export const until = async (read, holds) => {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const seen = await read();
+    if (holds(seen) || Date.now() > end) return seen;
+    await pause(50);
+  }
+};
+
+/// Waits until a page has been painted. Before that the browser drops keys and clicks, and what a page leaves out until it
+/// is near the window (`content-visibility: auto`) has neither a text nor a size.
+export const painted = async (page) => {
+  const paints = () => page.evaluate(() => performance.getEntriesByName("first-contentful-paint").length);
+  if ((await until(paints, (count) => count > 0)) === 0) throw new Error(`${page.url()} was not painted`);
+};
+
+/// The text of an element as a person sees it, as soon as it has all of these parts, or when the time is over.
+export const reads = async (page, selector, ...parts) => {
+  const element = page.locator(selector).first();
+  const read = async () => { await element.scrollIntoViewIfNeeded(); return element.innerText(); };
+  return until(read, (text) => parts.every((part) => text.includes(part)));
+};
+
+/// Clicks what leads to another page, and waits for that page: a click does not.
+export const leads = async (page, selector, address) => {
+  await page.click(selector);
+  await page.waitForURL(address);
+  await painted(page);
+};
+
+/// A page whose every error and every request is kept, except for statuses that are `expected`. It is painted when it is
+/// there.
+export const opened = async (context, { expected = [] } = {}) => {
+  context.setDefaultTimeout(PATIENCE);
   const page = await context.newPage();
+  for (const name of ["goto", "reload"]) {
+    const usual = page[name].bind(page);
+    page[name] = async (...args) => { const response = await usual(...args); await painted(page); return response; };
+  }
   page.troubles = [];
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) page.troubles.push(message.text()); });
+  page.on("console", (message) => {
+    const isExpected = expected.some((status) => message.text().includes(`responded with a status of ${status} `));
+    if (["error", "warning"].includes(message.type()) && !isExpected) page.troubles.push(message.text());
+  });
   page.on("pageerror", (error) => page.troubles.push(error.message));
   page.on("dialog", (dialog) => { page.troubles.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
   page.on("request", (request) => {
@@ -81,10 +126,12 @@ const WINDOWS = [
 
 /// What every page has to be, in wide and narrow windows, light and dark: without an error, without a request to another
 /// place, no wider than the window, and without a serious finding of axe, unless the page is too long for it.
-export const passes = async (name, address, { windows = WINDOWS, storageState, isJudged = true } = {}) => {
+export const passes = async (name, address, { windows = WINDOWS, storageState, isJudged = true, expected } = {}) => {
   for (const { width, colorScheme } of windows) {
     const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, storageState });
-    const page = await opened(context);
+    // What is judged is not renewed meanwhile.
+    await context.addInitScript(() => { window.fetch = () => new Promise(() => {}); });
+    const page = await opened(context, { expected });
     const at = `${name} at ${width} ${colorScheme}`;
     await page.goto(address);
     const [wide, inner] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);

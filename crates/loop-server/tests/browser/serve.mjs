@@ -3,7 +3,7 @@
 
 import { cpSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { browser, check, finish, loopgate, opened, passes, pictured, root, started, state } from "./harness.mjs";
+import { browser, check, finish, leads, loopgate, opened, painted, passes, pictured, root, started, state, until } from "./harness.mjs";
 
 // What the run changes stays in the copy.
 const domain = join(state, "crm");
@@ -28,8 +28,10 @@ const submitted = async (key, item) => {
   const headers = { "content-type": "application/json", "idempotency-key": key, prefer: "wait=30" };
   const { status, body } = await asked("/v1/runs", { method: "POST", headers, body: JSON.stringify({ item }) });
   check(`the submission ${key} is accepted`, [200, 201, 202].includes(status), `${status} ${JSON.stringify(body)}`);
-  return body;
+  return reached(body.run, ["waiting", "ended"]);
 };
+/// The run as the API shows it when it is in one of these states.
+const reached = (run, states) => until(async () => (await asked(`/v1/runs/${run}`)).body, (it) => states.includes(it.state));
 
 // pages.mjs shows the pages of runs in more windows than these.
 const windows = [{ width: 1200, colorScheme: "light" }, { width: 390, colorScheme: "dark" }];
@@ -37,10 +39,10 @@ const windows = [{ width: 1200, colorScheme: "light" }, { width: 390, colorSchem
 // ---- the way in ----
 
 const session = await browser.newContext({ viewport: { width: 1000, height: 720 } });
-const page = await opened(session);
+// Without a session a page is refused.
+const page = await opened(session, { expected: [401] });
 await page.goto(`${origin}/`);
 check("without a session there is the form of the login", await page.isVisible("#token"), page.url());
-page.troubles.length = 0; // The browser reports the 401.
 await page.goto(login);
 check("the address of the start opens the list", page.url() === `${origin}/` && (await page.innerText("h1")) === "Runs", page.url());
 const storageState = await session.storageState();
@@ -58,7 +60,8 @@ const before = Number(await page.getAttribute("#run", "data-last"));
 // A mark that a page which is loaded again does not have.
 await page.evaluate(() => { window.isTheSamePage = true; });
 
-const approver = await opened(session);
+// A form of another binding is refused.
+const approver = await opened(session, { expected: [401, 409] });
 await approver.goto(`${origin}/`);
 check("what waits is first", (await approver.innerText("main section")).includes("2 runs wait for a person"), await approver.innerText("main"));
 const links = await approver.$$eval("main section a", (all) => all.map((it) => it.getAttribute("href")));
@@ -69,7 +72,7 @@ for (const [name, at] of Object.entries({
 
 // ---- decide ----
 
-await approver.click(`a[href='/runs/${first.run}/approve']`);
+await leads(approver, `a[href='/runs/${first.run}/approve']`, /approve$/);
 const shown = await approver.innerText("main");
 check("each value and the account are on the page", ["EPAM", "42", "It counts as given by"].every((it) => shown.includes(it)), shown);
 check("the other run that waits is named", (await approver.locator(`a[href='/runs/${second.run}/approve']`).count()) === 1);
@@ -78,11 +81,10 @@ await pictured(approver, "approve");
 // One who may only read has no form, and what that person sends is refused.
 {
   const other = await browser.newContext();
-  const theirs = await opened(other);
+  const theirs = await opened(other, { expected: [403] });
   await theirs.goto(`${origin}/login`);
   await theirs.fill("#token", reader);
-  await theirs.click("main button");
-  await theirs.waitForLoadState();
+  await leads(theirs, "main button", (url) => url.pathname !== "/login");
   check("a token opens a session", theirs.url() === `${origin}/`, theirs.url());
   await theirs.goto(`${origin}/runs/${first.run}/approve`);
   check("a reader has no form", (await theirs.locator("form.decide").count()) === 0);
@@ -97,33 +99,34 @@ await pictured(approver, "approve");
 // A form of another binding is refused on the page, and nothing is decided.
 await approver.$eval("form.decide [name=binding]", (it) => { it.dataset.was = it.value; it.value = "0".repeat(64); });
 await approver.click("text=Approve update_user");
+await approver.waitForSelector(".notice.bad");
+await painted(approver);
 check("another binding does not count", (await approver.innerText(".notice.bad")).includes("It does not count"), await approver.innerText("main"));
-approver.troubles.length = 0; // The browser reports the 409.
-await approver.click("text=Approve update_user");
-await approver.waitForURL(/did=approve/);
+await leads(approver, "text=Approve update_user", /did=approve/);
 check("the approval is recorded", (await approver.innerText(".notice")).includes("Your approval is recorded"), await approver.innerText("main"));
 check("nothing waits in the run any more", (await approver.innerText("main")).includes("Nothing waits in this run"), await approver.innerText("main"));
 
 // ---- the page of the run sees it end ----
 
-await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"), null, { timeout: 30_000 });
+await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"));
 const after = await page.evaluate(() => ({
   same: window.isTheSamePage === true, last: Number(document.getElementById("run").dataset.last),
   at: Number(document.getElementById("at").value), people: document.getElementById("people").textContent,
 }));
 check("the page followed the run without being loaded again", after.same && after.last > before && after.at === after.last, JSON.stringify(after));
 check("the approval is on the page of the run", after.people.includes("approved"), after.people);
-const { body: ended } = await asked(`/v1/runs/${first.run}`);
+const ended = await reached(first.run, ["ended"]);
 check("the API says that it has ended", ended.state === "ended" && ended.class === "answered", JSON.stringify(ended));
 
 // ---- slide through time ----
 
 await page.focus("#at");
 for (let at = after.last; at > before; at -= 1) await page.keyboard.press("ArrowLeft");
-const waits = await page.evaluate(() => ({
+const where = () => page.evaluate(() => ({
   at: Number(document.getElementById("at").value), url: location.search,
   shown: [...document.querySelectorAll("#people .pill.warn")].some((it) => it.textContent === "waits" && !it.closest("[hidden]")),
 }));
+const waits = await until(where, (it) => it.at === before);
 check("at the event of the request the run waits", waits.shown && waits.at === before && waits.url === `?at=${before}`, JSON.stringify(waits));
 await page.reload();
 check("its address shows the same event", Number(await page.inputValue("#at")) === before);
@@ -132,18 +135,16 @@ check("its address shows the same event", Number(await page.inputValue("#at")) =
 
 await approver.goto(`${origin}/runs/${second.run}/approve`);
 await approver.fill("form.decide [name=text]", "Bob asked us to wait");
-await approver.click("text=Deny");
-await approver.waitForURL(/did=deny/);
-await asked(`/v1/runs/${second.run}`, { headers: { prefer: "wait=30" } });
+await leads(approver, "text=Deny", /did=deny/);
+await reached(second.run, ["ended"]);
 await page.goto(`${origin}/runs/${second.run}`);
-await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"), null, { timeout: 30_000 });
+await page.waitForFunction(() => document.getElementById("run").hasAttribute("data-ended"));
 const people = await page.textContent("#people");
 check("the reason of the denial is on the page", people.includes("Bob asked us to wait"), people);
 await page.goto(`${origin}/compare`);
 await page.fill("[name=a]", first.run);
 await page.fill("[name=b]", second.run);
-await page.click("main button");
-await page.waitForURL(/compare\?a=/);
+await leads(page, "main button", /compare\?a=/);
 const compared = await page.innerText("main");
 check("the comparison shows what differs", compared.includes("Decisions") || compared.includes("Document"), compared.slice(0, 600));
 await pictured(page, "compare");
@@ -153,8 +154,8 @@ await passes("server run that has ended", watched, { windows, storageState });
 // ---- out ----
 
 check("no page had an error", page.troubles.length + approver.troubles.length === 0, [...page.troubles, ...approver.troubles].join("; "));
-await page.click("text=Log out");
-await page.click("main button");
+await leads(page, "text=Log out", /logout$/);
+await leads(page, "main button", (url) => url.pathname !== "/logout");
 check("logging out leads to the login", page.url() === `${origin}/login`, page.url());
 check("the session is over", (await page.goto(`${origin}/`)).status() === 401);
 await approver.goto(watched);

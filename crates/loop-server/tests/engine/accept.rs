@@ -1,12 +1,10 @@
 //! What is accepted, in which order it begins, and within which bounds.
 
-use std::time::Duration;
-
 use loop_runtime::journal::{Journal as _, StoredJournal, SubmissionState};
 use loop_server::engine::{EngineError, EngineLimits, NewRun, RunFilter, RunState, Submitted};
 
 use super::{ended, until};
-use crate::bench::{ASKS, Bench, Gate, asks, limits};
+use crate::bench::{ASKS, Bench, Gate, LONG, asks, limits};
 
 #[tokio::test]
 async fn what_is_accepted_is_in_the_journal_and_ends() {
@@ -155,7 +153,7 @@ async fn what_is_wrong_is_refused_before_it_is_accepted() {
     assert!(matches!(engine.submit(named).await, Err(EngineError::Invalid(_))));
     let tagged = NewRun { tags: (0..21).map(|n| n.to_string()).collect(), ..asks(ASKS) };
     assert!(matches!(engine.submit(tagged).await, Err(EngineError::Invalid(_))));
-    assert!(engine.drain(Duration::from_secs(1)).await);
+    assert!(engine.drain(LONG).await);
     assert!(matches!(engine.submit(asks(ASKS)).await, Err(EngineError::Draining)));
     assert_eq!(engine.journal().open_submissions().await.unwrap(), []);
 }

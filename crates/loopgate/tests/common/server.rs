@@ -89,8 +89,7 @@ impl Server {
     /// A server with a token of an administrator.
     pub fn start(shell: &Shell, args: &[&str]) -> Self {
         let (file, token) = admin(shell);
-        let server = Self::open(shell, &[&["--tokens", path(&file)], args].concat());
-        Self { token, ..server }
+        Self::open(shell, &[&["--tokens", path(&file)], args].concat()).with_token(&token)
     }
 
     /// A server with the tokens that the arguments name.
@@ -113,8 +112,9 @@ impl Server {
     }
 
     /// The same server, asked with this token.
-    pub fn with_token(self, token: &str) -> Self {
-        Self { token: token.to_owned(), ..self }
+    pub fn with_token(mut self, token: &str) -> Self {
+        token.clone_into(&mut self.token);
+        self
     }
 
     /// Its process.
@@ -145,9 +145,8 @@ impl Server {
         answered.json()
     }
 
-    pub fn kill(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
-        self.child.wait().unwrap();
+    pub fn kill(self) {
+        drop(self);
     }
 
     /// Ends it as a service manager does. Returns its exit code, and what it told.
@@ -156,5 +155,13 @@ impl Server {
         let mut told = String::new();
         self.err.read_to_string(&mut told).unwrap();
         (self.child.wait().unwrap().code().unwrap(), told)
+    }
+}
+
+/// A test that fails leaves no server behind.
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
     }
 }

@@ -23,7 +23,7 @@ pub const MARK: &str = "LOOPGATE_CRASH_MARK";
 /// How long a process may take: a bound for one that hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a process that was left behind may take to notice that its parent is gone.
-pub const GRACE: Duration = Duration::from_secs(10);
+pub const GRACE: Duration = Duration::from_secs(60);
 
 /// A case: a scenario, and where each of its processes is ended. A last process is ended nowhere.
 #[derive(Clone, Debug)]

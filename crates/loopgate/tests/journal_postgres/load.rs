@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use super::servers::LEASE;
 use super::{World, told};
 use crate::common::server::{LONG, Server, admin, bearer, path};
 
@@ -136,7 +137,7 @@ fn under_load_one_server_is_killed_and_one_stopped_and_each_run_is_there_once() 
     let (world, plan) = (World::new(), if is_full() { FULL } else { SMALL });
     let folder = world.shell.copy_of("examples/crm");
     let (tokens, secret) = admin(&world.shell);
-    let (jobs, url) = (plan.jobs.to_string(), world.url_of("loops", "&lease_s=3"));
+    let (jobs, url) = (plan.jobs.to_string(), world.url_of("loops", LEASE));
     let args = [
         "--tokens",
         path(&tokens),

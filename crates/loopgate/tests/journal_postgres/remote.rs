@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::World;
-use super::servers::{domain, ended, submit};
+use super::servers::{LEASE, domain, ended, submit};
 use crate::common::provider::{Piece, Provider, Says, text};
 use crate::common::server::{Answered, LONG, Server, admin, bearer, path, sent};
 
@@ -64,7 +64,7 @@ fn what_is_asked_at_another_server_is_done_once_by_the_one_that_drives() {
     let provider = Provider::replying(replies);
     let folder = domain(&world, &provider);
     let (tokens, token) = admin(&world.shell);
-    let url = world.url_of("loops", "&lease_s=2");
+    let url = world.url_of("loops", LEASE);
     let args = ["--tokens", path(&tokens), path(&folder), "--jobs", "4", "--drain", "0", "--journal", &url];
     let start = || Server::open(&world.shell, &args).with_token(&token);
     let driver = start();

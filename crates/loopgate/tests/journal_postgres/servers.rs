@@ -9,6 +9,9 @@ use super::World;
 use crate::common::provider::{Piece, Provider, Says, text};
 use crate::common::server::{LONG, Server, admin, path};
 
+/// A lease that a busy machine does not lose, and that is soon over.
+pub(super) const LEASE: &str = "&lease_s=10";
+
 /// How many runs each server drives at a time.
 const JOBS: usize = 3;
 
@@ -55,7 +58,7 @@ fn three_servers_share_a_queue_and_each_run_ends_once() {
     let provider = Provider::replying(replies);
     let folder = domain(&world, &provider);
     let (tokens, token) = admin(&world.shell);
-    let (jobs, url) = (JOBS.to_string(), world.url_of("loops", "&lease_s=2"));
+    let (jobs, url) = (JOBS.to_string(), world.url_of("loops", LEASE));
     let args = ["--tokens", path(&tokens), path(&folder), "--jobs", &jobs, "--drain", "0", "--journal", &url];
     let start = || Server::open(&world.shell, &args).with_token(&token);
     let [killed, stopped] = [start(), start()];

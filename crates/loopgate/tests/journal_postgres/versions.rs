@@ -10,7 +10,7 @@ use loop_runtime::models::{Models, Scripted};
 use loop_runtime::run::{RunId, StopReason};
 
 use super::World;
-use super::servers::{domain, ended, submit};
+use super::servers::{LEASE, domain, ended, submit};
 use crate::common::provider::{Piece, Provider, Says, text};
 use crate::common::server::{LONG, Server, admin, path};
 use crate::common::versions::{driven_by, newer, older};
@@ -25,7 +25,7 @@ fn a_server_leaves_the_runs_of_another_version_in_the_queue_and_claims_none_twic
     let provider = Provider::replying(vec![hangs(), hangs(), hangs(), text("m", "Done.")]);
     let folder = domain(&world, &provider);
     let (tokens, token) = admin(&world.shell);
-    let url = world.url_of("loops", "&lease_s=2");
+    let url = world.url_of("loops", LEASE);
     let args = ["--tokens", path(&tokens), path(&folder), "--jobs", "3", "--drain", "0", "--journal", &url];
     let start = || Server::open(&world.shell, &args).with_token(&token);
     let first = start();
@@ -33,7 +33,7 @@ fn a_server_leaves_the_runs_of_another_version_in_the_queue_and_claims_none_twic
     (0..3).for_each(|_| provider.wait());
     first.kill();
     // Another version continues each of them, and ends.
-    let journal = world.journal("&lease_s=2");
+    let journal = world.journal(LEASE);
     driven_by(&journal, &of_newer, newer(), /*otherwise*/ false);
     driven_by(&journal, &of_other, older(), /*otherwise*/ true);
     driven_by(&journal, &of_older, older(), /*otherwise*/ false);
