@@ -246,7 +246,9 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn times_are_written_of_all_suites_alone() {
-        assert!(matches!(run(Some("core"), true), Err(Failure::Usage(_))));
+        assert!(matches!(run(Some("core"), true, false), Err(Failure::Usage(_))));
+        // The seconds on the page are those of a share.
+        assert!(matches!(run(None, true, true), Err(Failure::Usage(_))));
     }
 
     #[test]
