@@ -31,13 +31,13 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
     let is_lies = suite == Some(LIES);
     let full = full || is_lies;
     let package = suite.filter(|_| !is_lies).map(package).transpose()?;
-    if write && full {
-        return Err(Failure::Usage("--write writes the seconds of a share: leave --full out".to_owned()));
-    }
     if write && suite.is_some() {
         return Err(Failure::Usage(
             "--write writes the seconds of all suites: leave the suite out".to_owned(),
         ));
+    }
+    if write && full {
+        return Err(Failure::Usage("--write writes the seconds of a share: leave --full out".to_owned()));
     }
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
     match package {
