@@ -63,7 +63,7 @@ fn share(group: &str, lie: &Lie, world: &str, mode: CostMode, seed: u64, all: bo
         (true, _, CostMode::Strict) if is_desk && all => Api::ALL.to_vec(),
         (true, _, _) | (_, true, CostMode::Strict) => one,
         (_, true, _) if is_desk => one,
-        (_, _, CostMode::Strict) if is_desk && drawn % 2 == 0 => one,
+        (_, _, CostMode::Strict) if is_desk && drawn.is_multiple_of(2) => one,
         _ => Vec::new(),
     }
 }
