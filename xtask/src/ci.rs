@@ -38,7 +38,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
         }));
     }
     if !tested {
-        done.push(step("test", || test::run(None, false)));
+        done.push(step("test", || test::run(None, /*write*/ false, /*full*/ true)));
     }
     // Counted instructions do not depend on what else the machine does. Their build has the walk of `explore` in it.
     let counting = std::thread::spawn(counted);

@@ -13,10 +13,12 @@ xflags::xflags! {
             optional suite: String
             /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
+            /// Every case of every test, in place of a share of the dear ones
+            optional --full
         }
         /// Run what the build machine checks, in the same order.
         cmd ci {
-            /// The tests have just run: make the other checks
+            /// The tests have just run, with --full: make the other checks
             optional --tested
         }
         /// Kill real processes at exact places, let journals fail, and compare journal, acknowledgements and effects.

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 
 fn run(flags: flags::Xtask) -> Result<(), Failure> {
     match flags.subcommand {
-        XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write),
+        XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write, flags.full),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
         XtaskCmd::Mutants(flags) => mutants::run(&flags),

@@ -24,13 +24,20 @@ pub(crate) const ALL_FEATURES: &str =
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
-pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
+/// How much the tests try: a share of many cases, or all of them.
+const SCOPE: &str = "LOOPGATE_TESTS";
+
+pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Failure> {
     let is_lies = suite == Some(LIES);
+    let full = full || is_lies;
     let package = suite.filter(|_| !is_lies).map(package).transpose()?;
     if write && suite.is_some() {
         return Err(Failure::Usage(
             "--write writes the seconds of all suites: leave the suite out".to_owned(),
         ));
+    }
+    if write && full {
+        return Err(Failure::Usage("--write writes the seconds of a share: leave --full out".to_owned()));
     }
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
     match package {
@@ -51,7 +58,8 @@ pub(crate) fn run(suite: Option<&str>, write: bool) -> Result<(), Failure> {
     let seed = std::env::var(SEED).unwrap_or_else(|_| "1".to_owned());
     let threads = std::env::var(THREADS).unwrap_or_else(|_| threads());
     // A test run compares snapshots and never writes them.
-    let environment = [("INSTA_UPDATE", "no"), (SEED, &*seed), (THREADS, &*threads)];
+    let scope = if full { "full".to_owned() } else { std::env::var(SCOPE).unwrap_or_default() };
+    let environment = [("INSTA_UPDATE", "no"), (SEED, &*seed), (THREADS, &*threads), (SCOPE, &*scope)];
     let (lines, passed) = teed("cargo", &arguments, &environment)?;
     let times = times(&lines);
     println!("\n{}", table(&times));
@@ -238,7 +246,9 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
 
     #[test]
     fn times_are_written_of_all_suites_alone() {
-        assert!(matches!(run(Some("core"), true), Err(Failure::Usage(_))));
+        assert!(matches!(run(Some("core"), true, false), Err(Failure::Usage(_))));
+        // The seconds on the page are those of a share.
+        assert!(matches!(run(None, true, true), Err(Failure::Usage(_))));
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn again(events: &[Event], spec: RunSpec, setup: &Setup) -> Run {
 fn without_permission_to_raise_no_run_ends_confident_that_would_not_have_without_calibration() {
     // Issue 19, part 5, over whole random runs: whatever was measured, and whatever happens.
     let (mut confident, mut withheld) = (0, 0);
-    for seed in 0..800 {
+    for seed in 0..u64::from(share(800)) {
         let mut numbers = Numbers(seed);
         let setup = random_setup(&mut numbers);
         if !setup.spec.protocol.properties().states_confidence {
@@ -131,6 +131,6 @@ fn without_permission_to_raise_no_run_ends_confident_that_would_not_have_without
             withheld += 1;
         }
     }
-    // Neither side is empty by chance.
-    assert!(confident > 4 && withheld > 10, "{confident} {withheld}");
+    // Of all seeds neither side is empty by chance.
+    assert!(!is_full() || (confident > 4 && withheld > 10), "{confident} {withheld}");
 }

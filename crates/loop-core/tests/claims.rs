@@ -416,6 +416,8 @@ fn a_time_with_its_offset_is_compared_as_an_instant() {
 }
 
 proptest! {
+    #![proptest_config(crate::common::cases(256))]
+
     /// Issue 19: a value that neither occurs in the evidence nor results from a named formula is never grounded, and a copied
     /// one always is.
     #[test]

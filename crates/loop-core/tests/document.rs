@@ -56,7 +56,7 @@ impl<S: Strategy<Value = std::collections::BTreeMap<&'static str, &'static str>>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(crate::common::cases(2_000))]
 
     #[test]
     fn merging_nothing_changes_nothing(first in sections()) {

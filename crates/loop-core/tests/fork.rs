@@ -38,7 +38,7 @@ fn a_fork_begins_at_every_entry_before_the_reason_is_fixed() {
     // I-11, I-12, I-6: the world checks each state of the fork, and the fork replays from its own journal.
     let mut forks = 0;
     for parent in crash::scripts() {
-        for length in 1..=parent.journal.len() {
+        for length in places(1..parent.journal.len() + 1) {
             let forked = parent.forked(length);
             assert_eq!(forked.is_ok(), parent.run_after(length).may_fork(), "after {length}");
             let Ok(fork) = forked else { continue };
@@ -50,7 +50,7 @@ fn a_fork_begins_at_every_entry_before_the_reason_is_fixed() {
             forks += 1;
         }
     }
-    assert!(forks > 35, "{forks}");
+    assert!(forks > if is_full() { 35 } else { 8 }, "{forks}");
 }
 
 #[test]

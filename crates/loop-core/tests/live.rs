@@ -76,7 +76,7 @@ fn what_is_shown_is_what_the_document_holds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(crate::common::cases(2_000))]
 
     #[test]
     fn any_lines_at_any_chunking_show_the_same(

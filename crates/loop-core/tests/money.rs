@@ -19,7 +19,7 @@ fn charges(world: &World) -> Vec<(Usage, Option<loop_core::PicoUsd>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(crate::common::cases(300))]
 
     #[test]
     fn the_bill_is_the_sum_of_its_charges_and_every_call_is_charged_once(setup in setups(), choices in choices(50)) {

@@ -209,7 +209,7 @@ fn a_stop_a_death_and_the_clock_do_not_turn_silence_into_yes() {
 fn a_second_model_never_lets_a_run_end_confident_that_would_not_have_without_it() {
     // Issue 19, part 6, over whole random runs: each is driven again without the second model, up to where it was asked.
     let (mut confident, mut withheld) = (0, 0);
-    for seed in 0..800 {
+    for seed in 0..u64::from(share(800)) {
         let mut numbers = Numbers(seed);
         let setup = random_setup(&mut numbers);
         if !setup.spec.protocol.properties().states_confidence {
@@ -243,7 +243,8 @@ fn a_second_model_never_lets_a_run_end_confident_that_would_not_have_without_it(
             withheld += 1;
         }
     }
-    assert!(confident > 4 && withheld > 4, "{confident} {withheld}");
+    // Of all seeds neither side is empty by chance.
+    assert!(!is_full() || (confident > 4 && withheld > 4), "{confident} {withheld}");
 }
 
 /// Drives the events of a run again under another spec, as far as it takes them.

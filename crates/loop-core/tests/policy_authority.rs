@@ -784,7 +784,7 @@ fn gives(text: &str, value: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(crate::common::cases(1_000))]
 
     #[test]
     fn what_a_text_gives_stands_in_it_between_boundaries(text in pieces(14), from in 0_usize..40, length in 1_usize..24) {

@@ -106,6 +106,8 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(crate::common::cases(256))]
+
     #[test]
     fn what_is_shown_says_the_same_as_what_is_sent_and_hides_nothing(value in any_json()) {
         let text = value.to_string();

@@ -163,6 +163,8 @@ fn any_usage() -> impl Strategy<Value = Usage> {
 }
 
 proptest! {
+    #![proptest_config(crate::common::cases(256))]
+
     #[test]
     fn no_usage_of_these_totals_or_smaller_ones_costs_more_than_the_ceiling(
         price in any_price(), usage in any_usage(), more in (0_u64..300_000, 0_u64..300_000),

@@ -342,6 +342,8 @@ fn played(steps: &[(usize, usize, usize)], reversed: bool) -> Vec<String> {
 }
 
 proptest! {
+    #![proptest_config(crate::common::cases(256))]
+
     #[test]
     fn the_order_of_members_changes_nothing(steps in prop::collection::vec(step(), 0..40)) {
         prop_assert_eq!(played(&steps, false), played(&steps, true));

@@ -59,6 +59,8 @@ fn what_is_frequent_in_a_long_text_is_not_searched_for() {
 }
 
 proptest! {
+    #![proptest_config(crate::common::cases(256))]
+
     #[test]
     fn a_text_is_wholly_alike_to_itself_and_never_more_to_another(a in "[ab é]{0,40}", b in "[ab é]{0,40}") {
         prop_assert_eq!(ratio_millis(&a, &a), 1_000);

@@ -95,6 +95,8 @@ fn a_text_is_taken_as_it_is() {
 }
 
 proptest! {
+    #![proptest_config(crate::common::cases(256))]
+
     #[test]
     fn any_member_of_another_name_makes_a_difference(name in "[a-z_]{1,12}", a in 0..9_u32, b in 0..9_u32) {
         let known = ["timestamp", "response_time", "server_time", "traceid", "span_id", "requestid"];

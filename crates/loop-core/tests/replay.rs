@@ -243,20 +243,20 @@ fn a_run_that_is_resumed_after_any_event_ends_as_the_straight_one() {
     let mut by_limit = 0;
     for script in scripts() {
         let straight = script.to_the_end(script.start());
-        for length in 1..straight.journal.len() {
+        for length in places(1..straight.journal.len()) {
             let resumed = script.to_the_end(straight.cut(length).resumed(40_000));
             check_ends_alike(&script, &straight, &resumed, length);
             by_limit += u32::from(reason(&resumed) != reason(&straight));
         }
     }
-    assert!(by_limit > 0, "no crash met a limit, so that case was not seen");
+    assert!(by_limit > 0 || !is_full(), "no crash met a limit, so that case was not seen");
 }
 
 #[test]
 fn a_run_that_is_resumed_twice_ends_as_the_straight_one() {
     for script in scripts() {
         let straight = script.to_the_end(script.start());
-        for length in 1..straight.journal.len() {
+        for length in places(1..straight.journal.len()) {
             let (stepped, _) = script.step(straight.cut(length).resumed(1));
             if stepped.run.is_done() {
                 continue;

@@ -12,7 +12,7 @@ use loop_core::{Note, Phase, RepeatScope, Run, Status};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(cases(1500))]
 
     #[test]
     fn every_walk_keeps_the_invariants_and_comes_to_an_end(setup in setups(), choices in choices(120)) {

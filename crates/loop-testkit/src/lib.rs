@@ -38,6 +38,7 @@
 //! | drive a run | [`World`]: each method checks the invariants of the core after it |
 //! | drive many runs of every kind | [`random_setup`], [`random_run`] |
 //! | record that another version continued a run, or compare entries without times | [`continued_by`], [`timeless`] |
+//! | try a share of many cases, and all with `LOOPGATE_TESTS=full` | [`share`], [`places`], [`is_full`] |
 //! | check an HTML page | [`page::inert`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
@@ -66,6 +67,7 @@ mod random;
 mod recorded;
 mod reply;
 mod setup;
+mod share;
 mod sound;
 mod spec;
 mod world;
@@ -80,6 +82,7 @@ pub use random::{Numbers, random_run, random_setup};
 pub use recorded::{continued_by, newer, older, timeless};
 pub use reply::{DraftReply, bare_draft, call, calls, draft, target, text};
 pub use setup::Setup;
+pub use share::{is_full, places, share};
 pub use sound::is_sound;
 pub use spec::{model, read, takes, tool};
 pub use world::World;

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
 
 use crate::common::{Ran, Shell, ticket};
+use loop_testkit::is_full;
 
 /// What no output may hold.
 const KEY: &str = "sk-lies-4f1c2a77e0b94d3c8a55";
@@ -71,7 +72,8 @@ const APIS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini
 
 #[test]
 fn the_command_ends_each_lie_with_its_own_exit_code_and_shows_no_key_and_no_escape() {
-    for (lie, code, says) in [
+    // Over one protocol each, another for each; `LOOPGATE_TESTS=full` takes all.
+    for (n, (lie, code, says)) in [
         ("html-page", 6, "stopped: model_failure (failed)"),
         ("refusal", 4, "stopped: refused (refused)"),
         ("hands-over-forever", 5, "stopped: needs_human (needs_human)"),
@@ -81,8 +83,11 @@ fn the_command_ends_each_lie_with_its_own_exit_code_and_shows_no_key_and_no_esca
         ("error-with-escapes", 6, "stopped: model_failure (failed)"),
         ("model-with-escapes", 0, "stopped: confident (answered)"),
         ("terminal-escapes", 0, "stopped: confident (answered)"),
-    ] {
-        for api in APIS {
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (_, api) in APIS.into_iter().enumerate().filter(|(at, _)| is_full() || *at == n % 4) {
             let shell = Shell::new();
             let ran = run(&shell, lie, api, &[]);
             let place = format!("{lie} over {api}: {}\n{}", ran.out, ran.err);

@@ -56,44 +56,49 @@ fn check(piece: impl Fn(usize) -> String) {
 
 #[test]
 fn reading_values_takes_steps_in_proportion_to_the_texts() {
-    check(|n| format!("It holds {n} GB. "));
-    check(|n| format!("It holds {n} GB "));
-    check(|_| "42 GB ".to_owned());
-    check(|_| "1.5 % ".to_owned());
-    check(|n| format!("1.{n:030} % "));
-    check(|_| "web-1 ".to_owned());
-    check(|_| "Anna ".to_owned());
-    // With four digits each is an id.
-    check(|n| format!("Anna{n:04} Meier "));
-    check(|_| "\"".to_owned());
-    check(|n| format!("\"a b {n}\" "));
-    check(|_| "\"a a a a a a a a a a\" ".to_owned());
-    check(|_| "1 ".to_owned());
-    check(|_| "1,".to_owned());
-    check(|_| "1-".to_owned());
-    check(|_| ".".to_owned());
-    check(|_| "no backup. ".to_owned());
-    check(|_| "no ".to_owned());
-    check(|_| "| a | 1 |\n".to_owned());
-    check(|_| "2026-11-26 ".to_owned());
-    check(|_| "total 3 of ".to_owned());
-    check(|_| "[E1] ".to_owned());
-    check(|_| "年".to_owned());
-    // Hostile texts: long strings of digits, nested quotation marks, many days, citations and ranges.
-    check(|_| "12345678901234567890".to_owned());
-    check(|_| "1 234 567 ".to_owned());
-    check(|_| "\u{201c}\u{201e}«".to_owned());
-    check(|_| "\u{201c}\"a b\"\u{201d} ".to_owned());
-    check(|n| format!("{:02}:{:02}+02:00 ", n % 24, n % 60));
-    check(|n| format!("2026-11-{:02}T03:10:00+01:00 ", n % 28 + 1));
-    check(|_| "1-2-3-".to_owned());
-    check(|_| "[E1], ".to_owned());
-    check(|_| "7 GB [E1] ".to_owned());
-    check(|_| "+1, -1, ".to_owned());
-    check(|_| "1 h and 1 min and ".to_owned());
-    check(|_| "佐藤 美咲さん、昨日は".to_owned());
-    check(|_| "PT1H1M1S".to_owned());
-    check(|_| "3 of 3 of ".to_owned());
+    let pieces: [&dyn Fn(usize) -> String; 36] = [
+        &|n| format!("It holds {n} GB. "),
+        &|n| format!("It holds {n} GB "),
+        &|_| "42 GB ".to_owned(),
+        &|_| "1.5 % ".to_owned(),
+        &|n| format!("1.{n:030} % "),
+        &|_| "web-1 ".to_owned(),
+        &|_| "Anna ".to_owned(),
+        // With four digits each is an id.
+        &|n| format!("Anna{n:04} Meier "),
+        &|_| "\"".to_owned(),
+        &|n| format!("\"a b {n}\" "),
+        &|_| "\"a a a a a a a a a a\" ".to_owned(),
+        &|_| "1 ".to_owned(),
+        &|_| "1,".to_owned(),
+        &|_| "1-".to_owned(),
+        &|_| ".".to_owned(),
+        &|_| "no backup. ".to_owned(),
+        &|_| "no ".to_owned(),
+        &|_| "| a | 1 |\n".to_owned(),
+        &|_| "2026-11-26 ".to_owned(),
+        &|_| "total 3 of ".to_owned(),
+        &|_| "[E1] ".to_owned(),
+        &|_| "年".to_owned(),
+        // Hostile texts: long strings of digits, nested quotation marks, many days, citations and ranges.
+        &|_| "12345678901234567890".to_owned(),
+        &|_| "1 234 567 ".to_owned(),
+        &|_| "\u{201c}\u{201e}«".to_owned(),
+        &|_| "\u{201c}\"a b\"\u{201d} ".to_owned(),
+        &|n| format!("{:02}:{:02}+02:00 ", n % 24, n % 60),
+        &|n| format!("2026-11-{:02}T03:10:00+01:00 ", n % 28 + 1),
+        &|_| "1-2-3-".to_owned(),
+        &|_| "[E1], ".to_owned(),
+        &|_| "7 GB [E1] ".to_owned(),
+        &|_| "+1, -1, ".to_owned(),
+        &|_| "1 h and 1 min and ".to_owned(),
+        &|_| "佐藤 美咲さん、昨日は".to_owned(),
+        &|_| "PT1H1M1S".to_owned(),
+        &|_| "3 of 3 of ".to_owned(),
+    ];
+    for piece in pieces.into_iter().step_by(counted::step(4)) {
+        check(piece);
+    }
 }
 
 #[test]
@@ -115,7 +120,7 @@ fn looking_for_values_takes_steps_in_proportion_to_the_evidence() {
         &records,
     ];
     for (at, shape) in shapes.into_iter().enumerate() {
-        let (few, many) = (steps(1_000, shape), steps(4_000, shape));
+        let (few, many) = (steps(counted::pieces(1_000), shape), steps(counted::pieces(4_000), shape));
         assert!(few > 0 && many <= 6 * few + 2_000, "shape {at}: {few} steps, then {many}");
     }
 }
@@ -125,6 +130,8 @@ fn state_of(body: &str, data: Data) -> Vec<Grounding> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: counted::pieces(256) as u32, ..ProptestConfig::default() })]
+
     #[test]
     fn any_text_is_read_and_each_value_is_a_part_of_its_section(body in "\\PC{0,120}", data in "\\PC{0,120}") {
         for claim in read(&body, Data::text(data.as_str())) {

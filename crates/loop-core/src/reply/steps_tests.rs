@@ -24,11 +24,11 @@ fn read(text: &str) {
     citations(text);
 }
 
-/// Compares 1,000 and 4,000 pieces: four times the text may take about four times the steps.
+/// Compares 1,000 and 4,000 pieces, or a quarter of them: four times the text may take about four times the steps.
 #[track_caller]
 fn check(piece: impl Fn(usize) -> String) {
     let steps = |pieces: usize| counted::of(|| read(&(0..pieces).map(&piece).collect::<String>()));
-    let (few, many) = (steps(1_000), steps(4_000));
+    let (few, many) = (steps(counted::pieces(1_000)), steps(counted::pieces(4_000)));
     assert!(many <= 5 * few + 1_000, "{few} steps, then {many}, for pieces like {:?}", piece(1));
 }
 
@@ -64,13 +64,14 @@ fn looking_for_repeated_members_takes_steps_in_proportion_to_their_number() {
 #[test]
 fn fences_that_grow_shorter_are_not_each_searched_to_the_end() {
     // B9: 64 lengths of two kinds are told apart, so a line is looked at no more than 128 times for its fences.
-    let lines: String = (0..4_000).map(|n| format!("{}a\n## h\n", "`".repeat(4_000 - n))).collect();
-    let text = format!("{lines}{}\n", "`".repeat(5_000));
-    assert!(counted::of(|| drop(Layout::of(&text))) < 130 * 8_001);
+    let longest = counted::pieces(4_000);
+    let lines: String = (0..longest).map(|n| format!("{}a\n## h\n", "`".repeat(longest - n))).collect();
+    let text = format!("{lines}{}\n", "`".repeat(longest + 1_000));
+    assert!(counted::of(|| drop(Layout::of(&text))) < 130 * (2 * longest + 1));
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: counted::pieces(64) as u32, ..ProptestConfig::default() })]
     #[test]
     fn no_mixture_of_lines_takes_more(lines in prop::collection::vec(
         prop_oneof![

@@ -27,4 +27,20 @@ pub(crate) mod counted {
         work();
         STEPS.with(Cell::get) - before
     }
+
+    /// How many pieces a text is made of whose steps are counted: so many with `LOOPGATE_TESTS=full`, else a quarter.
+    /// Steps that grow with the square of the pieces are seen with both.
+    pub(crate) fn pieces(all: usize) -> usize {
+        if is_full() { all } else { all / 4 }
+    }
+
+    /// How many of the kinds of text are tried: each with `LOOPGATE_TESTS=full`, else one in so many.
+    pub(crate) fn step(share: usize) -> usize {
+        if is_full() { 1 } else { share }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "how much a test tries is no input of a run")]
+    fn is_full() -> bool {
+        std::env::var_os("LOOPGATE_TESTS").is_some_and(|scope| scope == "full")
+    }
 }

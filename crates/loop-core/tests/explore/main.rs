@@ -1,6 +1,7 @@
 //! The walk: every reachable state of small runs, breadth first, with every invariant checked on every edge.
 //!
-//! In a test run each alphabet is walked whole. `cargo xtask explore` walks further, and prints what was seen.
+//! In a test run a few ways through each alphabet are walked, and with `LOOPGATE_TESTS=full` all of them. `cargo xtask
+//! explore` walks further, and prints what was seen.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -38,8 +39,8 @@ use search::{Scope, walk};
 /// Walks an alphabet and prints a line about it.
 fn explore(alphabet: impl Fn(bool) -> Alphabet, wide_states: usize) {
     let scope = match times() {
-        Some(times) => Scope { states: wide_states * times, whole: false },
-        None => WHOLE,
+        Some(times) => Scope { states: wide_states * times, whole: false, ways: usize::MAX },
+        None => narrow(),
     };
     explore_within(&alphabet(times().is_some()), scope);
 }
@@ -70,8 +71,15 @@ fn times() -> Option<usize> {
     (scope == "full").then_some(5)
 }
 
+/// How far an alphabet is walked in a test run.
+fn narrow() -> Scope {
+    if loop_testkit::is_full() { WHOLE } else { SHARE }
+}
+
 /// All there is; more states than a test run has time for are a mistake.
-const WHOLE: Scope = Scope { states: 20_000, whole: true };
+const WHOLE: Scope = Scope { states: 20_000, whole: true, ways: usize::MAX };
+/// A few ways from the start to an end.
+const SHARE: Scope = Scope { states: 20_000, whole: false, ways: 8 };
 /// States that a wide walk sees of one alphabet.
 const MANY: usize = 30_000;
 
@@ -382,5 +390,6 @@ fn opinions() {
 #[test]
 fn everything() {
     let (calls, states) = times().map_or((2, 8_000), |times| (3, 2 * MANY * times));
-    explore_within(&alphabets::everything(calls), Scope { states, whole: false });
+    let ways = if times().is_some() { usize::MAX } else { narrow().ways };
+    explore_within(&alphabets::everything(calls), Scope { states, whole: false, ways });
 }

@@ -22,6 +22,9 @@ pub struct Scope {
     pub states: usize,
     /// Whether the walk must see everything there is.
     pub whole: bool,
+    /// How many ways are followed at a time: from there on one step of each state is, drawn by chance that is the same
+    /// each time. Every step from a state that is seen is checked all the same.
+    pub ways: usize,
 }
 
 /// What a walk saw.
@@ -118,22 +121,45 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
             let after = ghost.after(&edge);
             if seen.len() >= scope.states {
                 walked.whole = false;
-            } else if seen.insert(place(&next, &after)) {
-                found.push((edict.event, next, after));
+            } else {
+                let place = place(&next, &after);
+                if !seen.contains(&place) {
+                    found.push((place, edict.event, next, after));
+                }
             }
         }
         let depth = places[here].depth + 1;
-        for (event, next, after) in found {
+        if waiting.len() >= scope.ways && found.len() > 1 {
+            walked.whole = false;
+            found = vec![found.swap_remove(drawn(here) % found.len())];
+        }
+        for (place, event, next, after) in found {
+            // Two events may lead to one state, and the states end somewhere.
+            if seen.len() >= scope.states {
+                walked.whole = false;
+                break;
+            }
+            if !seen.insert(place) {
+                continue;
+            }
             waiting.push_back((places.len(), next, after));
             places.push(Place { parent: here, event, depth });
         }
     }
     assert!(walked.whole || !scope.whole, "{}: more than {} states", alphabet.name, scope.states);
     walked.seconds = began.elapsed().as_secs_f64();
-    for reason in alphabet.reaches {
+    // A share of the ways may miss an end.
+    let reaches = if scope.ways == usize::MAX { alphabet.reaches } else { &[] };
+    for reason in reaches {
         assert!(walked.ends.contains_key(reason), "{}: {reason} was never reached", alphabet.name);
     }
     walked
+}
+
+/// A number that looks like chance, and is the same for the same number.
+fn drawn(number: usize) -> usize {
+    let mixed = (number as u64).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33) as usize
 }
 
 fn named(id: &str, name: &str) -> String {

@@ -9,12 +9,12 @@ use loop_mock::Lie;
 use tokio::sync::Semaphore;
 
 use super::world::{Shown, World, price};
-use super::{AT_ONCE, invariants};
+use super::{AT_ONCE, api_of, drawn, invariants, is_full, seed};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_lie_passes_a_strict_limit_and_a_check_after_the_spending_stops_the_next_call() {
     let only = std::env::var("LIES_ONLY").ok();
-    let seed = std::env::var("LIES_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let (all, seed) = (is_full(), seed());
     let (desk, crm) = (Arc::new(World::desk()), Arc::new(World::crm()));
     let gate = Arc::new(Semaphore::new(AT_ONCE));
     let mut runs = tokio::task::JoinSet::new();
@@ -26,7 +26,7 @@ async fn no_lie_passes_a_strict_limit_and_a_check_after_the_spending_stops_the_n
         }
         for mode in [CostMode::Strict, CostMode::After] {
             for world in [&desk, &crm] {
-                for api in share(group, lie, world.name, mode, seed) {
+                for api in share(group, lie, world.name, mode, seed, all) {
                     let (world, gate) = (Arc::clone(world), Arc::clone(&gate));
                     runs.spawn(async move {
                         let _turn = gate.acquire_owned().await.unwrap();
@@ -50,24 +50,20 @@ async fn no_lie_passes_a_strict_limit_and_a_check_after_the_spending_stops_the_n
 }
 
 /// The protocols over which a behaviour runs in a mode: all where usage is untrue or a stream breaks, one that the seed
-/// draws for long replies; of the others the seed draws half.
-fn share(group: &str, lie: &Lie, world: &str, mode: CostMode, seed: u64) -> Vec<Api> {
+/// draws for long replies; of the others the seed draws half. Unless all are played it is one protocol everywhere.
+fn share(group: &str, lie: &Lie, world: &str, mode: CostMode, seed: u64, all: bool) -> Vec<Api> {
     let is_any_of = |words: &[&str]| words.iter().any(|word| lie.name.contains(word));
-    let drawn = format!("{} {world} {} {seed}", lie.name, mode.name());
-    // FNV-1a.
-    let drawn = drawn.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-    });
-    let one = vec![Api::ALL[((drawn >> 32) % 4) as usize]];
+    let drawn = drawn(&format!("{} {world} {} {seed}", lie.name, mode.name()));
+    let one = vec![api_of(drawn)];
     let is_desk = world == "desk";
     if !is_desk && matches!(group, "connections" | "gateways" | "documents") {
         return Vec::new();
     }
     match (is_any_of(&UNTRUE), is_any_of(&LONG), mode) {
-        (true, _, CostMode::Strict) if is_desk => Api::ALL.to_vec(),
+        (true, _, CostMode::Strict) if is_desk && all => Api::ALL.to_vec(),
         (true, _, _) | (_, true, CostMode::Strict) => one,
         (_, true, _) if is_desk => one,
-        (_, _, CostMode::Strict) if is_desk && drawn % 2 == 0 => one,
+        (_, _, CostMode::Strict) if is_desk && drawn.is_multiple_of(2) => one,
         _ => Vec::new(),
     }
 }
