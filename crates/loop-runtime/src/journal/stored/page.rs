@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use loop_core::RunId;
 
-use super::StoredJournal;
+use super::{StoredJournal, event};
 use super::fault::Fault;
 use super::opened::Files;
 use super::rows::{self, parse};
@@ -207,8 +207,8 @@ impl StoredJournal {
             while let Some(row) = rows.next()? {
                 let (seq, event, notes): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
                 let seq = u64::try_from(seq).unwrap_or_default();
-                let (event, notes) = (parse(&event, "event", &run, seq)?, parse(&notes, "notes", &run, seq)?);
-                entries.push(Entry { seq, event, notes });
+                let event::ReadEvent(event) = parse(&event, "event", &run, seq)?;
+                entries.push(Entry { seq, event, notes: parse(&notes, "notes", &run, seq)? });
             }
             Ok(entries)
         })
