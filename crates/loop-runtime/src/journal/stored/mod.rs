@@ -611,8 +611,25 @@ mod power_tests;
 mod unknown_tests;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use loop_core::SectionSpec;
+    use loop_testkit::Setup;
+
     use super::*;
+
+    #[test]
+    fn each_spec_has_a_text_of_its_own_whichever_was_last() {
+        let spec =
+            |section| Setup::document("test").section(SectionSpec::new(section, "A")).start_as("r1").spec;
+        let (one, other, last) = (spec("a"), spec("b"), LastSpec::default());
+        assert_ne!(one.hash(), other.hash());
+        for spec in [&one, &other, &other, &one] {
+            let (text, again) = (last.text_of(spec).unwrap(), last.text_of(spec).unwrap());
+            assert_eq!(*text.hash, *spec.hash().to_string());
+            assert!(Arc::ptr_eq(&text, &again), "it is written once");
+        }
+    }
 
     #[test]
     fn the_journal_lies_where_the_system_keeps_state() {

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use loop_core::RunId;
 
-use super::{StoredJournal, event};
 use super::fault::Fault;
 use super::opened::Files;
 use super::rows::{self, parse};
 use super::sql::{Cell, Connection, NONE, Optional as _, params};
+use super::{StoredJournal, event};
 use crate::journal::{Entry, JournalError, RunLine};
 
 /// Which runs a page has. A run has to fit all of it.

@@ -249,7 +249,7 @@ impl Opening {
 pub(super) struct SpecText {
     spec: Arc<RunSpec>,
     json: String,
-    hash: Arc<str>,
+    pub(super) hash: Arc<str>,
 }
 
 /// The text of the spec that a run began with last: most runs of a process follow the same one.
