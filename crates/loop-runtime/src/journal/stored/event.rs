@@ -76,7 +76,7 @@ impl<'e> StoredEvent<'e> {
         let Event { at, kind } = event;
         match kind {
             EventKind::ToolFinished { key, attempt, observation } => {
-                let result = StoredResult::of(key, *attempt, observation);
+                let result = StoredResult::of(*key, *attempt, observation);
                 Self { at: *at, kind: None, result: Some(result) }
             }
             kind => Self { at: *at, kind: Some(kind), result: None },
@@ -85,7 +85,7 @@ impl<'e> StoredEvent<'e> {
 }
 
 impl<'e> StoredResult<&'e str> {
-    fn of(key: &CommandKey, attempt: u32, observation: &'e Observation) -> Self {
+    fn of(key: CommandKey, attempt: u32, observation: &'e Observation) -> Self {
         // Each field is named, so that a new one cannot be left out.
         let Observation {
             status,
@@ -103,7 +103,7 @@ impl<'e> StoredResult<&'e str> {
             None => (&**data, StoredData::Json(&**data)),
         };
         Self {
-            key: key.clone(),
+            key,
             attempt,
             status: *status,
             summary,
