@@ -6,8 +6,9 @@ use std::io::{BufRead, Read as _};
 use std::sync::Arc;
 
 use super::sql::params;
-use loop_core::{Digest, Event, Note, RunId, RunSpec, SPEC_VERSION};
+use loop_core::{Digest, Note, RunId, RunSpec, SPEC_VERSION};
 
+use super::event;
 use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};
 use super::fault::{self, Fault};
 use super::heads::Head;
@@ -360,8 +361,8 @@ impl Source {
                 return Err(self.wrong(ALTERED));
             }
             epoch_before = entry.epoch;
-            let read: Result<(Event, Vec<Note>), _> = (|| Ok((from(event)?, from(notes)?)))();
-            let (event, notes) = read.map_err(|error: serde_json::Error| {
+            let read: Result<(event::ReadEvent, Vec<Note>), _> = (|| Ok((from(event)?, from(notes)?)))();
+            let (event::ReadEvent(event), notes) = read.map_err(|error: serde_json::Error| {
                 self.wrong(&format!("the entry cannot be read ({error}); use the program that wrote it"))
             })?;
             parsed.push(Entry { seq, event, notes });

@@ -1,5 +1,5 @@
 //! Writes entries as JSON: the same bytes as `serde_json`, with texts that are escaped many bytes at a time. An entry is
-//! mostly the text of a result, once for the model and once as data.
+//! mostly the text of a result.
 
 use std::fmt::{self, Display, Write as _};
 

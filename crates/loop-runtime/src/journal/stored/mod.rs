@@ -15,6 +15,7 @@ mod audit;
 mod budgets;
 mod changes;
 mod clock;
+mod event;
 mod export;
 mod fault;
 mod heads;
@@ -70,7 +71,7 @@ use place::Place;
 pub use pruned::Keeps;
 pub use queue::{Accepted, QueueBounds, QueueLock, QueuedSubmission, Submission, SubmissionState};
 pub use remote::{RemoteAnswer, RemoteRequest};
-use rows::{Claim, Opening, RunRow, Text};
+use rows::{Claim, LastSpec, Opening, RunRow, Text};
 pub use salvage::{Lost, Salvaged};
 use seal::Key;
 pub use stats::JournalStats;
@@ -254,6 +255,7 @@ impl StoredJournal {
             commits: AtomicU64::new(0),
             synced_commits: AtomicU64::new(0),
             synced_heads: AtomicU64::new(0),
+            last_spec: LastSpec::default(),
         });
         let writer = WriterThread::new(Arc::clone(&files));
         let reads = Arc::new(Semaphore::new(READING_THREADS));
@@ -369,7 +371,8 @@ impl Journal for StoredJournal {
             // Another process may have begun and ended it before it was locked; its head is not to be overwritten.
             is_there(connection)?;
             let entry = Text::of(&run, &first, limit)?;
-            let opening = Opening::of(header)?;
+            let spec = files.last_spec.text_of(&header.spec)?;
+            let opening = Opening::of(header, spec);
             let is_synced = sync != SyncPolicy::None;
             let head = files.heads.create(&run, key, opening.beginning, is_synced)?;
             files.synced_heads.fetch_add(is_synced.into(), Ordering::Relaxed);
@@ -608,8 +611,25 @@ mod power_tests;
 mod unknown_tests;
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use loop_core::SectionSpec;
+    use loop_testkit::Setup;
+
     use super::*;
+
+    #[test]
+    fn each_spec_has_a_text_of_its_own_whichever_was_last() {
+        let spec =
+            |section| Setup::document("test").section(SectionSpec::new(section, "A")).start_as("r1").spec;
+        let (one, other, last) = (spec("a"), spec("b"), LastSpec::default());
+        assert_ne!(one.hash(), other.hash());
+        for spec in [&one, &other, &other, &one] {
+            let (text, again) = (last.text_of(spec).unwrap(), last.text_of(spec).unwrap());
+            assert_eq!(*text.hash, *spec.hash().to_string());
+            assert!(Arc::ptr_eq(&text, &again), "it is written once");
+        }
+    }
 
     #[test]
     fn the_journal_lies_where_the_system_keeps_state() {

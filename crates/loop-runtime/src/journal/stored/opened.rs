@@ -35,6 +35,7 @@ pub(super) struct Files {
     pub(super) commits: AtomicU64,
     pub(super) synced_commits: AtomicU64,
     pub(super) synced_heads: AtomicU64,
+    pub(super) last_spec: rows::LastSpec,
 }
 
 /// What the journal is stored in.

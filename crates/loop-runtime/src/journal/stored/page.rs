@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use loop_core::RunId;
 
-use super::StoredJournal;
 use super::fault::Fault;
 use super::opened::Files;
 use super::rows::{self, parse};
 use super::sql::{Cell, Connection, NONE, Optional as _, params};
+use super::{StoredJournal, event};
 use crate::journal::{Entry, JournalError, RunLine};
 
 /// Which runs a page has. A run has to fit all of it.
@@ -207,8 +207,8 @@ impl StoredJournal {
             while let Some(row) = rows.next()? {
                 let (seq, event, notes): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
                 let seq = u64::try_from(seq).unwrap_or_default();
-                let (event, notes) = (parse(&event, "event", &run, seq)?, parse(&notes, "notes", &run, seq)?);
-                entries.push(Entry { seq, event, notes });
+                let event::ReadEvent(event) = parse(&event, "event", &run, seq)?;
+                entries.push(Entry { seq, event, notes: parse(&notes, "notes", &run, seq)? });
             }
             Ok(entries)
         })

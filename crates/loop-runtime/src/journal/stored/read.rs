@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::sql::{Connection, Optional as _, Row, params};
 use loop_core::{Digest, EventKind, RunId, RunSpec, SPEC_VERSION, Started, StopReason};
 
+use super::event;
 use super::fault::Fault;
 use super::rows::{CHANGED, RunRow, cell, corrupt, link, parse, root, stop_of};
 use super::seal::{Broken, Key};
@@ -233,9 +234,9 @@ fn next_entry(
         return Err(corrupt(run, seq, "written by a process that had lost the run to another one").into());
     }
     let hash = link(&prev, epoch, &event, &notes);
-    let read = (parse(&event, "event", run, seq), parse(&notes, "notes", run, seq));
+    let read = (parse::<event::ReadEvent>(&event, "event", run, seq), parse(&notes, "notes", run, seq));
     match read {
-        (Ok(event), Ok(notes)) => Ok((Entry { seq, event, notes }, epoch, hash)),
+        (Ok(event::ReadEvent(event)), Ok(notes)) => Ok((Entry { seq, event, notes }, epoch, hash)),
         (Err(fault), _) | (_, Err(fault)) if is_json(&event) && is_json(&notes) => match fault {
             Fault::Journal(JournalError::Corrupt { message, .. }) => {
                 Err(Broke::Unknown(Unknown { hash, message }))

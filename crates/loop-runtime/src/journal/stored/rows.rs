@@ -1,12 +1,13 @@
 //! What is written into the tables and read from them; each function runs inside a transaction of its caller.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
-use loop_core::{Digest, EventKind, Note, RunId, StopReason, canonical};
+use loop_core::{Digest, EventKind, Note, RunId, RunSpec, StopReason, canonical};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
+use super::event;
 use super::fault::Fault;
 use super::heads::Position;
 use super::json::json_of;
@@ -222,8 +223,7 @@ pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<Ru
 #[derive(Debug)]
 pub(super) struct Opening {
     pub(super) header: Header,
-    spec: String,
-    spec_hash: String,
+    spec: Arc<SpecText>,
     manifest_hash: String,
     /// What the first entry follows: the hash of all that was given before it. So none of it can be changed under the
     /// entries.
@@ -231,19 +231,44 @@ pub(super) struct Opening {
 }
 
 impl Opening {
-    pub(super) fn of(header: Header) -> Result<Self, Fault> {
-        // The canonical text is what the spec's hash is over, so that a reader can check the one against the other.
-        let spec = canonical(&serde_json::to_value(&*header.spec)?);
-        let spec_hash = Digest::of("spec", spec.as_bytes()).to_string();
+    pub(super) fn of(header: Header, spec: Arc<SpecText>) -> Self {
         let manifest_hash = header.manifest_hash.to_string();
         let beginning = root(
             header.run.as_str(),
             unix_ms(&header),
-            &spec_hash,
+            &spec.hash,
             &manifest_hash,
             [header.origin.as_deref(), header.request_key.as_deref()],
         );
-        Ok(Self { header, spec, spec_hash, manifest_hash, beginning })
+        Self { header, spec, manifest_hash, beginning }
+    }
+}
+
+/// A spec as it is stored.
+#[derive(Debug)]
+pub(super) struct SpecText {
+    spec: Arc<RunSpec>,
+    json: String,
+    pub(super) hash: Arc<str>,
+}
+
+/// The text of the spec that a run began with last: most runs of a process follow the same one.
+#[derive(Debug, Default)]
+pub(super) struct LastSpec(Mutex<Option<Arc<SpecText>>>);
+
+impl LastSpec {
+    pub(super) fn text_of(&self, spec: &Arc<RunSpec>) -> Result<Arc<SpecText>, Fault> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // It is held, so no other spec is at its place in memory.
+        if let Some(text) = last.as_ref().filter(|text| Arc::ptr_eq(&text.spec, spec)) {
+            return Ok(Arc::clone(text));
+        }
+        // The canonical text is what the spec's hash is over, so that a reader can check the one against the other.
+        let json = canonical(&serde_json::to_value(&**spec)?);
+        let hash = Digest::of("spec", json.as_bytes()).to_string().into();
+        let text = Arc::new(SpecText { spec: Arc::clone(spec), json, hash });
+        *last = Some(Arc::clone(&text));
+        Ok(text)
     }
 }
 
@@ -262,10 +287,10 @@ pub(super) fn create(
     entries: &[Text],
     key: &Key,
 ) -> Result<Option<RunRow>, Fault> {
-    let Opening { header, spec, spec_hash, manifest_hash, beginning } = opening;
+    let Opening { header, spec, manifest_hash, beginning } = opening;
     let keep = "INSERT INTO blobs (hash, kind, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
     let mut keep = connection.prepare_cached(keep)?;
-    keep.execute(params![spec_hash, "spec", spec])?;
+    keep.execute(params![spec.hash, "spec", spec.json])?;
     keep.execute(params![manifest_hash, "manifest", header.manifest])?;
 
     let mut row = RunRow {
@@ -274,7 +299,7 @@ pub(super) fn create(
         domain: Arc::clone(&header.spec.domain),
         item: Arc::clone(&header.item),
         title: Arc::clone(&header.title),
-        spec: spec_hash.as_str().into(),
+        spec: Arc::clone(&spec.hash),
         manifest: manifest_hash.as_str().into(),
         origin: header.origin.clone(),
         request_key: header.request_key.clone(),
@@ -427,7 +452,8 @@ impl Text {
 
     /// Refuses an entry that takes more bytes than `limit`.
     pub(super) fn of(run: &RunId, entry: &Entry, limit: u64) -> Result<Self, Fault> {
-        let (event, notes) = (json_of(&entry.event, room(entry))?, json_of(&entry.notes, NOTES_BYTES)?);
+        let event = json_of(&event::StoredEvent::of(&entry.event), room(entry))?;
+        let notes = json_of(&entry.notes, NOTES_BYTES)?;
         let bytes = (event.len() + notes.len()) as u64;
         if bytes > limit {
             return Err(JournalError::TooLarge { run: run.clone(), seq: entry.seq, bytes, limit }.into());
@@ -560,10 +586,11 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, se
 /// Usual upper bound of the bytes of an entry's event.
 fn room(entry: &Entry) -> usize {
     let text = match &entry.event.kind {
-        // What is read, and the data, which is written as JSON in a JSON text.
+        // The Markdown is often the text of the data, which is stored once.
         EventKind::ToolFinished { observation, .. } => {
             let data = observation.data.as_text().map_or(observation.data.len(), |text| text.len());
-            (observation.markdown.len() + data) * 9 / 8
+            let markdown = observation.markdown.len();
+            (data + if markdown == data { 0 } else { markdown }) * 9 / 8
         }
         EventKind::ModelReplied { reply, .. } => reply.text.len() * 9 / 8,
         _ => 0,

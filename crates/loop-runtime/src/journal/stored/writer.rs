@@ -66,6 +66,10 @@ pub(super) enum Follows {
 /// What comes of a change: the run's row behind it.
 pub(super) type Committed = Result<Box<RunRow>, JournalError>;
 
+/// What comes of a change, and the texts of its entries. They are freed where they were allocated: the allocator gives memory
+/// out again without a lock only to the thread that freed it.
+type Settled = (Committed, Vec<Text>);
+
 /// The thread, which begins with the first change and ends with this value.
 #[derive(Debug)]
 pub(super) struct WriterThread {
@@ -90,16 +94,17 @@ enum Job {
 /// A change, and who waits for it.
 struct Waiting {
     change: Change,
-    reply: oneshot::Sender<Committed>,
+    reply: oneshot::Sender<Settled>,
 }
 
 impl Waiting {
     fn tell(self, committed: Committed) {
-        let Self { change, reply } = self;
+        let Self { mut change, reply } = self;
+        let texts = std::mem::take(&mut change.entries);
         // If its caller has gone, this gives the run up. It does so before anyone can look.
         drop(change);
         // A caller that no longer waits finds it when the run is read.
-        _ = reply.send(committed);
+        _ = reply.send((committed, texts));
     }
 }
 
@@ -113,7 +118,7 @@ impl WriterThread {
     pub(super) async fn commit(&self, change: Change) -> Committed {
         let (reply, committed) = oneshot::channel();
         self.hand_over(Job::Change(Waiting { change, reply }))?;
-        committed.await.unwrap_or_else(|_| Err(self.cut_off()))
+        committed.await.map_or_else(|_| Err(self.cut_off()), |(committed, _)| committed)
     }
 
     /// Does `work` with the connection that writes.
