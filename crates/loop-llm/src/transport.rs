@@ -222,6 +222,10 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
                 return Poll::Ready(None);
             }
             if !call.decode_next() {
+                // What arrived together is told together, so that a reply that comes fast is not taken word by word.
+                if let Some(item) = call.decoder.next_delta() {
+                    return Poll::Ready(Some(call.completed(item)));
+                }
                 ready!(call.poll_read(cx));
             }
         }
@@ -229,7 +233,8 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
 }
 
 impl<B: Pieces> Call<B> {
-    fn new(body: B, decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
+    fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
+        decoder.join_deltas();
         Self {
             body,
             pieces: Vec::new(),
