@@ -184,3 +184,23 @@ const FILLERS: &[&str] = &[
     "that", "the", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who",
     "with", "would", "you", "your",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::canonical;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_is_written_as_its_canonical_text_with_the_length_before_it() {
+        let values =
+            [json!(1), json!("é\""), json!("a text of ten"), json!({"b": [null], "a": "x".repeat(1_000)})];
+        for value in values {
+            let (text, mut written, mut expected) = (canonical(&value), b"name".to_vec(), b"name".to_vec());
+            push_value(&value, &mut written);
+            push_text(&text, &mut expected);
+            assert_eq!(written, expected);
+            assert_eq!(expected, format!("name{}:{text}", text.len()).into_bytes());
+        }
+    }
+}
