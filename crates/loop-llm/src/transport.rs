@@ -222,6 +222,10 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
                 return Poll::Ready(None);
             }
             if !call.decode_next() {
+                // What arrived together is told together, so that a reply that comes fast is not taken word by word.
+                if let Some(item) = call.decoder.next_delta() {
+                    return Poll::Ready(Some(call.completed(item)));
+                }
                 ready!(call.poll_read(cx));
             }
         }
@@ -229,7 +233,8 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
 }
 
 impl<B: Pieces> Call<B> {
-    fn new(body: B, decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
+    fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
+        decoder.join_deltas();
         Self {
             body,
             pieces: Vec::new(),
@@ -426,7 +431,50 @@ mod tests {
         }
     }
 
-    fn call(body: BoxStream<'static, Bytes>, timers: Timers) -> Call<BoxStream<'static, Bytes>> {
+    /// What arrives together, one time after the other.
+    struct Batches(Vec<&'static [&'static str]>);
+
+    impl Pieces for Batches {
+        fn poll_pieces(
+            &mut self,
+            pieces: &mut Vec<Bytes>,
+            _: &mut Context<'_>,
+        ) -> Poll<Result<bool, Interrupted>> {
+            let batch = self.0.pop();
+            let texts = batch.into_iter().flatten();
+            pieces.extend(texts.map(|text| Bytes::from(format!("data: {text}\n\n"))));
+            Poll::Ready(Ok(batch.is_some()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deltas_that_arrive_together_are_told_together_before_more_is_read() {
+        const TEXT: &str = r#"{"choices":[{"delta":{"content":"a"}}]}"#;
+        const CALL: &str =
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f"}}]}}]}"#;
+        const PIECE: &str =
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":" "}}]}}]}"#;
+        const STOP: &str = r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#;
+        // The last arrives first.
+        const BATCHES: [&[&str]; 3] =
+            [&[PIECE, STOP], &[TEXT, TEXT, CALL, PIECE, PIECE], &[TEXT, TEXT, TEXT]];
+        let mut call = call(Batches(BATCHES.to_vec()), Timers::default());
+        let mut told = Vec::new();
+        while let Some(item) = call.next().await {
+            let left = call.body.0.len();
+            told.push(match item.unwrap() {
+                ModelEvent::TextDelta { text } => (left, text.to_string()),
+                ModelEvent::ToolArgumentsDelta { text, .. } => (left, format!("({text})")),
+                ModelEvent::ToolCallStarted { name, .. } => (left, name.to_string()),
+                ModelEvent::Finished(reply) => (left, format!("{}{}", reply.text, reply.tool_calls.len())),
+                _ => continue,
+            });
+        }
+        let expected = [(2, "aaa"), (1, "aa"), (1, "f"), (1, "(  )"), (0, "( )"), (0, "aaaaa1")];
+        assert_eq!(told, expected.map(|(left, text)| (left, text.to_owned())));
+    }
+
+    fn call<B: Pieces>(body: B, timers: Timers) -> Call<B> {
         let start = Instant::now();
         let codec = Codec::new(Profile::named("compatible").unwrap());
         let request = ModelRequest::default();

@@ -19,7 +19,6 @@ use loop_tools::{
     AskError, AskModel, ChoiceRequest, Credentials, EarlierResult, Registry, SubCallReply, ToolContext,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::model::Settled;
@@ -152,11 +151,9 @@ impl Dispatch {
     ) -> impl Future<Output = Settled> + Send + use<> {
         let Self { work, context } = self;
         let (key, attempt) = (work.key, work.attempt);
-        // What the core rebuilt is a value.
-        let parameters = work.parameters.value().unwrap_or(&Value::Null);
         let (tool, limit) = (&work.tool, work.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let call = registry.dispatch(tool, parameters, context, credentials, limit, work.markdown_chars);
+        let call = registry.dispatch_shared(tool, &work.parameters, context, credentials, limit, work.markdown_chars);
         // Not a block that awaits it: such a block has room for the call twice.
         call.map(move |observation| {
             let observation = bounded(observation).into();

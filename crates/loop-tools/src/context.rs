@@ -38,6 +38,8 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// When the dispatcher cuts the tool off; it alone sets this.
     pub(crate) deadline: Option<Instant>,
+    /// Whether the token is that of one call alone.
+    pub(crate) is_own_token: bool,
 }
 
 impl ToolContext {
@@ -47,10 +49,12 @@ impl ToolContext {
     pub fn new(scope: Scope, item_title: impl Into<Arc<str>>, key: impl Into<Arc<str>>) -> Self {
         let key = key.into();
         let trace: Arc<str> = key.split('/').next().unwrap_or_default().into();
-        Self::of_run(scope, item_title, key, trace, CancellationToken::new())
+        // Clones of it may be dispatched, and the end of one call is not that of another.
+        Self { is_own_token: false, ..Self::of_run(scope, item_title, key, trace, CancellationToken::new()) }
     }
 
-    /// A context without a model to ask, under this trace; the tool gets a child of the token.
+    /// A context without a model to ask, under this trace. The token is that of this call alone: it is cancelled when the
+    /// call ends.
     pub fn of_run(
         scope: Scope,
         item_title: impl Into<Arc<str>>,
@@ -69,6 +73,7 @@ impl ToolContext {
             results: EarlierResults::default(),
             cancel,
             deadline: None,
+            is_own_token: true,
         }
     }
 
@@ -105,6 +110,7 @@ impl ToolContext {
     #[must_use]
     pub fn with_cancel(mut self, cancel: CancellationToken) -> Self {
         self.cancel = cancel;
+        self.is_own_token = false;
         self
     }
 

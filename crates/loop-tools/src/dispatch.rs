@@ -16,7 +16,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use loop_core::{Observation, Status, SubCallUse};
+use loop_core::{Arguments, Observation, Status, SubCallUse};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -63,7 +63,43 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
-        let begun = match self.entry(name) {
+        let given = || Given::Value(parameters.clone());
+        ended(
+            self.begun(name, (parameters, given), context, credentials, timeout_ms, markdown_cap),
+            markdown_cap,
+        )
+    }
+
+    /// As [`dispatch`](Self::dispatch), with arguments that are shared with the call in place of copied. Without a value
+    /// they are `null`.
+    pub fn dispatch_shared(
+        &self,
+        name: &str,
+        arguments: &Arguments,
+        context: ToolContext,
+        credentials: &Credentials,
+        timeout_ms: u64,
+        markdown_cap: usize,
+    ) -> impl Future<Output = Observation> + Send + use<> {
+        let parameters = arguments.value().unwrap_or(&Value::Null);
+        let given = || Given::Arguments(arguments.clone());
+        ended(
+            self.begun(name, (parameters, given), context, credentials, timeout_ms, markdown_cap),
+            markdown_cap,
+        )
+    }
+
+    /// The call, or the observation of one that cannot be made.
+    fn begun(
+        &self,
+        name: &str,
+        (parameters, given): (&Value, impl FnOnce() -> Given),
+        context: ToolContext,
+        credentials: &Credentials,
+        timeout_ms: u64,
+        markdown_cap: usize,
+    ) -> Result<Running, Box<Observation>> {
+        match self.entry(name) {
             None => {
                 let judged = Judged::unknown_tool(name, &self.similar(name));
                 Err(Box::new(judge::observation("Unknown tool", judged, markdown_cap)))
@@ -73,19 +109,8 @@ impl Registry {
                     let judged = Judged::failed(Status::InvalidInput, message);
                     Err(Box::new(judge::observation(&entry.declaration.title, judged, markdown_cap)))
                 }
-                None => Ok(Running::new(entry, parameters.clone(), context, credentials.clone(), timeout_ms)),
+                None => Ok(Running::new(entry, given(), context, credentials.clone(), timeout_ms)),
             },
-        };
-        async move {
-            match begun {
-                Err(refused) => *refused,
-                Ok(running) => {
-                    let declaration = Arc::clone(&running.declaration);
-                    let (judged, sub_call) = running.settled().await;
-                    let observation = judge::observation(&declaration.title, judged, markdown_cap);
-                    Observation { sub_call, ..observation }
-                }
-            }
         }
     }
 
@@ -111,6 +136,34 @@ impl Registry {
     }
 }
 
+/// What the tool is called with.
+enum Given {
+    Value(Value),
+    Arguments(Arguments),
+}
+
+impl Given {
+    fn value(&self) -> &Value {
+        match self {
+            Self::Value(value) => value,
+            Self::Arguments(arguments) => arguments.value().unwrap_or(&Value::Null),
+        }
+    }
+}
+
+/// What came back from a call that was begun.
+async fn ended(begun: Result<Running, Box<Observation>>, markdown_cap: usize) -> Observation {
+    match begun {
+        Err(refused) => *refused,
+        Ok(running) => {
+            let declaration = Arc::clone(&running.declaration);
+            let (judged, sub_call) = running.settled().await;
+            let observation = judge::observation(&declaration.title, judged, markdown_cap);
+            Observation { sub_call, ..observation }
+        }
+    }
+}
+
 /// A call that is to be run within its time. The call itself is boxed: each layer of a future has room for what it is given
 /// and for what it awaits.
 struct Running {
@@ -127,21 +180,24 @@ struct Running {
 impl Running {
     fn new(
         entry: &Entry,
-        parameters: Value,
+        given: Given,
         mut context: ToolContext,
         credentials: Credentials,
         timeout_ms: u64,
     ) -> Self {
-        // A child, so that one tool that is late does not stop the others.
-        let child = context.cancel.child_token();
-        let outer = std::mem::replace(&mut context.cancel, child);
+        let outer = context.cancel.clone();
+        // What the tool passes on is not its own.
+        if !std::mem::replace(&mut context.is_own_token, false) {
+            // A child, so that one tool that is late does not stop the others.
+            context.cancel = outer.child_token();
+        }
         let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(LONGEST_MS));
         context.deadline = Some(deadline);
         let meter = context.ask.take().map(|model| Arc::new(Metered::new(model)));
         context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
         let _leaving = context.cancel.clone().drop_guard();
         let tool = Arc::clone(&entry.tool);
-        let call = Box::pin(async move { tool.call(parameters, &context, &credentials).await });
+        let call = Box::pin(async move { tool.call_with(given.value(), &context, &credentials).await });
         let declaration = Arc::clone(&entry.declaration);
         Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter }
     }

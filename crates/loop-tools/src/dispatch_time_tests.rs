@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::Usage;
+use loop_core::{Scope, Usage};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -104,6 +104,30 @@ async fn cancelling_the_run_stops_the_tool() {
     settle().await;
     assert!(dropped.load(Ordering::SeqCst));
     assert!(token.lock().unwrap().as_ref().unwrap().is_cancelled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_a_call_ends_with_it_and_one_for_several_calls_does_not() {
+    // S0-d6
+    let registry = one(|_, context, _| async move {
+        assert!(!context.is_own_token, "what a tool passes on is not its own");
+        fine()
+    });
+    let parameters = json!({ "target": "A" });
+    for is_own in [true, false] {
+        let token = CancellationToken::new();
+        let of_run = ToolContext::of_run(Scope::default(), "t", "r/1/action-0", "r", token.clone());
+        let context = if is_own { of_run } else { of_run.with_cancel(token.clone()) };
+        let seen =
+            registry.dispatch("fetch_x", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
+        assert_eq!((seen.status, token.is_cancelled()), (Status::Ok, is_own));
+    }
+    let shared = context();
+    for _ in 0..2 {
+        let shared = shared.clone();
+        registry.dispatch("fetch_x", &parameters, shared, &Credentials::none(), 12_000, 4_000).await;
+    }
+    assert!(!shared.cancel.is_cancelled());
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;
 use crate::result::{Failure, NO_DATA_FOUND, ToolResult, quote};
-use crate::text::{clean, cut, is_blank, one_line};
+use crate::text::{clean, cut, in_one_line, is_blank, one_line};
 
 /// A result that has been weighed but not yet cleaned and cut.
 #[derive(Debug)]
@@ -159,7 +159,7 @@ pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observatio
         Value::String(text) if *text == *markdown => Data::text(Arc::clone(&markdown)),
         other => other.into(),
     };
-    let mut observation = Observation::new(status, one_line(&summary), markdown, data);
+    let mut observation = Observation::new(status, in_one_line(summary), markdown, data);
     observation.failure = failure;
     observation.retry_after_ms = retry_after_ms;
     observation.warnings = warnings;

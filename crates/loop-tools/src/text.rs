@@ -60,10 +60,20 @@ pub(crate) fn is_blank(text: &str) -> bool {
 
 /// `text` cleaned, on one line, and cut to [`LINE_CHARS`].
 pub(crate) fn one_line(text: &str) -> String {
-    // Most texts are one such line already.
-    if text.len() <= LINE_CHARS && is_plain_line(text.as_bytes()) {
-        return text.to_owned();
-    }
+    if is_one_line(text) { text.to_owned() } else { made_one_line(text) }
+}
+
+/// The same of a text that is at hand, without a copy where it is such a line.
+pub(crate) fn in_one_line(text: String) -> String {
+    if is_one_line(&text) { text } else { made_one_line(&text) }
+}
+
+/// Whether a text is such a line already, as most are.
+fn is_one_line(text: &str) -> bool {
+    text.len() <= LINE_CHARS && is_plain_line(text.as_bytes())
+}
+
+fn made_one_line(text: &str) -> String {
     let (cleaned, _) = clean(text);
     let mut line = String::with_capacity(cleaned.len());
     for word in cleaned.split_whitespace() {

@@ -4,6 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use loop_core::Effect;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -27,6 +28,17 @@ pub trait Tool: Send + Sync {
 
     /// The result of one call. It is dropped when its time is up, and may not return at all then.
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult;
+
+    /// As [`call`](Self::call), with parameters that the caller keeps. This is what is called: a tool that only reads them
+    /// may define it, and needs no copy.
+    fn call_with<'a>(
+        &'a self,
+        parameters: &'a Value,
+        context: &'a ToolContext,
+        credentials: &'a Credentials,
+    ) -> BoxFuture<'a, ToolResult> {
+        self.call(parameters.clone(), context, credentials)
+    }
 }
 
 /// A tool that is only declared: the protocol handles its calls, as an output or the end of one.
@@ -120,10 +132,23 @@ where
         &self.declaration
     }
 
-    async fn call(&self, parameters: Value, context: &ToolContext, _credentials: &Credentials) -> ToolResult {
-        match serde_json::from_value(parameters) {
-            Ok(args) => (self.call)(args, context.clone()).await.into_tool_result(&self.declaration),
-            Err(error) => ToolResult::invalid_input(&*self.declaration.name, &self.declaration.title, error),
-        }
+    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
+        self.call_with(&parameters, context, credentials).await
+    }
+
+    fn call_with<'a>(
+        &'a self,
+        parameters: &'a Value,
+        context: &'a ToolContext,
+        _credentials: &'a Credentials,
+    ) -> BoxFuture<'a, ToolResult> {
+        Box::pin(async move {
+            match Args::deserialize(parameters) {
+                Ok(args) => (self.call)(args, context.clone()).await.into_tool_result(&self.declaration),
+                Err(error) => {
+                    ToolResult::invalid_input(&*self.declaration.name, &self.declaration.title, error)
+                }
+            }
+        })
     }
 }

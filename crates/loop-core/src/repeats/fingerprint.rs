@@ -155,6 +155,12 @@ impl Query {
 
 /// The digest of the canonical text of `[tool, arguments]`, without building that value.
 fn signature(call: &CallFacts<'_>, arguments: &str) -> Digest {
+    let is_plain = |byte: u8| !byte.is_ascii_control() && !matches!(byte, b'"' | b'\\');
+    if call.rules.key.is_empty() && call.tool.bytes().all(is_plain) {
+        // The name as a JSON string is the name in quotes.
+        let parts: [&[u8]; 5] = [b"[\"", call.tool.as_bytes(), b"\",", arguments.as_bytes(), b"]"];
+        return Digest::of_parts("call", &parts);
+    }
     let tool = canonical_text(call.tool);
     if call.rules.key.is_empty() {
         let parts: [&[u8]; 5] = [b"[", tool.as_bytes(), b",", arguments.as_bytes(), b"]"];

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::repeats::fingerprint::CallFacts;
-use crate::types::{Digest, canonical, push_number, sorted};
+use crate::types::{Digest, push_canonical, sorted};
 
 /// The fingerprint that a read shares with its near-duplicates: the tool and the arguments, without page numbers, and
 /// with a search text as the set of its words. `None` for a call that may change something.
@@ -22,26 +22,32 @@ pub(super) fn fingerprint(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<D
         return None;
     }
     // Most calls fit, so this capacity avoids growing step by step.
-    let mut out = String::with_capacity(SHORT_BYTES);
-    out.push_str(call.tool);
-    out.push('\n');
+    let mut out = Vec::with_capacity(SHORT_BYTES);
+    out.extend_from_slice(call.tool.as_bytes());
+    out.push(b'\n');
     match call.arguments {
         Value::Object(named) => {
-            for (name, member) in sorted(named) {
+            let mut push = |name: &str, member: &Value| {
                 if is_page(name, member, named) {
-                    continue;
+                    return;
                 }
                 push_text(name, &mut out);
                 let words = member.as_str().filter(|_| is_query(name, search)).and_then(words);
                 match words {
                     Some(words) => push_words(&words, &mut out),
-                    None => push_text(&canonical(member), &mut out),
+                    None => push_value(member, &mut out),
                 }
+            };
+            // Most models write members in this order already.
+            if named.keys().is_sorted() {
+                named.iter().for_each(|(name, member)| push(name, member));
+            } else {
+                sorted(named).into_iter().for_each(|(name, member)| push(name, member));
             }
         }
-        other => push_text(&canonical(other), &mut out),
+        other => push_value(other, &mut out),
     }
-    Some(Digest::of("call-near_duplicate", out.as_bytes()))
+    Some(Digest::of("call-near_duplicate", &out))
 }
 
 /// The fingerprint that searches of one tool share: the tool and the arguments without the search text. `None` for a call
@@ -60,27 +66,53 @@ pub(super) fn searches(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Dige
     // By name, so that the order of the members does not matter.
     let text = members.iter().position(|(name, member)| is_text(name, member))?;
     members.remove(text);
-    let mut out = String::with_capacity(SHORT_BYTES);
-    out.push_str(call.tool);
-    out.push('\n');
+    let mut out = Vec::with_capacity(SHORT_BYTES);
+    out.extend_from_slice(call.tool.as_bytes());
+    out.push(b'\n');
     for (name, member) in members {
         push_text(name, &mut out);
-        push_text(&canonical(member), &mut out);
+        push_value(member, &mut out);
     }
-    Some(Digest::of("call-search", out.as_bytes()))
+    Some(Digest::of("call-search", &out))
 }
 
 /// Appends a text with its length before it, so that adjacent texts cannot be confused.
-fn push_text(text: &str, out: &mut String) {
-    push_number(text.len() as u64, out);
-    out.push(':');
-    out.push_str(text);
+fn push_text(text: &str, out: &mut Vec<u8>) {
+    push_length(text.len(), out);
+    out.extend_from_slice(text.as_bytes());
 }
 
-fn push_words(words: &BTreeSet<String>, out: &mut String) {
-    out.push('(');
+/// Appends the canonical text of a value as [`push_text`] does, without a text of its own.
+fn push_value(value: &Value, out: &mut Vec<u8>) {
+    let from = out.len();
+    push_canonical(value, out);
+    let end = out.len();
+    push_length(end - from, out);
+    // The length is known only behind the text.
+    let head = out.len() - end;
+    if let Some(written) = out.get_mut(from..) {
+        written.rotate_right(head);
+    }
+}
+
+fn push_length(length: usize, out: &mut Vec<u8>) {
+    if length >= 10 {
+        push_digits(length / 10, out);
+    }
+    out.extend([b'0' + (length % 10) as u8, b':']);
+}
+
+fn push_digits(number: usize, out: &mut Vec<u8>) {
+    if number >= 10 {
+        push_digits(number / 10, out);
+    }
+    out.push(b'0' + (number % 10) as u8);
+}
+
+fn push_words(words: &BTreeSet<String>, out: &mut Vec<u8>) {
+    out.push(b'(');
     words.iter().for_each(|word| push_text(word, out));
-    out.push(')');
+    out.push(b')');
 }
 
 /// The set of significant words of a search text. `None` if the text may be more than words: a symbol, a quote, a dash,
@@ -152,3 +184,23 @@ const FILLERS: &[&str] = &[
     "that", "the", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who",
     "with", "would", "you", "your",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::canonical;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_is_written_as_its_canonical_text_with_the_length_before_it() {
+        let values =
+            [json!(1), json!("é\""), json!("a text of ten"), json!({"b": [null], "a": "x".repeat(1_000)})];
+        for value in values {
+            let (text, mut written, mut expected) = (canonical(&value), b"name".to_vec(), b"name".to_vec());
+            push_value(&value, &mut written);
+            push_text(&text, &mut expected);
+            assert_eq!(written, expected);
+            assert_eq!(expected, format!("name{}:{text}", text.len()).into_bytes());
+        }
+    }
+}

@@ -72,8 +72,7 @@ pub use totals::Totals;
 pub use trace::{InvalidTraceParent, SpanId, TraceId, TraceParent};
 pub use usage::{CallExtent, Received, Usage};
 
-pub(crate) use canonical::{canonical_text, sorted};
-pub(crate) use decimal::push_number;
+pub(crate) use canonical::{canonical_text, push_canonical, sorted};
 pub(crate) use defaults::is_default;
 pub(crate) use members::Written;
 pub(crate) use script::is_unspaced;

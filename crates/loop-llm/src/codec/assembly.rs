@@ -21,6 +21,10 @@ use crate::secrets::{Masker, Secrets};
 #[derive(Debug)]
 pub(crate) struct Assembly {
     items: VecDeque<Result<ModelEvent, LlmError>>,
+    /// Whether deltas that follow each other are joined until they are asked for.
+    joins: bool,
+    /// The delta that is not among the items yet.
+    open: Delta,
     aliases: Aliases,
     secrets: Secrets,
     /// Whether the event that is being parsed contains invalid UTF-8.
@@ -56,6 +60,18 @@ pub(crate) struct Assembly {
     is_closing: bool,
 }
 
+/// The delta that is being received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delta {
+    Nothing,
+    /// The text from this byte on.
+    Text(usize),
+    /// The reasoning from this byte on.
+    Reasoning(usize),
+    /// What was not reported of the arguments of this call.
+    Arguments(usize),
+}
+
 /// What a server reported about the tokens of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UsageReport {
@@ -71,6 +87,8 @@ impl Assembly {
     pub(super) fn new(aliases: Aliases, secrets: Secrets, cap: OutputCap) -> Self {
         Self {
             items: VecDeque::new(),
+            joins: false,
+            open: Delta::Nothing,
             text_masker: Masker::new(&secrets),
             reasoning_masker: Masker::new(&secrets),
             aliases,
@@ -194,7 +212,7 @@ impl Assembly {
                 id.clone_into(&mut call.id);
             }
             if call.is_nameless() && !name.is_empty() {
-                call.name = word(name).as_ref().to_owned();
+                call.name = word(name);
                 stated += call.name.len();
             }
         }
@@ -222,7 +240,10 @@ impl Assembly {
             call.arguments.reserve(ARGUMENTS_BYTES);
         }
         call.arguments.push_str(piece);
-        self.tell_call(at, /*is_over*/ false);
+        match self.joins && call.is_reported() {
+            true => self.goes_on(Delta::Arguments(at)),
+            false => self.tell_call(at, /*is_over*/ false),
+        }
         Ok(())
     }
 
@@ -244,6 +265,9 @@ impl Assembly {
             return Ok(());
         }
         let more = whole.len().saturating_sub(call.arguments.len());
+        // A fragment that is not reported yet is one of the text that is replaced.
+        self.tell_open();
+        let Some(call) = self.calls.get_mut(at) else { return Ok(()) };
         whole.clone_into(&mut call.arguments);
         call.is_replaced();
         self.count(more);
@@ -346,6 +370,7 @@ impl Assembly {
 
     /// A keep-alive. Of several in a row the first is reported.
     pub(crate) fn keep_alive(&mut self) {
+        self.tell_open();
         if !self.is_kept_alive {
             self.items.push_back(Ok(ModelEvent::KeepAlive));
             self.is_kept_alive = true;
@@ -440,8 +465,19 @@ impl Assembly {
         std::mem::take(&mut self.items).into()
     }
 
+    /// From now on deltas that follow each other are joined until they are [asked for](Self::next_delta).
+    pub(super) fn join_deltas(&mut self) {
+        self.joins = true;
+    }
+
     /// The first of them.
     pub(super) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+        self.items.pop_front()
+    }
+
+    /// The delta that is being received, as far as it was.
+    pub(super) fn next_delta(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+        self.tell_open();
         self.items.pop_front()
     }
 
@@ -455,6 +491,7 @@ impl Assembly {
         let (text, reasoning) = (self.text_masker.finish(), self.reasoning_masker.finish());
         self.add_reasoning(&reasoning);
         self.add_text(&text);
+        self.tell_open();
         self.drop_empty_usage();
     }
 
@@ -567,6 +604,43 @@ impl Assembly {
     }
 
     fn tell(&mut self, event: ModelEvent) {
+        self.tell_open();
+        self.add_item(event);
+    }
+
+    /// A delta follows. It is joined with the one that is being received, where that is of the same kind.
+    fn goes_on(&mut self, delta: Delta) {
+        self.is_kept_alive = false;
+        let is_same = match (self.open, delta) {
+            (Delta::Text(_), Delta::Text(_)) | (Delta::Reasoning(_), Delta::Reasoning(_)) => true,
+            (open, delta) => open == delta,
+        };
+        if !is_same {
+            self.tell_open();
+            self.open = delta;
+        }
+        if !self.joins {
+            self.tell_open();
+        }
+    }
+
+    /// The delta that was received becomes an item.
+    fn tell_open(&mut self) {
+        match std::mem::replace(&mut self.open, Delta::Nothing) {
+            Delta::Nothing => {}
+            Delta::Text(from) => {
+                let text = self.text.get(from..).unwrap_or_default().into();
+                self.add_item(ModelEvent::TextDelta { text });
+            }
+            Delta::Reasoning(from) => {
+                let text = self.reasoning.get(from..).unwrap_or_default().into();
+                self.add_item(ModelEvent::ReasoningDelta { text });
+            }
+            Delta::Arguments(at) => self.tell_call(at, /*is_over*/ false),
+        }
+    }
+
+    fn add_item(&mut self, event: ModelEvent) {
         self.is_kept_alive = false;
         self.received += 1;
         // Events that come one by one are taken one by one; those of a whole reply come together.
@@ -587,15 +661,17 @@ impl Assembly {
             if self.text.is_empty() {
                 self.text.reserve(TEXT_BYTES);
             }
+            let from = self.text.len();
             self.text.push_str(piece);
-            self.tell(ModelEvent::TextDelta { text: piece.into() });
+            self.goes_on(Delta::Text(from));
         }
     }
 
     fn add_reasoning(&mut self, piece: &str) {
         if !piece.is_empty() {
+            let from = self.reasoning.len();
             self.reasoning.push_str(piece);
-            self.tell(ModelEvent::ReasoningDelta { text: piece.into() });
+            self.goes_on(Delta::Reasoning(from));
         }
     }
 
@@ -605,7 +681,7 @@ impl Assembly {
         let (begins, arguments) = call.news(is_over);
         let arguments = (!arguments.is_empty()).then(|| arguments.into());
         if begins {
-            let name = self.aliases.name(&self.secrets.mask(&call.name));
+            let name = call.told_name(&self.aliases, &self.secrets);
             self.tell(ModelEvent::ToolCallStarted { nth, name });
         }
         if let Some(text) = arguments {

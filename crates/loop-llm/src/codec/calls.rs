@@ -53,7 +53,7 @@ pub(crate) struct Open {
     /// Its index among the calls of the reply, as the provider numbers them.
     pub(crate) index: Option<u64>,
     pub(crate) id: String,
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) arguments: String,
     masker: Masker,
     /// Whether its beginning was reported.
@@ -68,6 +68,20 @@ impl Open {
     /// Whether the tool name is missing: the call is neither reported nor run.
     pub(crate) fn is_nameless(&self) -> bool {
         self.name.chars().all(char::is_whitespace)
+    }
+
+    /// Whether its beginning was reported.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_reported
+    }
+
+    /// The name in the request of the tool that it calls. A secret in it is masked.
+    pub(crate) fn told_name(&self, aliases: &Aliases, secrets: &Secrets) -> Arc<str> {
+        match secrets.mask(&self.name) {
+            // Nothing is cut off a text that holds no secret.
+            Cow::Borrowed(name) if name.len() == self.name.len() => aliases.shared_name(&self.name),
+            name => aliases.name(&name),
+        }
     }
 
     /// Whether its completion is to be reported. It is reported once.
@@ -140,7 +154,7 @@ impl Calls {
         self.open.push(Open {
             index,
             id: String::new(),
-            name: String::new(),
+            name: Arc::default(),
             arguments: String::new(),
             masker: Masker::new(secrets),
             is_reported: false,
@@ -178,7 +192,7 @@ impl Calls {
                 }
             }
             let arguments = Arguments::from(secrets.mask_json(&call.arguments));
-            calls.push(ToolCall { id, name: aliases.name(&secrets.mask(&call.name)), arguments });
+            calls.push(ToolCall { id, name: call.told_name(aliases, secrets), arguments });
         }
         calls
     }

@@ -155,6 +155,16 @@ impl Decoder {
         self.reply.next_item()
     }
 
+    /// From now on deltas that follow each other are joined until they are [asked for](Self::next_delta).
+    pub(crate) fn join_deltas(&mut self) {
+        self.reply.join_deltas();
+    }
+
+    /// The delta that is being received, as far as it was.
+    pub(crate) fn next_delta(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+        self.reply.next_delta()
+    }
+
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         // The limit applies to bytes, so that the size of the chunks does not change the result.
         let room = self.max - self.received;

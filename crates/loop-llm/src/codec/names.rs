@@ -34,8 +34,17 @@ impl Aliases {
 
     /// The name in the request of the tool that is sent as `wire`.
     pub fn name(&self, wire: &str) -> Arc<str> {
+        self.found(wire).unwrap_or_else(|| wire.into())
+    }
+
+    /// As [`name`](Self::name), without a copy of a name that is no alias.
+    pub(crate) fn shared_name(&self, wire: &Arc<str>) -> Arc<str> {
+        self.found(wire).unwrap_or_else(|| Arc::clone(wire))
+    }
+
+    fn found(&self, wire: &str) -> Option<Arc<str>> {
         let found = self.0.iter().find(|(_, alias)| **alias == *wire);
-        found.map_or_else(|| wire.into(), |(name, _)| Arc::clone(name))
+        found.map(|(name, _)| Arc::clone(name))
     }
 }
 
