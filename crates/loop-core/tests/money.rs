@@ -172,7 +172,8 @@ fn a_sub_call_without_usage_costs_what_came() {
     // P4: the same for the model behind a tool.
     let charged = |received| {
         let mut filtered = found("x");
-        filtered.sub_call = Some(Box::new(SubCallUse { answered: true, usage: None, received, served_model: None }));
+        filtered.sub_call =
+            Some(Box::new(SubCallUse { answered: true, usage: None, received, served_model: None }));
         let world = run().selector(&[]).start().selected(&[("fetch_docs", target("a"))]);
         charges(&world.finished("0/action-0", filtered))[1].0
     };
