@@ -19,7 +19,7 @@ pub fn scripts() -> Vec<World> {
     let mut later = failure(true);
     later.retry_at = Some(Millis(400));
     let mut filtered = found("docs");
-    filtered.sub_call = Some(SubCallUse::new(true, None));
+    filtered.sub_call = Some(SubCallUse::new(true, None).into());
     let huge = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     let full = run()
         .selector(&[("fetch_device", target("default"))])

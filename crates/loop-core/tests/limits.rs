@@ -241,7 +241,7 @@ fn a_sub_call_is_granted_only_while_a_call_is_left_for_the_document() {
     let granted: Vec<bool> = world.tools().iter().map(|tool| tool.sub_call.is_some()).collect();
     assert_eq!(granted, [true, true, false]);
     let mut filtered = found("x");
-    filtered.sub_call = Some(SubCallUse::new(true, Some(used(1_000, 20))));
+    filtered.sub_call = Some(SubCallUse::new(true, Some(used(1_000, 20))).into());
     let world = world
         .finished("1/action-0", filtered.clone())
         .finished("1/action-1", filtered)
@@ -262,7 +262,7 @@ fn a_grant_that_was_not_used_is_free_again() {
         run().limits(|limits| limits.model_calls = 4).start().replied(&reply).all_finished().replied(&again);
     assert!(world.tools()[0].sub_call.is_some());
     let mut silent = found("x");
-    silent.sub_call = Some(SubCallUse::new(false, None));
+    silent.sub_call = Some(SubCallUse::new(false, None).into());
     let world = world.finished("2/action-0", silent);
     let totals = world.run.totals();
     assert_eq!((totals.model_calls, totals.usage.output), (3, 50 + 50 + 512));

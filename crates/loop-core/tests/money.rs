@@ -51,7 +51,7 @@ proptest! {
 fn every_tier_is_charged_at_its_own_price() {
     // S0-119, C28: the selector's and the sub-call's tokens at the selector's price.
     let mut filtered = found("x");
-    filtered.sub_call = Some(SubCallUse::new(true, Some(used(1_000, 10))));
+    filtered.sub_call = Some(SubCallUse::new(true, Some(used(1_000, 10))).into());
     let world = run()
         .selector(&[])
         .start()
@@ -172,7 +172,8 @@ fn a_sub_call_without_usage_costs_what_came() {
     // P4: the same for the model behind a tool.
     let charged = |received| {
         let mut filtered = found("x");
-        filtered.sub_call = Some(SubCallUse { answered: true, usage: None, received, served_model: None });
+        filtered.sub_call =
+            Some(Box::new(SubCallUse { answered: true, usage: None, received, served_model: None }));
         let world = run().selector(&[]).start().selected(&[("fetch_docs", target("a"))]);
         charges(&world.finished("0/action-0", filtered))[1].0
     };
@@ -186,7 +187,7 @@ fn the_model_that_served_a_sub_call_is_kept() {
     // W3
     let mut filtered = found("x");
     let used = SubCallUse::new(true, Some(used(10, 5)));
-    filtered.sub_call = Some(SubCallUse { served_model: Some("filter-2".into()), ..used });
+    filtered.sub_call = Some(Box::new(SubCallUse { served_model: Some("filter-2".into()), ..used }));
     let world =
         run().selector(&[]).start().selected(&[("fetch_docs", target("a"))]).finished("0/action-0", filtered);
     let served: Vec<_> =

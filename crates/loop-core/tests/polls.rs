@@ -192,8 +192,10 @@ fn a_document_waits_too_and_so_does_what_was_selected() {
 #[test]
 fn what_a_smart_tool_used_while_it_waited_is_charged_each_time() {
     // I-21, S0-119
-    let used_up =
-        |observation| Observation { sub_call: Some(SubCallUse::new(true, Some(used(7, 3)))), ..observation };
+    let used_up = |observation| Observation {
+        sub_call: Some(SubCallUse::new(true, Some(used(7, 3))).into()),
+        ..observation
+    };
     let world = conversation().start().replied(&calls(&[("fetch_docs", target("a"))]));
     let world = world.finished("1/action-0", used_up(pending(500))).deadline();
     let world = world.finished("1/action-0", used_up(found("it"))).expect_call("2/main", 1);

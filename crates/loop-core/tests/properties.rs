@@ -306,7 +306,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                     let usage = usages.next().unwrap().map(|(input, output)| {
                         used(budget.bytes * input / 100, budget.output_tokens * output / 100)
                     });
-                    observation.sub_call = Some(SubCallUse::new(true, usage));
+                    observation.sub_call = Some(SubCallUse::new(true, usage).into());
                 }
                 world.apply(EventKind::ToolFinished {
                     key: tool.key,

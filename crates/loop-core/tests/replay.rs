@@ -28,7 +28,7 @@ fn device(confidence: &str, name: &str) -> DraftReply {
 
 fn found_it(tool: &RunTool) -> Observation {
     let mut observation = found(&format!("{} of {}", tool.tool, tool.parameters));
-    observation.sub_call = tool.sub_call.map(|_| SubCallUse::new(true, Some(used(200, 30))));
+    observation.sub_call = tool.sub_call.map(|_| SubCallUse::new(true, Some(used(200, 30))).into());
     observation
 }
 

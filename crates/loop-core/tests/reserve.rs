@@ -601,7 +601,7 @@ fn a_smart_tool_that_is_asked_again_frees_its_own_reserve_alone() {
     let world = conversation().parallel().start().replied(&both);
     let two = world.run.reserved();
     assert_eq!(two.output_tokens, 2 * 512);
-    let used_up = Some(SubCallUse::new(true, Some(used(7, 3))));
+    let used_up = Some(Box::new(SubCallUse::new(true, Some(used(7, 3)))));
     for sub_call in [used_up, None] {
         let reported = sub_call.clone();
         let pending =

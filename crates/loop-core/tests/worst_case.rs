@@ -55,7 +55,7 @@ fn step(mut world: World, (what, how): (u8, u8), (input, output): Spending, used
                     let mut observation = observed_by(how);
                     let of = |most: u64, part: u8| most * u64::from(part % 101) / 100;
                     let usage = used(of(budget.bytes, input), of(budget.output_tokens, output));
-                    observation.sub_call = Some(SubCallUse::new(true, Some(usage)));
+                    observation.sub_call = Some(SubCallUse::new(true, Some(usage)).into());
                     world.apply(EventKind::ToolFinished { key, attempt, observation: Arc::new(observation) });
                     world
                 }
@@ -218,7 +218,7 @@ fn sub_calls_of_one_batch_may_exceed_a_limit_together() {
     assert_eq!(granted, 4);
     for tool in world.tools() {
         let mut observation = found(&tool.key.to_string());
-        observation.sub_call = Some(SubCallUse::new(true, Some(used(20_000, 100))));
+        observation.sub_call = Some(SubCallUse::new(true, Some(used(20_000, 100))).into());
         world = world.finished(&tool.key.to_string(), observation);
     }
     let world = world.autopilot(&draft("high"));

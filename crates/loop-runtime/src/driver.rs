@@ -37,7 +37,6 @@ use loop_core::{
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt, Thread};
-use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +48,7 @@ use crate::conversation::{self, Conversation};
 pub(crate) use crate::driver::opening::Opening;
 use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
+use crate::event_queue::Receiver;
 use crate::events::{Control, Feed, RunEvent};
 use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
@@ -56,6 +56,7 @@ use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::SaveError;
 use crate::sink;
+use crate::sorted::SortedList;
 use crate::tool::{Dispatch, ToolWork};
 use crate::trace::Spans;
 use crate::uses::{ToolUse, ToolUses};
@@ -90,14 +91,14 @@ pub(crate) struct Driver {
     memories: BTreeMap<Tier, Memory>,
     /// The rendered prompt of the call that is being announced.
     prompt: Option<(CommandKey, u32, Prompt)>,
-    in_flight: BTreeMap<(CommandKey, u32), InFlight>,
+    in_flight: SortedList<(CommandKey, u32), InFlight>,
     /// Calls that are complete in a reply that is still being received.
     early: EarlyCalls,
     /// How many tool calls were dispatched.
     dispatches: u64,
     alarm: Alarm,
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
-    controls: UnboundedReceiver<Control>,
+    controls: Receiver<Control>,
     feeds: Vec<Feed>,
     /// Who polls a run that continues in step.
     listener: Option<Feed>,
@@ -189,7 +190,7 @@ impl Driver {
     pub(crate) fn new(
         parts: Arc<Parts>,
         opening: Opening,
-        controls: UnboundedReceiver<Control>,
+        controls: Receiver<Control>,
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
@@ -226,7 +227,7 @@ impl Driver {
             prompt: None,
             early,
             dispatches: 0,
-            in_flight: BTreeMap::new(),
+            in_flight: SortedList::default(),
             alarm: Alarm::default(),
             tasks: FuturesUnordered::new(),
             controls,
@@ -360,11 +361,11 @@ impl Driver {
                 continue;
             }
             // What was said already is heard first.
-            let mut stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
+            let mut stated = if self.may_leave() { self.controls.try_recv() } else { None };
             if stated.is_none() && self.may_leave() {
                 // From here on a sender learns that it comes too late. What was sent before that is handled first.
                 self.controls.close();
-                stated = self.controls.try_recv().ok();
+                stated = self.controls.try_recv();
                 if stated.is_none() {
                     break;
                 }
@@ -524,7 +525,7 @@ impl Driver {
     }
 
     fn cancel_unwished(&self, commands: &[Command]) {
-        for ((key, attempt), begun) in &self.in_flight {
+        for ((key, attempt), begun) in self.in_flight.iter() {
             let commanded = commands.iter().any(|command| match command {
                 Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
                 Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),

@@ -5,6 +5,7 @@
 //! The receiver takes all that waits at once, and passes it on one by one.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker, ready};
@@ -37,7 +38,7 @@ pub(crate) struct Receiver<T> {
 struct Shared<T> {
     state: Mutex<State<T>>,
     senders: AtomicUsize,
-    /// Whether the receiver is gone.
+    /// Whether the receiver is gone, or takes nothing more.
     is_closed: AtomicBool,
 }
 
@@ -59,10 +60,15 @@ impl<T> Shared<T> {
 impl<T> Sender<T> {
     /// Queues a value. Where the receiver is gone, the value is dropped.
     pub(crate) fn send(&self, value: T) {
+        self.try_send(value);
+    }
+
+    /// The same. False: the receiver is gone or takes nothing more, and the value is dropped.
+    pub(crate) fn try_send(&self, value: T) -> bool {
         let mut state = self.0.lock();
         // Asked under the lock: what is queued after the receiver went would stay as long as a sender does.
         if self.is_closed() {
-            return;
+            return false;
         }
         state.push(value);
         let receiver = state.receiver.take();
@@ -70,9 +76,10 @@ impl<T> Sender<T> {
         if let Some(receiver) = receiver {
             receiver.wake();
         }
+        true
     }
 
-    /// Whether the receiver is gone.
+    /// Whether the receiver is gone, or takes nothing more.
     pub(crate) fn is_closed(&self) -> bool {
         self.0.is_closed.load(Ordering::Acquire)
     }
@@ -105,6 +112,11 @@ impl<T> Receiver<T> {
         })
     }
 
+    /// Takes nothing more than what is in the queue. After that it is over.
+    pub(crate) fn close(&mut self) {
+        self.shared.is_closed.store(true, Ordering::Release);
+    }
+
     fn next_taken(&mut self) -> Option<T> {
         let next = self.taken.pop_front()?;
         if self.taken.is_empty() {
@@ -117,7 +129,12 @@ impl<T> Receiver<T> {
         Some(next)
     }
 
-    /// The next value; `None` when all senders are gone and everything was taken.
+    /// The next value; `None` when nothing more can come and everything was taken.
+    pub(crate) async fn recv(&mut self) -> Option<T> {
+        poll_fn(|context| self.poll_recv(context)).await
+    }
+
+    /// The same, polled.
     pub(crate) fn poll_recv(&mut self, context: &mut Context<'_>) -> Poll<Option<T>> {
         // A queue that is never empty must not keep the task from giving way.
         let turn = ready!(poll_proceed(context));
@@ -127,7 +144,8 @@ impl<T> Receiver<T> {
         }
         let mut state = self.shared.lock();
         // Asked before the values: a sender that goes queues nothing after that.
-        let is_over = self.shared.senders.load(Ordering::Acquire) == 0;
+        let is_over =
+            self.shared.senders.load(Ordering::Acquire) == 0 || self.shared.is_closed.load(Ordering::Acquire);
         if state.values.is_empty() && !is_over {
             match &mut state.receiver {
                 Some(waker) => waker.clone_from(context.waker()),
@@ -200,8 +218,6 @@ const DOZEN: usize = 12;
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::future::poll_fn;
-
     use super::*;
 
     #[tokio::test]
@@ -251,12 +267,21 @@ mod tests {
     fn without_a_receiver_nothing_is_kept() {
         let (sender, receiver) = event_queue();
         let value = Arc::new(());
-        sender.send(Arc::clone(&value));
+        assert!(sender.try_send(Arc::clone(&value)));
         assert!(!sender.is_closed());
         drop(receiver);
         assert!(sender.is_closed());
-        sender.send(Arc::clone(&value));
+        assert!(!sender.try_send(Arc::clone(&value)), "the sender learns it");
         assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_is_closed_gives_what_it_has_and_takes_nothing_more() {
+        let (sender, mut receiver) = event_queue();
+        assert!(sender.try_send(1));
+        receiver.close();
+        assert!(!sender.try_send(2));
+        assert_eq!((receiver.recv().await, receiver.recv().await), (Some(1), None));
     }
 
     #[test]

@@ -127,7 +127,7 @@ pub enum CallNews {
     },
 }
 
-/// What is asked of a run from outside. Small, since a channel allocates space for 32 of them at once.
+/// What is asked of a run from outside.
 #[derive(Clone, Debug)]
 pub(crate) enum Control {
     Stop(StopMode),

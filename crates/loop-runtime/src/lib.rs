@@ -119,6 +119,7 @@ mod sent;
 mod served;
 mod shared;
 mod sink;
+mod sorted;
 mod stream;
 mod taint;
 mod take_over;

@@ -14,7 +14,6 @@ use loop_core::{
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::Prompts;
 use loop_tools::{Credentials, Registry};
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +21,7 @@ use crate::callbacks::Callbacks;
 use crate::conversation::{Offered, Rules};
 use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
+use crate::event_queue::event_queue;
 use crate::events::Events;
 use crate::fresh::nonce;
 use crate::handle::Remote;
@@ -633,7 +633,7 @@ impl Runner {
         cancel: Option<&CancellationToken>,
     ) -> (Box<Driver>, Events, Remote) {
         let id = opening.run.id().clone();
-        let (control, controls) = unbounded_channel();
+        let (control, controls) = event_queue();
         let (feed, events) = match pace {
             Pace::Own => Events::queue(),
             Pace::InStep => Events::in_step(),

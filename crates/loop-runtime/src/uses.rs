@@ -9,6 +9,7 @@ use loop_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Entry;
+use crate::sorted::SortedList;
 
 /// What one tool was used for in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -35,12 +36,12 @@ fn is_zero(count: &u32) -> bool {
 /// Counts what tools are used for, entry by entry.
 #[derive(Clone, Debug, Default)]
 pub struct ToolUses {
-    tools: BTreeMap<Arc<str>, ToolUse>,
+    tools: SortedList<Arc<str>, ToolUse>,
     open: Vec<Open>,
     /// The reads that started before their reply was complete, with the time of their start and of their end.
     early: BTreeMap<(CommandKey, u32), (Millis, Option<Millis>)>,
     /// The tools of the calls that were to run, by their keys.
-    ran: BTreeMap<CommandKey, Arc<str>>,
+    ran: SortedList<CommandKey, Arc<str>>,
     /// When a tool ended last: where an order is kept, the next begins then.
     ended: Millis,
 }
@@ -89,7 +90,7 @@ impl ToolUses {
                 }
                 Note::ReadDropped(read) => {
                     self.early.remove(&(read.key, read.attempt));
-                    self.of(&read.tool).dropped += 1;
+                    self.count(&read.tool, |used| used.dropped += 1);
                 }
                 Note::ActionSettled { key, evidence, status } => {
                     let by_number = self.open.iter().position(|open| open.evidence == Some(*evidence));
@@ -120,10 +121,11 @@ impl ToolUses {
     fn settled(&mut self, tool: &Arc<str>, since: Millis, at: Millis, status: Status, execution: Execution) {
         let since = if execution.is_ordered() { since.max(self.ended) } else { since };
         self.ended = at;
-        let used = self.of(tool);
-        used.calls += 1;
-        used.failures += u32::from(!matches!(status, Status::Ok | Status::Empty));
-        used.ms += at.since(since);
+        self.count(tool, |used| {
+            used.calls += 1;
+            used.failures += u32::from(!matches!(status, Status::Ok | Status::Empty));
+            used.ms += at.since(since);
+        });
     }
 
     fn judged(&mut self, judged: &JudgedAction, since: Millis) {
@@ -145,7 +147,7 @@ impl ToolUses {
             | Verdict::OneAtATime
             | Verdict::Ended { .. } => {
                 self.open.retain(|open| open.key != judged.key);
-                self.of(&tool).refused += 1;
+                self.count(&tool, |used| used.refused += 1);
             }
         }
     }
@@ -155,8 +157,8 @@ impl ToolUses {
         self.tools.values().cloned().collect()
     }
 
-    fn of(&mut self, tool: &Arc<str>) -> &mut ToolUse {
+    fn count(&mut self, tool: &Arc<str>, counts: impl FnOnce(&mut ToolUse)) {
         let empty = || ToolUse { tool: Arc::clone(tool), ..ToolUse::default() };
-        self.tools.entry(Arc::clone(tool)).or_insert_with(empty)
+        self.tools.change(tool, empty, counts);
     }
 }

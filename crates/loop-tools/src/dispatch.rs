@@ -159,7 +159,7 @@ async fn ended(begun: Result<Running, Box<Observation>>, markdown_cap: usize) ->
             let declaration = Arc::clone(&running.declaration);
             let (judged, sub_call) = running.settled().await;
             let observation = judge::observation(&declaration.title, judged, markdown_cap);
-            Observation { sub_call, ..observation }
+            Observation { sub_call: sub_call.map(Box::new), ..observation }
         }
     }
 }

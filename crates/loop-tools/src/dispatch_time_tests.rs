@@ -232,7 +232,11 @@ async fn what_a_question_used_is_told_however_the_tool_ends() {
         let parameters = json!({ "target": target });
         let seen =
             registry.dispatch("fetch_x", &parameters, context, &Credentials::none(), 12_000, 4_000).await;
-        assert_eq!((seen.status, seen.sub_call), (status, Some(SubCallUse::new(false, usage))), "{target}");
+        assert_eq!(
+            (seen.status, seen.sub_call),
+            (status, Some(SubCallUse::new(false, usage).into())),
+            "{target}"
+        );
         assert_eq!(model.0.load(Ordering::SeqCst), 1);
     }
 }

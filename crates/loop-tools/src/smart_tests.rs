@@ -161,7 +161,7 @@ async fn a_model_chooses_among_many() {
         "## Docs — Contoso\n\n_2 of 40 items, chosen by a model._\n\nBody 17\n\nBody 3"
     );
     assert_eq!(&*seen.data, "[17,3]");
-    assert_eq!(seen.sub_call, Some(served(true)));
+    assert_eq!(seen.sub_call, Some(served(true).into()));
     assert_eq!(
         (requested.len(), &*requested[0].title, requested[0].target.as_deref()),
         (1, "Slow laptop", Some("mail loop"))
@@ -207,7 +207,7 @@ async fn a_reply_that_names_nothing_leaves_it_to_the_code() {
     for text in ["", "none", "[]", r#"[{"index": 40}]"#, r#"[{"index": -1}]"#, r#"[{"index": 1"#] {
         let (seen, requested) = run(documents(40), Some(Reply::Says(text)), "").await;
         assert_eq!((&*seen.summary, requested.len(), &*seen.data), (BY_CODE, 1, "[0,1,2]"), "{text}");
-        assert_eq!(seen.sub_call, Some(served(false)));
+        assert_eq!(seen.sub_call, Some(served(false).into()));
     }
 }
 
@@ -217,7 +217,7 @@ async fn a_model_that_fails_or_panics_leaves_it_to_the_code() {
     for (reply, usage) in [(Reply::Fails, Some(USAGE)), (Reply::Panics, None)] {
         let (seen, _) = run(documents(40), Some(reply), "").await;
         assert_eq!((seen.status, &*seen.summary), (Status::Ok, BY_CODE));
-        assert_eq!(seen.sub_call, Some(SubCallUse::new(false, usage)));
+        assert_eq!(seen.sub_call, Some(SubCallUse::new(false, usage).into()));
     }
 }
 
@@ -227,7 +227,7 @@ async fn a_model_that_is_late_leaves_it_to_the_code() {
     let began = tokio::time::Instant::now();
     let (seen, _) = run(documents(40), Some(Reply::Takes(10_001, r#"[{"index": 9}]"#)), "").await;
     assert_eq!((seen.status, &*seen.summary), (Status::Ok, BY_CODE));
-    assert_eq!(seen.sub_call, Some(SubCallUse::new(false, None)));
+    assert_eq!(seen.sub_call, Some(SubCallUse::new(false, None).into()));
     assert_eq!(began.elapsed().as_millis(), 10_000);
     let (seen, _) = run(documents(40), Some(Reply::Takes(9_999, r#"[{"index": 9}]"#)), "").await;
     assert_eq!(&*seen.data, "[9]");

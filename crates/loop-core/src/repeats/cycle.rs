@@ -31,6 +31,8 @@ impl Trace {
         if self.steps.len() == LONGEST * ROUNDS {
             self.steps.pop_front();
         }
+        // All that it will ever need, and no more.
+        self.steps.reserve_exact((LONGEST * ROUNDS).saturating_sub(self.steps.len()));
         self.steps.push_back(Step { call, reported, is_read });
     }
 

@@ -1,5 +1,6 @@
 //! The ledger: which calls ran in a run, and what they returned.
 
+use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -29,10 +30,11 @@ const TWICE: u32 = 2;
 pub struct Ledger {
     /// Boxed because a `BTreeMap` node allocates space for eleven values.
     entries: BTreeMap<Digest, Box<Entry>>,
-    tools: BTreeMap<Arc<str>, ToolLog>,
-    /// The last result of each group of near-duplicates, by the fingerprint that the group shares.
+    /// Boxed for the same reason.
+    tools: BTreeMap<Arc<str>, Box<ToolLog>>,
+    /// The last result of each group of near-duplicates, by the fingerprint that the group shares. Boxed too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    near_duplicate: BTreeMap<Digest, LastResult>,
+    near_duplicate: BTreeMap<Digest, Box<LastResult>>,
     trace: Trace,
     /// What notes need of the results so far.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -520,7 +522,7 @@ impl Ledger {
         }
         let reached = |last: &LastResult| last.key == settled.key && last.times >= rules.same.max(TWICE);
         let same = entry.reported.filter(reached);
-        let similar = || self.near_duplicate.get(&entry.near_duplicate?).copied().filter(reached);
+        let similar = || self.near_duplicate.get(&entry.near_duplicate?).map(|last| **last).filter(reached);
         self.trace
             .closed_cycle()
             .map(|length| RepeatNote::Cycle { length, times: Trace::rounds() })
@@ -601,9 +603,14 @@ impl Ledger {
         // The model repairs invalid arguments with similar ones, which may be near-duplicates.
         let is_violation = status == Status::InvalidInput;
         if let Some(near_duplicate) = entry.near_duplicate.filter(|_| is_over && !is_violation) {
-            let before = self.near_duplicate.get(&near_duplicate).copied();
-            self.near_duplicate
-                .insert(near_duplicate, LastResult { others: self.changes, ..last }.after(before));
+            let last = LastResult { others: self.changes, ..last };
+            match self.near_duplicate.entry(near_duplicate) {
+                MapEntry::Vacant(place) => _ = place.insert(Box::new(last.after(None))),
+                MapEntry::Occupied(place) => {
+                    let before = place.into_mut();
+                    **before = last.after(Some(**before));
+                }
+            }
         }
         if let Some(query) = entry.query.as_deref().filter(|_| is_over) {
             if log.queries.len() == QUERIES {

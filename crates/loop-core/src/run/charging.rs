@@ -69,12 +69,12 @@ impl Rest<'_> {
     }
 
     /// Charges the sub-call of a smart tool, and releases its reserve.
-    pub(super) fn settle_sub_call(&mut self, key: CommandKey, attempt: u32, used: Option<SubCallUse>) {
+    pub(super) fn settle_sub_call(&mut self, key: CommandKey, attempt: u32, used: Option<Box<SubCallUse>>) {
         self.budget.release_sub_call();
         if planted::is(Planted::SubCallIsFree) {
             return;
         }
-        let Some(SubCallUse { usage, received, served_model, .. }) = used else { return };
+        let Some(SubCallUse { usage, received, served_model, .. }) = used.map(|used| *used) else { return };
         self.budget.totals.model_calls += 1;
         self.budget.totals.sub_calls += 1;
         let reserve = self.quoting().sub_call_reserve();

@@ -98,7 +98,7 @@ mod tests {
     use std::mem::size_of;
 
     use super::{EventKind, Note};
-    use crate::types::Evidence;
+    use crate::types::{Evidence, Observation};
 
     // A journal in memory, a run's state and every list of notes take this space for each value, also for the smallest.
     #[test]
@@ -106,5 +106,6 @@ mod tests {
         assert!(size_of::<EventKind>() <= 128, "{}", size_of::<EventKind>());
         assert!(size_of::<Note>() <= 128, "{}", size_of::<Note>());
         assert!(size_of::<Evidence>() <= 96, "{}", size_of::<Evidence>());
+        assert!(size_of::<Observation>() <= 192, "{}", size_of::<Observation>());
     }
 }

@@ -448,9 +448,9 @@ impl Work {
     }
 
     /// The assumed usage of a sub-call whose driver is gone. `None`: no sub-call was granted or started.
-    pub(super) fn lost_sub_call(&self) -> Option<SubCallUse> {
+    pub(super) fn lost_sub_call(&self) -> Option<Box<SubCallUse>> {
         let granted = self.sub_call.filter(|_| self.announced);
-        granted.map(|_| SubCallUse::new(false, None))
+        granted.map(|_| Box::new(SubCallUse::new(false, None)))
     }
 }
 

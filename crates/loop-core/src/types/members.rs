@@ -29,7 +29,9 @@ impl<'de> Visitor<'de> for AsFlat {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut source: A) -> Result<Value, A::Error> {
-        let mut members = Map::new();
+        // Room for one member. Most tools take one or two, and an empty map would begin with room for three, which a
+        // journal in memory keeps for each call.
+        let mut members = Map::with_capacity(1);
         while let Some((name, member)) = source.next_entry::<String, Value>()? {
             let is_plain = !member.is_object() && !member.is_array();
             if !is_plain || members.insert(name, member).is_some() {

@@ -141,9 +141,10 @@ pub struct Observation {
     pub data: Data,
     /// The digest of the canonical data. Equal results have equal digests.
     pub digest: Digest,
-    /// What a smart tool's sub-call used. `None`: it made no sub-call.
+    /// What a smart tool's sub-call used. `None`: it made no sub-call. Boxed because few calls have one, and a run keeps
+    /// every observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sub_call: Option<SubCallUse>,
+    pub sub_call: Option<Box<SubCallUse>>,
     /// For a pending result: milliseconds after which the tool asks to be called again. `None`: it names no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,

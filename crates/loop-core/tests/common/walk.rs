@@ -241,7 +241,7 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
             let mut observation = observed_by(how);
             if tool.sub_call.is_some() && !how.is_multiple_of(3) {
                 let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
-                observation.sub_call = Some(SubCallUse::new(how.is_multiple_of(2), usage));
+                observation.sub_call = Some(SubCallUse::new(how.is_multiple_of(2), usage).into());
             }
             world.apply(EventKind::ToolFinished {
                 key: tool.key,

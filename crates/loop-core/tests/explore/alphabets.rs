@@ -359,7 +359,7 @@ fn poor(mode: CostMode) -> Setup {
 fn sub_calls(key: CommandKey) -> Vec<Observation> {
     let used_by = |usage| {
         let mut observation = found(&key.to_string());
-        observation.sub_call = Some(SubCallUse::new(true, usage));
+        observation.sub_call = Some(SubCallUse::new(true, usage).into());
         observation
     };
     vec![used_by(Some(used(150, 200))), used_by(None)]

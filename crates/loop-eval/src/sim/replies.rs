@@ -286,7 +286,7 @@ pub(crate) fn observation(choices: &mut Choices, has_sub_call: bool) -> Observat
     }
     if has_sub_call && !choices.one_in(4) {
         let usage = (!choices.one_in(3)).then_some(Usage { input: 300, output: 20, ..Usage::default() });
-        observation.sub_call = Some(SubCallUse::new(true, usage));
+        observation.sub_call = Some(SubCallUse::new(true, usage).into());
     }
     observation
 }

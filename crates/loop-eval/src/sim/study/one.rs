@@ -318,7 +318,7 @@ impl<'a> One<'a> {
             let input = granted.bytes.min(self.draw.about(Of::ResultBytes)) / a_token;
             let output = u64::from(self.draw.assumed.get(Of::SubCallTokens)).min(granted.output_tokens);
             observation.sub_call =
-                Some(SubCallUse::new(true, Some(Usage { input, output, ..Usage::default() })));
+                Some(SubCallUse::new(true, Some(Usage { input, output, ..Usage::default() })).into());
         }
         observation
     }

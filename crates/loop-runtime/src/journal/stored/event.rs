@@ -44,7 +44,7 @@ struct StoredResult<T> {
     data: StoredData<T>,
     digest: Digest,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    sub_call: Option<SubCallUse>,
+    sub_call: Option<Box<SubCallUse>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -116,7 +116,7 @@ proptest! {
         let mut result = Observation::new(Status::Ok, summary.as_str(), markdown, data);
         if failed {
             result.failure = Some(FailureText { title: "T".into(), message: summary.as_str().into() });
-            result.sub_call = Some(SubCallUse::new(true, Some(Usage::default())));
+            result.sub_call = Some(Box::new(SubCallUse::new(true, Some(Usage::default()))));
             result.retry_after_ms = Some(5);
             result.warnings = vec![summary.into(), "w".into()];
             // It need not be that of the data.
