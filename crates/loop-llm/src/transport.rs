@@ -459,10 +459,10 @@ mod tests {
         const BATCHES: [&[&str]; 3] =
             [&[PIECE, STOP], &[TEXT, TEXT, CALL, PIECE, PIECE], &[TEXT, TEXT, TEXT]];
         let mut call = call(Batches(BATCHES.to_vec()), Timers::default());
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         while let Some(item) = call.next().await {
             let left = call.body.0.len();
-            told.push(match item.unwrap() {
+            reported.push(match item.unwrap() {
                 ModelEvent::TextDelta { text } => (left, text.to_string()),
                 ModelEvent::ToolArgumentsDelta { text, .. } => (left, format!("({text})")),
                 ModelEvent::ToolCallStarted { name, .. } => (left, name.to_string()),
@@ -471,7 +471,7 @@ mod tests {
             });
         }
         let expected = [(2, "aaa"), (1, "aa"), (1, "f"), (1, "(  )"), (0, "( )"), (0, "aaaaa1")];
-        assert_eq!(told, expected.map(|(left, text)| (left, text.to_owned())));
+        assert_eq!(reported, expected.map(|(left, text)| (left, text.to_owned())));
     }
 
     fn call<B: Pieces>(body: B, timers: Timers) -> Call<B> {

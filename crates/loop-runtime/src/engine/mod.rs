@@ -40,10 +40,10 @@
 
 mod driven;
 mod message;
+mod observers;
 mod performed;
 mod projection;
 mod status;
-mod told;
 mod work;
 
 pub use driven::{EngineRun, EngineStep};

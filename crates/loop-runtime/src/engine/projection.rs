@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::told::Told;
+use super::observers::Observers;
 use super::{EngineRun, EngineRunError};
 use crate::hooks::HookMessage;
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
@@ -17,8 +17,7 @@ pub struct Projection {
     recorded: Vec<Entry>,
     /// `None`: the journal has no such run yet.
     writer: Option<Box<dyn RunWriter>>,
-    /// For the runner's observers.
-    told: Told,
+    observers: Observers,
 }
 
 impl fmt::Debug for Projection {
@@ -39,7 +38,7 @@ impl Projection {
             Err(error) => return Err(error.into()),
         };
         let parts = Arc::clone(runner.parts());
-        Ok(Self { told: Told::new(&parts, run.id()), parts, recorded, writer })
+        Ok(Self { observers: Observers::new(&parts, run.id()), parts, recorded, writer })
     }
 
     /// Writes what the run decided since the last time.
@@ -52,7 +51,7 @@ impl Projection {
         for entry in std::mem::take(&mut run.unwritten) {
             let at = usize::try_from(entry.seq).unwrap_or(usize::MAX);
             match self.recorded.get_mut(at) {
-                Some(recorded) if *recorded == *entry => self.told.passes_over(run, &entry),
+                Some(recorded) if *recorded == *entry => self.observers.pass_over(run, &entry),
                 Some(_) => {
                     return Err(EngineRunError::Diverged { run: run.header().run.clone(), seq: entry.seq });
                 }
@@ -79,7 +78,7 @@ impl Projection {
             writer.append_all(rest, Durability::Committed).await.map_err(|(_, error)| error)?;
         }
         if !self.parts.watchers.is_empty() {
-            self.told.hears(run, &self.recorded, &new);
+            self.observers.hear(run, &self.recorded, &new);
         }
         if !self.parts.hooks.is_empty() {
             // What fails here is delivered later: the message is in the journal.

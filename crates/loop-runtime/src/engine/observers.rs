@@ -20,30 +20,30 @@ pub(super) struct Dispatched {
 }
 
 /// What the observers hear of one run: the entries that this process has written. An engine repeats a run from its beginning
-/// whenever it continues, and nothing of that is told of.
-pub(super) struct Told {
+/// whenever it continues, and nothing of that is reported.
+pub(super) struct Observers {
     parts: Arc<Parts>,
     run: RunId,
     /// One for each observer. Empty: nothing was written yet, or there is no observer.
     feeds: Vec<Feed>,
-    /// The number of the entry that is told of next.
+    /// The number of the entry that is reported next.
     next: u64,
 }
 
-impl Told {
+impl Observers {
     pub(super) fn new(parts: &Arc<Parts>, run: &RunId) -> Self {
         Self { parts: Arc::clone(parts), run: run.clone(), feeds: Vec::new(), next: 0 }
     }
 
-    /// Entries that the journal had are passed over: calls that ended in them are not told of.
-    pub(super) fn passes_over(&self, run: &mut EngineRun, entry: &Entry) {
+    /// Entries that the journal had are passed over: calls that ended in them are not reported.
+    pub(super) fn pass_over(&self, run: &mut EngineRun, entry: &Entry) {
         if let EventKind::ToolFinished { key, attempt, .. } = &entry.event.kind {
             run.dispatched.remove(&WorkKey { key: *key, attempt: *attempt });
         }
     }
 
     /// Entries were written, and the journal had the `earlier` ones.
-    pub(super) fn hears(&mut self, run: &mut EngineRun, earlier: &[Entry], new: &[Arc<Entry>]) {
+    pub(super) fn hear(&mut self, run: &mut EngineRun, earlier: &[Entry], new: &[Arc<Entry>]) {
         let watchers = &self.parts.watchers;
         if self.feeds.is_empty() {
             for watcher in watchers {
@@ -65,7 +65,7 @@ impl Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for Observers {
     fn drop(&mut self) {
         if self.feeds.is_empty() {
             return;
