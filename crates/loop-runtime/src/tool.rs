@@ -153,7 +153,14 @@ impl Dispatch {
         let (key, attempt) = (work.key, work.attempt);
         let (tool, limit) = (&work.tool, work.timeout_ms);
         // It ends in time, and at once when it is cancelled, whatever the tool does.
-        let call = registry.dispatch_shared(tool, &work.parameters, context, credentials, limit, work.markdown_chars);
+        let call = registry.dispatch_shared(
+            tool,
+            &work.parameters,
+            context,
+            credentials,
+            limit,
+            work.markdown_chars,
+        );
         // Not a block that awaits it: such a block has room for the call twice.
         call.map(move |observation| {
             let observation = bounded(observation).into();
