@@ -85,7 +85,7 @@ mod tests {
         // Otherwise this does not end for ten minutes.
         let (lines, passed) = teed("sh", &["-c", "sleep 600 & echo $!"], &[]).unwrap();
         assert!(passed && lines.len() == 1, "{lines:?}");
-        assert!(Command::new("kill").arg(&lines[0]).status().unwrap().success());
+        assert!(Command::new("kill").arg(lines.concat()).status().unwrap().success());
     }
 
     #[test]
