@@ -222,7 +222,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
                 return Poll::Ready(None);
             }
             if !call.decode_next() {
-                // What arrived together is told together, so that a reply that comes fast is not taken word by word.
+                // What arrived together is reported together, so that a reply that comes fast is not taken word by word.
                 if let Some(item) = call.decoder.next_delta() {
                     return Poll::Ready(Some(call.completed(item)));
                 }

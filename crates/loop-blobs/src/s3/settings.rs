@@ -49,7 +49,7 @@ impl S3Settings {
     }
 
     /// The settings with the keys of a section of a file: `[profile]`, and lines of `name = value`, as other programs for S3
-    /// read it. What is wrong with it is told when a store is opened.
+    /// read it. What is wrong with it is an error when a store is opened.
     #[must_use]
     pub fn with_file(self, file: &Path, profile: &str) -> Self {
         let named = file.display();

@@ -82,7 +82,7 @@ pub enum AnswerFault {
     #[error("it is a question: it takes an answer, or a denial")]
     IsQuestion,
     /// The action is an approval request, which takes no text.
-    #[error("it is no question: it takes an approval or a denial")]
+    #[error("it is an approval request, not a question: it takes an approval or a denial")]
     IsNoQuestion,
     /// The answer is empty.
     #[error("the answer is empty")]

@@ -39,7 +39,7 @@ pub(crate) mod counted {
         if is_full() { 1 } else { share }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "how much a test tries is no input of a run")]
+    #[expect(clippy::disallowed_methods, reason = "how much a test tries is not an input of a run")]
     fn is_full() -> bool {
         std::env::var_os("LOOPGATE_TESTS").is_some_and(|scope| scope == "full")
     }

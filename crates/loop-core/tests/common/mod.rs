@@ -10,7 +10,7 @@ use loop_testkit::World;
 /// A share of so many random cases of a property, all of them with `LOOPGATE_TESTS=full`, or as many times that as
 /// `LOOPGATE_PROPERTIES` says. `cargo xtask test` fixes their seed; `cargo xtask explore` tries many more, and others each
 /// time.
-#[expect(clippy::disallowed_methods, reason = "how much a test tries is no input of a run")]
+#[expect(clippy::disallowed_methods, reason = "how much a test tries is not an input of a run")]
 pub fn cases(count: u32) -> proptest::prelude::ProptestConfig {
     let times = std::env::var("LOOPGATE_PROPERTIES").ok().and_then(|times| times.parse::<u32>().ok());
     let cases = times.map_or_else(|| loop_testkit::share(count), |times| count * times);

@@ -62,7 +62,7 @@ fn explore_within(alphabet: &Alphabet, scope: Scope) {
 }
 
 /// How many times the states of a wide walk are asked for: one or five; none where it is not to be wide.
-#[expect(clippy::disallowed_methods, reason = "the scope of a test is no input of a run")]
+#[expect(clippy::disallowed_methods, reason = "the scope of a test is not an input of a run")]
 fn times() -> Option<usize> {
     let scope = std::env::var_os("LOOPGATE_EXPLORE")?;
     if scope == "wide" {

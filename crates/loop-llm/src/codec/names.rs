@@ -37,7 +37,7 @@ impl Aliases {
         self.found(wire).unwrap_or_else(|| wire.into())
     }
 
-    /// As [`name`](Self::name), without a copy of a name that is no alias.
+    /// As [`name`](Self::name), without a copy of a name that is not an alias.
     pub(crate) fn shared_name(&self, wire: &Arc<str>) -> Arc<str> {
         self.found(wire).unwrap_or_else(|| Arc::clone(wire))
     }
