@@ -316,7 +316,7 @@ async fn what_a_person_says_to_a_run_counts_or_is_kept_or_is_refused_with_the_re
     refused(hears(&engine, &approve(one, any)).await, "something else");
     let text = PersonAnswer::Answered { text: "yes".into() };
     let text = RunMessage::Answer { key: one, answer: text, binding: Some(first) };
-    refused(hears(&engine, &text).await, "no question");
+    refused(hears(&engine, &text).await, "not a question");
     let denied = PersonAnswer::Denied { why: "not this one".into() };
     let denied = RunMessage::Answer { key: two, answer: denied, binding: Some(second) };
     for message in [approve(one, first), denied] {

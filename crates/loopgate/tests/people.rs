@@ -315,7 +315,7 @@ fn what_does_not_fit_gets_one_clear_line() {
         .fails_with(&["no action 7/action-0", "what waits: 3/action-0"]);
     shell.run(&["approve", &run, "wipe"]).fails_with(&["no action wipe"]);
     shell.run(&["approve", &run, "1/action-0"]).fails_with(&["no person is asked about it", "`run`"]);
-    shell.run(&["answer", &run, "3/action-0", "yes"]).fails_with(&["no question", "loopgate approve"]);
+    shell.run(&["answer", &run, "3/action-0", "yes"]).fails_with(&["not a question", "loopgate approve"]);
     shell.run(&["deny", &run, "3/action-0", "--why", " "]).fails_with(&["--why is empty"]);
     shell.run(&["resume", &run, "--journal", "/nowhere.db"]).fails_with(&["/nowhere.db", "no journal here"]);
     assert_eq!(shell.run(&["approve", &run]).code, 2);
