@@ -497,11 +497,10 @@ mod tests {
         UserRequest::read(text, &stems("user search update"))
     }
 
-    #[track_caller]
     #[test]
     fn a_long_text_speaks_of_a_bounded_number_of_things_each_once() {
         let read = |text: &str| {
-            let read = UserRequest::read(text, &BTreeSet::new());
+            let read = self::read(text);
             (read.subjects().count(), read.subjects().next().map(str::to_owned), read.text.len())
         };
         let (subjects, first, _) = read(&"Find User named Alice. ".repeat(500));
@@ -511,6 +510,7 @@ mod tests {
         assert_eq!((subjects, first.as_deref(), bytes), (SUBJECTS, Some("thing 0"), TEXT_BYTES));
     }
 
+    #[track_caller]
     fn names_are(text: &str, expected: &[(&str, Stands)]) {
         let user_request = read(text);
         let names: Vec<_> = user_request.names.iter().map(|name| (name.text.as_str(), name.stands)).collect();
