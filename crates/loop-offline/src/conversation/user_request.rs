@@ -238,15 +238,15 @@ fn words(text: &str) -> Vec<Word> {
                 (word, false, after)
             });
             let tail = raw.trim_end_matches(|c: char| ".,;:!?)]}\"".contains(c));
-            let mut ends = raw.len() > tail.len() && !quoted;
-            let mut after = after;
-            if quoted {
-                let marks = after.trim_start_matches(['.', ',', ';', '!', '?']);
-                ends = marks.len() < after.len();
-                after = marks;
-            }
+            // What ends a part of the sentence stands behind a quotation, and within any other word.
+            let (marks, after) = if quoted {
+                let next = after.trim_start_matches(['.', ',', ';', '!', '?']);
+                after.split_at(after.len() - next.len())
+            } else {
+                (raw.get(tail.len()..).unwrap_or_default(), after)
+            };
             let text = if quoted { raw } else { tail.trim_start_matches(['(', '[', '{', '"']) };
-            let closes = raw.ends_with(['.', '!', '?']) && !quoted;
+            let closes = marks.ends_with(['.', '!', '?']);
             if text == "=" || text == "→" || text == "->" {
                 if let Some(last) = words.last_mut() {
                     last.labels = true;
@@ -260,7 +260,7 @@ fn words(text: &str) -> Vec<Word> {
                     low: text.to_lowercase(),
                     quoted,
                     starts,
-                    ends,
+                    ends: !marks.is_empty(),
                     owns: owner.is_some(),
                     labels: raw.ends_with(':') && !quoted,
                 });
