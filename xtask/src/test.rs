@@ -60,21 +60,10 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
     // A test run compares snapshots and never writes them.
     let scope = if full { "full".to_owned() } else { std::env::var(SCOPE).unwrap_or_default() };
     let environment = [("INSTA_UPDATE", "no"), (SEED, &*seed), (THREADS, &*threads), (SCOPE, &*scope)];
-    // All that is tested is a library, a program or a test. Without these options each example is linked as well: tests
-    // hold the code of each already, and a step of `cargo xtask ci` builds them.
-    let parts: &[&[&str]] = match suite {
-        None => &[&["--lib", "--bins", "--tests"], &["--doc"]],
-        Some(_) => &[&[]],
-    };
-    let (mut lines, mut all_passed) = (Vec::new(), true);
-    for part in parts {
-        let (printed, passed) = teed("cargo", &[&arguments, *part].concat(), &environment)?;
-        lines.extend(printed);
-        all_passed &= passed;
-    }
+    let (lines, passed) = teed("cargo", &arguments, &environment)?;
     let times = times(&lines);
     println!("\n{}", table(&times));
-    if !all_passed {
+    if !passed {
         return Err(Failure::Check("test: some tests failed".to_owned()));
     }
     if write { blocks::write(workspace::root(), TESTING, BLOCK, &block(&times)) } else { Ok(()) }

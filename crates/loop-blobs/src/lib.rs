@@ -143,14 +143,7 @@ impl BlobStore {
         }
         let put = async {
             match &self.place {
-                Place::Folder(folder) => {
-                    let folder = Arc::clone(folder);
-                    blocking(move || {
-                        let _turn = turn;
-                        folder.put(id, &bytes)
-                    })
-                    .await
-                }
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.put(id, &bytes)).await,
                 #[cfg(feature = "s3")]
                 Place::Bucket(bucket) => {
                     let _turn = turn;
@@ -170,14 +163,7 @@ impl BlobStore {
         let turn = self.turn().await?;
         let get = async {
             match &self.place {
-                Place::Folder(folder) => {
-                    let folder = Arc::clone(folder);
-                    blocking(move || {
-                        let _turn = turn;
-                        folder.get(id)
-                    })
-                    .await
-                }
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.get(id)).await,
                 #[cfg(feature = "s3")]
                 Place::Bucket(bucket) => {
                     let _turn = turn;
@@ -199,14 +185,7 @@ impl BlobStore {
         let turn = self.turn().await?;
         let delete = async {
             match &self.place {
-                Place::Folder(folder) => {
-                    let folder = Arc::clone(folder);
-                    blocking(move || {
-                        let _turn = turn;
-                        folder.delete(id)
-                    })
-                    .await
-                }
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete(id)).await,
                 #[cfg(feature = "s3")]
                 Place::Bucket(bucket) => {
                     let _turn = turn;
@@ -258,14 +237,7 @@ impl BlobStore {
         let turn = self.turn().await?;
         let get = async {
             match &self.place {
-                Place::Folder(folder) => {
-                    let folder = Arc::clone(folder);
-                    blocking(move || {
-                        let _turn = turn;
-                        folder.beginning(id, max)
-                    })
-                    .await
-                }
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.beginning(id, max)).await,
                 #[cfg(feature = "s3")]
                 Place::Bucket(bucket) => {
                     let _turn = turn;
@@ -285,14 +257,7 @@ impl BlobStore {
         let (turn, before) = (self.turn().await?, before(older_than));
         let delete = async {
             match &self.place {
-                Place::Folder(folder) => {
-                    let folder = Arc::clone(folder);
-                    blocking(move || {
-                        let _turn = turn;
-                        folder.delete_older(id, before)
-                    })
-                    .await
-                }
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete_older(id, before)).await,
                 #[cfg(feature = "s3")]
                 Place::Bucket(bucket) => {
                     let _turn = turn;
@@ -368,6 +333,20 @@ impl BlobStore {
 
 fn before(older_than: Duration) -> SystemTime {
     SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Works in the folder. The work has its turn until it ends, whether it is awaited or not.
+async fn in_folder<T: Send + 'static>(
+    folder: &Arc<Folder>,
+    turn: OwnedSemaphorePermit,
+    work: impl FnOnce(&Folder) -> Result<T, BlobErrorKind> + Send + 'static,
+) -> Result<T, BlobErrorKind> {
+    let folder = Arc::clone(folder);
+    blocking(move || {
+        let _turn = turn;
+        work(&folder)
+    })
+    .await
 }
 
 /// Runs work that blocks or takes long on a thread for such work. Work that has begun ends, whether it is awaited or not.

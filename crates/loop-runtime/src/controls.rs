@@ -12,8 +12,12 @@ use crate::events::{Answer, Approval, Control};
 /// Answers and approvals of actions that a person is asked about later, in the order in which they came.
 pub(crate) type EarlyAnswers = BTreeMap<CommandKey, VecDeque<Said>>;
 
+/// How much of what is said about an action is kept until it is asked about. What comes after that is refused, so that
+/// people and programs that go on saying something fill no memory.
+const KEPT_OF_ACTION: usize = 64;
+
 /// What a person says about one action.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Said {
     /// An answer. The binding is what the person saw, if they said so.
     Answer(PersonAnswer, Option<Digest>),
@@ -107,7 +111,13 @@ fn said(run: &Run, now: Millis, early: &mut EarlyAnswers, key: CommandKey, said:
     match event_of(run, now, key, said) {
         Ok(kind) => Received::Event(kind),
         Err((AnswerFault::NotYet, said)) => {
-            early.entry(key).or_default().push_back(said);
+            let kept = early.entry(key).or_default();
+            if !kept.contains(&said) {
+                if kept.len() == KEPT_OF_ACTION {
+                    return Received::Refused(AnswerFault::NotYet.into());
+                }
+                kept.push_back(said);
+            }
             Received::Kept
         }
         Err((fault, _)) => Received::Refused(fault.into()),

@@ -323,6 +323,15 @@ async fn what_a_person_says_to_a_run_counts_or_is_kept_or_is_refused_with_the_re
         assert_eq!(hears(&engine, &message).await, MessageReceipt::Kept);
         engine.facts.push(Fact::Said(0, message));
     }
+    // Of what is said about an action so much is kept, and what was said already is not kept twice.
+    let known = engine.facts.len();
+    let others = (0..63).map(|n| PersonAnswer::Denied { why: format!("no, {n}").into() });
+    let other = |answer| RunMessage::Answer { key: one, answer, binding: Some(first) };
+    engine.facts.extend(others.map(|answer| Fact::Said(0, other(answer))));
+    let more = other(PersonAnswer::Denied { why: "once more".into() });
+    refused(hears(&engine, &more).await, "not asked about yet");
+    assert_eq!(hears(&engine, &approve(one, first)).await, MessageReceipt::Kept);
+    engine.facts.truncate(known);
     // Nobody is asked again.
     engine.make(&open[0]).await;
     let outcome = engine.drive().await;
