@@ -1,6 +1,7 @@
 //! Submits runs to Restate and says something to them, over HTTP.
 
-use std::time::Duration;
+use std::future::Future;
+use std::time::{Duration, Instant};
 
 use loop_core::Digest;
 use loop_llm::own_http_client_for;
@@ -18,6 +19,8 @@ use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, Work
 pub struct Client {
     http: reqwest::Client,
     base: String,
+    /// How long an answer may take that does not wait for the end of a run.
+    patience: Duration,
 }
 
 /// Why Restate, or a run in it, did not answer.
@@ -31,6 +34,16 @@ pub enum ClientError {
         url: String,
         /// The error of the connection.
         message: String,
+    },
+    /// The server is reached and does not answer. It may have what was sent.
+    #[error(
+        "{url}: no answer for {seconds} s; check that Restate runs there, and a worker of the domain. What was sent may arrive"
+    )]
+    Silent {
+        /// The address.
+        url: String,
+        /// How long it was waited for.
+        seconds: u64,
     },
     /// Restate does not know what is asked for.
     #[error("{message}")]
@@ -72,12 +85,13 @@ pub enum ClientError {
     },
     /// The run has a message and has not read it.
     #[error(
-        "run {run} has the message and has not read it for {} s; it reads it as soon as a worker of its domain runs",
-        RECEIPT_WAIT.as_secs()
+        "run {run} has the message and has not read it for {seconds} s; it reads it as soon as a worker of its domain runs"
     )]
     NotRead {
         /// The run.
         run: RunId,
+        /// How long it was waited for.
+        seconds: u64,
     },
     /// The run has read a message, which changes nothing.
     #[error("run {run} does not take it: {why}")]
@@ -162,7 +176,7 @@ impl Client {
         let parsed = Url::parse(&base).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let Some(parsed) = parsed else { return Err(ClientError::Url { url: url.to_owned() }) };
         let http = own_http_client_for(&parsed).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { http, base })
+        Ok(Self { http, base, patience: PATIENCE })
     }
 
     /// The id of the run of this key in this domain: the same each time, so that an item is submitted once.
@@ -195,12 +209,35 @@ impl Client {
         Ok(SubmittedRun { run: run.clone(), is_known })
     }
 
-    /// Waits until the run has ended.
+    /// Waits until the run has ended. A connection that breaks meanwhile is made again for two minutes, since a server that is
+    /// started again continues its runs.
     ///
     /// # Errors
     /// If Restate cannot be reached, does not know the run, or the run could not begin.
     pub async fn wait(&self, run: &RunId) -> Result<Ended, ClientError> {
-        self.send(Method::GET, &format!("restate/workflow/{RUN}/{run}/attach"), None::<&()>).await
+        let url = format!("{}/restate/workflow/{RUN}/{run}/attach", self.base);
+        let mut lost: Option<Instant> = None;
+        loop {
+            let asked = Instant::now();
+            let error = match self.http.get(&url).send().await {
+                Ok(response) => match Answer::of(response).await {
+                    Ok(answer) => return answer.read(),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            // A connection that was there for a while was no failed try.
+            let since = lost.filter(|_| asked.elapsed() < SHORT);
+            let is_over = match since {
+                Some(since) => since.elapsed() > RECONNECTS,
+                None => lost.is_none() && error.is_connect(),
+            };
+            if is_over {
+                return Err(unreachable(&url, &error));
+            }
+            lost = Some(since.unwrap_or_else(Instant::now));
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// What the run does now.
@@ -217,7 +254,7 @@ impl Client {
     /// If Restate cannot be reached.
     pub async fn state(&self, run: &RunId) -> Result<InvocationState, ClientError> {
         let path = format!("restate/workflow/{RUN}/{run}/output");
-        let answer = self.answer(Method::GET, &path, None::<&()>).await?;
+        let answer = self.within(&path, self.answer(Method::GET, &path, None::<&()>)).await?;
         if answer.status.is_success() {
             return Ok(InvocationState::Ended);
         }
@@ -243,14 +280,13 @@ impl Client {
         if let InvocationState::Killed { why } = self.state(run).await? {
             return Err(ClientError::Killed { run: run.clone(), why });
         }
-        let post = async {
-            let number: u64 = self.send(Method::POST, &format!("{INBOX}/{run}/post"), Some(message)).await?;
-            let path = format!("{RUN}/{run}/receipt");
-            let receipt: MessageReceipt = self.send(Method::POST, &path, Some(&number)).await?;
-            Ok((number, receipt))
-        };
-        let posted = tokio::time::timeout(RECEIPT_WAIT, post).await;
-        let (number, receipt) = posted.map_err(|_| ClientError::NotRead { run: run.clone() })??;
+        let number: u64 = self.send(Method::POST, &format!("{INBOX}/{run}/post"), Some(message)).await?;
+        let path = format!("{RUN}/{run}/receipt");
+        let receipt = self.send(Method::POST, &path, Some(&number)).await;
+        let receipt = receipt.map_err(|error| match error {
+            ClientError::Silent { seconds, .. } => ClientError::NotRead { run: run.clone(), seconds },
+            error => error,
+        })?;
         let is_kept = match receipt {
             MessageReceipt::Counts => false,
             MessageReceipt::Kept => true,
@@ -282,11 +318,17 @@ impl Client {
         path: &str,
         body: Option<&(impl Serialize + ?Sized)>,
     ) -> Result<T, ClientError> {
-        let answer = self.answer(method, path, body).await?;
-        if answer.status.is_success() {
-            return serde_json::from_slice(&answer.bytes).map_err(|error| unreachable(&answer.url, &error));
-        }
-        Err(answer.refused())
+        self.within(path, self.answer(method, path, body)).await?.read()
+    }
+
+    async fn within<T>(
+        &self,
+        path: &str,
+        work: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let silent =
+            || ClientError::Silent { url: format!("{}/{path}", self.base), seconds: self.patience.as_secs() };
+        tokio::time::timeout(self.patience, work).await.unwrap_or_else(|_| Err(silent()))
     }
 
     async fn answer(
@@ -302,9 +344,7 @@ impl Client {
             request = request.header("content-type", "application/json").body(text);
         }
         let response = request.send().await.map_err(|error| unreachable(&url, &error))?;
-        let status = response.status();
-        let bytes = response.bytes().await.map_err(|error| unreachable(&url, &error))?.to_vec();
-        Ok(Answer { url, status, bytes })
+        Answer::of(response).await.map_err(|error| unreachable(&url, &error))
     }
 }
 
@@ -316,6 +356,18 @@ struct Answer {
 }
 
 impl Answer {
+    async fn of(response: reqwest::Response) -> Result<Self, reqwest::Error> {
+        let (url, status) = (response.url().to_string(), response.status());
+        Ok(Self { url, status, bytes: response.bytes().await?.to_vec() })
+    }
+
+    fn read<T: DeserializeOwned>(self) -> Result<T, ClientError> {
+        if self.status.is_success() {
+            return serde_json::from_slice(&self.bytes).map_err(|error| unreachable(&self.url, &error));
+        }
+        Err(self.refused())
+    }
+
     fn error(&self) -> Option<RestateError> {
         serde_json::from_slice(&self.bytes).ok()
     }
@@ -345,5 +397,93 @@ fn unreachable(url: &str, error: &(dyn std::error::Error + 'static)) -> ClientEr
 
 /// The status of the ingress for an invocation that has not ended.
 const NOT_READY: u16 = 470;
-/// How long a message may wait to be read. A worker reads it within milliseconds.
-const RECEIPT_WAIT: Duration = Duration::from_secs(30);
+/// How long an answer may take. Restate answers, and a worker reads a message, within milliseconds.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a connection that broke is made again.
+const RECONNECTS: Duration = Duration::from_secs(120);
+/// A connection that breaks sooner counts as a failed try.
+const SHORT: Duration = Duration::from_secs(5);
+/// The time between two tries.
+const PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::io::{Read as _, Write as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A client of a server that answers one request and no further, what the server listens on, and what it received then.
+    fn of_a_silent_server() -> (Client, TcpListener, std::thread::JoinHandle<Vec<u8>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        client.patience = Duration::from_secs(1);
+        let accepts = listener.try_clone().unwrap();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = accepts.accept().unwrap();
+            let body = r#"{"message":"not ready"}"#;
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            let head = format!("HTTP/1.1 {NOT_READY} Not Ready\r\ncontent-length: {}", body.len());
+            write!(stream, "{head}\r\n\r\n{body}").unwrap();
+            let mut received = Vec::new();
+            let _ = stream.read_to_end(&mut received);
+            received
+        });
+        (client, listener, server)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_is_not_said_to_have_the_message() {
+        let (client, _listener, server) = of_a_silent_server();
+        let run = RunId::new("r1");
+        let error = client.post(&run, &RunMessage::Tell("continue".into())).await.unwrap_err();
+        assert!(matches!(error, ClientError::Silent { seconds: 1, .. }), "{error}");
+        drop(client);
+        assert!(String::from_utf8(server.join().unwrap()).unwrap().contains("continue"));
+    }
+
+    #[tokio::test]
+    async fn no_question_is_waited_for_without_an_end() {
+        let (client, _listener, server) = of_a_silent_server();
+        let run = RunId::new("r1");
+        assert_eq!(client.state(&run).await.unwrap(), InvocationState::Open);
+        let asked = [
+            client.state(&run).await.map(drop).unwrap_err(),
+            client.status(&run).await.map(drop).unwrap_err(),
+            client.domains().await.map(drop).unwrap_err(),
+            client.register("http://127.0.0.1:9080").await.unwrap_err(),
+        ];
+        for error in asked {
+            assert!(matches!(error, ClientError::Silent { .. }), "{error}");
+        }
+        drop(client);
+        server.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_wait_survives_a_server_that_is_started_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let server = std::thread::spawn(move || {
+            // One connection breaks before the answer, one within it.
+            for answer in ["", "HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n{"] {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]).unwrap();
+            let ended = json!({"run": "r1", "class": "completed", "reason": "confident", "exit_code": 0, "text": "done", "report": {}});
+            let body = ended.to_string();
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        });
+        let ended = client.wait(&RunId::new("r1")).await.unwrap();
+        assert_eq!((ended.text.as_str(), ended.exit_code), ("done", 0));
+        server.join().unwrap();
+        // A server that was never there is not waited for.
+        let error = client.wait(&RunId::new("r1")).await.map(drop).unwrap_err();
+        assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    }
+}
