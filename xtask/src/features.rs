@@ -2,12 +2,14 @@
 //!
 //! A feature more of one dependency builds it again for the tests, and all crates above it. The feature `as-tested` of
 //! `loopgate` asks for the features that tests want, and this check says which are missing there.
+//! It also says where a library of which procedural macros are made is a dependency of a program: then cargo builds the
+//! macros in another way, and what is above them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-use crate::test::ALL_FEATURES;
+use crate::test::WORKSPACE;
 use crate::workspace::{self, Failure};
 
 /// Crates of ours that have no feature of their own in the tests: both commands are to share them, and all below.
@@ -25,10 +27,12 @@ pub(crate) fn run() -> Result<(), Failure> {
     };
     let shared = SHARED.iter().flat_map(|name| ["-p", name]).chain(["-e", "normal"]).collect::<Vec<_>>();
     let first = tree(&["-p", "loopgate", "-e", "normal,build"])?;
-    let tests = tree(&["--workspace", "--features", ALL_FEATURES, "-e", "normal,build,dev"])?;
+    let tests = tree(&[&WORKSPACE[..], &["-e", "normal,build,dev"]].concat())?;
+    let programs = tree(&[&WORKSPACE[..], &["-e", "normal,dev,no-proc-macro"]].concat())?;
     let shared = tree(&shared)?;
     println!("features: {} packages that the first command and the tests share", shared.len());
-    workspace::report("features", &problems(&shared, &first, &tests))
+    let problems = [problems(&shared, &first, &tests), libraries_of_macros(&programs)].concat();
+    workspace::report("features", &problems)
 }
 
 /// A line of `cargo tree`: a package, and its features.
@@ -65,6 +69,20 @@ fn problems(shared: &Features, first: &Features, tests: &Features) -> Vec<String
     problems
 }
 
+/// The libraries of procedural macros that are part of a program.
+fn libraries_of_macros(programs: &Features) -> Vec<String> {
+    let is_one = |package: &&String| {
+        let name = package.split(' ').next().unwrap_or_default();
+        ["proc-macro2", "quote", "syn", "unicode-ident"].contains(&name)
+    };
+    let found = programs.keys().filter(is_one);
+    found
+        .map(|package| {
+            format!("the tests build all procedural macros again, because a program has {package}: test its crate apart, as in xtask/src/test.rs")
+        })
+        .collect()
+}
+
 fn named(features: &BTreeSet<String>) -> BTreeSet<&str> {
     features.iter().flat_map(|it| it.split(',')).filter(|it| !it.is_empty()).collect()
 }
@@ -86,5 +104,12 @@ mod tests {
             ["the tests build a v1 again, with alloc: change `as-tested` in crates/loopgate/Cargo.toml"]
         );
         assert_eq!(problems(&shared, &first, &first), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_library_of_macros_in_a_program_is_named() {
+        let programs = features("serde v1|derive\nsyn v2.0.119|full\n");
+        let named = libraries_of_macros(&programs);
+        assert!(matches!(&named[..], [one] if one.contains("syn v2.0.119")), "{named:?}");
     }
 }

@@ -18,7 +18,7 @@ xflags::xflags! {
         }
         /// Run what the build machine checks, in the same order.
         cmd ci {
-            /// The tests have just run, with --full: make the other checks
+            /// The tests have just run: make the other checks
             optional --tested
         }
         /// Kill real processes at exact places, let journals fail, and compare journal, acknowledgements and effects.

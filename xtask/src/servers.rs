@@ -12,7 +12,7 @@ use xshell::{Shell, cmd};
 
 use crate::fetching::fetch;
 use crate::teed::{teed, teed_in};
-use crate::test::{ALL_FEATURES, FEATURES};
+use crate::test::{FEATURES, WORKSPACE};
 use crate::workspace::{self, Failure};
 
 /// Below it stand the programs that are fetched.
@@ -291,10 +291,8 @@ pub(crate) fn program<'a>(programs: &'a BTreeMap<String, String>, package: &str)
 pub(crate) fn test_programs() -> Result<BTreeMap<String, String>, Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
-    let build = cmd!(
-        shell,
-        "cargo test --locked --workspace --features {ALL_FEATURES} --test it --no-run --message-format=json"
-    );
+    // The same choice as for all tests: with another cargo may build dependencies in another way, and all crates again.
+    let build = cmd!(shell, "cargo test --locked {WORKSPACE...} --no-run --message-format=json");
     let messages = build.read()?;
     let programs = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;

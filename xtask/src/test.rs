@@ -21,6 +21,13 @@ pub(crate) const FEATURES: &str =
 pub(crate) const ALL_FEATURES: &str =
     "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
+/// What the tests of the workspace are, but for those of `APART`.
+pub(crate) const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", APART, "--features", ALL_FEATURES];
+
+/// Reads Rust with the libraries of which procedural macros are made. Where one build has both, cargo builds all such macros
+/// in another way, and with them all that the README's first command has built above them.
+const APART: &str = "loop-mutants";
+
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
@@ -46,7 +53,7 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
             arguments.extend(["-p", "loop-domain", "-p", "loopgate", "--test", "it", "lies::"]);
         }
         // What is not built by default is tested all the same.
-        None => arguments.extend(["--workspace", "--features", ALL_FEATURES]),
+        None => arguments.extend(WORKSPACE),
         // Kinds of tools and of stores are features there.
         Some(package @ ("loop-blobs" | "loop-connectors" | "loop-domain" | "loop-server")) => {
             arguments.extend(["-p", package, "--all-features"]);
@@ -60,7 +67,12 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
     // A test run compares snapshots and never writes them.
     let scope = if full { "full".to_owned() } else { std::env::var(SCOPE).unwrap_or_default() };
     let environment = [("INSTA_UPDATE", "no"), (SEED, &*seed), (THREADS, &*threads), (SCOPE, &*scope)];
-    let (lines, passed) = teed("cargo", &arguments, &environment)?;
+    let (mut lines, mut passed) = teed("cargo", &arguments, &environment)?;
+    if suite.is_none() {
+        let apart = teed("cargo", &["test", "--locked", "--no-fail-fast", "-p", APART], &environment)?;
+        lines.extend(apart.0);
+        passed &= apart.1;
+    }
     let times = times(&lines);
     println!("\n{}", table(&times));
     if !passed {
