@@ -434,14 +434,19 @@ mod tests {
         (client, listener, server)
     }
 
+    /// What the server received. The runtime closes the connection meanwhile, so this must not block it.
+    async fn received(client: Client, server: std::thread::JoinHandle<Vec<u8>>) -> Vec<u8> {
+        drop(client);
+        tokio::task::spawn_blocking(move || server.join().unwrap()).await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_server_that_does_not_answer_is_not_said_to_have_the_message() {
         let (client, _listener, server) = of_a_silent_server();
         let run = RunId::new("r1");
         let error = client.post(&run, &RunMessage::Tell("continue".into())).await.unwrap_err();
         assert!(matches!(error, ClientError::Silent { seconds: 1, .. }), "{error}");
-        drop(client);
-        assert!(String::from_utf8(server.join().unwrap()).unwrap().contains("continue"));
+        assert!(String::from_utf8(received(client, server).await).unwrap().contains("continue"));
     }
 
     #[tokio::test]
@@ -458,8 +463,7 @@ mod tests {
         for error in asked {
             assert!(matches!(error, ClientError::Silent { .. }), "{error}");
         }
-        drop(client);
-        server.join().unwrap();
+        received(client, server).await;
     }
 
     #[tokio::test]
