@@ -21,7 +21,7 @@ pub(crate) const FEATURES: &str =
 pub(crate) const ALL_FEATURES: &str =
     "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
-/// What the tests of the workspace are, but for those of `APART`.
+/// The packages and features of all tests, but for those of `APART`.
 pub(crate) const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", APART, "--features", ALL_FEATURES];
 
 /// Reads Rust with the libraries of which procedural macros are made. Where one build has both, cargo builds all such macros

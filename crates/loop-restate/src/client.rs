@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::wire::{CALLS, Ended, EngineStatus, EngineSubmission, INBOX, RUN, WorkerDomain};
 
-/// Speaks to the ingress of a Restate server.
+/// Speaks to the ingress of a Restate server. Each method but [`wait`](Self::wait) waits 30 s for an answer, and returns
+/// [`ClientError::Silent`] then, or [`ClientError::NotRead`] where the message has arrived.
 #[derive(Clone, Debug)]
 pub struct Client {
     http: reqwest::Client,
@@ -226,16 +227,16 @@ impl Client {
                 },
                 Err(error) => error,
             };
-            // A connection that was there for a while was no failed try.
-            let since = lost.filter(|_| asked.elapsed() < SHORT);
-            let is_over = match since {
-                Some(since) => since.elapsed() > RECONNECTS,
-                None => lost.is_none() && error.is_connect(),
+            let since = match lost {
+                None if error.is_connect() => return Err(unreachable(&url, &error)),
+                Some(since) if asked.elapsed() < SHORT => since,
+                // There was a connection until now.
+                None | Some(_) => Instant::now(),
             };
-            if is_over {
+            if since.elapsed() > RECONNECTS {
                 return Err(unreachable(&url, &error));
             }
-            lost = Some(since.unwrap_or_else(Instant::now));
+            lost = Some(since);
             tokio::time::sleep(PAUSE).await;
         }
     }
