@@ -5,6 +5,9 @@
 //!
 //! A short text, such as a piece of a reply, is looked at once, byte by byte: [`Filter`] has the class of each byte.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
 use memchr::{memchr, memchr_iter, memchr2, memchr2_iter, memchr3, memmem};
 use secrecy::{ExposeSecret, SecretString};
 
@@ -125,21 +128,28 @@ impl Pattern {
     /// The patterns of these spellings. `None` if one has neither letters nor digits: then nothing can be ruled out.
     pub(crate) fn all<'a>(spellings: impl Iterator<Item = &'a str>) -> Option<Vec<Self>> {
         let mut all: Vec<Self> = Vec::new();
+        // Where those are whose letters have the same hash. The letters themselves are kept nowhere else.
+        let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
+        let hasher = RandomState::new();
         for spelling in spellings {
             let bytes = spelling.as_bytes();
             let letters: String = bytes.iter().filter_map(own).map(char::from).collect();
             let first = bytes.first().copied().filter(|byte| !byte.is_ascii_alphanumeric());
             let half = bytes.iter().take(bytes.len() / 2 + 1).filter_map(own).count();
-            let is_same = |other: &&mut Self| {
+            let is_same = |other: &Self| {
                 *other.letters.expose_secret() == letters && (other.first == first || first.is_none())
             };
-            match all.iter_mut().find(is_same) {
-                Some(other) => {
-                    other.half = other.half.min(half);
-                    other.longest = other.longest.max(bytes.len());
+            let places = places.entry(hasher.hash_one(&letters)).or_default();
+            match places.iter().copied().find(|at| all.get(*at).is_some_and(is_same)) {
+                Some(at) => {
+                    if let Some(other) = all.get_mut(at) {
+                        other.half = other.half.min(half);
+                        other.longest = other.longest.max(bytes.len());
+                    }
                 }
                 None => {
                     let rare = rare_place(letters.as_bytes())?;
+                    places.push(all.len());
                     all.push(Self { letters: letters.into(), rare, half, first, longest: bytes.len() });
                 }
             }
