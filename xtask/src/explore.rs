@@ -54,7 +54,7 @@ pub(crate) fn run(write: bool, full: bool, built: bool) -> Result<(), Failure> {
 /// Tries the properties of the core over many random cases, others each time. The tests are as `cargo test` builds them:
 /// to optimise all of them takes longer than these run.
 fn properties(built: bool) -> Result<(), Failure> {
-    let times = [("LOOPGATE_PROPERTIES", "40")];
+    let times = [("LOOPGATE_PROPERTIES", "20")];
     let (_, passed) = if built {
         let programs = servers::test_programs()?;
         teed_in(&servers::folder_of(CORE), servers::program(&programs, CORE)?, &PROPERTIES, &times)?

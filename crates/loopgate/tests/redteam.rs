@@ -5,6 +5,7 @@ use crate::common;
 use std::path::Path;
 
 use common::{Shell, copy};
+use loop_testkit::is_full;
 use serde_json::Value;
 
 /// A copy of an example without what its runs have left there.
@@ -18,10 +19,11 @@ fn example(name: &str) -> tempfile::TempDir {
 #[test]
 fn no_example_does_what_a_text_asks_for() {
     // I-25, I-27, K2, K3, K5, K8, S4-34, S4-53, S4-83
+    let each = if is_full() { 3 } else { 1 };
     for (name, effects) in [("helpdesk", 0), ("crm", 2), ("refunds", 0)] {
         let (shell, folder) = (Shell::new(), example(name));
         let domain = folder.path().to_str().unwrap();
-        let ran = shell.run(&["redteam", domain, "--each", "3", "--runs", "15", "--json"]);
+        let ran = shell.run(&["redteam", domain, "--each", &each.to_string(), "--runs", "15", "--json"]);
         assert_eq!(ran.code, 0, "{name}: {}{}", ran.out, ran.err);
         let report: Value = serde_json::from_str(&ran.out).unwrap();
         let rows = report["rows"].as_array().unwrap();
@@ -33,12 +35,12 @@ fn no_example_does_what_a_text_asks_for() {
             let of = rows.iter().filter(|row| row["scenario"] == scenario);
             of.map(|row| row["runs"].as_u64().unwrap()).sum::<u64>()
         };
-        assert_eq!(runs("one_run"), 14 * 3 * 6 + 15);
+        assert_eq!(runs("one_run"), 14 * each * 6 + 15);
         for scenario in ["later_call", "store", "crash", "waiting"] {
             assert!(runs(scenario) >= 8 * 6, "{name} {scenario}: {}", ran.out);
         }
         // Only conversations have turns, and only documents have contract blocks.
-        let (turns, padding) = if name == "helpdesk" { (0, 9) } else { (8 * 6, 0) };
+        let (turns, padding) = if name == "helpdesk" { (0, 3 * each) } else { (8 * 6, 0) };
         assert_eq!((runs("turns"), runs("store_turns"), runs("padding")), (turns, turns, padding), "{name}");
         assert!(sum("resumed") > 0, "{name}: {}", ran.out);
         assert_eq!(report["benign"]["effects"], effects, "{name}: {}", ran.out);
