@@ -128,7 +128,7 @@ impl Pattern {
     /// The patterns of these spellings. `None` if one has neither letters nor digits: then nothing can be ruled out.
     pub(crate) fn all<'a>(spellings: impl Iterator<Item = &'a str>) -> Option<Vec<Self>> {
         let mut all: Vec<Self> = Vec::new();
-        // Where those are whose letters have the same hash. The letters themselves are kept nowhere else.
+        // Places in `all`, by a hash of the letters: a second copy of a secret's letters would stay in memory.
         let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
         let hasher = RandomState::new();
         for spelling in spellings {

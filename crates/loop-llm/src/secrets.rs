@@ -59,7 +59,7 @@ impl Secrets {
         Self::new(texts.into_iter().map(SecretString::from))
     }
 
-    /// Adds a secret. Several take less time together, by [`new`](Self::new) and [`extend`](Self::extend).
+    /// Adds a secret. This makes all spellings again, so many secrets are read at once by [`new`](Self::new).
     pub fn add(&mut self, secret: &SecretString) {
         self.add_spellings(long_forms_of(secret), key_of(secret));
     }
