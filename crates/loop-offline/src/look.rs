@@ -8,7 +8,6 @@ use std::fmt;
 use serde_json::{Map, Value, json};
 
 use crate::read::{Kind, Parameter, Read, Tool, Use};
-use crate::shape;
 use crate::words::{count, names, overlap, parts, stem, stems};
 
 /// How many words a query has at most.
@@ -104,7 +103,7 @@ pub(super) fn why_not(read: &Read<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
 /// # Errors
 /// Why there are none.
 fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, WhyNot> {
-    let relevance = overlap(&stems(tool.hints), &about(read));
+    let relevance = overlap(&stems(tool.hints), read.about());
     let by_words = || format!("its description shares {} with the item", count(relevance, "word"));
     let call = |rank, parameters, reason| {
         (rank, relevance, Wanted { tool: tool.name.to_owned(), parameters, reason })
@@ -151,7 +150,7 @@ fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, W
 /// # Errors
 /// Why there is none.
 fn change(read: &Read<'_>, tool: &Tool<'_>) -> Result<Wanted, WhyNot> {
-    let about = about(read);
+    let about = read.about();
     let words = parts(tool.name);
     let unsaid = words.iter().find(|word| stem(word).is_some_and(|stem| !about.contains(&stem)));
     if let Some(word) = unsaid {
@@ -279,13 +278,6 @@ pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
     (overlap(&title, &stated), title.len())
 }
 
-/// The stems of what the item is about.
-pub(super) fn about(read: &Read<'_>) -> BTreeSet<String> {
-    let mut about = stems(read.title);
-    about.extend(stems(read.item));
-    about
-}
-
 /// What a tool has to be given.
 enum Takes<'a> {
     /// A name of a certain shape.
@@ -325,17 +317,12 @@ impl Found<'_> {
 
 /// Names of a parameter's shape, each once: from the item, then from results.
 fn named<'a>(read: &Read<'a>, parameter: &Parameter<'_>) -> Vec<Found<'a>> {
-    let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
-    let texts = [(read.title, None), (read.item, None)]
-        .into_iter()
-        .chain(results.map(|evidence| (evidence.body, Some(evidence.id))));
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
-    for (text, evidence) in texts {
-        // Results may name any number of files; those of the item are what it is about.
-        for name in shape::find(text, &parameter.shapes, /*with_paths*/ evidence.is_none()) {
+    for (candidates, evidence) in read.candidates() {
+        for name in candidates.find(&parameter.shapes) {
             if seen.insert(name.to_lowercase()) {
-                found.push(Found { name, evidence });
+                found.push(Found { name, evidence: *evidence });
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Reading a prompt as a model would: tools, sections, the item, evidence, what was written before.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loop_llm::{AssistantTurn, Message, ModelRequest, nonce_of};
 use loop_prompts::anchors::{
@@ -12,8 +13,8 @@ use loop_prompts::anchors::{
 };
 use serde_json::Value;
 
-use crate::shape::Shape;
-use crate::words::parts;
+use crate::shape::{Candidates, Shape};
+use crate::words::{parts, stems};
 
 /// What a prompt says.
 #[derive(Debug, Default)]
@@ -31,6 +32,9 @@ pub(super) struct Read<'a> {
     /// How many tools may be selected, where the prompt says so.
     pub(super) max: Option<usize>,
     pub(super) is_final_pass: bool,
+    /// What follows from the texts, made when it is first needed.
+    about: OnceCell<BTreeSet<String>>,
+    candidates: OnceCell<Vec<(Candidates<'a>, Option<&'a str>)>>,
 }
 
 /// A tool as the prompt describes it.
@@ -147,6 +151,27 @@ impl<'a> Read<'a> {
             }
         }
         read
+    }
+
+    /// The stems of what the item is about.
+    pub(super) fn about(&self) -> &BTreeSet<String> {
+        self.about.get_or_init(|| {
+            let mut about = stems(self.title);
+            about.extend(stems(self.item));
+            about
+        })
+    }
+
+    /// What may be a name, in the item and in the results: each text's with the evidence that it stands in, none for the
+    /// item. Results may name any number of files; those of the item are what it is about.
+    pub(super) fn candidates(&self) -> &[(Candidates<'a>, Option<&'a str>)] {
+        self.candidates.get_or_init(|| {
+            let item = [self.title, self.item].map(|text| (Candidates::of(text, /*with_paths*/ true), None));
+            let results = self.evidence.iter().filter(|evidence| evidence.is_ok());
+            let results = results
+                .map(|evidence| (Candidates::of(evidence.body, /*with_paths*/ false), Some(evidence.id)));
+            item.into_iter().chain(results).collect()
+        })
     }
 
     /// Whether a call of this tool was made or refused before; with a value, whether one for this value was.

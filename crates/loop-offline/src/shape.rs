@@ -1,6 +1,7 @@
 //! The forms of names: by them the stub knows which names of a text a tool looks up.
 
-use std::collections::BTreeSet;
+use std::cell::OnceCell;
+use std::cmp::Reverse;
 
 use regex::{Regex, RegexBuilder};
 
@@ -147,34 +148,64 @@ impl Shape {
     }
 }
 
-/// The names in a text that have one of the shapes, in the order of the text. Paths count only where `with_paths` says
-/// so.
-pub(super) fn find<'a>(text: &'a str, shapes: &[Shape], with_paths: bool) -> Vec<&'a str> {
-    let mut found: Vec<(usize, &str)> = Vec::new();
-    let mut seen = BTreeSet::new();
-    let spaced = shapes.iter().any(Shape::is_spaced);
-    let all = bare(text).into_iter().chain(names(text));
-    let all = all.chain(if with_paths { paths(text) } else { Vec::new() });
-    for name in all.chain(if spaced { groups(text) } else { Vec::new() }) {
-        let at = (name.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        if name.len() <= LONG
-            && seen.insert((at, name.len()))
-            && shapes.iter().any(|shape| (with_paths || !matches!(shape, Shape::Path)) && shape.fits(name))
-        {
-            found.push((at, name));
+/// The pieces of a text that may be names, cut once for the parameters of all tools.
+#[derive(Debug)]
+pub(super) struct Candidates<'a> {
+    text: &'a str,
+    /// Whether a path is a name here.
+    with_paths: bool,
+    /// Words and paths, each with its place.
+    words: Vec<Placed<'a>>,
+    /// Two to four words in a row, for the shapes that hold spaces.
+    groups: OnceCell<Vec<Placed<'a>>>,
+}
+
+/// A piece of a text, and the byte that it begins with.
+type Placed<'a> = (usize, &'a str);
+
+impl<'a> Candidates<'a> {
+    /// The candidates of a text. Paths count only where `with_paths` says so.
+    pub(super) fn of(text: &'a str, with_paths: bool) -> Self {
+        let mut words = bare(text);
+        words.extend(names(text));
+        if with_paths {
+            words.extend(paths(text));
         }
+        Self { text, with_paths, words: placed(text, words), groups: OnceCell::new() }
     }
-    // Of two that begin at one place, the longer one.
-    found.sort_by_key(|(at, name)| (*at, std::cmp::Reverse(name.len())));
-    let mut ends = 0;
-    found.retain(|(at, name)| {
-        let is_apart = *at >= ends;
-        if is_apart {
-            ends = at + name.len();
-        }
-        is_apart
-    });
-    found.into_iter().map(|(_, name)| name).collect()
+
+    /// Those that have one of the shapes, in the order of the text.
+    pub(super) fn find(&self, shapes: &[Shape]) -> Vec<&'a str> {
+        let spaced = shapes.iter().any(Shape::is_spaced);
+        let groups = spaced.then(|| self.groups.get_or_init(|| placed(self.text, groups(self.text))));
+        let has_shape = |name: &str| {
+            let mut shapes = shapes.iter().filter(|shape| self.with_paths || !matches!(shape, Shape::Path));
+            shapes.any(|shape| shape.fits(name))
+        };
+        let all = self.words.iter().chain(groups.into_iter().flatten());
+        let mut found: Vec<Placed<'a>> = all.copied().filter(|(_, name)| has_shape(name)).collect();
+        // Of two that begin at one place, the longer one.
+        found.sort_by_key(|(at, name)| (*at, Reverse(name.len())));
+        let mut ends = 0;
+        found.retain(|(at, name)| {
+            let is_apart = *at >= ends;
+            if is_apart {
+                ends = at + name.len();
+            }
+            is_apart
+        });
+        found.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+/// The pieces of a text that are short enough for a name, each once.
+fn placed<'a>(text: &str, pieces: Vec<&'a str>) -> Vec<Placed<'a>> {
+    let at = |piece: &str| (piece.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+    let short = pieces.into_iter().filter(|piece| piece.len() <= LONG);
+    let mut placed: Vec<Placed<'a>> = short.map(|piece| (at(piece), piece)).collect();
+    placed.sort_unstable_by_key(|(at, piece)| (*at, piece.len()));
+    placed.dedup_by_key(|(at, piece)| (*at, piece.len()));
+    placed
 }
 
 /// The marks around a word that are not a part of it.
@@ -268,7 +299,7 @@ mod tests {
     use super::*;
 
     fn found<'a>(examples: &[&str], text: &'a str) -> Vec<&'a str> {
-        find(text, &Shape::of_examples(examples), true)
+        Candidates::of(text, /*with_paths*/ true).find(&Shape::of_examples(examples))
     }
 
     #[test]
@@ -320,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_pattern_is_read_as_json_schema_means_it() {
-        let find = |pattern, text| find(text, Shape::of_pattern(pattern).as_slice(), true);
+        let find = |pattern, text| Candidates::of(text, true).find(Shape::of_pattern(pattern).as_slice());
         assert_eq!(find("^INV-[0-9]+$", "INV-7, XINV-8 and INV-9."), ["INV-7", "INV-9"]);
         assert_eq!(find(r"^[A-Z]{2} \d{4}$", "plate AB 1234, ab 1234"), ["AB 1234"]);
         assert_eq!(find("^a-1$|^b-2$", "a-1 b-2 c-3"), ["a-1", "b-2"]);

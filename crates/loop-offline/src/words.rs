@@ -2,10 +2,17 @@
 
 use std::collections::BTreeSet;
 
-const STOP: &str = " a about after again all also an and any are as at be been before but by can could did do does for \
-    from get give had has have her him his how if in into is it its just may me might more most my no not of off on one \
-    only or our out over own please she should so some such than that the their them then there these they this to too \
-    two under up us use used using very was we were what when where which while who why will with would you your ";
+/// Words that say nothing of what a text is about, in the order of the alphabet.
+const STOP: [&str; 99] = [
+    "a", "about", "after", "again", "all", "also", "an", "and", "any", "are", "as", "at", "be", "been",
+    "before", "but", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give", "had", "has",
+    "have", "her", "him", "his", "how", "if", "in", "into", "is", "it", "its", "just", "may", "me", "might",
+    "more", "most", "my", "no", "not", "of", "off", "on", "one", "only", "or", "our", "out", "over", "own",
+    "please", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then", "there",
+    "these", "they", "this", "to", "too", "two", "under", "up", "us", "use", "used", "using", "very", "was",
+    "we", "were", "what", "when", "where", "which", "while", "who", "why", "will", "with", "would", "you",
+    "your",
+];
 
 /// The stems of a text's words, without stop words and numbers.
 pub(super) fn stems(text: &str) -> BTreeSet<String> {
@@ -22,9 +29,7 @@ pub(super) fn overlap(a: &BTreeSet<String>, b: &BTreeSet<String>) -> usize {
 /// The stem of a lower-case word; `None` for stop words, short words and numbers.
 pub(super) fn stem(word: &str) -> Option<String> {
     let word = word.trim_matches('\'').trim_end_matches("'s");
-    if word.chars().count() < 3
-        || STOP.contains(&format!(" {word} "))
-        || !word.chars().any(char::is_alphabetic)
+    if word.chars().count() < 3 || STOP.binary_search(&word).is_ok() || !word.chars().any(char::is_alphabetic)
     {
         return None;
     }
@@ -118,5 +123,11 @@ mod tests {
     fn stems_join_forms_of_a_word() {
         assert_eq!(stems("backups failing"), stems("Backup failed"));
         assert!(stems("the and of 12").is_empty());
+    }
+
+    #[test]
+    fn stop_words_are_in_the_order_by_which_they_are_found() {
+        assert!(STOP.is_sorted());
+        assert!(STOP.iter().all(|word| stem(word).is_none()));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::look::{Wanted, about, not_found};
+use crate::look::{Wanted, not_found};
 use crate::read::{Evidence, Read, Section};
 use crate::words::{count, overlap, stems};
 
@@ -73,7 +73,7 @@ pub(super) fn asks(read: &Read<'_>) -> bool {
 
 /// Whether the item says that something is wrong.
 pub(super) fn complains(read: &Read<'_>) -> bool {
-    overlap(&about(read), &stems(COMPLAINTS)) > 0
+    overlap(read.about(), &stems(COMPLAINTS)) > 0
 }
 
 fn role(section: &Section<'_>) -> Role {
@@ -86,7 +86,7 @@ fn role(section: &Section<'_>) -> Role {
     Role::Findings
 }
 
-fn found<'a>(read: &'a Read<'a>) -> impl Iterator<Item = &'a Evidence<'a>> {
+fn found<'r, 'a>(read: &'r Read<'a>) -> impl Iterator<Item = &'r Evidence<'a>> {
     read.evidence.iter().filter(|evidence| evidence.is_ok())
 }
 
@@ -106,12 +106,12 @@ fn findings(read: &Read<'_>) -> String {
     if read.evidence.is_empty() {
         return format!("- No tool was run. The item says: {}", cited(&quote(read.title), "0"));
     }
-    let about = about(read);
+    let about = read.about();
     let lines = read.evidence.iter().map(|evidence| {
         let tool = evidence.tool;
         let requested = quote(&evidence.values.join(", "));
         match (evidence.status, requested.as_str()) {
-            ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence, &about), evidence.id)),
+            ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence, about), evidence.id)),
             ("empty", "") => format!("- **{tool}**: {}", cited("nothing was found", evidence.id)),
             ("empty", _) => {
                 format!("- **{tool}**: {}", cited(&format!("nothing was found for {requested}"), evidence.id))
@@ -144,7 +144,7 @@ fn cause(read: &Read<'_>) -> String {
 }
 
 fn steps(read: &Read<'_>) -> String {
-    let (title, about) = (stems(read.title), about(read));
+    let (title, about) = (stems(read.title), read.about());
     let mut best: Option<(usize, Vec<String>)> = None;
     let is_prose =
         |evidence: &&Evidence<'_>| !is_table(evidence.body) && text_lines(evidence.body).is_empty();
@@ -154,7 +154,7 @@ fn steps(read: &Read<'_>) -> String {
             let steps: Vec<String> = numbered.map(|step| cited(&quote(step), evidence.id)).collect();
             // By its heading, or a long procedure would win by its many words.
             let heading = stems(passage.lines().next().unwrap_or_default());
-            let (in_title, in_item) = (overlap(&heading, &title), overlap(&heading, &about));
+            let (in_title, in_item) = (overlap(&heading, &title), overlap(&heading, about));
             let fits = in_title >= 1 || in_item >= 2;
             let score = 2 * in_title + in_item;
             if fits && !steps.is_empty() && best.as_ref().is_none_or(|(known, _)| score > *known) {
@@ -180,7 +180,7 @@ fn steps(read: &Read<'_>) -> String {
 }
 
 fn answer(read: &Read<'_>) -> String {
-    let about = about(read);
+    let about = read.about();
     let mut lines: Vec<(usize, usize, String)> = Vec::new();
     for evidence in found(read) {
         let rows = text_lines(evidence.body);
@@ -189,7 +189,7 @@ fn answer(read: &Read<'_>) -> String {
             prose.iter().map(|sentence| (stems(sentence), quote(numbered(sentence).unwrap_or(sentence))));
         let rows = rows.into_iter().map(|line| (stems(line), quoted_line(line)));
         for (words, stated) in rows.chain(prose) {
-            let score = overlap(&words, &about);
+            let score = overlap(&words, about);
             let text = format!("- {}", cited(&stated, evidence.id));
             if score > 0 && lines.iter().all(|(_, _, known)| *known != text) {
                 lines.push((score, lines.len(), text));

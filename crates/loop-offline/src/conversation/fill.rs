@@ -8,7 +8,7 @@ use super::history::{Conversation, Tool, plain};
 use super::records::Record;
 use super::schema::{Field, Form, Role};
 use super::user_request::{Assigned, Kind, Stands, is_denial, kind_of};
-use crate::shape;
+use crate::shape::Candidates;
 use crate::words::{overlap, parts, stem};
 
 /// How many words a query has at most, and how many characters a free text has.
@@ -135,8 +135,11 @@ impl<'t> Filler<'t> {
 
     /// A name of the shape that its examples have.
     fn spelled(&self, field: &Field<'_>) -> Option<Value> {
-        let text = &self.conversation.user_request.text;
-        cast(field, shape::find(text, &field.shapes, /*with_paths*/ false).first()?)
+        if field.shapes.is_empty() {
+            return None;
+        }
+        let candidates = Candidates::of(&self.conversation.user_request.text, /*with_paths*/ false);
+        cast(field, candidates.find(&field.shapes).first()?)
     }
 
     fn assigned(&self, field: &Field<'_>) -> Option<&'t Assigned> {
