@@ -73,7 +73,7 @@ xflags::xflags! {
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
         /// loop costs compared with a client without one and with a loop by hand; or check that no instruction count grew.
         cmd bench {
-            /// core, wire, loop, eager, tools or check
+            /// core, wire, loop, eager, tools or check; or build, which only builds what check and explore need
             optional suite: String
             /// With check: write what was counted into xtask/bench/instructions.json, in place of comparing it
             optional --write

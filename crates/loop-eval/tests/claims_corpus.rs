@@ -70,13 +70,13 @@ impl Case {
         claims(&findings(body), sources)
     }
 
-    /// Whether a lie is found: with it there is a value that is not grounded, and without it there is not.
-    fn finds(&self, lie: &Lie) -> bool {
+    /// Whether a lie is found: with it there is a value that is not grounded, and among the claims without it there is not.
+    fn finds(&self, lie: &Lie, without: &[Claim]) -> bool {
         let at =
             self.body.find(&lie.from).unwrap_or_else(|| panic!("{}: {:?} is not there", self.name, lie.from));
         let body = format!("{}{}{}", &self.body[..at], lie.to, &self.body[at + lie.from.len()..]);
         let before: Vec<(String, Grounding)> =
-            self.claims(&self.body).into_iter().map(|it| (it.value.to_string(), it.state)).collect();
+            without.iter().map(|it| (it.value.to_string(), it.state)).collect();
         self.claims(&body).into_iter().any(|claim| {
             claim.state != Grounding::Grounded && !before.contains(&(claim.value.to_string(), claim.state))
         })
@@ -355,7 +355,8 @@ impl Figures {
     fn of(cases: &[Case], shows: bool) -> Self {
         let mut figures = Self::default();
         for case in cases {
-            for claim in case.claims(&case.body) {
+            let claims = case.claims(&case.body);
+            for claim in &claims {
                 figures.values += 1;
                 if claim.state != Grounding::Grounded {
                     figures.flagged += 1;
@@ -378,7 +379,7 @@ impl Figures {
                     .unwrap_or_else(|| panic!("{}: {}", case.name, lie.kind));
                 let (found, planted) = figures.lies.entry(kind).or_default();
                 *planted += 1;
-                if case.finds(lie) {
+                if case.finds(lie, &claims) {
                     *found += 1;
                 } else if shows {
                     println!("missed {}: {}: {:?} -> {:?}", case.name, lie.kind, lie.from, lie.to);

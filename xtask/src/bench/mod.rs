@@ -35,8 +35,9 @@ pub(crate) fn run(suite: Option<&str>, write: bool, against: Option<&str>) -> Re
         Some("eager") => eager::run(),
         Some("tools") => tools::run(),
         Some("check") => check::run(write, against),
+        Some("build") => built_with_walk(&Shell::new()?).map(drop),
         Some(other) => Err(Failure::Usage(format!(
-            "no bench `{other}`; there are core, wire, loop, eager, tools and check"
+            "no bench `{other}`; there are core, wire, loop, eager, tools, check and build"
         ))),
     }
 }
@@ -161,7 +162,10 @@ mod tests {
     #[test]
     fn an_unknown_bench_names_the_known_ones() {
         let refused = |suite| run(Some(suite), false, None).unwrap_err().to_string();
-        assert_eq!(refused("cors"), "no bench `cors`; there are core, wire, loop, eager, tools and check");
+        assert_eq!(
+            refused("cors"),
+            "no bench `cors`; there are core, wire, loop, eager, tools, check and build"
+        );
     }
 
     #[test]

@@ -25,8 +25,10 @@ const STOP_WORDS: [&str; 78] = [
 ];
 
 /// The words of all passages, counted once.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Index {
+    /// A number for each word, from 0 in the order in which they came.
+    numbers: HashMap<String, usize>,
     passages: Field,
     documents: Field,
     /// The document of each passage.
@@ -36,37 +38,54 @@ pub(crate) struct Index {
 /// Texts as counts of words.
 #[derive(Debug, Default)]
 struct Field {
-    /// By word: each text that holds it, with how often.
-    postings: HashMap<String, Vec<(usize, u32)>>,
+    /// By the number of a word: each text that holds it, with how often.
+    postings: Vec<Vec<(usize, u32)>>,
     lengths: Vec<u32>,
 }
 
 impl Index {
     /// The index over passages, which are in the order of their documents.
     pub(crate) fn over(passages: &[Passage]) -> Self {
-        let mut index =
-            Self { passages: Field::default(), documents: Field::default(), document_of: Vec::new() };
-        let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+        let mut index = Self::default();
         let mut last: Option<&str> = None;
         for passage in passages {
-            if last.is_some_and(|last| last != passage.path) {
-                index.documents.add(std::mem::take(&mut counts));
+            if last != Some(&passage.path) {
+                index.documents.begin();
             }
             last = Some(&passage.path);
-            let words = words_of(passage);
-            for (word, count) in &words {
-                *counts.entry(word.clone()).or_default() += count;
+            index.document_of.push(index.documents.lengths.len().saturating_sub(1));
+            index.passages.begin();
+            let name = passage.path.rsplit_once('.').map_or(passage.path.as_str(), |(stem, _)| stem);
+            for (text, times) in [(&*passage.heading(), HEADING), (name, HEADING), (&passage.text, 1)] {
+                each_word(text, |word| index.add(word, times));
             }
-            index.document_of.push(index.documents.lengths.len());
-            index.passages.add(words);
         }
-        index.documents.add(counts);
         index
+    }
+
+    /// Counts a word of the last passage so many times.
+    fn add(&mut self, word: &str, times: u32) {
+        let number = match self.numbers.get(word) {
+            Some(number) => *number,
+            None => {
+                let next = self.numbers.len();
+                self.numbers.insert(word.to_owned(), next);
+                next
+            }
+        };
+        self.passages.add(number, times);
+        self.documents.add(number, times);
     }
 
     /// The positions of the passages that hold any of the words, best first; at most `max`.
     pub(crate) fn best(&self, question: &str, max: usize) -> Vec<usize> {
-        let requested: BTreeSet<String> = words(question).collect();
+        let mut requested = BTreeSet::new();
+        each_word(question, |word| {
+            requested.insert(word.to_owned());
+        });
+        // Words are taken in their order, so that sums are the same each time.
+        let requested: Vec<usize> =
+            requested.iter().filter_map(|word| self.numbers.get(word)).copied().collect();
         let passages = self.passages.scores(&requested);
         let documents = self.documents.scores(&requested);
         let mut ranked: Vec<(usize, f64)> = passages
@@ -83,21 +102,34 @@ impl Index {
 }
 
 impl Field {
-    fn add(&mut self, words: BTreeMap<String, u32>) {
-        let at = self.lengths.len();
-        self.lengths.push(words.values().sum());
-        for (word, count) in words {
-            self.postings.entry(word).or_default().push((at, count));
+    /// Begins the next text.
+    fn begin(&mut self) {
+        self.lengths.push(0);
+    }
+
+    /// Counts a word of the text that was begun last so many times.
+    fn add(&mut self, number: usize, times: u32) {
+        let at = self.lengths.len().saturating_sub(1);
+        if let Some(length) = self.lengths.last_mut() {
+            *length += times;
+        }
+        if self.postings.len() <= number {
+            self.postings.resize_with(number + 1, Vec::new);
+        }
+        let Some(postings) = self.postings.get_mut(number) else { return };
+        match postings.last_mut() {
+            Some((text, count)) if *text == at => *count += times,
+            _ => postings.push((at, times)),
         }
     }
 
-    /// The texts that hold any of the words. Words are taken in their order, so that sums are the same each time.
-    fn scores(&self, requested: &BTreeSet<String>) -> BTreeMap<usize, f64> {
+    /// The texts that hold any of the words.
+    fn scores(&self, requested: &[usize]) -> BTreeMap<usize, f64> {
         let texts = self.lengths.len() as f64;
         let average = f64::from(self.lengths.iter().sum::<u32>()) / texts.max(1.0);
         let mut scores: BTreeMap<usize, f64> = BTreeMap::new();
         for word in requested {
-            let Some(postings) = self.postings.get(word) else {
+            let Some(postings) = self.postings.get(*word) else {
                 continue;
             };
             let holding = postings.len() as f64;
@@ -114,51 +146,52 @@ impl Field {
     }
 }
 
-/// The words of a passage, with those of its headings and its file counted more.
-fn words_of(passage: &Passage) -> BTreeMap<String, u32> {
-    let mut counts = BTreeMap::new();
-    let name = passage.path.rsplit_once('.').map_or(passage.path.as_str(), |(stem, _)| stem);
-    for word in words(&passage.heading()).chain(words(name)) {
-        *counts.entry(word).or_default() += HEADING;
-    }
-    for word in words(&passage.text) {
-        *counts.entry(word).or_default() += 1;
-    }
-    counts
-}
-
-/// The stems of a text's words, without stop words.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric())
-        .map(str::to_lowercase)
-        .filter(|word| word.chars().count() > 1 && STOP_WORDS.binary_search(&word.as_str()).is_err())
-        .map(|word| stem(&word))
-}
-
-/// The word without a plural or an ending of English verbs; words with digits stay as they are.
-fn stem(word: &str) -> String {
-    if word.chars().any(|c| c.is_ascii_digit()) {
-        return word.to_owned();
-    }
-    let plural = match word {
-        _ if word.len() > 4 && word.ends_with("ies") => format!("{}y", word.trim_end_matches("ies")),
-        _ if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.ends_with("us") => {
-            word.strip_suffix('s').unwrap_or(word).to_owned()
+/// Calls `take` with the stem of each of a text's words, without stop words.
+pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
+    let mut lower = String::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()) {
+        if word.is_ascii() {
+            lower.clear();
+            lower.push_str(word);
+            lower.make_ascii_lowercase();
+        } else {
+            lower = word.to_lowercase();
         }
-        _ => word.to_owned(),
-    };
-    let root = ["ing", "ed"]
-        .into_iter()
-        .find_map(|ending| plural.strip_suffix(ending).filter(|root| root.chars().count() > 3));
-    let root = root.unwrap_or(&plural);
+        if lower.chars().nth(1).is_some() && STOP_WORDS.binary_search(&&*lower).is_err() {
+            stem(&mut lower);
+            take(&lower);
+        }
+    }
+}
+
+/// Takes the plural or an ending of English verbs from a word; words with digits stay as they are.
+fn stem(word: &mut String) {
+    if word.bytes().any(|byte| byte.is_ascii_digit()) {
+        return;
+    }
+    if word.len() > 4 && word.ends_with("ies") {
+        word.truncate(word.trim_end_matches("ies").len());
+        word.push('y');
+    } else if word.len() > 3 && word.ends_with('s') && !word.ends_with("ss") && !word.ends_with("us") {
+        word.pop();
+    }
+    let has_more_than = |root: &str, chars: usize| root.chars().nth(chars).is_some();
+    let singular = word.len();
+    let mut roots = ["ing", "ed"].into_iter().filter_map(|ending| word.strip_suffix(ending));
+    if let Some(root) = roots.find(|root| has_more_than(root, 3)).map(str::len) {
+        word.truncate(root);
+    }
     // `failing` and `fail`, `restarting` and `restart` meet; so do `delete`, `deleted` and `deleting`, `stopped` and `stop`.
-    let root = root.strip_suffix('e').filter(|root| root.chars().count() > 2).unwrap_or(root);
-    let mut last = root.chars().rev();
-    match (last.next(), last.next()) {
-        (Some(a), Some(b)) if a == b && !matches!(a, 'l' | 's') && root.len() < plural.len() => {
-            root.strip_suffix(a).unwrap_or(root).to_owned()
-        }
-        _ => root.to_owned(),
+    if word.strip_suffix('e').is_some_and(|root| has_more_than(root, 2)) {
+        word.pop();
+    }
+    let mut last = word.chars().rev();
+    if let (Some(a), Some(b)) = (last.next(), last.next())
+        && a == b
+        && !matches!(a, 'l' | 's')
+        && word.len() < singular
+    {
+        word.pop();
     }
 }
 
@@ -171,6 +204,12 @@ mod tests {
     fn best(documents: &[(&str, &str)], question: &str) -> Vec<String> {
         let all: Vec<Passage> = documents.iter().flat_map(|(path, text)| passages(path, text)).collect();
         Index::over(&all).best(question, 12).into_iter().map(|at| all[at].place()).collect()
+    }
+
+    fn stem(word: &str) -> String {
+        let mut word = word.to_owned();
+        super::stem(&mut word);
+        word
     }
 
     #[test]

@@ -74,9 +74,8 @@ impl Knowledge {
     pub(super) fn has_new_since(&self, seen: u32) -> bool {
         let (old, new) = self.evidence.split_at(self.evidence.len().min(seen as usize));
         let content = |it: &Evidence| it.observation.status.is_citable().then_some(it.observation.digest);
+        let is_known = |digest| old.iter().any(|it| it.observation.digest == digest && content(it).is_some());
         // Usually the first of them is new, so that earlier evidence is looked through once.
-        new.iter()
-            .filter_map(content)
-            .any(|digest| old.iter().filter_map(content).all(|known| known != digest))
+        new.iter().filter_map(content).any(|digest| !is_known(digest))
     }
 }

@@ -220,7 +220,8 @@ impl Rest<'_> {
     fn cap_calls(&mut self, proposal: &mut Proposal, key: CommandKey) {
         let count = self.count_unread(proposal.actions.len(), proposal.unread, key);
         proposal.actions.truncate(self.spec.limits.read_calls() as usize);
-        if let Some(pass) = self.draft.passes.iter_mut().rev().find(|pass| pass.pass == key.pass) {
+        let mut latest = self.draft.passes.iter_mut().rev().take_while(|pass| pass.pass >= key.pass);
+        if let Some(pass) = latest.find(|pass| pass.pass == key.pass) {
             pass.unread_calls = pass.unread_calls.saturating_add(count);
         } else {
             proposal.unread = count;

@@ -38,10 +38,7 @@ use search::{Scope, walk};
 
 /// Walks an alphabet and prints a line about it.
 fn explore(alphabet: impl Fn(bool) -> Alphabet, wide_states: usize) {
-    let scope = match times() {
-        Some(times) => Scope { states: wide_states * times, whole: false, ways: usize::MAX },
-        None => narrow(),
-    };
+    let scope = wide(wide_states).unwrap_or_else(narrow);
     explore_within(&alphabet(times().is_some()), scope);
 }
 
@@ -71,15 +68,22 @@ fn times() -> Option<usize> {
     (scope == "full").then_some(5)
 }
 
+/// How far an alphabet is walked where the walk is wide.
+fn wide(states: usize) -> Option<Scope> {
+    let times = times()?;
+    let stored = if times > 1 { 1 } else { 4 };
+    Some(Scope { states: states * times, whole: false, ways: usize::MAX, stored })
+}
+
 /// How far an alphabet is walked in a test run.
 fn narrow() -> Scope {
     if loop_testkit::is_full() { WHOLE } else { SHARE }
 }
 
 /// All there is; more states than a test run has time for are a mistake.
-const WHOLE: Scope = Scope { states: 20_000, whole: true, ways: usize::MAX };
+const WHOLE: Scope = Scope { states: 20_000, whole: true, ways: usize::MAX, stored: 8 };
 /// A few ways from the start to an end.
-const SHARE: Scope = Scope { states: 20_000, whole: false, ways: 8 };
+const SHARE: Scope = Scope { states: 20_000, whole: false, ways: 8, stored: 8 };
 /// States that a wide walk sees of one alphabet.
 const MANY: usize = 30_000;
 
@@ -389,7 +393,7 @@ fn opinions() {
 
 #[test]
 fn everything() {
-    let (calls, states) = times().map_or((2, 8_000), |times| (3, 2 * MANY * times));
-    let ways = if times().is_some() { usize::MAX } else { narrow().ways };
-    explore_within(&alphabets::everything(calls), Scope { states, whole: false, ways });
+    let narrow = || Scope { states: 8_000, whole: false, ..narrow() };
+    let (calls, scope) = wide(2 * MANY).map_or_else(|| (2, narrow()), |wide| (3, wide));
+    explore_within(&alphabets::everything(calls), scope);
 }

@@ -11,10 +11,6 @@ use crate::edge::{Edge, Ghost};
 use crate::strays::Strays;
 use crate::{money, shape};
 
-/// Of how many states one is stored and read back. All of them, but in a build that is not optimised that alone takes
-/// nine tenths of the time.
-const STORED: usize = if cfg!(debug_assertions) { 8 } else { 1 };
-
 /// How far a walk goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
@@ -25,6 +21,9 @@ pub struct Scope {
     /// How many ways are followed at a time: from there on one step of each state is, drawn by chance that is the same
     /// each time. Every step from a state that is seen is checked all the same.
     pub ways: usize,
+    /// Of how many states one is stored and read back, which takes nine tenths of the time of a walk that is not
+    /// optimised, and half of another's.
+    pub stored: usize,
 }
 
 /// What a walk saw.
@@ -85,7 +84,7 @@ pub fn walk(alphabet: &Alphabet, scope: Scope) -> Walked {
         for (name, check) in OF_A_STATE {
             check(&run, &ghost).unwrap_or_else(|what| fault(name, &what, None));
         }
-        if here.is_multiple_of(STORED) {
+        if here.is_multiple_of(scope.stored) {
             survives_a_checkpoint(&run).unwrap_or_else(|what| fault("I-11 a checkpoint", &what, None));
         }
         strays.all_rejected(&run, &ghost).unwrap_or_else(|what| fault("strays", &what, None));
