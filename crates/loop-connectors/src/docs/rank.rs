@@ -147,7 +147,7 @@ impl Field {
 }
 
 /// Calls `take` with the stem of each of a text's words, without stop words.
-pub(crate) fn each_word(text: &str, mut take: impl FnMut(&str)) {
+fn each_word(text: &str, mut take: impl FnMut(&str)) {
     let mut lower = String::new();
     for word in text.split(|c: char| !c.is_alphanumeric()) {
         if word.is_ascii() {

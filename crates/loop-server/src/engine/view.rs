@@ -255,15 +255,14 @@ impl Engine {
             if is_for(RunState::Queued) && self.inner.journal.shares_queue() {
                 views.extend(self.queued_views(&query, limit + 1).await?);
             } else if is_for(RunState::Queued) {
-                views.extend(self.views_in(RunPhase::Queued, &query));
+                views.extend(self.views_in(|cell| cell.phase() == RunPhase::Queued, &query));
+                // A worker has taken it from the queue, and nothing of it is written yet.
+                let begins = |cell: &Cell| cell.phase() == RunPhase::Running && cell.entries() == 0;
+                views.extend(self.without_line(self.views_in(begins, &query)).await?);
             }
             if is_for(RunState::Interrupted) {
-                for view in self.views_in(RunPhase::Interrupted, &query) {
-                    // One that has a line is below.
-                    if self.inner.journal.line(&RunId::new(view.run.as_str())).await?.is_none() {
-                        views.push(view);
-                    }
-                }
+                let interrupted = self.views_in(|cell| cell.phase() == RunPhase::Interrupted, &query);
+                views.extend(self.without_line(interrupted).await?);
             }
         }
         if filter.state != Some(RunState::Queued) {
@@ -368,14 +367,25 @@ impl Engine {
         Ok(actions.map(of).collect())
     }
 
-    /// The runs in this phase that fit, as the queue has them.
-    fn views_in(&self, phase: RunPhase, query: &RunQuery) -> Vec<RunView> {
+    /// The runs whose cells are wanted and that fit, as the queue has them.
+    fn views_in(&self, is_in: impl Fn(&Cell) -> bool, query: &RunQuery) -> Vec<RunView> {
         let is_wanted = |cell: &&Arc<Cell>| {
-            cell.phase() == phase
+            is_in(cell)
                 && fits(query, [&cell.domain, &cell.item, &cell.title], cell.unix_ms, &cell.tags)
                 && query.before.as_ref().is_none_or(|before| cell.run < *before)
         };
         self.inner.state().cells.values().filter(is_wanted).map(|cell| queued(cell)).collect()
+    }
+
+    /// Those that the journal has no line of: a list has the others from there.
+    async fn without_line(&self, views: Vec<RunView>) -> Result<Vec<RunView>, EngineError> {
+        let mut without = Vec::new();
+        for view in views {
+            if self.inner.journal.line(&RunId::new(view.run.as_str())).await?.is_none() {
+                without.push(view);
+            }
+        }
+        Ok(without)
     }
 
     async fn seen_all(&self, lines: Vec<RunLine>) -> Result<Vec<RunView>, EngineError> {

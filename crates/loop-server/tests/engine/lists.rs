@@ -42,6 +42,16 @@ fn a_list_has_each_run_once_in_pages() {
             }
             assert_eq!(seen, expected, "{limit}");
         }
+        // The two that have a place are there, whether or not they have begun; now they have.
+        for submitted in &all[7..9] {
+            loop {
+                let view = engine.view(&submitted.run).await.unwrap();
+                if view.state == RunState::Running && view.entries > 0 {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
         let count = async |change: fn(&mut RunFilter)| {
             let mut filter = RunFilter::default();
             change(&mut filter);
