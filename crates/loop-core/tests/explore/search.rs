@@ -22,7 +22,7 @@ pub struct Scope {
     /// each time. Every step from a state that is seen is checked all the same.
     pub ways: usize,
     /// Of how many states one is stored and read back, which takes nine tenths of the time of a walk that is not
-    /// optimised, and half of another's.
+    /// optimised, and a third of another's.
     pub stored: usize,
 }
 
