@@ -367,7 +367,7 @@ impl Engine {
         Ok(actions.map(of).collect())
     }
 
-    /// The runs whose cells are wanted and that fit, as the queue has them.
+    /// The runs whose cells are in what is asked for, such as a phase, and that fit, as the queue has them.
     fn views_in(&self, is_in: impl Fn(&Cell) -> bool, query: &RunQuery) -> Vec<RunView> {
         let is_wanted = |cell: &&Arc<Cell>| {
             is_in(cell)

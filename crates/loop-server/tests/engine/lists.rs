@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use loop_server::engine::{NewRun, RunFilter, RunState};
 
-use super::{ended, process};
+use super::{ended, process, until};
 use crate::bench::{ASKS, Bench, Gate, asks};
 
 #[test]
@@ -44,13 +44,11 @@ fn a_list_has_each_run_once_in_pages() {
         }
         // The two that have a place are there, whether or not they have begun; now they have.
         for submitted in &all[7..9] {
-            loop {
+            until(async || {
                 let view = engine.view(&submitted.run).await.unwrap();
-                if view.state == RunState::Running && view.entries > 0 {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
+                view.state == RunState::Running && view.entries > 0
+            })
+            .await;
         }
         let count = async |change: fn(&mut RunFilter)| {
             let mut filter = RunFilter::default();
