@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: every check, one after another; a step that fails does not hide the next.
 
-use std::process::{Command, Output};
+use std::io;
+use std::process::{Command, ExitStatus, Output};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -20,31 +21,26 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     // Registries are waited for while the processors are busy.
     let fetching = std::thread::spawn(|| servers::fetched(None));
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
-    done.push(step("clippy", || {
-        let features = format!("{ALL_FEATURES},loop-eval/planted-bugs");
-        let clippy = cmd!(
-            shell,
-            "cargo clippy --workspace --features {features} --all-targets --locked -- -D warnings"
-        );
-        Ok(clippy.run()?)
-    }));
-    done.push(step("doc", || {
-        let doc = cmd!(shell, "cargo doc --workspace --no-deps --locked");
-        Ok(doc.env("RUSTDOCFLAGS", "-D warnings").run()?)
-    }));
-    for (package, arguments) in ALONE {
-        done.push(step(&format!("check {package}"), || {
-            Ok(cmd!(shell, "cargo check --locked -p {package} {arguments...}").run()?)
-        }));
-    }
+    // While cargo works for one, it lets no other call look into the same folder.
+    let programs = if tested { Some(servers::test_programs()?) } else { None };
+    // After the tests, browsers and servers are waited for while cargo builds.
+    let building =
+        tested.then(|| std::thread::spawn(|| Ok(calls().iter().map(Call::kept).collect::<Vec<_>>())));
     if !tested {
+        done.extend(calls().iter().map(Call::shown));
         done.push(step("test", || test::run(None, /*write*/ false, /*full*/ true)));
     }
     // Counted instructions do not depend on what else the machine does. Their build has the walk of `explore` in it.
     let counting = std::thread::spawn(counted);
     done.push(step("browser", || browser::run(/*write*/ false, tested.then_some(AS_TESTED))));
-    done.push(step("servers", || servers::run(joined(fetching)?, tested)));
-    done.push(step("explore", || explore::run(false, false, tested)));
+    done.push(step("servers", || servers::run(joined(fetching)?, programs.as_ref())));
+    if let Some(building) = building {
+        for (step, printed) in joined(building)? {
+            println!("\n{printed}{}", step.end());
+            done.push(step);
+        }
+    }
+    done.push(step("explore", || explore::run(false, false, programs.as_ref())));
     done.push(step("bench check", || printed(joined(counting)?)));
     done.push(step("features", features::run));
     done.push(step("layers", layers::run));
@@ -76,6 +72,64 @@ const ALONE: [(&str, &[&str]); 7] = [
     // Without `loopgate mock`.
     ("loopgate", &["--no-default-features"]),
 ];
+
+/// A check that is a call of cargo.
+#[derive(Debug)]
+struct Call {
+    name: String,
+    arguments: Vec<String>,
+}
+
+fn calls() -> Vec<Call> {
+    let call = |name: &str, arguments: &[&str]| {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Call { name: name.to_owned(), arguments }
+    };
+    let features = format!("{ALL_FEATURES},loop-eval/planted-bugs");
+    let lints = ["--all-targets", "--locked", "--", "-D", "warnings"];
+    let mut calls = vec![
+        call("clippy", &[&["clippy", "--workspace", "--features", &features], &lints[..]].concat()),
+        call("doc", &["doc", "--workspace", "--no-deps", "--locked"]),
+    ];
+    calls.extend(ALONE.map(|(package, more)| {
+        call(&format!("check {package}"), &[&["check", "--locked", "-p", package], more].concat())
+    }));
+    calls
+}
+
+impl Call {
+    fn command(&self) -> Command {
+        let mut command = Command::new("cargo");
+        command.args(&self.arguments).current_dir(workspace::root()).env("RUSTDOCFLAGS", "-D warnings");
+        command
+    }
+
+    fn failure(&self, ended: io::Result<ExitStatus>) -> Result<(), Failure> {
+        match ended {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => {
+                Err(Failure::Check(format!("`cargo {}` ended with {status}", self.arguments.join(" "))))
+            }
+            Err(error) => Err(Failure::Check(format!("cargo did not start: {error}"))),
+        }
+    }
+
+    /// Makes it now, and shows what it prints.
+    fn shown(&self) -> Step {
+        step(&self.name, || self.failure(self.command().status()))
+    }
+
+    /// Makes it, and keeps what it prints.
+    fn kept(&self) -> (Step, String) {
+        let start = Instant::now();
+        let output = self.command().output();
+        let printed = output
+            .as_ref()
+            .map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.stderr).into_owned());
+        let failure = self.failure(output.map(|it| it.status)).err();
+        (Step { name: self.name.clone(), took: start.elapsed(), failure }, printed)
+    }
+}
 
 /// What `cargo xtask bench check` printed in a process of its own, and whether it passed. `None`: it cannot run here.
 fn counted() -> Result<Option<Output>, Failure> {
@@ -124,12 +178,20 @@ fn step(name: &str, work: impl FnOnce() -> Result<(), Failure>) -> Step {
     println!("\n== {name}");
     let start = Instant::now();
     let failure = work().err();
-    let took = start.elapsed();
-    match &failure {
-        None => println!("== {name}: ok, {:.1} s", took.as_secs_f64()),
-        Some(failure) => println!("== {name}: FAILED, {:.1} s: {failure}", took.as_secs_f64()),
+    let step = Step { name: name.to_owned(), took: start.elapsed(), failure };
+    println!("{}", step.end());
+    step
+}
+
+impl Step {
+    /// The line at its end.
+    fn end(&self) -> String {
+        let (name, seconds) = (&self.name, self.took.as_secs_f64());
+        match &self.failure {
+            None => format!("== {name}: ok, {seconds:.1} s"),
+            Some(failure) => format!("== {name}: FAILED, {seconds:.1} s: {failure}"),
+        }
     }
-    Step { name: name.to_owned(), took, failure }
 }
 
 fn table(steps: &[Step]) -> String {

@@ -3,10 +3,11 @@
 
 use xshell::Shell;
 
+use crate::bench;
 use crate::blocks::{self, TESTING};
+use crate::servers::{self, Programs};
 use crate::teed::{teed, teed_in};
 use crate::workspace::{self, Failure};
-use crate::{bench, servers};
 
 /// The block of the document that says what the walk saw.
 const BLOCK: &str = "walk";
@@ -15,26 +16,36 @@ const BLOCK: &str = "walk";
 /// written into the document, or compared with what stands there. A `full` walk goes five times as far, and is only
 /// printed.
 ///
-/// After a test run of the workspace the programs are run that it and `cargo xtask bench check` have `built`.
-pub(crate) fn run(write: bool, full: bool, built: bool) -> Result<(), Failure> {
+/// After a test run of the workspace, its `programs` and the walk that `cargo xtask bench check` has built are run.
+pub(crate) fn run(write: bool, full: bool, programs: Option<&Programs>) -> Result<(), Failure> {
     println!(
         "states, edges and ends by alphabet; `cut` where the walk was ended before it had seen everything"
     );
     let scope = [("LOOPGATE_EXPLORE", if full { "full" } else { "wide" })];
-    let (lines, passed) = if built {
+    let (lines, passed) = if programs.is_some() {
         let shell = Shell::new()?;
         shell.change_dir(workspace::root());
         let walk = bench::walk(&shell)?.display().to_string();
         teed_in(&servers::folder_of(CORE), &walk, &["--nocapture"], &scope)?
     } else {
-        let test =
-            ["test", "--profile=bench", "--locked", "-p", CORE, "--test", "explore", "--", "--nocapture"];
+        let test = [
+            "test",
+            "--profile",
+            bench::COUNTED,
+            "--locked",
+            "-p",
+            CORE,
+            "--test",
+            "explore",
+            "--",
+            "--nocapture",
+        ];
         teed("cargo", &test, &scope)?
     };
     if !passed {
         return Err(Failure::Check("explore: the walk found a fault".to_owned()));
     }
-    properties(built)?;
+    properties(programs)?;
     let seen = block(&lines)?;
     if full {
         println!("{seen}");
@@ -53,11 +64,10 @@ pub(crate) fn run(write: bool, full: bool, built: bool) -> Result<(), Failure> {
 
 /// Tries the properties of the core over many random cases, others each time. The tests are as `cargo test` builds them:
 /// to optimise all of them takes longer than these run.
-fn properties(built: bool) -> Result<(), Failure> {
+fn properties(programs: Option<&Programs>) -> Result<(), Failure> {
     let times = [("LOOPGATE_PROPERTIES", "20")];
-    let (_, passed) = if built {
-        let programs = servers::test_programs()?;
-        teed_in(&servers::folder_of(CORE), servers::program(&programs, CORE)?, &PROPERTIES, &times)?
+    let (_, passed) = if let Some(programs) = programs {
+        teed_in(&servers::folder_of(CORE), servers::program(programs, CORE)?, &PROPERTIES, &times)?
     } else {
         let test = ["test", "--locked", "-p", CORE, "--test", "it", "--"];
         teed("cargo", &[&test[..], &PROPERTIES].concat(), &times)?

@@ -59,7 +59,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
         XtaskCmd::Mutants(flags) => mutants::run(&flags),
-        XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*built*/ false),
+        XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),
         XtaskCmd::Sim(flags) => {
             let [seeds, driver, seed, bug] =
                 [&flags.seeds, &flags.driver, &flags.seed, &flags.bug].map(Option::as_deref);
@@ -69,7 +69,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
         XtaskCmd::Servers(flags) => {
             servers::fetched(flags.suite.as_deref())
-                .and_then(|fetched| servers::run(fetched, /*built*/ false))
+                .and_then(|fetched| servers::run(fetched, /*programs*/ None))
         }
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Features(_) => features::run(),

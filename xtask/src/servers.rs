@@ -222,10 +222,9 @@ pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
 
 /// The tests of the suites whose programs were fetched.
 ///
-/// After a test run of the workspace the programs that it has `built` are run: with the features of one package alone, cargo
+/// After a test run of the workspace the `programs` that it has built are run: with the features of one package alone, cargo
 /// would build most crates again.
-pub(crate) fn run(fetched: Fetched, built: bool) -> Result<(), Failure> {
-    let programs = if built { Some(test_programs()?) } else { None };
+pub(crate) fn run(fetched: Fetched, programs: Option<&Programs>) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for (name, environment) in fetched {
         let environment = match environment {
@@ -254,7 +253,7 @@ pub(crate) fn run(fetched: Fetched, built: bool) -> Result<(), Failure> {
                 "--",
                 "--ignored",
             ];
-            let (lines, passed) = match &programs {
+            let (lines, passed) = match programs {
                 Some(programs) => teed_in(
                     &folder_of(package),
                     program(programs, package)?,
@@ -281,14 +280,17 @@ pub(crate) fn folder_of(package: &str) -> PathBuf {
     workspace::root().join("crates").join(package)
 }
 
+/// The test program `it` of each package, by the package's name.
+pub(crate) type Programs = BTreeMap<String, String>;
+
 /// The test program of a package among those of the workspace.
-pub(crate) fn program<'a>(programs: &'a BTreeMap<String, String>, package: &str) -> Result<&'a str, Failure> {
+pub(crate) fn program<'a>(programs: &'a Programs, package: &str) -> Result<&'a str, Failure> {
     let program = programs.get(package).map(String::as_str);
     program.ok_or_else(|| Failure::Check(format!("{package} has no built tests")))
 }
 
-/// The test program `it` of each package, as a test run of the workspace builds it.
-pub(crate) fn test_programs() -> Result<BTreeMap<String, String>, Failure> {
+/// The test programs, as a test run of the workspace builds them.
+pub(crate) fn test_programs() -> Result<Programs, Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
     // The same choice as for all tests: with another cargo may build dependencies in another way, and all crates again.

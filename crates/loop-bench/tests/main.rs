@@ -1,6 +1,7 @@
-//! The server of `cargo xtask bench loop` holds whole loops, whatever the client makes of its texts.
+//! The server of `cargo xtask bench loop` holds whole loops, whatever the client makes of its texts; the load client's options.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs, unreachable_pub, dead_code)]
 
+mod load_options;
 #[path = "../benches/loops/replies.rs"]
 mod replies;
 #[path = "../benches/loops/serve.rs"]

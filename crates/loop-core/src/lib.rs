@@ -147,6 +147,6 @@ pub use types::{
     EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, InvalidTraceParent,
     ItemForm, Locale, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates,
     Received, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals, TraceId,
-    TraceParent, Usage, WorkItem, canonical, digest, digest_text, edits, is_blank, is_clean, is_invisible,
-    is_joiner, push_json_text, unescaped_run,
+    TraceParent, Usage, WorkItem, canonical, cleaned, digest, digest_text, edits, is_blank, is_clean,
+    is_clean_text, is_invisible, is_joiner, is_plain_line, push_json_text, unescaped_run,
 };

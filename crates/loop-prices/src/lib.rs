@@ -28,7 +28,7 @@ pub use date::Date;
 pub use model::{Hours, ModelPrices, Period};
 pub use provider::list_of;
 
-use table::{SUPPLEMENT, TABLE, Table};
+use table::{ORIGIN, SUPPLEMENT, TABLE, Table};
 
 /// Where prices are looked up: the user's own rows first, then the table of this crate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Prices {
 
 /// Where the table that comes with the program is from, and of which day it is.
 pub fn origin() -> &'static str {
-    &TABLE.origin
+    &ORIGIN
 }
 
 /// What comes with the program: the table, then the supplement; in each the list itself, then those it falls back to.

@@ -19,6 +19,12 @@ pub(super) static SUPPLEMENT: LazyLock<Table> = LazyLock::new(|| {
     Table::read(include_str!("supplement.json")).expect("a test reads the committed supplement")
 });
 
+/// Where [`TABLE`] is from, read without its models: each run names it, and few look a price up.
+pub(super) static ORIGIN: LazyLock<Arc<str>> = LazyLock::new(|| {
+    let (head, _) = include_str!("table.json").split_once('\n').expect("a test reads the head");
+    Table::read(&format!("{head}]}}")).expect("a test reads the head").origin
+});
+
 /// A table of prices.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -236,6 +242,7 @@ mod tests {
     #[test]
     fn both_committed_tables_are_read_and_every_row_of_the_supplement_names_its_source() {
         assert!(TABLE.models.len() > 500);
+        assert_eq!(*ORIGIN, TABLE.origin);
         let mut names: Vec<(&str, &str)> =
             TABLE.models.iter().map(|row| (&*row.provider, &*row.id)).collect();
         names.sort_unstable();

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use loop_core::policy::{is_forbidden, is_selectable};
 use loop_core::{
     CommandKey, Digest, Evidence, EvidenceId, Instruction, PromptSize, Run, RunSpec, Slot, StopReason,
-    ToolSpec,
+    ToolSpec, cleaned,
 };
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
 use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, OPINION, REFINEMENT, REPAIR, SELECTOR};
-use crate::text::{clean, fence, line, line_without};
+use crate::text::{fence, line, line_without};
 use crate::{Layout, Prompts, Turn};
 
 /// A rendered prompt: everything that a model reads in one call.
@@ -44,11 +44,16 @@ impl Prompt {
     }
 }
 
+/// The variables of a template.
+type Variables = Vec<(&'static str, Value)>;
+
 /// Renders the prompts of one run and caches the turns: a turn costs what the pass adds.
 ///
 /// It can be dropped and rebuilt at any time: the same run gives the same bytes.
 #[derive(Debug, Default)]
 pub struct Dialogue {
+    /// The variables that are the same in all prompts. System prompts use no others but the tools that can be selected.
+    common: Option<Variables>,
     system: Option<Arc<str>>,
     /// The user turn of each main call, in order of pass.
     turns: Vec<Arc<str>>,
@@ -63,15 +68,46 @@ impl Dialogue {
     /// The prompt of the model call `key` of `run`. `None`: `key` is not a model call.
     pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Option<Prompt> {
         match key.slot {
-            Slot::Select => Some(selector(prompts, run)),
-            Slot::Repair => Some(repair(prompts, run)),
-            Slot::Opinion => Some(opinion(prompts, run)),
+            Slot::Select => Some(selector(prompts, run, self.of_run(run))),
+            Slot::Repair => Some(repair(prompts, run, self.of_run(run))),
+            Slot::Opinion => Some(opinion(prompts, run, self.of_run(run))),
             Slot::Main | Slot::Final => Some(match prompts.layout() {
                 Layout::Append => self.append(prompts, run, key),
-                Layout::SystemEvidence => system_evidence(prompts, run, key),
+                Layout::SystemEvidence => {
+                    system_evidence(prompts, run, key, (self.system(prompts, run), self.of_run(run)))
+                }
             }),
             Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => None,
         }
+    }
+
+    /// The variables that are the same for every run of a domain.
+    fn common(&mut self, run: &Run) -> &Variables {
+        self.common.get_or_insert_with(|| {
+            vec![
+                ("kind", Value::from(line(&run.started().item.kind))),
+                ("goal", Value::from(line(&run.spec().goal))),
+                ("sections", Value::from(parts::sections(run.spec().sections()))),
+                ("tools", Value::from(parts::tools(offered(run.spec())))),
+                ("selected", Value::from(run.spec().limits.selected)),
+            ]
+        })
+    }
+
+    /// The variables of one run, for its user turns.
+    fn of_run(&mut self, run: &Run) -> Variables {
+        let mut variables = self.common(run).clone();
+        variables.push(("title", Value::from(line_without(&run.started().nonce, &run.started().item.title))));
+        variables.push(("nonce", Value::from(run.started().nonce.as_ref())));
+        variables
+    }
+
+    /// The system prompt of the main calls.
+    fn system(&mut self, prompts: &Prompts, run: &Run) -> Arc<str> {
+        if self.system.is_none() {
+            self.system = Some(prompts.templates().system(&ANALYSIS, self.common(run)).into());
+        }
+        self.system.clone().unwrap_or_default()
     }
 
     fn append(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
@@ -82,11 +118,11 @@ impl Dialogue {
             self.turns.clear();
             self.shortened = shortened;
         }
-        let system = Arc::clone(self.system.get_or_insert_with(|| system(prompts, run).into()));
+        let system = self.system(prompts, run);
         // The turn of this pass is rendered for each try: a retry may be the last call although the try before was not.
         self.turns.truncate(key.pass.saturating_sub(1) as usize);
         while self.turns.len() < key.pass as usize {
-            let turn = user_turn(prompts, run, self.turns.len());
+            let turn = user_turn(prompts, run, self.turns.len(), self.of_run(run));
             self.turns.push(turn.into());
         }
         let mut turns = Vec::with_capacity(self.turns.len() * 2);
@@ -115,41 +151,14 @@ impl Dialogue {
     }
 }
 
-/// The variables that are the same for every run of a domain. System prompts use no others.
-fn common(run: &Run) -> Vec<(&'static str, Value)> {
-    with_tools(run, offered(run.spec()))
-}
-
-fn with_tools<'a>(run: &Run, tools: impl Iterator<Item = &'a ToolSpec>) -> Vec<(&'static str, Value)> {
-    vec![
-        ("kind", Value::from(line(&run.started().item.kind))),
-        ("goal", Value::from(line(&run.spec().goal))),
-        ("sections", Value::from(parts::sections(run.spec().sections()))),
-        ("tools", Value::from(parts::tools(tools))),
-        ("selected", Value::from(run.spec().limits.selected)),
-    ]
-}
-
 /// The tools offered to the model: none with a limit of 0 calls, and none that policy forbids.
 pub(crate) fn offered(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     let all = if spec.limits.tool_calls == 0 { &[] } else { spec.tools.as_slice() };
     all.iter().filter(|tool| !is_forbidden(spec, tool))
 }
 
-/// The variables of one run, for its user turns.
-fn of_run(run: &Run) -> Vec<(&'static str, Value)> {
-    let mut variables = common(run);
-    variables.push(("title", Value::from(line_without(&run.started().nonce, &run.started().item.title))));
-    variables.push(("nonce", Value::from(run.started().nonce.as_ref())));
-    variables
-}
-
-fn system(prompts: &Prompts, run: &Run) -> String {
-    prompts.templates().system(&ANALYSIS, &common(run))
-}
-
 /// The user turn of the main call after `done` earlier ones.
-fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
+fn user_turn(prompts: &Prompts, run: &Run, done: usize, mut variables: Variables) -> String {
     let nonce = run.started().nonce.as_ref();
     let before = done.checked_sub(1).and_then(|n| run.passes().get(n));
     let after = run.passes().get(done);
@@ -161,7 +170,6 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
     let actions = run.actions().get(from.1..to.1).unwrap_or_default();
     let is_final_pass = after.map_or(run.phase().final_cause().is_some(), |pass| pass.final_pass);
     let final_pass = if is_final_pass { final_pass(prompts, run) } else { String::new() };
-    let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from(parts::evidence(evidence, nonce, run))),
         (
@@ -188,7 +196,7 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize) -> String {
 /// own.
 fn tell<'a>(turn: &mut String, prompts: &Prompts, instruction: impl Iterator<Item = &'a Instruction>) {
     let texts: Vec<String> =
-        instruction.map(|instruction| clean(&instruction.text).trim().to_owned()).collect();
+        instruction.map(|instruction| cleaned(&instruction.text).trim().to_owned()).collect();
     if !texts.is_empty() {
         turn.push_str("\n\n");
         turn.push_str(
@@ -231,9 +239,14 @@ pub(crate) fn last_call(run: &Run) -> String {
 }
 
 /// The layout `system_evidence`: the system prompt grows with all evidence, the user message holds the document.
-fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
+fn system_evidence(
+    prompts: &Prompts,
+    run: &Run,
+    key: CommandKey,
+    (system, mut variables): (Arc<str>, Variables),
+) -> Prompt {
     let nonce = run.started().nonce.as_ref();
-    let mut rules = system(prompts, run);
+    let mut rules = system.as_ref().to_owned();
     let all = parts::evidence(run.evidence(), nonce, run);
     if !all.is_empty() {
         rules.push_str("\n\n");
@@ -242,7 +255,6 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
         rules.push_str(&all);
     }
     let is_final_pass = key.slot == Slot::Final;
-    let mut variables = of_run(run);
     variables.extend([
         ("evidence", Value::from("It stands in the system prompt.")),
         (
@@ -282,10 +294,10 @@ fn system_evidence(prompts: &Prompts, run: &Run, key: CommandKey) -> Prompt {
     Prompt::of(rules.into(), vec![Turn::User(user.into())])
 }
 
-fn selector(prompts: &Prompts, run: &Run) -> Prompt {
-    let mut variables = of_run(run);
+fn selector(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
     let selectable = offered(run.spec()).filter(|tool| is_selectable(tool));
-    variables.extend(with_tools(run, selectable));
+    // The last of a name counts.
+    variables.push(("tools", Value::from(parts::tools(selectable))));
     variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
     let system = prompts.templates().system(&SELECTOR, &variables);
     let user = prompts.templates().user(&SELECTOR, &variables);
@@ -294,7 +306,7 @@ fn selector(prompts: &Prompts, run: &Run) -> Prompt {
 
 /// What a second model reads: the statements in question, and the evidence that their sections cite. It reads neither the work
 /// item, unless that is cited, nor what the first model thought.
-fn opinion(prompts: &Prompts, run: &Run) -> Prompt {
+fn opinion(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
     let nonce = run.started().nonce.as_ref();
     let questioned = run.questioned();
     let statements: Vec<String> = questioned
@@ -316,7 +328,6 @@ fn opinion(prompts: &Prompts, run: &Run) -> Prompt {
     if blocks.is_empty() {
         blocks.push("No evidence is cited.".to_owned());
     }
-    let mut variables = of_run(run);
     variables.extend([
         ("statements", Value::from(statements.join("\n\n"))),
         ("evidence", Value::from(blocks.join("\n\n"))),
@@ -326,9 +337,8 @@ fn opinion(prompts: &Prompts, run: &Run) -> Prompt {
     Prompt::of(system.into(), vec![Turn::User(user.into())])
 }
 
-fn repair(prompts: &Prompts, run: &Run) -> Prompt {
+fn repair(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
     let reply = run.passes().last().map_or("", |pass| &pass.reply);
-    let mut variables = of_run(run);
     variables.push(("reply", Value::from(fence("reply", &run.started().nonce, reply))));
     let system = prompts.templates().system(&REPAIR, &variables);
     let user = prompts.templates().user(&REPAIR, &variables);

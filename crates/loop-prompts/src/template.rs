@@ -179,11 +179,11 @@ fn variables() -> impl Iterator<Item = &'static str> {
     DOMAIN_VARIABLES.into_iter().chain(RUN_VARIABLES)
 }
 
-/// The templates in use, compiled.
+/// The templates in use: a domain's own are compiled, those of this crate when they are first rendered.
 #[derive(Debug)]
 pub(crate) struct Templates {
     environment: Environment<'static>,
-    /// The number of lines of each file before its user part.
+    /// The number of lines of each file of the domain before its user part.
     above: BTreeMap<&'static str, usize>,
     hash: Digest,
 }
@@ -199,6 +199,7 @@ impl Templates {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+        environment.set_loader(|name| Ok(builtin(name)));
         let mut templates = Self { environment, above: BTreeMap::new(), hash: Digest::of("prompts", &[]) };
         let mut hashed = String::new();
         for file in ALL {
@@ -207,10 +208,10 @@ impl Templates {
             hashed.push('\0');
             hashed.push_str(text);
             hashed.push('\0');
-            templates.add(file, text)?;
         }
         templates.hash = Digest::of("prompts", hashed.as_bytes());
-        for file in ALL.iter().filter(|file| overrides.contains_key(file.name)) {
+        for (file, text) in ALL.iter().filter_map(|file| Some((file, overrides.get(file.name)?))) {
+            templates.add(file, text)?;
             templates.check_anchors(file)?;
         }
         Ok(templates)
@@ -293,17 +294,14 @@ impl Templates {
 
     /// Compiles a file, and rejects unknown variables.
     fn add(&mut self, file: &TemplateFile, text: &str) -> Result<(), PromptError> {
-        let user = match file.form {
-            Form::System => return self.compile(file, system_name(file), text, /*above*/ 0),
-            Form::User => text,
-            Form::Both => {
-                let Some((system, below)) = text.split_once(USER_MARK) else {
-                    return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
-                };
-                self.compile(file, system_name(file), system, /*above*/ 0)?;
-                below.trim_start()
-            }
-        };
+        let (system, user) = file.parts(text);
+        if user.is_none() && file.form != Form::System {
+            return Err(PromptError::MissingUserPart { file: file.name.to_owned() });
+        }
+        if let Some(system) = system {
+            self.compile(file, system_name(file), system, /*above*/ 0)?;
+        }
+        let Some(user) = user else { return Ok(()) };
         let above = text.len() - user.len();
         let above = text.get(..above).unwrap_or_default().matches('\n').count();
         self.above.insert(file.name, above);
@@ -334,6 +332,28 @@ impl Templates {
     }
 }
 
+impl TemplateFile {
+    /// The system part and the user part of a text of this file, where it has them.
+    fn parts<'a>(&self, text: &'a str) -> (Option<&'a str>, Option<&'a str>) {
+        match self.form {
+            Form::System => (Some(text), None),
+            Form::User => (None, Some(text)),
+            Form::Both => match text.split_once(USER_MARK) {
+                Some((system, user)) => (Some(system), Some(user.trim_start())),
+                None => (Some(text), None),
+            },
+        }
+    }
+}
+
+/// The text of a part of a built-in file, by the name of its template.
+fn builtin(name: &str) -> Option<String> {
+    let file = ALL.iter().find(|file| name == file.name || name == system_name(file))?;
+    let (system, user) = file.parts(file.builtin);
+    let part = if name == file.name { user } else { system };
+    part.map(str::to_owned)
+}
+
 /// The rendered parts of a file.
 struct Parts {
     system: String,
@@ -348,4 +368,24 @@ fn system_name(file: &TemplateFile) -> String {
 fn syntax_error(file: &str, above: usize, error: &minijinja::Error) -> PromptError {
     let message = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
     PromptError::Syntax { file: file.to_owned(), line: above + error.line().unwrap_or(1), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They are compiled late and not checked, so this checks them as it would a domain's.
+    #[test]
+    fn the_built_in_files_pass_what_is_asked_of_overrides() {
+        let all = ALL.iter().map(|file| (file.name.to_owned(), file.builtin.to_owned())).collect();
+        let (own, builtin) = (Templates::new(all), Templates::new(BTreeMap::new()));
+        let (Ok(own), Ok(builtin)) = (own, builtin) else { panic!("a built-in file is refused") };
+        assert_eq!(own.hash(), builtin.hash());
+        for file in ALL {
+            assert_eq!(builtin.system(file, &[]), own.system(file, &[]), "{}", file.name);
+            assert_eq!(builtin.user(file, &[]), own.user(file, &[]), "{}", file.name);
+            let is_shown = !builtin.system(file, &[]).is_empty() || !builtin.user(file, &[]).is_empty();
+            assert!(is_shown, "{}", file.name);
+        }
+    }
 }

@@ -1,20 +1,18 @@
 //! Untrusted text, made safe for a prompt: cleaned of invisible characters and fenced with the nonce.
 
-use loop_core::is_clean;
+use loop_core::{cleaned, is_plain_line};
 
 use crate::anchors::{FENCE, FENCE_CLOSES, FENCE_END};
 
 /// Replaces the nonce in untrusted text.
 const HIDDEN_NONCE: &str = "[nonce]";
 
-/// `text` without control, bidirectional and invisible tag characters, except for line breaks and tabs.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().filter(|c| is_clean(*c)).collect()
-}
-
 /// One line of `text`: line breaks become spaces.
 pub(crate) fn line(text: &str) -> String {
-    clean(text).split_whitespace().collect::<Vec<_>>().join(" ")
+    match is_plain_line(text) {
+        true => text.to_owned(),
+        false => cleaned(text).split_whitespace().collect::<Vec<_>>().join(" "),
+    }
 }
 
 /// One line of `text` without the run's nonce, for places without a fence.
@@ -32,7 +30,7 @@ pub(crate) fn cut(text: &str, max: usize) -> String {
 
 /// `text` fenced with delimiters that carry the run's nonce, so that untrusted text cannot end the fence.
 pub(crate) fn fence(label: &str, nonce: &str, text: &str) -> String {
-    let inner = clean(text).replace(nonce, HIDDEN_NONCE);
+    let inner = cleaned(text).replace(nonce, HIDDEN_NONCE);
     format!(
         "{FENCE}{label} {nonce}{FENCE_CLOSES}\n{}\n{FENCE_END}{label} {nonce}{FENCE_CLOSES}",
         inner.trim_end()
@@ -46,9 +44,9 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_dropped() {
-        assert_eq!(clean("a\u{202e}b\u{1b}[31mc\u{e0041}\u{200b}d\r\n\te"), "ab[31mcd\n\te");
-        assert_eq!(clean("👩\u{200d}🔧 ✉\u{fe0f} ok"), "👩\u{200d}🔧 ✉\u{fe0f} ok");
-        assert_eq!(clean("a\u{61c}b\u{2028}c\u{fe03}d\u{e0100}e\u{e000}f\u{85}g"), "abcdefg");
+        assert_eq!(cleaned("a\u{202e}b\u{1b}[31mc\u{e0041}\u{200b}d\r\n\te"), "ab[31mcd\n\te");
+        assert_eq!(cleaned("👩\u{200d}🔧 ✉\u{fe0f} ok"), "👩\u{200d}🔧 ✉\u{fe0f} ok");
+        assert_eq!(cleaned("a\u{61c}b\u{2028}c\u{fe03}d\u{e0100}e\u{e000}f\u{85}g"), "abcdefg");
         assert_eq!(line(" a\n  b\tc "), "a b c");
     }
 
@@ -67,7 +65,7 @@ mod tests {
                 || ('\u{202a}'..='\u{202e}').contains(c)
                 || ('\u{2066}'..='\u{2069}').contains(c)
                 || ('\u{e0000}'..='\u{e007f}').contains(c);
-            prop_assert_eq!(clean(&text).chars().find(hidden), None);
+            prop_assert_eq!(cleaned(&text).chars().find(hidden), None);
         }
 
         #[test]

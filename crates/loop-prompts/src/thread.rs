@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use loop_core::{AttemptState, CommandKey, Digest, ItemForm, PassRecord, Run, Slot, ToolCall};
+use loop_core::{AttemptState, CommandKey, Digest, ItemForm, PassRecord, Run, Slot, ToolCall, cleaned};
 use minijinja::Value;
 
 use crate::anchors::DEMANDED;
 use crate::dialogue::{last_call, offered};
 use crate::results::{call_result, short_result};
 use crate::template::{AGENT, ITEM, LAST_REPLY, REJECTION};
-use crate::text::{clean, line, line_without};
+use crate::text::{line, line_without};
 use crate::{Prompts, Turn, parts};
 
 /// Renders the turns of one run. Turns are only appended, until the run compacts them.
@@ -161,7 +161,7 @@ impl Thread {
         let rest = run.instructions().get(self.instruction..).unwrap_or_default();
         let new = rest.iter().take_while(|instruction| instruction.from_pass <= pass);
         let before = turns.len();
-        turns.extend(new.map(|instruction| Turn::User(clean(&instruction.text).into())));
+        turns.extend(new.map(|instruction| Turn::User(cleaned(&instruction.text).into())));
         self.instruction += turns.len() - before;
     }
 
@@ -179,7 +179,7 @@ impl Thread {
         let output = run.spec().protocol.output().map_or("", |output| &*output.tool);
         let variables = [
             ("by", Value::from(line(by))),
-            ("message", Value::from(clean(message).trim())),
+            ("message", Value::from(cleaned(message).trim())),
             ("output", Value::from(output)),
         ];
         Some(Turn::User(prompts.templates().user(&REJECTION, &variables).into()))

@@ -27,7 +27,6 @@ mod founding;
 mod guides;
 mod hooks;
 mod journal;
-mod load_options;
 mod observers;
 mod pages;
 mod people;

@@ -11,7 +11,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use super::{built_with_walk, core, has_valgrind, instructions, loops};
+use super::{built_to_count, core, has_valgrind, instructions, loops};
 use crate::workspace::{self, Failure};
 
 /// Where the baselines are: by compiler and target, the instructions of each case.
@@ -71,7 +71,7 @@ pub(super) fn run(write: bool, against: Option<&str>) -> Result<(), Failure> {
 
 /// Builds the programs of the shell's folder, and counts every case.
 fn counted(shell: &Shell) -> Result<Counts, Failure> {
-    let programs = built_with_walk(shell)?;
+    let programs = built_to_count(shell)?;
     let mut counts = loops::counted(shell, &programs)?;
     counts.extend(core::counted(&programs.core)?);
     for case in WIRE {

@@ -35,7 +35,7 @@ pub(crate) fn run(suite: Option<&str>, write: bool, against: Option<&str>) -> Re
         Some("eager") => eager::run(),
         Some("tools") => tools::run(),
         Some("check") => check::run(write, against),
-        Some("build") => built_with_walk(&Shell::new()?).map(drop),
+        Some("build") => built_to_count(&Shell::new()?).map(drop),
         Some(other) => Err(Failure::Usage(format!(
             "no bench `{other}`; there are core, wire, loop, eager, tools, check and build"
         ))),
@@ -63,25 +63,28 @@ struct Programs {
 /// Builds the programs that are measured, optimised as a user's program is by default. One build for all, since other
 /// features of a crate would build it, and all above it, again.
 fn built(shell: &Shell) -> Result<Programs, Failure> {
-    Programs::named(&build(shell, &[])?)
+    Programs::named(&build(shell, "bench", &[])?)
 }
 
-/// The same with the walk over the states of the core, which is optimised too.
-fn built_with_walk(shell: &Shell) -> Result<Programs, Failure> {
-    Programs::named(&build(shell, &WALK)?)
+/// The same without the optimisation of what no counted case runs, and with the walk over the states of the core.
+fn built_to_count(shell: &Shell) -> Result<Programs, Failure> {
+    Programs::named(&build(shell, COUNTED, &WALK)?)
 }
 
 /// The walk over the states of the core, in the build of the programs whose instructions are counted.
 pub(crate) fn walk(shell: &Shell) -> Result<PathBuf, Failure> {
-    program(&build(shell, &WALK)?, "explore")
+    program(&build(shell, COUNTED, &WALK)?, "explore")
 }
+
+/// The profile of the programs whose instructions are counted, and of the walk.
+pub(crate) const COUNTED: &str = "counted";
 
 const WALK: [&str; 2] = ["--test", "explore"];
 
-fn build(shell: &Shell, more: &[&str]) -> Result<String, Failure> {
-    let packages = ["-p", "loop-bench", "-p", "loop-core", "-p", "loop-runtime"];
+fn build(shell: &Shell, profile: &str, more: &[&str]) -> Result<String, Failure> {
+    let packages = ["-p", "loop-bench", "-p", "loop-core"];
     let programs = ["--bench", "core", "--bench", "loops", "--bench", "wire", "--example", "load"];
-    let build = cmd!(shell, "cargo build --locked --profile=bench {packages...} {programs...} {more...}");
+    let build = cmd!(shell, "cargo build --locked --profile={profile} {packages...} {programs...} {more...}");
     Ok(build.arg("--message-format=json").read()?)
 }
 

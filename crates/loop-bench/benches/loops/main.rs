@@ -19,7 +19,7 @@
 mod bare;
 mod by_hand;
 mod by_hand_over_client;
-#[path = "../../../loop-runtime/examples/load/meter.rs"]
+#[path = "../../examples/load/meter.rs"]
 mod meter;
 mod replies;
 mod serve;

@@ -1,5 +1,6 @@
 //! The contract: the fenced JSON block with the confidence, its reason and the actions.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::reply::markdown::Layout;
 use crate::reply::parse_warning::ParseWarning;
 use crate::spec::NonceMode;
 use crate::types::{
-    Action, Arguments, Confidence, Digest, Observation, Priority, Written, digest, is_clean, is_default,
+    Action, Arguments, Confidence, Digest, Observation, Priority, Written, cleaned, digest, is_default,
 };
 
 /// The member that identifies a contract block.
@@ -136,12 +137,8 @@ pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
     find(&fenced, &Layout::of(&fenced), rules)
 }
 
-/// Whether a reading of a text leaves out this character.
-type Invisible = fn(char) -> bool;
-
-/// The ways in which a text that a model was shown can be read: as a prompt shows it, and without the joiners, which a
-/// model may drop when it repeats the text.
-const READINGS: [Invisible; 2] = [|c| !is_clean(c), |c| !is_clean(c) || matches!(c, '\u{200c}' | '\u{200d}')];
+/// Joiners, which a model may drop when it repeats a text.
+const JOINERS: [char; 2] = ['\u{200c}', '\u{200d}'];
 
 /// The digests of the contracts in texts that the run has read. A contract without a nonce that equals one of them is
 /// an echo and does not count.
@@ -157,18 +154,20 @@ impl Echoes {
     /// Adds the contracts in a text.
     ///
     /// The scan goes forward once: an object that parses is skipped as a whole, and its members are visited once. The
-    /// text is scanned unchanged and in each of its readings.
+    /// text is scanned unchanged, as a prompt shows it, and as that without joiners.
     pub(crate) fn read(&mut self, text: &str) {
-        if text.contains(MARK) {
-            self.scan(text);
-        }
-        for invisible in READINGS {
-            if text.contains(invisible) {
-                let seen: String = text.chars().filter(|c| !invisible(*c)).collect();
-                if seen.contains(MARK) {
-                    self.scan(&seen);
-                }
+        let mut scan = |text: &str| {
+            if text.contains(MARK) {
+                self.scan(text);
             }
+        };
+        scan(text);
+        let shown = cleaned(text);
+        if let Cow::Owned(shown) = &shown {
+            scan(shown);
+        }
+        if JOINERS.iter().any(|joiner| shown.contains(*joiner)) {
+            scan(&shown.replace(JOINERS, ""));
         }
     }
 

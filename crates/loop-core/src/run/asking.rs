@@ -16,8 +16,8 @@ use crate::run::step::Rest;
 use crate::spec::{RunSpec, ToolSpec};
 use crate::types::planted::{self, Planted};
 use crate::types::{
-    Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, digest,
-    is_clean,
+    Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, cleaned,
+    digest,
 };
 
 /// An action that waits for a person, with everything needed to decide on it.
@@ -495,7 +495,7 @@ impl Rest<'_> {
 
 /// The observation of a question: the answer, marked as a person's.
 fn answer_of(text: &str) -> Observation {
-    let text: String = text.chars().filter(|c| is_clean(*c)).collect();
+    let text = cleaned(text);
     let data = json!({ "answer": text, "by": "person" });
     Observation::new(Status::Ok, "a person answered", text, data)
 }

@@ -52,7 +52,7 @@ pub use failure::{FailureKind, ModelFailure};
 pub use ids::{Digest, EvidenceId, InvalidDigest, Millis, RunId};
 pub use instruction::Instruction;
 pub(crate) use invisible::is_drawn_as_nothing;
-pub use invisible::{is_blank, is_clean, is_invisible, is_joiner};
+pub use invisible::{cleaned, is_blank, is_clean, is_clean_text, is_invisible, is_joiner, is_plain_line};
 pub use item::{Scope, WorkItem};
 pub use item_form::ItemForm;
 pub use json_text::{push_json_text, unescaped_run};

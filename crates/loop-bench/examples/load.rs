@@ -1,6 +1,6 @@
 //! A load client: runs many loops against any OpenAI-compatible server, and prints one JSON line about what they cost.
 //!
-//! `cargo run --release -p loop-runtime --example load -- --help` lists the options.
+//! `cargo run --release -p loop-bench --example load -- --help` lists the options.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the line is what it is for")]
 
 #[path = "load/args.rs"]
@@ -12,15 +12,15 @@ mod meter;
 
 use std::process::ExitCode;
 
-use crate::args::{HELP, Options, PersonRequest, Protocol};
+use crate::args::{Asked, HELP, Options, Protocol};
 
 fn main() -> ExitCode {
     match args::parse(std::env::args().skip(1)) {
-        Ok(PersonRequest::Help) => {
+        Ok(Asked::Help) => {
             print!("{HELP}");
             ExitCode::SUCCESS
         }
-        Ok(PersonRequest::Load(options)) => load(&options).unwrap_or_else(|error| {
+        Ok(Asked::Load(options)) => load(&options).unwrap_or_else(|error| {
             eprintln!("error: {error}");
             ExitCode::FAILURE
         }),

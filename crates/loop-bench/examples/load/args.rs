@@ -41,7 +41,7 @@ pub(crate) enum Kept {
 
 /// What the command line asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum PersonRequest {
+pub(crate) enum Asked {
     Load(Box<Options>),
     Help,
 }
@@ -89,7 +89,7 @@ The line:
 ///
 /// # Errors
 /// A sentence that says what is wrong with them.
-pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<PersonRequest, String> {
+pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Asked, String> {
     let (mut base_url, mut model, mut loops) = (None, None, None);
     let (mut concurrency, mut warmup) = (1, 0);
     let (mut protocol, mut journal) = (Protocol::Conversation, Kept::InMemory);
@@ -101,7 +101,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<PersonRequest
             None => (word.as_str(), None),
         };
         if matches!(name, "--help" | "-h") {
-            return Ok(PersonRequest::Help);
+            return Ok(Asked::Help);
         }
         let mut value =
             || joined.clone().or_else(|| words.next()).ok_or_else(|| format!("{name} needs a value"));
@@ -145,7 +145,7 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<PersonRequest
     }
     let missing = |name: &str| format!("{name} is missing; --help lists the options");
     let work = Work { loops: loops.ok_or_else(|| missing("--loops"))?, concurrency, warmup };
-    Ok(PersonRequest::Load(Box::new(Options {
+    Ok(Asked::Load(Box::new(Options {
         base_url: base_url.ok_or_else(|| missing("--base-url"))?,
         model: model.ok_or_else(|| missing("--model"))?,
         work,

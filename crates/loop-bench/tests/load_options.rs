@@ -7,18 +7,18 @@ mod args;
 #[path = "../examples/load/meter.rs"]
 mod meter;
 
-use args::{HELP, Kept, Options, PersonRequest, Protocol, Synced, parse};
+use args::{Asked, HELP, Kept, Options, Protocol, Synced, parse};
 use meter::Work;
 
-fn requested(line: &str) -> Result<PersonRequest, String> {
+fn requested(line: &str) -> Result<Asked, String> {
     parse(line.split_whitespace().map(str::to_owned))
 }
 
 #[track_caller]
 fn options(line: &str) -> Options {
     match requested(line).unwrap() {
-        PersonRequest::Load(options) => *options,
-        PersonRequest::Help => panic!("{line} asks for help"),
+        Asked::Load(options) => *options,
+        Asked::Help => panic!("{line} asks for help"),
     }
 }
 
@@ -63,7 +63,7 @@ fn every_option_is_read_with_a_space_or_an_equals_sign() {
 #[test]
 fn help_names_every_option() {
     for help in ["--help", "-h", &format!("{LEAST} --help")] {
-        assert_eq!(requested(help), Ok(PersonRequest::Help));
+        assert_eq!(requested(help), Ok(Asked::Help));
     }
     for option in LEAST.split_whitespace().chain(["--concurrency", "--warmup", "--protocol", "--journal"]) {
         assert!(!option.starts_with("--") || HELP.contains(option), "{option}");
