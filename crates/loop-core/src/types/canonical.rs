@@ -3,10 +3,10 @@
 //! Keys are sorted at every depth, integers stay exact up to 64 bits (RFC 8785 would merge neighbours
 //! above 2⁵³ and with them two different ids), strings are left as they are.
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::types::ids::Digest;
+use crate::types::json_text::push_json_text;
 
 /// The canonical text of `value`. `1` and `1.0` differ, and so do composed and decomposed letters.
 pub fn canonical(value: &Value) -> String {
@@ -24,7 +24,7 @@ pub(crate) fn push_canonical(value: &Value, out: &mut Vec<u8>) {
 /// The canonical text of a JSON string.
 pub(crate) fn canonical_text(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
-    scalar(&text, &mut out);
+    string(text, &mut out);
     String::from_utf8(out).expect("JSON is written in UTF-8")
 }
 
@@ -43,7 +43,10 @@ pub fn digest_text(tag: &str, text: &str) -> Digest {
 
 fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => scalar(value, out),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            serde_json::to_writer(out, value).expect("a scalar is always JSON, and memory takes it");
+        }
+        Value::String(text) => string(text, out),
         Value::Array(items) => {
             out.push(b'[');
             for (n, item) in items.iter().enumerate() {
@@ -78,15 +81,17 @@ fn members<'a>(sorted: impl Iterator<Item = (&'a String, &'a Value)>, out: &mut 
         if n > 0 {
             out.push(b',');
         }
-        scalar(key, out);
+        string(key, out);
         out.push(b':');
         write(item, out);
     }
     out.push(b'}');
 }
 
-fn scalar(value: &impl Serialize, out: &mut Vec<u8>) {
-    serde_json::to_writer(out, value).expect("a scalar is always JSON, and memory takes it");
+fn string(text: &str, out: &mut Vec<u8>) {
+    out.push(b'"');
+    push_json_text(out, text);
+    out.push(b'"');
 }
 
 /// The initial capacity of a canonical text, in bytes.
