@@ -138,12 +138,7 @@ fn counted() -> Result<Option<Output>, Failure> {
     }
     let failed = |error| Failure::Check(format!("bench check did not start: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
-    // It builds for minutes: what tests leave of the processors is enough for it.
-    let mut command = if cfg!(unix) { Command::new("nice") } else { Command::new(&program) };
-    if cfg!(unix) {
-        command.args(["-n", "10"]).arg(&program);
-    }
-    command.args(["bench", "check"]).output().map(Some).map_err(failed)
+    Command::new(program).args(["bench", "check"]).output().map(Some).map_err(failed)
 }
 
 /// Waits for what was done meanwhile.
