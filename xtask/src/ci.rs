@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: every check, one after another; a step that fails does not hide the next.
+//! `cargo xtask ci`: every check. What waits runs beside what computes, and a step that fails does not hide the next.
 
 use std::io;
 use std::process::{Command, ExitStatus, Output};
@@ -22,7 +22,13 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     let fetching = std::thread::spawn(|| servers::fetched(None));
     done.push(step("fmt", || Ok(cmd!(shell, "cargo fmt --all --check").run()?)));
     // While cargo works for one, it lets no other call look into the same folder.
-    let programs = if tested { Some(servers::test_programs()?) } else { None };
+    let mut programs = None;
+    if tested {
+        done.push(step("test programs", || {
+            programs = Some(servers::test_programs()?);
+            Ok(())
+        }));
+    }
     // After the tests, browsers and servers are waited for while cargo builds.
     let building =
         tested.then(|| std::thread::spawn(|| Ok(calls().iter().map(Call::kept).collect::<Vec<_>>())));
@@ -104,7 +110,7 @@ impl Call {
         command
     }
 
-    fn failure(&self, ended: io::Result<ExitStatus>) -> Result<(), Failure> {
+    fn checked(&self, ended: io::Result<ExitStatus>) -> Result<(), Failure> {
         match ended {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
@@ -116,7 +122,7 @@ impl Call {
 
     /// Makes it now, and shows what it prints.
     fn shown(&self) -> Step {
-        step(&self.name, || self.failure(self.command().status()))
+        step(&self.name, || self.checked(self.command().status()))
     }
 
     /// Makes it, and keeps what it prints.
@@ -126,7 +132,7 @@ impl Call {
         let printed = output
             .as_ref()
             .map_or_else(|_| String::new(), |it| String::from_utf8_lossy(&it.stderr).into_owned());
-        let failure = self.failure(output.map(|it| it.status)).err();
+        let failure = self.checked(output.map(|it| it.status)).err();
         (Step { name: self.name.clone(), took: start.elapsed(), failure }, printed)
     }
 }

@@ -5,7 +5,7 @@ use xshell::Shell;
 
 use crate::bench;
 use crate::blocks::{self, TESTING};
-use crate::servers::{self, Programs};
+use crate::servers::{self, TestPrograms};
 use crate::teed::{teed, teed_in};
 use crate::workspace::{self, Failure};
 
@@ -17,7 +17,7 @@ const BLOCK: &str = "walk";
 /// printed.
 ///
 /// After a test run of the workspace, its `programs` and the walk that `cargo xtask bench check` has built are run.
-pub(crate) fn run(write: bool, full: bool, programs: Option<&Programs>) -> Result<(), Failure> {
+pub(crate) fn run(write: bool, full: bool, programs: Option<&TestPrograms>) -> Result<(), Failure> {
     println!(
         "states, edges and ends by alphabet; `cut` where the walk was ended before it had seen everything"
     );
@@ -64,7 +64,7 @@ pub(crate) fn run(write: bool, full: bool, programs: Option<&Programs>) -> Resul
 
 /// Tries the properties of the core over many random cases, others each time. The tests are as `cargo test` builds them:
 /// to optimise all of them takes longer than these run.
-fn properties(programs: Option<&Programs>) -> Result<(), Failure> {
+fn properties(programs: Option<&TestPrograms>) -> Result<(), Failure> {
     let times = [("LOOPGATE_PROPERTIES", "20")];
     let (_, passed) = if let Some(programs) = programs {
         teed_in(&servers::folder_of(CORE), servers::program(programs, CORE)?, &PROPERTIES, &times)?

@@ -21,7 +21,7 @@ const FOLDER: &str = "target/servers";
 /// Variables of the environment with their values.
 type Environment = Vec<(&'static str, String)>;
 
-/// Programs of others, and the tests that need them.
+/// TestPrograms of others, and the tests that need them.
 struct Suite {
     name: &'static str,
     /// Fetches the programs into a folder, unless they are there, and returns the environment by which tests find them.
@@ -224,7 +224,7 @@ pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
 ///
 /// After a test run of the workspace the `programs` that it has built are run: with the features of one package alone, cargo
 /// would build most crates again.
-pub(crate) fn run(fetched: Fetched, programs: Option<&Programs>) -> Result<(), Failure> {
+pub(crate) fn run(fetched: Fetched, programs: Option<&TestPrograms>) -> Result<(), Failure> {
     let mut failed = Vec::new();
     for (name, environment) in fetched {
         let environment = match environment {
@@ -281,16 +281,16 @@ pub(crate) fn folder_of(package: &str) -> PathBuf {
 }
 
 /// The test program `it` of each package, by the package's name.
-pub(crate) type Programs = BTreeMap<String, String>;
+pub(crate) type TestPrograms = BTreeMap<String, String>;
 
 /// The test program of a package among those of the workspace.
-pub(crate) fn program<'a>(programs: &'a Programs, package: &str) -> Result<&'a str, Failure> {
+pub(crate) fn program<'a>(programs: &'a TestPrograms, package: &str) -> Result<&'a str, Failure> {
     let program = programs.get(package).map(String::as_str);
     program.ok_or_else(|| Failure::Check(format!("{package} has no built tests")))
 }
 
 /// The test programs, as a test run of the workspace builds them.
-pub(crate) fn test_programs() -> Result<Programs, Failure> {
+pub(crate) fn test_programs() -> Result<TestPrograms, Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
     // The same choice as for all tests: with another cargo may build dependencies in another way, and all crates again.

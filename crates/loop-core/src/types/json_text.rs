@@ -70,7 +70,7 @@ fn first(found: u64) -> usize {
 }
 
 /// Eight bytes of the value 1.
-const ONES: u64 = u64::from_le_bytes([1; 8]);
+pub(super) const ONES: u64 = u64::from_le_bytes([1; 8]);
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
