@@ -113,8 +113,8 @@ pub use claims::{
     Claim, ClaimSearch, ClaimSources, ClaimTotals, Formula, FoundClaim, Grounding, ValueKind, claims,
 };
 pub use gate::{
-    Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, StopReason,
-    TierCause, TierChange, Verdict, Written,
+    Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, NotDone,
+    StopReason, TierCause, TierChange, Verdict, WhyNotDone, Written,
 };
 pub use policy::ResultOrigin;
 pub use repeats::{RepeatNote, RepeatRule};

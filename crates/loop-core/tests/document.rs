@@ -204,14 +204,30 @@ fn the_document_is_updated_before_the_pass_is_written_down_and_judged() {
 }
 
 #[test]
-fn a_section_that_needs_no_citation_may_have_one_that_is_not_valid() {
-    // It is shown as it is. Where a citation is demanded, each has to be valid.
-    let cited = |cite: Cite| {
+fn evidence_that_does_not_exist_may_be_cited_in_no_section() {
+    // T3: in every section, whether it has to cite, is declared, or stands before the first heading.
+    let cited = |cite: Cite, text: &str| {
         let section = SectionSpec { cite, ..SectionSpec::new("situation", "Situation").required() };
-        let world = run().unrevised().sections(vec![section]).start();
-        world.replied(&bare_draft("high").section("Situation", "The disk is full [E0] [E9]."))
+        let world = run().unrevised().item_text("The pump shows [E7].").sections(vec![section]).start();
+        world.replied(&bare_draft("high").section("Situation", text))
     };
-    cited(Cite::No).ends(StopReason::Confident);
-    let world = cited(Cite::Any).ends(StopReason::EvidenceMissing);
-    assert_eq!(world.outcome().missing[0].as_ref(), "evidence for [E9] in section `situation`");
+    for cite in [Cite::No, Cite::Any] {
+        let world = cited(cite, "The disk is full [E0] [E9].").ends(StopReason::EvidenceMissing);
+        assert_eq!(world.outcome().missing[0].as_ref(), "evidence for [E9] in section `situation`");
+        // A bracket that the item or a result holds as it is written is quoted.
+        cited(cite, "It reports [E7], and the disk is full [E0].").ends(StopReason::Confident);
+        cited(cite, "It reports [E0, E7].").ends(StopReason::EvidenceMissing);
+    }
+    let elsewhere = run().unrevised().start().replied(&draft("high").section("Aside", "It is booked [E7]."));
+    let world = elsewhere.ends(StopReason::EvidenceMissing);
+    assert_eq!(world.outcome().missing[0].as_ref(), "evidence for [E7] in section `aside`");
+    // One pass is granted to revise it.
+    let world = run().start().replied(&draft("high").section("Findings", "Booked [E7]."));
+    let world = world.replied(&draft("high").section("Findings", "Not booked."));
+    world.ends(StopReason::Confident);
+    let world = run()
+        .start()
+        .replied(&draft("low").asks("fetch_device", target("a")))
+        .finished("1/action-0", found("shows [E9]"));
+    world.replied(&draft("high").section("Findings", "It shows [E9].")).ends(StopReason::Confident);
 }

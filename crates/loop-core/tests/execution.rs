@@ -211,7 +211,7 @@ fn two_equal_calls_never_share_a_key_whichever_of_them_fails() {
 #[track_caller]
 fn check_reuse(replies: &[DraftReply], expected: &[&str]) {
     let setup = conversation().approving(&["restart"]).repeating(Repeats::Reuse);
-    let mut world = setup.start();
+    let mut world = setup.with(|spec| spec.tools[2].policy.repeats.allowed = true).start();
     for reply in replies {
         world = world.replied(reply);
         while world.phase() == "acting" {

@@ -101,6 +101,7 @@ fn an_effect_of_the_parent_needs_an_approval_and_keeps_its_key() {
 #[test]
 fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
     let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
+    let setup = setup.with(|spec| spec.tools[3].policy.repeats.allowed = true);
     let wipe = draft("medium").asks("wipe", target("b"));
     let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
     let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));
@@ -119,6 +120,7 @@ fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
 fn every_try_of_an_approved_effect_keeps_the_key_of_its_first() {
     // I-6: the parent made it twice, under two keys. The first approved call fails and is approved once more.
     let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
+    let setup = setup.with(|spec| spec.tools[3].policy.repeats.allowed = true);
     let wipe = draft("medium").asks("wipe", target("b"));
     let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
     let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));

@@ -152,7 +152,7 @@ fn a_section_of_citations_alone_is_not_written() {
         assert_eq!(world.outcome().missing, ["section `situation`".into()], "{bare}");
     }
     // A word or a number is one.
-    for own in ["Full [E1]", "[E1] 97 %", "満", "see [E1] [here]"] {
+    for own in ["Full [E0]", "[E0] 97 %", "満", "see [E0] [here]"] {
         let world = run().start().replied(&bare_draft("high").section("Situation", own));
         world.ends(StopReason::Confident);
     }

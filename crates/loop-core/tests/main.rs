@@ -32,6 +32,7 @@ mod neutral;
 mod opinion;
 mod order;
 mod output;
+mod owed;
 mod pattern;
 mod people;
 mod policy;

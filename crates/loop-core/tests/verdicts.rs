@@ -4,7 +4,7 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::{Note, PersonAnswer, StopReason, Verdict};
+use loop_core::{Note, OnInvalid, PersonAnswer, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn verdict(tool: &str, parameters: Value) -> Verdict {
@@ -123,11 +123,36 @@ fn arguments_are_rebuilt_before_they_reach_a_tool() {
 }
 
 #[test]
-fn only_bad_actions_leave_nothing_to_run() {
-    let reply = draft("high").asks("nothing_like_it", target("a")).asks("fetch_device", json!({}));
-    let world = run().start().replied(&reply).ends(StopReason::Confident);
+fn the_next_pass_hears_of_actions_that_name_no_tool_or_have_bad_arguments() {
+    // T1, S0-88: at high confidence too, and once for the same name and arguments.
+    let reply = draft("high").asks("fetch_devise", target("a")).asks("fetch_device", json!({}));
+    let world = run().start().replied(&reply);
     assert_eq!(world.verdicts(), ["unknown_tool", "invalid_arguments"]);
-    assert_eq!((world.outcome().undone().count(), world.outcome().totals.tool_calls), (2, 0));
+    assert!(world.run.outcome().is_none(), "the model has not been told");
+    let dropped = world.clone().replied(&draft("high")).ends(StopReason::Confident);
+    assert_eq!((dropped.outcome().undone().count(), dropped.outcome().totals.tool_calls), (2, 0));
+    let corrected = world
+        .clone()
+        .replied(&draft("low").asks("fetch_device", target("a")))
+        .all_finished()
+        .replied(&draft("high"));
+    assert_eq!(corrected.ends(StopReason::Confident).outcome().totals.tool_calls, 1);
+    let again = world.replied(&reply).ends(StopReason::Confident);
+    assert_eq!(again.outcome().totals.passes, 2);
+    // At low confidence the same, until nothing new comes of it.
+    let low = |name: &str| draft("low").asks(name, target("a"));
+    let world = run().start().replied(&low("nope")).replied(&low("nope")).ends(StopReason::NoNewActions);
+    assert_eq!(world.outcome().totals.passes, 2);
+    let setup = run().gate(|gate| gate.stale = loop_core::Stale::Off);
+    let world = setup.start().replied(&low("no1")).replied(&low("no2")).replied(&low("no3"));
+    world.ends(StopReason::NoProgress);
+    let many = (0..5).fold(draft("low"), |draft, n| draft.asks(&format!("nope{n}"), target("a")));
+    run().start().replied(&many).ends(StopReason::NeedsHuman);
+    // What is only nice to have, and a setting that ends the run, are as before.
+    let nice = draft("high").asks_as("nice_to_have", "nope", target("a"));
+    run().start().replied(&nice).ends(StopReason::Confident);
+    let stops = run().with(|spec| spec.gate.on_invalid = OnInvalid::Stop);
+    stops.start().replied(&reply).ends(StopReason::Refused);
 }
 
 #[test]

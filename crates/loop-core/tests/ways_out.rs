@@ -297,7 +297,8 @@ fn a_final_answer_tells_what_would_have_ended_the_run_all_the_same() {
     let world = passes(stale, &["medium", "high"]);
     let world = world.replied(&pass("high", 3).asks("fetch_docs", target("a")));
     world.ends(StopReason::StaleConfidence);
-    // A write beside the read, and a call over the limit, are no reasons where something could run.
+    // A write beside the read, and a call over the limit, are no reasons where something could run. What was asked for
+    // and is not done is said.
     let both = pass("high", 1).asks("wipe", target("a"));
     let world = last()
         .limits(|limits| limits.tool_calls = 1)
@@ -306,7 +307,7 @@ fn a_final_answer_tells_what_would_have_ended_the_run_all_the_same() {
     let world = world.ends(StopReason::Confident);
     assert_eq!(
         (world.reasons(), world.outcome().stop.class),
-        (vec![StopReason::Confident], StopClass::Answered)
+        (vec![StopReason::Confident, StopReason::EffectNotDone], StopClass::Partial)
     );
 }
 

@@ -1,5 +1,6 @@
 //! From `[sources]` and `[tools]` to a registry.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use loop_tools::{
 use serde_json::{Map, Value, json};
 
 use crate::command;
-use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind};
+use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind, ToolRepeatsConfig};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::files;
@@ -525,7 +526,10 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
         })
         .collect()
     };
-    let repeats = &tool.repeats;
+    let (repeats, allowed) = match &tool.repeats {
+        ToolRepeatsConfig::By(repeats) => (Cow::Borrowed(repeats), false),
+        ToolRepeatsConfig::Allowed(_) => (Cow::Owned(Default::default()), true),
+    };
     let mut volatile = repeats.volatile.iter().enumerate();
     if let Some((at, pointer)) = volatile.find(|(_, pointer)| !pointer.starts_with('/')) {
         let message =
@@ -552,6 +556,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
             key: pointers(&["repeats", "key"], &repeats.key)?,
             query: repeats.search.as_deref().map(Arc::from),
             polls: repeats.polls.unwrap_or(defaults.polls),
+            allowed,
         },
     })
 }

@@ -97,10 +97,12 @@ pub(crate) fn executed(
                 (Verdict::Skipped, _) => {
                     Some(format!("{ENTRY}{tool}{target}{OUTCOME}{SKIPPED}{OUTCOME_ENDS}nice_to_have"))
                 }
+                (Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. }, _) => {
+                    let reason = line_without(nonce, &action.reason(all));
+                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{FAILED}{OUTCOME_ENDS}{reason}"))
+                }
                 (
-                    Verdict::UnknownTool { .. }
-                    | Verdict::InvalidArguments { .. }
-                    | Verdict::Denied { .. }
+                    Verdict::Denied { .. }
                     | Verdict::Duplicate { .. }
                     | Verdict::NeedsPerson { .. }
                     | Verdict::OverLimit { .. }

@@ -20,6 +20,9 @@ use crate::types::Status;
 pub(crate) struct Trouble {
     /// Tools whose last call failed.
     failing: BTreeMap<Arc<str>, Failing>,
+    /// Failures of one kind since a tool that had failed succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    dead_end: Option<DeadEnd>,
     /// Calls that policy denied, since the last success.
     denied: u32,
     /// Calls with an unknown tool or invalid arguments, since the last success.
@@ -33,6 +36,17 @@ struct Failing {
     times: u32,
     /// Whether the last failure was permanent.
     for_good: bool,
+}
+
+/// Failures of one kind, of any tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+struct DeadEnd {
+    /// How each of them ended.
+    status: Status,
+    /// How many, from 1.
+    times: u32,
+    /// The pass of the first.
+    from_pass: u32,
 }
 
 impl Trouble {
@@ -56,10 +70,12 @@ impl Trouble {
         }
     }
 
-    /// Counts the status of a settled call.
-    pub(crate) fn settled(&mut self, tool: &str, status: Status) {
+    /// Counts the status of a settled call of this pass.
+    pub(crate) fn settled(&mut self, tool: &str, pass: u32, status: Status) {
         if status.is_citable() {
-            self.failing.remove(tool);
+            if self.failing.remove(tool).is_some() {
+                self.dead_end = None;
+            }
             (self.denied, self.bad_arguments) = (0, 0);
         } else if status == Status::InvalidInput {
             self.bad_arguments = self.bad_arguments.saturating_add(1);
@@ -67,6 +83,10 @@ impl Trouble {
             let for_good = status.is_permanent();
             let times = self.failing.get(tool).map_or(0, |failing| failing.times).saturating_add(1);
             self.failing.insert(tool.into(), Failing { times, for_good });
+            let same = self.dead_end.filter(|before| before.status == status);
+            let DeadEnd { times, from_pass, .. } =
+                same.unwrap_or(DeadEnd { status, times: 0, from_pass: pass });
+            self.dead_end = Some(DeadEnd { status, times: times.saturating_add(1), from_pass });
         }
     }
 
@@ -106,6 +126,16 @@ impl Trouble {
     /// The condition that policy denied too many calls in a row.
     pub(crate) fn denied(&self, breakers: &Breakers) -> Option<Condition> {
         opened("calls that policy denied", self.denied, breakers.denied, Breaker::Denied)
+    }
+
+    /// The condition that calls of any tools, of more than one pass, fail in one way: twice as many as open the breaker of
+    /// one tool. `None`: they do not.
+    pub(crate) fn dead_end(&self, pass: u32, breakers: &Breakers) -> Option<Condition> {
+        let max = breakers.tool_failures.saturating_mul(2);
+        let end = self.dead_end.filter(|end| max > 0 && end.times >= max && end.from_pass < pass)?;
+        let what = format!("calls of any tools that ended as {}", end.status.name()).into();
+        let to = count(end.times / 2 + 1);
+        Some(in_a_row(what, end.times, breakers.tool_failures, Breaker::ToolFailures.setting(), to))
     }
 
     /// The condition that too many calls in a row had an unknown tool or invalid arguments.

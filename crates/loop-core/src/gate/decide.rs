@@ -29,6 +29,8 @@ pub(crate) struct View<'a> {
     pub(crate) settings: &'a GateSettings,
     /// What the domain requires and is missing.
     pub(crate) missing: &'a [Arc<str>],
+    /// Whether an owed effect was neither done nor denied nor expired. A confident end waits for it.
+    pub(crate) owes_effect: bool,
     /// The gate's view of earlier passes.
     pub(crate) history: History,
     /// The end that the reply states, for native calls. `None`: the protocol states confidence.
@@ -108,6 +110,10 @@ pub(crate) struct Candidates {
     pub(crate) needs_person: u32,
     pub(crate) denied: u32,
     pub(crate) over_limit: u32,
+    /// They name no tool or have invalid arguments, and the model has not been told so: the next pass reads it.
+    pub(crate) unheard: u32,
+    /// The `required` ones of those.
+    pub(crate) unheard_required: u32,
 }
 
 /// The conditions of reached limits. They are also checked before the first call.
@@ -208,10 +214,12 @@ pub(crate) fn submit_before_output() -> Condition {
 }
 
 impl View<'_> {
-    /// Whether an action is left to run or to ask an approver about.
+    /// Whether an action is left to run, to ask an approver about, or to tell the model about: that it names no tool or
+    /// has invalid arguments.
     fn is_open(&self) -> bool {
         let asks = if self.settings.people { self.candidates.needs_person } else { 0 };
-        self.candidates.run + asks > 0
+        let tells = if self.trouble.opened.is_none() { self.candidates.unheard } else { 0 };
+        self.candidates.run + asks + tells > 0
     }
 
     /// The confidence by which the run ends: the measured one, else the stated one.
@@ -233,13 +241,15 @@ impl View<'_> {
     }
 }
 
-/// The conditions of step 4: why no action is left to run, or why that does not matter. Empty if the run continues.
+/// The conditions of step 5: why no action is left to run, or why that does not matter. Empty if the run continues.
 fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let is_open = view.is_open();
     let is_high = view.counted() == Confidence::High;
-    let is_answered = is_high && view.missing.is_empty();
-    let is_final = view.settings.high_is_final && is_answered;
+    let has_all = is_high && view.missing.is_empty();
+    let is_final = view.settings.high_is_final && has_all;
+    let is_owing = view.owes_effect || candidates.unheard_required > 0;
+    let is_answered = is_final || has_all && !is_owing;
     if is_open && !is_final {
         return Vec::new();
     }
@@ -263,7 +273,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     if is_answered {
         let confident = Condition::new(StopReason::Confident, confidence.clone()).threshold(high.clone());
         found.push(confident.change_if(is_open, Setting::HighIsFinal, Measure::Text("false".into())));
-    } else if is_high {
+    } else if is_high && !view.missing.is_empty() {
         found.push(evidence_missing(view.missing.to_vec()));
     }
     if candidates.all > 0 && candidates.denied == candidates.all {
@@ -278,7 +288,7 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     found
 }
 
-/// The conditions of step 4 for native calls: the end that the reply states, or why none of its calls can run. The
+/// The conditions of step 5 for native calls: the end that the reply states, or why none of its calls can run. The
 /// result of a call that cannot run says so, and the model continues from it.
 fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
@@ -361,7 +371,7 @@ fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
         .change(Setting::NoProgress, count(idle.saturating_add(1)))
 }
 
-/// The conditions of step 6: actions could run, but would not help.
+/// The conditions of step 7: actions could run, but would not help.
 fn stuck(view: &View<'_>, history: History) -> Vec<Condition> {
     let settings = view.settings;
     let mut found = Vec::new();

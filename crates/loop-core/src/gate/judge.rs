@@ -11,7 +11,7 @@ use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, SchemaViolation, ToolSpec};
 use crate::types::planted::{self, Planted};
-use crate::types::{Action, Arguments, CommandKey, Priority, RunId, Slot, Taint};
+use crate::types::{Action, Arguments, CommandKey, Effect, Priority, RunId, Slot, Taint};
 
 /// The context in which actions are judged.
 #[derive(Clone, Copy)]
@@ -227,7 +227,12 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
             return doubtful(tool, &doubt, by_policy);
         }
         CallStatus::Again { key, attempt } => judged.run_as = (key, attempt),
-        CallStatus::New => {}
+        CallStatus::New => {
+            if let Some(doubt) = done_already(tool, fingerprint, context.ledger, seen) {
+                seen.add(fingerprint, judged.judged.key, /*waits*/ true);
+                return doubtful(tool, &doubt, by_policy);
+            }
+        }
     }
     if let Some(parent) = context.parent.filter(|parent| parent.lost && !tool.effect.is_read() && !is_output)
     {
@@ -265,6 +270,27 @@ fn rebuilt(
     let parameters = tool.args.rebuild(requested)?;
     filled(&parameters)?;
     Ok(written.rebuilt(parameters))
+}
+
+/// Why a keyed or irreversible write needs a person before it runs once more with the same arguments, which no policy of
+/// repeats lifts. `None`: it has not run, or its tool allows repeats.
+fn done_already(
+    tool: &ToolSpec,
+    fingerprint: &Fingerprint,
+    ledger: &Ledger,
+    seen: &OtherCalls,
+) -> Option<String> {
+    let happens_twice = match tool.effect {
+        Effect::WriteKeyed | Effect::WriteIrreversible => !tool.policy.repeats.allowed,
+        Effect::Read | Effect::WriteIdempotent | Effect::Egress | Effect::Exec => false,
+    };
+    if !happens_twice {
+        return None;
+    }
+    match ledger.last_ran(&fingerprint.signature()) {
+        Some(evidence) => Some(format!("the same call ran already, see {evidence}")),
+        None => seen.has(fingerprint).then(|| "the same call is in this reply already".to_owned()),
+    }
 }
 
 /// A call that may have happened already needs an approval under every policy.

@@ -13,6 +13,7 @@ mod decide;
 mod effects;
 mod judge;
 mod judged_action;
+mod not_done;
 mod output;
 mod stop;
 mod stop_names;
@@ -21,6 +22,7 @@ mod verdict;
 
 pub use effects::Effects;
 pub use judged_action::JudgedAction;
+pub use not_done::{NotDone, WhyNotDone};
 pub use stop::{Certificate, Change, Condition, Measure, TierCause, TierChange, Written};
 pub use stop_reason::StopReason;
 pub use verdict::{Breaker, DeniedBy, Limit, Verdict, policy_verdict};
@@ -31,4 +33,5 @@ pub(crate) use decide::{
     manual_stop, no_tool_calls, not_valid, over_time, split, submit_before_output,
 };
 pub(crate) use judge::{JudgeContext, Judged, ParentRun, Quota, judge};
+pub(crate) use not_done::not_done;
 pub(crate) use output::{counts, ending};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::gate::effects::Effects;
+use crate::gate::not_done::NotDone;
 use crate::gate::stop_reason::StopReason;
 use crate::spec::{Calibrated, MeasuredLevel, Setting};
 use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier};
@@ -68,6 +69,8 @@ pub enum Measure {
         /// The result in which it was found.
         evidence: EvidenceId,
     },
+    /// Effects that were owed and did not happen.
+    NotDone(Vec<NotDone>),
     /// The token budget that was too small for the next call.
     NextTokens {
         /// Tokens used so far, with the reserves of calls in flight.
@@ -110,6 +113,10 @@ impl fmt::Display for Measure {
             Self::Tiers(changes) => {
                 let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
                 f.write_str(&changes.join("; "))
+            }
+            Self::NotDone(effects) => {
+                let effects: Vec<String> = effects.iter().map(ToString::to_string).collect();
+                f.write_str(&effects.join("; "))
             }
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::Output(written) => written.fmt(f),
@@ -291,8 +298,8 @@ impl Certificate {
     /// The certificate of conditions in the gate's order, `primary` first.
     ///
     /// The class is `answered` when `confident` or `completed` is among them, unless the primary is `manual_stop`,
-    /// `refused`, `needs_human` or of class `failed`. Where `in_doubt` is among them it is `in_doubt`, unless the run
-    /// was stopped by hand.
+    /// `refused`, `needs_human` or of class `failed`. With `effect_not_done` among them it is `partial` in place of
+    /// `answered`. Where `in_doubt` is among them it is `in_doubt`, unless the run was stopped by hand.
     pub fn new(primary: Condition, also: Vec<Condition>) -> Self {
         let own = primary.class();
         let is_declared = matches!(primary.reason, StopReason::Domain(_));
@@ -301,23 +308,29 @@ impl Certificate {
             || is_declared && own == StopClass::Refused;
         let is_answer = |reason| matches!(reason, StopReason::Confident | StopReason::Completed);
         let answers = also.iter().any(|condition| is_answer(condition.reason));
-        let doubts = also.iter().any(|condition| condition.reason == StopReason::InDoubt);
+        let has = |reason| also.iter().any(|condition| condition.reason == reason);
         let class = match own {
             StopClass::Cancelled => StopClass::Cancelled,
-            _ if doubts => StopClass::InDoubt,
+            _ if has(StopReason::InDoubt) => StopClass::InDoubt,
             _ if answers && !stands => StopClass::Answered,
             _ => own,
+        };
+        let class = match class {
+            StopClass::Answered if has(StopReason::EffectNotDone) => StopClass::Partial,
+            class => class,
         };
         Self { class, primary, also, effects: Effects::default() }
     }
 
-    /// Adds the effects in doubt, and the class that follows.
-    pub(crate) fn doubting(self, effects: Vec<Arc<str>>) -> Self {
+    /// Replaces the effects in doubt and the owed effects that did not happen, and the class that follows.
+    pub(crate) fn with_effects(self, in_doubt: Vec<Arc<str>>, not_done: Vec<NotDone>) -> Self {
         let Self { primary, mut also, .. } = self;
-        also.retain(|condition| condition.reason != StopReason::InDoubt);
-        if !effects.is_empty() {
-            let value = Measure::Names(effects);
-            also.push(Condition::new(StopReason::InDoubt, value));
+        also.retain(|it| !matches!(it.reason, StopReason::InDoubt | StopReason::EffectNotDone));
+        if !not_done.is_empty() {
+            also.push(Condition::new(StopReason::EffectNotDone, Measure::NotDone(not_done)));
+        }
+        if !in_doubt.is_empty() {
+            also.push(Condition::new(StopReason::InDoubt, Measure::Names(in_doubt)));
         }
         Self::new(primary, also)
     }
@@ -377,14 +390,14 @@ mod tests {
         // W5
         for reason in StopReason::ALL {
             let certificate = Certificate::new(condition(reason), vec![condition(StopReason::Confident)])
-                .doubting(vec!["x".into()]);
+                .with_effects(vec!["x".into()], Vec::new());
             let expected =
                 if reason == StopReason::ManualStop { StopClass::Cancelled } else { StopClass::InDoubt };
             assert_eq!(certificate.class, expected, "{reason}");
             assert_eq!(certificate.also.last().map(|it| it.reason), Some(StopReason::InDoubt));
-            let again = certificate.clone().doubting(vec!["x".into()]);
+            let again = certificate.clone().with_effects(vec!["x".into()], Vec::new());
             assert_eq!(again, certificate, "told once");
-            assert_eq!(certificate.doubting(Vec::new()).class, {
+            assert_eq!(certificate.with_effects(Vec::new(), Vec::new()).class, {
                 Certificate::new(condition(reason), vec![condition(StopReason::Confident)]).class
             });
         }

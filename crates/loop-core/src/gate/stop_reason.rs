@@ -66,6 +66,9 @@ pub enum StopReason {
     ManualStop,
     /// An effect was started and its outcome is unknown. Never the primary condition of a certificate.
     InDoubt,
+    /// An effect that was owed was denied, expired or not admitted, so that not all that was asked for happened. Never
+    /// the primary condition of a certificate: it turns `answered` into `partial`.
+    EffectNotDone,
     /// A main call was made on another tier than the base one. It stops nothing and is never the primary condition.
     TierChanged,
     /// A reason of the domain's own, by its name: see [`OwnReason`](crate::OwnReason).
@@ -75,7 +78,7 @@ pub enum StopReason {
 
 impl StopReason {
     /// Every reason of the loop, in order of declaration.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Confident,
         Self::Completed,
         Self::NoNewActions,
@@ -102,6 +105,7 @@ impl StopReason {
         Self::StorageFailed,
         Self::ManualStop,
         Self::InDoubt,
+        Self::EffectNotDone,
         Self::TierChanged,
     ];
 
@@ -135,6 +139,7 @@ impl StopReason {
             Self::StorageFailed => "storage_failed",
             Self::ManualStop => "manual_stop",
             Self::InDoubt => "in_doubt",
+            Self::EffectNotDone => "effect_not_done",
             Self::TierChanged => "tier_changed",
         }
     }
@@ -157,6 +162,7 @@ impl StopReason {
             | Self::OutputLimit
             | Self::Timeout
             | Self::EvidenceMissing
+            | Self::EffectNotDone
             | Self::TierChanged
             | Self::Domain(_) => StopClass::Partial,
             Self::Refused | Self::PolicyBlocked => StopClass::Refused,

@@ -49,6 +49,9 @@ pub struct Ledger {
     /// `None` if the write ran before this ledger began.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     doubts: BTreeMap<Digest, Option<LastTry>>,
+    /// The results of writes that ran in this run, whatever scope of repeats they belong to.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ran: BTreeMap<Digest, EvidenceId>,
     /// Writes that the run before this one started after the place where this one begins, with their idempotency keys
     /// in the order of their starts. Only an approver lets one happen here, under its key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -263,6 +266,11 @@ impl OtherCalls {
         }
     }
 
+    /// Whether the same call is earlier in the batch.
+    pub(crate) fn has(&self, fingerprint: &Fingerprint) -> bool {
+        self.calls.contains_key(&fingerprint.signature)
+    }
+
     /// The same call earlier in the batch.
     fn same(&self, fingerprint: &Fingerprint) -> Option<OtherCall> {
         self.calls.get(&fingerprint.signature).copied()
@@ -290,6 +298,11 @@ impl Ledger {
         self.entries.contains_key(signature)
             || self.doubts.contains_key(signature)
             || self.elsewhere.contains_key(signature)
+    }
+
+    /// The result of the last time that this write ran in this run. `None`: it did not run, or it failed.
+    pub(crate) fn last_ran(&self, signature: &Digest) -> Option<EvidenceId> {
+        self.ran.get(signature).copied()
     }
 
     /// Whether the run before this one started the write, and no approver has let it happen here since.
@@ -567,6 +580,9 @@ impl Ledger {
         }
         if matches!(status, Status::Denied | Status::Skipped | Status::Duplicate) {
             return (false, false);
+        }
+        if !entry.is_read && matches!(status, Status::Ok | Status::Empty | Status::MalformedResult) {
+            self.ran.insert(settled.signature, entry.evidence);
         }
         let log = self.tools.entry(Arc::clone(&entry.tool)).or_default();
         log.calls += 1;

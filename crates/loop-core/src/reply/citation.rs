@@ -7,11 +7,19 @@ use crate::types::{EvidenceId, is_unspaced, steps};
 
 /// The evidence that a body cites, each once, in order of number.
 pub fn citations(body: &str) -> Vec<EvidenceId> {
+    let mut cited: Vec<EvidenceId> = cited_in(body).into_iter().flat_map(|(_, ids)| ids).collect();
+    cited.sort_unstable();
+    cited.dedup();
+    cited
+}
+
+/// The citations of a body in their order: each bracket as it is written, and the evidence that it cites.
+pub(crate) fn cited_in(body: &str) -> Vec<(&str, Vec<EvidenceId>)> {
     let mut cited = Vec::new();
     // Fences are of these characters, and most sentences have none.
     if !body.bytes().any(|byte| matches!(byte, b'`' | b'~')) {
         prose(body, &mut cited);
-        return once_each(cited);
+        return cited;
     }
     let layout = Layout::of(body);
     let mut at = 0;
@@ -20,12 +28,6 @@ pub fn citations(body: &str) -> Vec<EvidenceId> {
         at = block.whole.end;
     }
     prose(body.get(at..).unwrap_or_default(), &mut cited);
-    once_each(cited)
-}
-
-fn once_each(mut cited: Vec<EvidenceId>) -> Vec<EvidenceId> {
-    cited.sort_unstable();
-    cited.dedup();
     cited
 }
 
@@ -74,7 +76,7 @@ fn citation(text: &str) -> Option<(Vec<EvidenceId>, &str)> {
     Some((numbers(inner)?, rest.strip_prefix(']')?))
 }
 
-fn prose(text: &str, cited: &mut Vec<EvidenceId>) {
+fn prose<'t>(text: &'t str, cited: &mut Vec<(&'t str, Vec<EvidenceId>)>) {
     let ticks = tick_runs(text);
     let mut next_run = 0;
     let mut at = 0;
@@ -87,8 +89,8 @@ fn prose(text: &str, cited: &mut Vec<EvidenceId>) {
         at = start + 1;
         if let Some(inner) = text.get(at..).filter(|_| text.as_bytes().get(start) == Some(&b'[')) {
             if let Some((ids, after)) = citation(inner) {
-                cited.extend(ids);
                 at = text.len() - after.len();
+                cited.push((text.get(start..at).unwrap_or_default(), ids));
             }
         } else {
             while ticks.get(next_run).is_some_and(|run| run.start < start) {

@@ -28,7 +28,7 @@ pub use parse_warning::ParseWarning;
 pub use proposal::{Ending, Proposal, Refused};
 pub use sections::{LiveText, PREAMBLE, ProposedSection};
 
-pub(crate) use citation::own_words;
+pub(crate) use citation::{cited_in, own_words};
 pub(crate) use contract::{Echoes, parameters_of};
 pub(crate) use markdown::fenced;
 pub(crate) use read::{Reading, is_visible, read, repair, salvage, unusable};

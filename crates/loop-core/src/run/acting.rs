@@ -352,7 +352,11 @@ impl Rest<'_> {
             .map(|evidence| gating::invalid(&evidence.tool, &evidence.observation.summary));
         let useless = self.calls.trouble.useless(&gate.breakers).filter(|_| useless.is_some());
         let by_failure = stops.map(|evidence| tool_failure(evidence, setting));
+        let is_failure = |it: &&Evidence| it.observation.status.is_failure();
+        let last_failed = settled.iter().rev().find(is_failure);
+        let dead_end = last_failed.and_then(|it| self.calls.trouble.dead_end(it.pass, &gate.breakers));
         let ends = by_failure.into_iter().chain(escalated).chain(declared).chain(invalid).chain(useless);
+        let ends = ends.chain(dead_end);
         let mut ends = ends.peekable();
         ends.peek()?;
         let requested = self.requested_stop();
@@ -383,7 +387,7 @@ impl Rest<'_> {
             if let Some(tool) = self.spec.tool(&tool).filter(|_| !planted::is(Planted::TaintDropped)) {
                 self.knowledge.taint = self.knowledge.taint.after(tool, observation.status);
             }
-            self.calls.trouble.settled(&tool, observation.status);
+            self.calls.trouble.settled(&tool, pass, observation.status);
             let (id, key) = (work.evidence, work.key);
             match unknown {
                 Some(true) => _ = self.calls.doubts.insert(key, Arc::clone(&tool)),

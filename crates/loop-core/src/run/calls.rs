@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::gate::{JudgedAction, Trouble};
+use crate::gate::{JudgedAction, Trouble, Verdict};
 use crate::repeats::{Ledger, RepeatNote};
 use crate::run::eager::DroppedRead;
 use crate::run::phase::Work;
@@ -82,6 +82,16 @@ impl Calls {
     /// Whether a piece of work is a read.
     pub(super) fn is_read(&self, work: &Work, spec: &RunSpec) -> bool {
         self.effect(work, spec).is_read()
+    }
+
+    /// Whether a call with the same tool and arguments as `action` was denied before the action at this index.
+    pub(super) fn was_denied(&self, at: usize, action: &JudgedAction) -> bool {
+        let is_same = |before: &JudgedAction| {
+            before.tool == action.tool
+                && before.parameters == action.parameters
+                && matches!(before.verdict, Verdict::Denied { .. })
+        };
+        self.actions.iter().take(at).any(|before| is_same(before))
     }
 
     /// The writes in doubt, each as the key and the tool of its action.

@@ -1,19 +1,19 @@
 //! The draft: the answer so far, pass by pass.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::gate::Written;
-use crate::reply::{Document, Ending, own_words};
+use crate::reply::{Document, Ending, Section, cited_in, own_words};
 use crate::run::event::Started;
 use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
 use crate::run::opinion::OpinionRecord;
 use crate::run::outcome::{Output, PassSummary, Rejection};
 use crate::spec::{Calibrated, Cite, RunSpec, SectionSpec};
-use crate::types::{Confidence, Millis, Tier};
+use crate::types::{Confidence, EvidenceId, Millis, Tier};
 
 /// The content of the replies: the document, an answer, attempts at an output.
 ///
@@ -73,14 +73,6 @@ impl Draft {
                     };
                     missing.push(format!("{what} in section `{id}`").into());
                 }
-                // One valid citation is not enough: each must be valid.
-                Some(section) if *cite != Cite::No => {
-                    let bad: Vec<String> =
-                        section.bad_citations().iter().map(|id| format!("[{id}]")).collect();
-                    if !bad.is_empty() {
-                        missing.push(format!("evidence for {} in section `{id}`", bad.join(", ")).into());
-                    }
-                }
                 None | Some(_) => {}
             }
             let least = usize::try_from(spec.gate.min_words).unwrap_or(usize::MAX);
@@ -88,6 +80,14 @@ impl Draft {
                 && own_words(&section.body) < least
             {
                 missing.push(format!("{least} words besides citations in section `{id}`").into());
+            }
+        }
+        for section in &self.document.sections {
+            // One valid citation is not enough: each must be valid.
+            let bad = bad_citations(section, spec, knowledge, started);
+            let bad: Vec<String> = bad.iter().map(|id| format!("[{id}]")).collect();
+            if !bad.is_empty() {
+                missing.push(format!("evidence for {} in section `{}`", bad.join(", "), section.id).into());
             }
         }
         missing.extend(knowledge.unobserved(spec).map(|tool| Arc::from(format!("a result of `{tool}`"))));
@@ -147,6 +147,38 @@ impl Draft {
             AttemptState::Open | AttemptState::Ends | AttemptState::Valid => None,
         })
     }
+}
+
+/// The citations of a section that are faults: of evidence that does not exist, and in a section that must cite also of
+/// evidence that failed. A bracket that the work item or a result holds as it is written is a quotation.
+fn bad_citations(
+    section: &Section,
+    spec: &RunSpec,
+    knowledge: &Knowledge,
+    started: &Started,
+) -> BTreeSet<EvidenceId> {
+    let declared = spec.sections().iter().find(|declared| declared.id == section.id);
+    let must_cite = declared.is_some_and(|declared| declared.cite != Cite::No);
+    let exists = |id: EvidenceId| id == EvidenceId::ITEM || knowledge.find(id).is_some();
+    let is_bad = |id: &EvidenceId| !section.evidence.contains(id) && (must_cite || !exists(*id));
+    let texts = || {
+        let item = &started.item;
+        let results = knowledge.evidence.iter().map(|it| it.observation.text());
+        [&item.title, &item.full].into_iter().chain(results)
+    };
+    let mut quoted = BTreeMap::new();
+    let mut bad = BTreeSet::new();
+    for (bracket, ids) in cited_in(&section.body) {
+        let mut ids = ids.into_iter().filter(is_bad).peekable();
+        if ids.peek().is_none() {
+            continue;
+        }
+        let is_quoted = || texts().any(|text| text.contains(bracket));
+        if !*quoted.entry(bracket).or_insert_with(is_quoted) {
+            bad.extend(ids);
+        }
+    }
+    bad
 }
 
 /// One attempt at an output: its passes, its last output and its state.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::gate::{
     self, Candidates, Certificate, Condition, Found, History, Judged, JudgedAction, Limit, Measure, Native,
-    Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, judge,
+    Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, WhyNotDone, judge,
 };
 use crate::reply::Proposal;
 use crate::run::draft::{AttemptState, PassRecord, Revision};
@@ -43,7 +43,7 @@ impl Rest<'_> {
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, stored, is_violation, self.spec);
         self.draft.take_ending(&ending, last);
         let missing = self.draft.missing(self.spec, self.knowledge, self.started);
-        let candidates = count(&judged);
+        let candidates = self.count(&judged);
         let trouble = self.find_trouble(&judged);
         let by_ending = !self.spec.protocol.properties().states_confidence;
         let native = Native {
@@ -63,6 +63,8 @@ impl Rest<'_> {
             candidates,
             settings: &self.spec.gate,
             missing: &missing,
+            owes_effect: !by_ending
+                && self.not_done(&judged).iter().any(|it| it.why == WhyNotDone::NotAdmitted),
             history: if by_ending { self.native_history(candidates) } else { self.history() },
             native: by_ending.then_some(native),
             trouble,
@@ -149,11 +151,12 @@ impl Rest<'_> {
     /// The gate's view of the passes so far for native calls: how many in a row could run no call.
     fn native_history(&self, now: Candidates) -> History {
         let pass = self.draft.passes.len() as u32;
-        let moves = |action: &JudgedAction| match action.verdict {
+        let moves = |(at, action): &(usize, &Arc<JudgedAction>)| match action.verdict {
             Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
+            // The first refusal of a call is no repeat. Denials in a row have a breaker of their own.
+            Verdict::Denied { .. } => !self.calls.was_denied(*at, action),
             Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
-            | Verdict::Denied { .. }
             | Verdict::Duplicate { .. }
             | Verdict::Skipped
             | Verdict::OverLimit { .. }
@@ -164,8 +167,8 @@ impl Rest<'_> {
         let asks = if self.spec.gate.people { now.needs_person } else { 0 };
         let mut idle = 0;
         if now.all > 0 && now.run + now.kept + asks == 0 {
-            let last_moved = self.calls.actions.iter().rev().find(|action| moves(action));
-            let moved = last_moved.map_or(0, |action| action.key.pass);
+            let last_moved = self.calls.actions.iter().enumerate().rev().find(moves);
+            let moved = last_moved.map_or(0, |(_, action)| action.key.pass);
             // A pass without calls ended the run or an attempt, so idle passes are counted from the attempt's first
             // pass.
             let began = self.draft.attempts.last().map_or(0, |attempt| attempt.from_pass.saturating_sub(1));
@@ -215,6 +218,56 @@ impl Rest<'_> {
         }
     }
 
+    /// The number of candidates of a reply by verdict.
+    fn count(&self, judged: &[Judged]) -> Candidates {
+        let mut candidates = Candidates::default();
+        for judged in judged {
+            if judged.judged.action.priority == Priority::NiceToHave {
+                continue;
+            }
+            candidates.all += 1;
+            match &judged.judged.verdict {
+                Verdict::Run => candidates.run += 1,
+                Verdict::Kept => candidates.kept += 1,
+                Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
+                Verdict::Denied { .. } => candidates.denied += 1,
+                Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => {
+                    let is_required = judged.judged.action.priority == Priority::Required;
+                    if self.is_unheard(&judged.judged) {
+                        candidates.unheard += 1;
+                        candidates.unheard_required += u32::from(is_required);
+                    }
+                }
+                Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => {
+                    candidates.over_limit += 1
+                }
+                // These do not exhaust the run: another call may run. An open breaker reaches the gate as trouble.
+                Verdict::OverLimit { limit: Limit::OfTool { .. } }
+                | Verdict::BreakerOpen { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. }
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped => {}
+            }
+        }
+        candidates
+    }
+
+    /// Whether the model has yet to read that an action names no tool or has invalid arguments. It has read it where the
+    /// same name and arguments came in the pass before. With native calls it reads it as the call's result.
+    fn is_unheard(&self, judged: &JudgedAction) -> bool {
+        let before = judged.key.pass.saturating_sub(1);
+        let is_same = |it: &JudgedAction| {
+            it.action.tool == judged.action.tool
+                && it.action.parameters == judged.action.parameters
+                && matches!(it.verdict, Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. })
+        };
+        let mut latest = self.calls.actions.iter().rev().skip_while(|it| it.key.pass > before);
+        self.spec.protocol.properties().states_confidence
+            && self.spec.gate.on_invalid == OnInvalid::FeedBack
+            && !latest.by_ref().take_while(|it| it.key.pass == before).any(|it| is_same(it))
+    }
+
     pub(super) fn may_revise(&self) -> bool {
         (self.draft.revisions.len() as u32) < self.spec.gate.revision_passes
     }
@@ -226,8 +279,12 @@ impl Rest<'_> {
         let matters = |judged: &&Judged| judged.judged.action.priority != Priority::NiceToHave;
         let mut found = Found::default();
         let (mut denied, mut useless) = (false, false);
-        for JudgedAction { action, tool, verdict, .. } in judged.iter().filter(matters).map(|it| &it.judged) {
-            self.calls.trouble.judged(verdict);
+        for judged in judged.iter().filter(matters).map(|it| &it.judged) {
+            let JudgedAction { action, tool, verdict, .. } = judged;
+            // A denied call that comes again counts as a repeat, not as one more denial.
+            if !self.calls.was_denied(usize::MAX, judged) || !matches!(verdict, Verdict::Denied { .. }) {
+                self.calls.trouble.judged(verdict);
+            }
             let name = tool.as_ref().unwrap_or(&action.tool);
             match verdict {
                 Verdict::Denied { why, .. } => {
@@ -321,31 +378,4 @@ fn denial(tool: &str, why: &str) -> Condition {
 /// The condition that a reply requested an invalid call, where the setting ends the run for it.
 pub(super) fn invalid(tool: &str, why: &str) -> Condition {
     gate::not_valid(format!("{tool}: {why}").into())
-}
-
-fn count(judged: &[Judged]) -> Candidates {
-    let mut candidates = Candidates::default();
-    for judged in judged {
-        if judged.judged.action.priority == Priority::NiceToHave {
-            continue;
-        }
-        candidates.all += 1;
-        match &judged.judged.verdict {
-            Verdict::Run => candidates.run += 1,
-            Verdict::Kept => candidates.kept += 1,
-            Verdict::NeedsPerson { .. } => candidates.needs_person += 1,
-            Verdict::Denied { .. } => candidates.denied += 1,
-            Verdict::OverLimit { limit: Limit::ToolCalls | Limit::Selected } => candidates.over_limit += 1,
-            // These do not exhaust the run: another call may run. An open breaker reaches the gate as trouble.
-            Verdict::OverLimit { limit: Limit::OfTool { .. } }
-            | Verdict::BreakerOpen { .. }
-            | Verdict::OneAtATime
-            | Verdict::Ended { .. }
-            | Verdict::UnknownTool { .. }
-            | Verdict::InvalidArguments { .. }
-            | Verdict::Duplicate { .. }
-            | Verdict::Skipped => {}
-        }
-    }
-    candidates
 }

@@ -1,6 +1,9 @@
 //! How a run ends: requested stops, deadlines, crashes, settling what is in flight, saving.
 
-use crate::gate::{self, Certificate, Condition, Effects, StopReason, TierCause, Verdict, manual_stop};
+use crate::gate::{
+    self, Certificate, Condition, Effects, Judged, JudgedAction, NotDone, StopReason, TierCause, Verdict,
+    manual_stop,
+};
 use crate::run::apply::Run;
 use crate::run::draft::PassRecord;
 use crate::run::eager::DropReason;
@@ -183,7 +186,8 @@ impl Rest<'_> {
     }
 
     fn fix(&mut self, place: Place, certificate: Certificate) -> Stopping {
-        let mut certificate = self.with_all(certificate);
+        let mut certificate =
+            self.with_all(certificate).with_effects(self.calls.in_doubt(), self.not_done(&[]));
         if planted::is(Planted::StopReasonLies) && certificate.primary.reason == StopReason::MaxPasses {
             certificate.primary.reason = StopReason::Confident;
         }
@@ -211,10 +215,11 @@ impl Rest<'_> {
         let in_doubt =
             if planted::is(Planted::DoubtNotReported) { Vec::new() } else { self.calls.in_doubt() };
         let is_in_doubt = |key: &CommandKey| doubts.contains_key(key);
+        let not_done = self.not_done(&[]);
         let effects = Effects::of(self.spec, &self.calls.actions, &self.knowledge.evidence, is_in_doubt);
         Outcome {
             run: self.started.run.clone(),
-            stop: Certificate { effects, ..stop.doubting(in_doubt) },
+            stop: Certificate { effects, ..stop.with_effects(in_doubt, not_done) },
             confidence: self.draft.confidence(),
             confidence_reason: self.draft.confidence_reason(),
             passes: self.draft.passes.iter().map(PassRecord::summary).collect(),
@@ -233,6 +238,13 @@ impl Rest<'_> {
             calls: self.budget.served_calls(self.spec),
             saved: None,
         }
+    }
+
+    /// The owed effects that did not happen, with the actions of a reply that are judged and not yet admitted.
+    pub(super) fn not_done(&self, judged: &[Judged]) -> Vec<NotDone> {
+        let before = self.calls.actions.iter().map(AsRef::as_ref);
+        let actions: Vec<&JudgedAction> = before.chain(judged.iter().map(|it| &it.judged)).collect();
+        gate::not_done(self.spec, &actions, &self.knowledge.evidence)
     }
 
     /// Finishes the run once nothing is in flight.

@@ -55,11 +55,22 @@ pub struct ToolRepeats {
     /// How often it is polled, without a model call, while it answers `pending`. Default 20.
     #[serde(skip_serializing_if = "is_twenty")]
     pub polls: u32,
+    /// Whether a keyed or irreversible write that ran may run again in this run with the same arguments. Default
+    /// `false`: a person is asked before it does, under every policy of repeats.
+    #[serde(skip_serializing_if = "is_default")]
+    pub allowed: bool,
 }
 
 impl Default for ToolRepeats {
     fn default() -> Self {
-        Self { max_calls: None, volatile: Vec::new(), key: Vec::new(), query: None, polls: 20 }
+        Self {
+            max_calls: None,
+            volatile: Vec::new(),
+            key: Vec::new(),
+            query: None,
+            polls: 20,
+            allowed: false,
+        }
     }
 }
 

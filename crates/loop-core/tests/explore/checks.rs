@@ -6,7 +6,7 @@ use loop_core::Purpose;
 use loop_core::{Event, EventKind, Note, Phase, Run, Slot, State, Tier, Verdict};
 
 use crate::edge::{Edge, Ghost, finishes, is_action, work};
-use crate::{approvals, early, money, native, oracle, permits, trouble, truth, whole};
+use crate::{approvals, early, money, native, oracle, owed, permits, trouble, truth, whole};
 use loop_testkit::{found, is_sound, reread};
 
 type Result = std::result::Result<(), String>;
@@ -26,7 +26,7 @@ pub const OF_A_STATE: [(&str, OfAState); 8] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 20] = [
+pub const OF_A_STEP: [(&str, OfAStep); 22] = [
     ("I-5 every call is judged", native::every_call_is_judged_once),
     ("S2-14 an attempt ends once", native::an_attempt_ends_once),
     ("compaction goes on", native::compaction_goes_on),
@@ -40,6 +40,8 @@ pub const OF_A_STEP: [(&str, OfAStep); 20] = [
     ("K3 whom an effect reaches", permits::an_effect_reaches_whom_was_named),
     ("L13, K5 an echo decides nothing", permits::an_echo_decides_nothing),
     ("I-10 what ends a run ends it", trouble::what_ends_the_run_ends_it),
+    ("T2 what is owed is told", owed::is_told),
+    ("T4 nothing happens twice", owed::nothing_happens_twice),
     ("I-19 partial replies", a_partial_reply_runs_nothing),
     ("I-19 what broke off is kept", what_broke_off_is_kept),
     ("I-28 escalation once", escalates_once),

@@ -23,6 +23,7 @@ mod judged;
 mod money;
 mod native;
 mod oracle;
+mod owed;
 mod permits;
 mod search;
 mod shape;

@@ -155,13 +155,25 @@ pub fn attempt_is_over(run: &Run) -> bool {
 fn idle(edge: &Edge<'_>) -> u32 {
     let began = edge.before.attempts().last().map_or(1, |attempt| attempt.from_pass);
     let moved = |pass: u32| {
-        edge.before.actions().iter().any(|action| {
-            let moves = matches!(action.verdict, Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. });
+        let actions = edge.before.actions();
+        actions.iter().enumerate().any(|(at, action)| {
+            let moves = match action.verdict {
+                Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
+                // The first refusal of a call is no repeat.
+                Verdict::Denied { .. } => !was_denied(&actions[..at], action),
+                _ => false,
+            };
             action.key.pass == pass && moves
         })
     };
     let earlier = (began..edge.before.passes().len() as u32 + 1).rev();
     1 + earlier.take_while(|pass| !moved(*pass)).count() as u32
+}
+
+/// Whether the same call was denied before.
+pub fn was_denied(before: &[Arc<JudgedAction>], action: &JudgedAction) -> bool {
+    let same = |it: &JudgedAction| it.tool == action.tool && it.parameters == action.parameters;
+    before.iter().any(|it| same(it) && matches!(it.verdict, Verdict::Denied { .. }))
 }
 
 fn calls(reply: &Reply, name: &str) -> bool {

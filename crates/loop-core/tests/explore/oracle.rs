@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use loop_core::Purpose;
 use loop_core::{
-    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, Opinion, OpinionWhen, PassRecord,
-    Phase, Priority, Run, RunSpec, Stale, Status, StopReason, Tier, Verdict,
+    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, OnInvalid, Opinion, OpinionWhen,
+    PassRecord, Phase, Priority, Run, RunSpec, Stale, Status, StopReason, Tier, Verdict, WhyNotDone,
 };
 
 use crate::edge::Edge;
-use crate::native;
+use crate::{native, owed};
 
 /// What must follow a pass.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +42,10 @@ pub struct Requested {
     pub person: u32,
     pub denied: usize,
     pub over: u32,
+    /// Names no tool or cannot be read, and is not what the pass before was told.
+    pub unheard: u32,
+    /// The required ones of those.
+    pub unheard_required: u32,
 }
 
 /// The gate decides after every pass that is read to its end, and as it is documented.
@@ -117,13 +121,17 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let asks = if gate.people { requested.person } else { 0 };
     // Evals say what a stated level is worth where the run ends, and nowhere else.
     let counted = passes.last().map_or(Confidence::Unknown, |pass| worth(spec, pass));
-    let answered = counted == Confidence::High && missing(run) == 0;
-    let is_open = requested.run + asks > 0;
-    let nothing_left = !is_open || gate.high_is_final && answered;
+    let has_all = counted == Confidence::High && missing(run) == 0;
+    let is_final = gate.high_is_final && has_all;
+    let owes = owed::owed(run).iter().any(|(_, why)| *why == WhyNotDone::NotAdmitted);
+    let answered = is_final || has_all && !owes && requested.unheard_required == 0;
+    let tells = if says.opened { 0 } else { requested.unheard };
+    let is_open = requested.run + asks + tells > 0;
+    let nothing_left = !is_open || is_final;
     if nothing_left {
         let (refused, hands_over) = statements(edge);
         let alone = requested.person > 0 && !is_open;
-        let lacks = counted == Confidence::High && !answered;
+        let lacks = counted == Confidence::High && missing(run) > 0;
         let breaks = !is_open && (says.opened || says.broken.is_some());
         let first = !refused && !hands_over && !alone && !breaks && lacks;
         if first && !is_limited && next.is_empty() && (edge.was.repaired.len() as u32) < gate.revision_passes
@@ -292,9 +300,23 @@ pub fn requested(edge: &Edge<'_>, decision: &Decision) -> Requested {
             Verdict::NeedsPerson { .. } => requested.person += 1,
             Verdict::Denied { .. } => requested.denied += 1,
             Verdict::Kept => requested.kept += 1,
-            Verdict::UnknownTool { .. }
-            | Verdict::InvalidArguments { .. }
-            | Verdict::Duplicate { .. }
+            Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => {
+                let gate = &edge.after.spec().gate;
+                let told = edge.before.actions().iter().any(|it| {
+                    it.key.pass + 1 == action.key.pass
+                        && (&it.action.tool, &it.action.parameters)
+                            == (&action.action.tool, &action.action.parameters)
+                        && matches!(
+                            it.verdict,
+                            Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. }
+                        )
+                });
+                if !told && gate.on_invalid == OnInvalid::FeedBack {
+                    requested.unheard += 1;
+                    requested.unheard_required += u32::from(action.action.priority == Priority::Required);
+                }
+            }
+            Verdict::Duplicate { .. }
             | Verdict::OverLimit { limit: Limit::OfTool { .. } }
             | Verdict::BreakerOpen { .. }
             | Verdict::OneAtATime
@@ -337,7 +359,10 @@ pub fn missing(run: &Run) -> usize {
             .iter()
             .any(|evidence| evidence.tool == **name && evidence.observation.status == Status::Ok)
     });
-    sections.count() + tools.count()
+    // T3: what is cited and does not exist is a fault in every section. No alphabet quotes such a bracket.
+    let known = run.evidence().len() as u32;
+    let cites = run.document().sections.iter().flat_map(|section| loop_core::citations(&section.body));
+    sections.count() + tools.count() + cites.filter(|id| id.0 > known).count()
 }
 
 /// Whether the prompt of the pass at this place showed evidence that no pass before had seen.

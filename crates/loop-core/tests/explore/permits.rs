@@ -72,7 +72,11 @@ pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
         let fits = match &action.verdict {
             Verdict::Run => !read.untrusted,
             Verdict::NeedsPerson { why, .. } => {
-                let doubts = why.as_deref().is_some_and(|why| why.contains("it may have happened already"));
+                let says = |what: &str| why.as_deref().is_some_and(|why| why.contains(what));
+                // T4: or it did happen already, or is asked for twice at once.
+                let repeats =
+                    says("the same call ran already") || says("the same call is in this reply already");
+                let doubts = says("it may have happened already") || repeats;
                 let asks = read.untrusted || !policy::approves(edge.after.spec(), &tool.name);
                 (!leaks || gate.people) && (asks || doubts || !tool.policy.authority.is_empty())
             }

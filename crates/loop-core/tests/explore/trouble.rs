@@ -9,12 +9,15 @@ use loop_core::{
 };
 
 use crate::edge::Edge;
+use crate::native;
 
 /// What went wrong in a row on the way to a state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Trouble {
     /// Failures in a row by tool, and how the last one ended.
     failing: BTreeMap<Arc<str>, (u32, Status)>,
+    /// Failures that ended alike since a tool that had failed succeeded: the status, how many, the pass of the first.
+    alike: Option<(Status, u32, u32)>,
     denied: u32,
     useless: u32,
 }
@@ -36,6 +39,7 @@ impl Trouble {
         let mut next = self.clone();
         for action in judged(edge) {
             match action.verdict {
+                Verdict::Denied { .. } if native::was_denied(edge.before.actions(), action) => {}
                 Verdict::Denied { .. } => next.denied += 1,
                 Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. } => next.useless += 1,
                 Verdict::Kept => (next.denied, next.useless) = (0, 0),
@@ -43,16 +47,22 @@ impl Trouble {
             }
         }
         let before = edge.before.evidence().len();
-        for Evidence { tool, observation, .. } in &edge.after.evidence()[before..] {
+        for Evidence { tool, observation, pass, .. } in &edge.after.evidence()[before..] {
             match observation.status {
                 Status::Ok | Status::Empty => {
-                    next.failing.remove(tool);
+                    if next.failing.remove(tool).is_some() {
+                        next.alike = None;
+                    }
                     (next.denied, next.useless) = (0, 0);
                 }
                 Status::InvalidInput => next.useless += 1,
                 status if failed(status) => {
                     let times = next.failing.get(tool).map_or(0, |(times, _)| *times);
                     next.failing.insert(Arc::clone(tool), (times + 1, status));
+                    next.alike = match next.alike {
+                        Some((before, times, from)) if before == status => Some((status, times + 1, from)),
+                        _ => Some((status, 1, *pass)),
+                    };
                 }
                 _ => {}
             }
@@ -70,7 +80,7 @@ impl Trouble {
         for action in judged(edge) {
             match &action.verdict {
                 Verdict::Denied { .. } => {
-                    counted.denied += 1;
+                    counted.denied += u32::from(!native::was_denied(edge.before.actions(), action));
                     now_denied = true;
                     says.denial |= gate.on_denied == OnDenied::Stop;
                 }
@@ -169,6 +179,11 @@ pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Vec<StopReason> {
     reasons.extend(declared.map(|own| StopReason::Domain(own.name)));
     reasons.extend((is_useless && gate.on_invalid == OnInvalid::Stop).then_some(StopReason::Refused));
     reasons.extend((is_useless && max > 0 && then.useless() >= max).then_some(StopReason::NeedsHuman));
+    // H4: calls of several passes that fail alike lead nowhere.
+    let max = 2 * gate.breakers.tool_failures;
+    let pass = settled.iter().filter(|it| failed(it.observation.status)).map(|it| it.pass).max();
+    let dead_end = then.alike.zip(pass).is_some_and(|((_, times, from), pass)| times >= max && from < pass);
+    reasons.extend((max > 0 && dead_end).then_some(StopReason::NeedsHuman));
     reasons
 }
 

@@ -70,6 +70,11 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             EventKind::Validated { result, .. } => *result == Validation::Valid,
             _ => false,
         },
+        // What is still in flight may turn out to be done: the outcome's own list is checked by itself.
+        StopReason::EffectNotDone => {
+            matches!(&condition.value, Measure::NotDone(effects) if !effects.is_empty())
+        }
+        StopReason::InDoubt => matches!(&condition.value, Measure::Names(effects) if !effects.is_empty()),
         StopReason::TierChanged => edge.was.after(edge).past.is_elsewhere,
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| match edge.before.phase() {
             // Its cause was that after it no other could be made.

@@ -106,9 +106,9 @@ pub(crate) struct ToolConfig {
     /// work item, in `gate.authorities` or in what a trusted tool returned, or a person is asked. Default: none.
     #[serde(default)]
     pub(crate) authority: Vec<String>,
-    /// How its repeats are judged.
+    /// How its repeats are judged. With `allowed` a keyed or irreversible write runs again without a person.
     #[serde(default)]
-    pub(crate) repeats: RepeatsConfig,
+    pub(crate) repeats: ToolRepeatsConfig,
     /// Whether there is such a tool; with `false` it is as if it were not written, and with `mcp` the server's tool is left
     /// out. Default: true.
     #[serde(default = "yes")]
@@ -144,7 +144,7 @@ impl ToolConfig {
             returns_untrusted: true,
             cheap: false,
             authority: Vec::new(),
-            repeats: RepeatsConfig::default(),
+            repeats: ToolRepeatsConfig::default(),
             enabled: true,
         }
     }
@@ -250,6 +250,55 @@ impl ToolKind {
             Self::Mcp => "mcp",
             Self::Mock => "mock",
         }
+    }
+}
+
+/// How repeats of a tool are judged: by these rules, or not at all where they are effects.
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged)]
+pub(crate) enum ToolRepeatsConfig {
+    /// A keyed or irreversible write runs again with the same arguments, and nobody is asked.
+    Allowed(AllowedWord),
+    /// By these rules.
+    By(RepeatsConfig),
+}
+
+/// The word for repeats that are allowed.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AllowedWord {
+    /// They are allowed.
+    Allowed,
+}
+
+impl Default for ToolRepeatsConfig {
+    fn default() -> Self {
+        Self::By(RepeatsConfig::default())
+    }
+}
+
+// By hand, so that an error in the table is about its key.
+impl<'de> Deserialize<'de> for ToolRepeatsConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = ToolRepeatsConfig;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`\"allowed\"` or a table")
+            }
+
+            fn visit_str<E: de::Error>(self, value: &str) -> Result<ToolRepeatsConfig, E> {
+                AllowedWord::deserialize(de::value::StrDeserializer::new(value))
+                    .map(ToolRepeatsConfig::Allowed)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ToolRepeatsConfig, A::Error> {
+                RepeatsConfig::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(ToolRepeatsConfig::By)
+            }
+        }
+        deserializer.deserialize_any(Read)
     }
 }
 

@@ -96,7 +96,12 @@ fn documents() -> Vec<DriverCase> {
             NoNewActions,
         )
         .tool("A", [finds(30, "a")]),
-        DriverCase::new("unknown tool", document(), [asks(100, "nope", &["A"])], NoNewActions),
+        DriverCase::new(
+            "unknown tool",
+            document(),
+            [asks(100, "nope", &["A"]), asks(100, "nope", &["A"])],
+            NoNewActions,
+        ),
         DriverCase::new(
             "repaired contract",
             document(),
