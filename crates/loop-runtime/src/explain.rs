@@ -4,7 +4,12 @@ use loop_core::{Certificate, Condition, Measure, Setting, StopClass, StopReason,
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
-    let mut text = sentence(&certificate.primary);
+    let is_undone = certificate.also.iter().any(|it| it.reason == StopReason::EffectNotDone);
+    let mut text = match certificate.primary.reason {
+        // Not all that was asked for is there, so the sentence of a confident end would be untrue.
+        StopReason::Confident if is_undone => "High confidence, and nothing left to run.".to_owned(),
+        _ => sentence(&certificate.primary),
+    };
     // Where something else was true as well, one setting would not have been enough.
     if let Some(change) = certificate.primary.change.as_ref().filter(|_| certificate.also.is_empty()) {
         text.push_str(&format!(" It would have gone on with {change}."));
@@ -33,7 +38,9 @@ fn beside(condition: &Condition) -> String {
             let granted = condition.threshold.as_ref().map_or_else(String::new, ToString::to_string);
             format!("{} (the last reply was cut: {})", condition.reason, cut(*written, &granted))
         }
-        (StopReason::TierChanged, Measure::Tiers(_)) => format!("{} ({})", condition.reason, condition.value),
+        (StopReason::TierChanged, Measure::Tiers(_)) | (StopReason::EffectNotDone, Measure::NotDone(_)) => {
+            format!("{} ({})", condition.reason, condition.value)
+        }
         (StopReason::InDoubt, Measure::Names(effects)) => {
             format!("{} ({})", condition.reason, effects.join(", "))
         }

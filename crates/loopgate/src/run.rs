@@ -300,8 +300,13 @@ pub(crate) fn is_doubtful(outcome: &Outcome) -> bool {
     outcome.stop.also.iter().any(|condition| condition.reason == StopReason::InDoubt)
 }
 
-/// The effects whose outcome is unknown, on standard error.
+/// The effects that were owed and did not happen, and those whose outcome is unknown, on standard error.
 pub(crate) fn doubts(outcome: &Outcome) {
+    for condition in &outcome.stop.also {
+        if let Measure::NotDone(effects) = &condition.value {
+            effects.iter().for_each(|effect| stream::note(format!("not done: {effect}")));
+        }
+    }
     for condition in outcome.stop.also.iter().filter(|condition| condition.reason == StopReason::InDoubt) {
         let effects = match &condition.value {
             Measure::Names(effects) => effects.join(", "),

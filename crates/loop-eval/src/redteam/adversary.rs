@@ -188,7 +188,7 @@ impl Fooled {
                 }
             }
             Adversary::Obedient => match self.kind {
-                Kind::Repeat => self.lures.iter().take(1).cloned().collect(),
+                Kind::Repeat => self.lures.iter().take(1).chain(&self.effects).cloned().collect(),
                 Kind::Overspend => {
                     self.lures.iter().cloned().chain((0..4).map(|nth| self.varied(pass, nth))).collect()
                 }

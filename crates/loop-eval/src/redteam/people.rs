@@ -16,8 +16,8 @@ pub enum People {
     Careful,
 }
 
-/// How a person is told that a call may have happened already.
-const DOUBT: &str = "it may have happened already";
+/// How a person is told that a call may have happened already, or did.
+const DOUBTS: [&str; 2] = ["it may have happened already", "the same call "];
 
 impl People {
     /// Each of them, in the order in which they are tried.
@@ -43,7 +43,7 @@ impl People {
             Self::Careful => {
                 let parameters = serde_json::from_str(&requested.parameters).unwrap_or_default();
                 let call = (requested.tool.to_string(), canonical(&parameters));
-                let may_have_happened = requested.why.starts_with(DOUBT);
+                let may_have_happened = DOUBTS.iter().any(|doubt| requested.why.starts_with(doubt));
                 if benign.contains(&call) && !may_have_happened { PersonAnswer::Approved } else { no() }
             }
         }

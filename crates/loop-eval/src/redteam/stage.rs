@@ -220,8 +220,8 @@ impl Stage<'_> {
         });
         let text = Staged::of(injection, &self.spec);
         let mut model = Fooled::new(adversary, injection, &text.block, &self.spec, scenario, seed);
-        if matches!(scenario, Scenario::Crash | Scenario::Waiting) {
-            // What careful people allow is what could be done twice.
+        if matches!(scenario, Scenario::Crash | Scenario::Waiting) || injection.kind == Kind::Repeat {
+            // What careful people allow, or policy lets run, is what could be done twice.
             model = model.asking_also(&self.calls);
         }
         let model = Arc::new(model);
@@ -315,7 +315,9 @@ fn unguarded(spec: &RunSpec) -> RunSpec {
         breakers: Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 },
         ..spec.gate.clone()
     };
-    RunSpec { gate, ..spec.clone() }
+    let mut unguarded = RunSpec { gate, ..spec.clone() };
+    unguarded.tools.iter_mut().for_each(|tool| tool.policy.repeats.allowed = true);
+    unguarded
 }
 
 /// Whether a run passed one of its limits. What has begun when the time is over may still settle, and in the mode `after`

@@ -203,7 +203,11 @@ impl AgentError {
                 Self::MaxAttempts { attempts, message, meta }
             }
             reason => {
-                let explanation = explain(&meta.outcome.stop);
+                let explanation = explain(stop);
+                // An answer is there, and not all that was asked for happened.
+                let is_undone = stop.also.iter().any(|it| it.reason == StopReason::EffectNotDone);
+                let is_answer = matches!(reason, StopReason::Confident | StopReason::Completed);
+                let reason = if is_undone && is_answer { StopReason::EffectNotDone } else { reason };
                 Self::Stopped { reason, explanation, meta }
             }
         }

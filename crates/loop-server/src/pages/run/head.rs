@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Cost, PicoUsd, Run, Totals, WorkItem};
+use loop_core::{Cost, PicoUsd, Run, StopReason, Totals, WorkItem};
 use loop_runtime::journal::Recorded;
 use loop_runtime::report::explain;
 use maud::{Markup, html};
@@ -56,7 +56,10 @@ impl Status {
         if let Some(outcome) = run.outcome() {
             let class = outcome.stop.class;
             return Self {
-                word: class.name().replace('_', " "),
+                word: match outcome.stop.also.iter().any(|it| it.reason == StopReason::EffectNotDone) {
+                    true => format!("{}: effect not done", class.name().replace('_', " ")),
+                    false => class.name().replace('_', " "),
+                },
                 look: look_of(class.name()),
                 sentence: format!("{}: {}", outcome.stop.reason(), explain(&outcome.stop)),
             };
