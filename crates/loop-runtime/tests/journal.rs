@@ -133,6 +133,24 @@ async fn what_was_appended_is_read_back_from_either_journal() {
 }
 
 #[tokio::test]
+async fn a_run_that_would_not_be_read_back_does_not_begin() {
+    // Issue 40, R1: a reader follows values to a depth of 128.
+    let (_folder, path) = place();
+    let journal = StoredJournal::open(&path).unwrap();
+    let (header, entries) = history("r1");
+    let mut spec = (*header.spec).clone();
+    let deep = (0..200).fold(serde_json::Value::Null, |inner, _| serde_json::Value::Array(vec![inner]));
+    spec.tools.first_mut().unwrap().args.default = Some(deep);
+    let refused = open(&journal, &Header { spec: spec.into(), ..header.clone() }, &entries).await;
+    let line = refused.map(drop).unwrap_err().to_string();
+    let expected =
+        "run r1 did not begin: its spec would not be read back from the journal as it is: recursion limit";
+    assert!(line.starts_with(expected) && !line.contains('\n'), "{line}");
+    assert!(journal.runs().await.unwrap().is_empty() && journal.read(&run()).await.is_err());
+    open(&journal, &header, &entries).await.unwrap();
+}
+
+#[tokio::test]
 async fn entries_survive_reopening_and_a_writer_goes_on_behind_them() {
     // I-12, I-13
     let (_folder, path) = place();

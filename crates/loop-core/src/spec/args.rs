@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// The schema of a value. Written and read as JSON Schema.
@@ -40,8 +40,8 @@ pub struct ArgSpec {
     /// The permitted values. `None`: any.
     #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
     pub one_of: Option<Vec<Value>>,
-    /// The only permitted value. `None`: any.
-    #[serde(rename = "const", skip_serializing_if = "Option::is_none")]
+    /// The only permitted value, which may be `null`. `None`: any.
+    #[serde(rename = "const", deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub only: Option<Value>,
     /// The minimum of a whole number. `None`: none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,8 +59,9 @@ pub struct ArgSpec {
     /// it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pattern: Option<Arc<str>>,
-    /// The default of a missing member. It is filled in before repeats are compared.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The default of a missing member, which may be `null`. It is filled in before repeats are compared, unless it does not
+    /// fit its own schema. `None`: a missing member stays missing.
+    #[serde(deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub default: Option<Value>,
 }
 
@@ -300,10 +301,16 @@ impl ArgSpec {
     ) -> Result<Value, SchemaViolation> {
         let mut rebuilt = Map::with_capacity(members.len().min(self.properties.len()));
         for (name, spec) in &self.properties {
-            let Some(value) = members.get(name.as_ref()).or(spec.default.as_ref()) else {
-                continue;
+            let value = match (members.get(name.as_ref()), &spec.default) {
+                (Some(value), _) => at(pointer, name, |pointer| spec.rebuild_at(value, pointer))?,
+                // The model cannot correct a default that does not fit.
+                (None, Some(default)) => match spec.rebuild(default) {
+                    Ok(value) => value,
+                    Err(_) => continue,
+                },
+                (None, None) => continue,
             };
-            rebuilt.insert(name.to_string(), at(pointer, name, |pointer| spec.rebuild_at(value, pointer))?);
+            rebuilt.insert(name.to_string(), value);
         }
         for name in &self.required {
             if !rebuilt.contains_key(name.as_ref()) && !members.contains_key(name.as_ref()) {
@@ -322,6 +329,11 @@ impl ArgSpec {
         }
         Ok(Value::Object(rebuilt))
     }
+}
+
+/// A value that is there, so that `null` is a value as well.
+fn given<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(source).map(Some)
 }
 
 /// Whether undeclared members are kept: the schema permits them, has a schema for them, or declares no members. The
@@ -394,6 +406,7 @@ fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T)
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use serde_json::json;
 
     // X1
@@ -508,5 +521,97 @@ mod tests {
     fn a_spec_is_written_as_json_schema_and_read_back() {
         let text = serde_json::to_string(&spec()).unwrap();
         assert_eq!(serde_json::from_str::<ArgSpec>(&text).unwrap(), spec());
+    }
+
+    // Issue 40, R1: pydantic writes `"default": null` for every `X | None = None`.
+    #[test]
+    fn null_is_a_default_and_a_permitted_value() {
+        let schema = json!({"properties": {
+            "page": {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": null},
+            "none": {"const": null},
+            "text": {"type": "string", "default": null},
+        }});
+        let spec = ArgSpec::from_schema(&schema);
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<ArgSpec>(&text).unwrap(), spec, "{text}");
+        assert!(spec.properties["page"].default == Some(Value::Null), "{spec:?}");
+        assert_eq!(
+            spec.rebuild(&json!({})),
+            Ok(json!({"page": null})),
+            "a default that does not fit is none"
+        );
+        assert!(spec.rebuild(&json!({"none": 1})).is_err());
+        assert!(spec.rebuild(&json!({"text": null})).is_err());
+    }
+
+    /// Any JSON value, small.
+    fn values() -> impl Strategy<Value = Value> {
+        let plain = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "\\PC{0,3}".prop_map(Value::from),
+        ];
+        plain.prop_recursive(2, 8, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::vec(("[a-c]", inner), 0..3)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// JSON Schemas: the keywords that this type knows and others, with values of their own type or any other.
+    fn schemas() -> impl Strategy<Value = Value> {
+        let keyword = prop_oneof![
+            Just("type"),
+            Just("description"),
+            Just("examples"),
+            Just("required"),
+            Just("additionalProperties"),
+            Just("enum"),
+            Just("const"),
+            Just("minimum"),
+            Just("maximum"),
+            Just("minLength"),
+            Just("maxLength"),
+            Just("pattern"),
+            Just("default"),
+            Just("title"),
+            Just("properties"),
+        ];
+        let types =
+            prop_oneof![Just("object"), Just("array"), Just("string"), Just("null")].prop_map(Value::from);
+        let keywords = prop::collection::vec((keyword, prop_oneof![3 => values(), 1 => types]), 0..6)
+            .prop_map(|members| members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        let plain = keywords.prop_map(Value::Object);
+        plain.prop_recursive(3, 24, 4, |inner| {
+            (inner.clone(), prop::collection::vec(("[a-d]{1,2}", inner.clone()), 0..4), inner).prop_map(
+                |(mut schema, members, items)| {
+                    let properties: Map<String, Value> = members.into_iter().collect();
+                    if let Some(schema) = schema.as_object_mut() {
+                        schema.insert("properties".to_owned(), Value::Object(properties));
+                        schema.insert("items".to_owned(), items);
+                    }
+                    schema
+                },
+            )
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+        // Issue 40, R1: from the schema into the journal and back.
+        #[test]
+        fn whatever_the_schema_its_spec_is_read_back_as_it_was_written(schema in schemas()) {
+            let spec = ArgSpec::from_schema(&schema);
+            let stored = crate::types::canonical(&serde_json::to_value(&spec).unwrap());
+            let read: ArgSpec = serde_json::from_str(&stored).unwrap();
+            prop_assert_eq!(&read, &spec, "{}", stored);
+            prop_assert_eq!(crate::types::canonical(&serde_json::to_value(&read).unwrap()), stored);
+        }
     }
 }

@@ -435,6 +435,16 @@ pub enum JournalError {
         /// The limit of the journal, in bytes.
         limit: u64,
     },
+    /// What a run would begin with cannot be stored so that it is read back as it is.
+    #[error("run {run} did not begin: its {what} would not be read back from the journal as it is{message}")]
+    NotReadBack {
+        /// The run.
+        run: RunId,
+        /// What of it.
+        what: &'static str,
+        /// Why not, behind a colon. Empty: it would be read as another one.
+        message: String,
+    },
     /// The storage failed.
     #[error("{place}: {message}")]
     Storage {

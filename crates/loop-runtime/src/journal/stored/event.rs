@@ -19,7 +19,7 @@ pub(super) struct StoredEvent<'e> {
 }
 
 /// An event that was read from its stored form.
-#[derive(Deserialize)]
+#[derive(Deserialize, PartialEq)]
 #[serde(try_from = "Fields")]
 pub(super) struct ReadEvent(pub(super) Event);
 

@@ -371,7 +371,9 @@ impl Journal for StoredJournal {
             // Another process may have begun and ended it before it was locked; its head is not to be overwritten.
             is_there(connection)?;
             let entry = Text::of(&run, &first, limit)?;
-            let spec = files.last_spec.text_of(&header.spec)?;
+            rows::is_read_back(&entry.event, &event::ReadEvent(first.event.clone()), "first event", &run)?;
+            rows::is_read_back(&entry.notes, &first.notes, "first decisions", &run)?;
+            let spec = files.last_spec.text_of(&header.spec, &run)?;
             let opening = Opening::of(header, spec);
             let is_synced = sync != SyncPolicy::None;
             let head = files.heads.create(&run, key, opening.beginning, is_synced)?;
@@ -624,8 +626,9 @@ mod tests {
             |section| Setup::document("test").section(SectionSpec::new(section, "A")).start_as("r1").spec;
         let (one, other, last) = (spec("a"), spec("b"), LastSpec::default());
         assert_ne!(one.hash(), other.hash());
+        let run = RunId::new("r1");
         for spec in [&one, &other, &other, &one] {
-            let (text, again) = (last.text_of(spec).unwrap(), last.text_of(spec).unwrap());
+            let (text, again) = (last.text_of(spec, &run).unwrap(), last.text_of(spec, &run).unwrap());
             assert_eq!(*text.hash, *spec.hash().to_string());
             assert!(Arc::ptr_eq(&text, &again), "it is written once");
         }

@@ -257,7 +257,8 @@ pub(super) struct SpecText {
 pub(super) struct LastSpec(Mutex<Option<Arc<SpecText>>>);
 
 impl LastSpec {
-    pub(super) fn text_of(&self, spec: &Arc<RunSpec>) -> Result<Arc<SpecText>, Fault> {
+    /// The text of a spec, which is read back as this spec.
+    pub(super) fn text_of(&self, spec: &Arc<RunSpec>, run: &RunId) -> Result<Arc<SpecText>, Fault> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // It is held, so no other spec is at its place in memory.
         if let Some(text) = last.as_ref().filter(|text| Arc::ptr_eq(&text.spec, spec)) {
@@ -267,6 +268,7 @@ impl LastSpec {
         let json = canonical(&serde_json::to_value(&**spec)?);
         let hash = Digest::of("spec", json.as_bytes()).to_string().into();
         let text = Arc::new(SpecText { spec: Arc::clone(spec), json, hash });
+        is_read_back(&text.json, &**spec, "spec", run)?;
         *last = Some(Arc::clone(&text));
         Ok(text)
     }
@@ -581,6 +583,21 @@ pub(super) fn cell<T: FromCell>(row: &Row<'_>, column: usize, run: &RunId, seq: 
 pub(super) fn parse<T: DeserializeOwned>(text: &str, what: &str, run: &RunId, seq: u64) -> Result<T, Fault> {
     serde_json::from_str(text)
         .map_err(|error| corrupt(run, seq, format!("the {what} cannot be read: {error}")))
+}
+
+/// Refuses what would not be read back as it is. A run that began with it could not be read again.
+pub(super) fn is_read_back<T: DeserializeOwned + PartialEq>(
+    text: &str,
+    stored: &T,
+    what: &'static str,
+    run: &RunId,
+) -> Result<(), Fault> {
+    let message = match serde_json::from_str::<T>(text) {
+        Ok(read) if read == *stored => return Ok(()),
+        Ok(_) => String::new(),
+        Err(error) => format!(": {error}"),
+    };
+    Err(JournalError::NotReadBack { run: run.clone(), what, message }.into())
 }
 
 /// Usual upper bound of the bytes of an entry's event.
