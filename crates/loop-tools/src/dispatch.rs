@@ -9,6 +9,7 @@
 //! ```
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -48,7 +49,7 @@ pub struct ToolInvocation {
 }
 
 impl Registry {
-    /// What came back from one call: never a panic and never an error (S0-81, S0-86, S0-129).
+    /// What came back from one call, with the defaults of its schema for what is not given: never a panic and never an error (S0-81, S0-86, S0-129).
     ///
     /// Where there are several threads the tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
     /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
@@ -63,11 +64,28 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
-        let given = || Given::Value(parameters.clone());
+        let parameters = &self.with_defaults(name, parameters);
+        let given = || Given::Value(parameters.clone().into_owned());
         ended(
             self.begun(name, (parameters, given), context, credentials, timeout_ms, markdown_cap),
             markdown_cap,
         )
+    }
+
+    /// The parameters, and what the tool's schema declares for those that are not given. A run has filled them in before.
+    fn with_defaults<'a>(&self, name: &str, parameters: &'a Value) -> Cow<'a, Value> {
+        let schema = self.entry(name).map(|entry| &entry.declaration.schema);
+        let declared = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
+        let mut filled = Cow::Borrowed(parameters);
+        for (name, member) in declared.into_iter().flatten() {
+            if let Some(default) = member.get("default").filter(|default| !default.is_null())
+                && parameters.get(name).is_none()
+                && let Some(given) = filled.to_mut().as_object_mut()
+            {
+                given.insert(name.clone(), default.clone());
+            }
+        }
+        filled
     }
 
     /// As [`dispatch`](Self::dispatch), with arguments that are shared with the call in place of copied. Without a value

@@ -50,6 +50,30 @@ async fn call(registry: &Registry) -> Observation {
     dispatch(registry, "fetch_x", json!({ "target": "A" })).await
 }
 
+// Issue 40, R89: what is not given is the default, for every kind of tool, also where no run has filled it in.
+#[tokio::test]
+async fn what_is_not_given_is_the_default_that_the_schema_declares() {
+    let schema = json!({ "type": "object", "required": ["n"], "properties": {
+        "n": { "type": "integer", "default": 2 }, "none": { "type": "string", "default": null }, "x": {},
+    }});
+    let registry = Registry::builder()
+        .tool_fn(declaration().schema(schema), |given: Value, _, _| async move {
+            ToolResult::ok("fetch_x", "s", given.to_string(), given)
+        })
+        .build()
+        .unwrap();
+    for (given, expected) in [
+        (json!({}), json!({ "n": 2 })),
+        (json!({ "n": 3, "x": 1 }), json!({ "n": 3, "x": 1 })),
+        (json!({ "n": 0, "none": "a" }), json!({ "n": 0, "none": "a" })),
+    ] {
+        assert_eq!(*dispatch(&registry, "fetch_xs", given).await.data, *expected.to_string());
+    }
+    for refused in [json!({ "n": null }), json!([]), json!("x")] {
+        assert_eq!(dispatch(&registry, "fetch_x", refused).await.status, Status::InvalidInput);
+    }
+}
+
 #[track_caller]
 fn failed(seen: &Observation, status: Status, message: &str) {
     assert_eq!((seen.status, &*seen.summary), (status, message));
