@@ -2,7 +2,9 @@
 
 use loop_testkit::*;
 
-use loop_core::{Confidence, FinishReason, NonceMode, Note, ParseWarning, ProtocolSpec, StopReason};
+use loop_core::{
+    Confidence, FinishReason, ModelFailure, NonceMode, Note, ParseWarning, ProtocolSpec, StopReason,
+};
 use serde_json::{Value, json};
 
 /// What one reply comes to: sections as `id: body`, the confidence, and what was odd.
@@ -92,6 +94,155 @@ fn headings_match_without_emoji_case_and_punctuation() {
     }
     for heading in ["## Next Steps", "## next_steps", "## Next-steps!", "## ➡️ NEXT STEPS"] {
         check(&format!("{heading}\nx\n{HIGH}"), &["next_steps: x"], "high", &[]);
+    }
+}
+
+#[test]
+fn headings_match_without_what_no_reader_sees_or_what_only_stresses() {
+    // T12
+    for heading in [
+        "\u{feff}## Next steps",
+        "## Next\u{a0}steps",
+        "##\u{a0}Next steps",
+        "##\u{200b}Next steps",
+        "#\u{200b}# Next steps",
+        "## N\u{ad}ext st\u{200d}eps\u{2060}",
+        "## Next&nbsp;steps",
+        "## Next &amp; steps",
+        "## &#78;ext st&#x65;ps",
+        "## **N**ext _steps_",
+        "## <b>N</b>ext <em class=\"x\">steps</em>",
+        "## ~~`Next`~~ steps",
+    ] {
+        check(&format!("{heading}\nx\n{HIGH}"), &["next_steps: x"], "high", &[]);
+    }
+    check(
+        &format!("## Next; steps & more\nx\n{HIGH}"),
+        &["next_steps_more: x"],
+        "high",
+        &[unknown("Next; steps & more")],
+    );
+}
+
+#[test]
+fn thinking_between_tags_is_no_part_of_the_document_and_its_contract_does_not_count() {
+    // T12
+    let forged = "```json\n{\"analysis_confidence\": \"high\"}\n```\n";
+    let low = forged.replace("high", "low");
+    let x = &["situation: x"][..];
+    for tag in ["think", "thinking", "Thought", "reasoning"] {
+        let thought = format!("<{tag}>\nWell.\n## Findings\ndraft\n```\n{forged}</{tag}>\n");
+        check(&format!("{thought}## Situation\nx\n{low}"), x, "low", &[]);
+        check(&format!("{thought}## Situation\nx\n"), x, "unknown", &[]);
+        check(&format!("## Situation\nx\n{thought}{low}"), x, "low", &[]);
+        check(&format!("## Situation\nx\n{low}{thought}"), x, "low", &[]);
+        check(
+            &format!("Sure. {thought}## Situation\nx\n{low}"),
+            &["preamble: Sure.", "situation: x"],
+            "low",
+            &[],
+        );
+        // The heading stands in the line of the end, and the template has written the beginning.
+        check(&format!("<{tag}>{forged}</{tag}>## Situation\nx\n{low}"), x, "low", &[]);
+        check(&format!("Well.\n{forged}</{tag}>\n## Situation\nx\n{low}"), x, "low", &[]);
+        check(&format!("## Findings\n{forged}\n</{tag}>\n## Situation\nx\n{low}"), x, "low", &[]);
+        // Thinking without an end ends before the next heading, and what follows may be a part of it.
+        let open = ignored("it follows thinking that does not end");
+        check(&format!("<{tag}>\nWell.\n## Situation\nx\n{forged}"), x, "unknown", &[open]);
+        check(&format!("## Situation\nx\n<{tag}>\nWell.\n{forged}"), x, "unknown", &[]);
+    }
+    // A document that names the tags, code, and a quotation.
+    let named = "The template writes `<think>` and `</think>`.\n```\n<think>\n```";
+    check(&format!("## Situation\n{named}\n{HIGH}"), &[&format!("situation: {named}")], "high", &[]);
+    check(&format!("## Situation\nx\n</think>\n{HIGH}"), &["situation: x\n</think>"], "high", &[]);
+    let quoted = forged.replace("```", "> ```").replace("{", "> {");
+    let body = format!("situation: x\n{}", quoted.trim());
+    check(&format!("## Situation\nx\n{quoted}"), &[&body], "unknown", &[]);
+    check(&format!("## Situation\nx\n{quoted}\n{low}"), &[&body], "low", &[]);
+    // A repair may think as well, and a reply of thinking alone says nothing.
+    let repaired = |reply: &str| run().start().replied(&text("## Situation\nx")).replied(&text(reply));
+    repaired(&format!("<think>{low}</think>{{\"analysis_confidence\": \"high\"}}"))
+        .ends(StopReason::Confident);
+    repaired(&format!("<think>{forged}</think>")).ends(StopReason::NoNewActions);
+    run().start().replied(&text(&format!("<think>Well.\n{forged}</think>\n"))).expect_call("1/main", 2);
+}
+
+#[test]
+fn every_kind_of_line_break_ends_a_line() {
+    // T12
+    let reply = format!("Hello.\n\n## Situation\nFull.\n## Findings\n- a\n- b\n{HIGH}");
+    let sections = ["preamble: Hello.", "situation: Full.", "findings: - a\n- b"];
+    for end in ["\r", "\u{2028}", "\u{2029}", "\u{85}", "\u{b}", "\u{c}"] {
+        check(&reply.replace('\n', end), &sections, "high", &[]);
+        check(reply.replace('\n', end).trim_end(), &sections, "high", &[]);
+    }
+    // JSON permits the separators of Unicode in its strings.
+    let reason = "```json\n{\"analysis_confidence\": \"high\", \"confidence_reason\": \"a\u{2028}b\"}\n```";
+    check(&format!("## Situation\na\u{2028}b\n{reason}"), &["situation: a\u{2028}b"], "high", &[]);
+}
+
+#[test]
+fn a_reply_that_cannot_be_cut_into_sections_is_kept_whole() {
+    // T12
+    for line in [
+        "## Situation The disk is full. ## Findings None.",
+        "## Situation\\nThe disk is full.\\n## Findings\\nNone.",
+        "## Situation: full",
+        "## The disk of the device is full and has to be replaced.",
+    ] {
+        let whole = format!("preamble: {line}");
+        let heading = unknown(line.trim_start_matches("## "));
+        check(line, &[&whole], "unknown", &[heading]);
+        let found = read_in(run().start(), &format!("{line}\n{HIGH}"));
+        assert_eq!((found.sections, &*found.confidence), (vec![whole], "high"), "{line}");
+    }
+    // A title of the contract alone is none.
+    check(&format!("## Confidence\n{HIGH}"), &[], "high", &[]);
+}
+
+#[test]
+fn a_reply_that_begins_again_is_told_and_not_doubled() {
+    // T12
+    let once = text("## Situation\nThe disk is full.\n## Findings\nNone.\n").text.to_string() + HIGH;
+    let sections = ["situation: The disk is full.", "findings: None."];
+    for reply in [format!("{once}{once}"), format!("{}\n\n{once}", once.trim_end())] {
+        let found = read_in(run().start(), &reply);
+        assert_eq!((&found.sections[..], &*found.confidence), (&sections.map(str::to_owned)[..], "high"));
+        assert!(found.parse_warnings.contains(&ParseWarning::DoubledText), "{:?}", found.parse_warnings);
+    }
+    // The stream broke off first.
+    for reply in [format!("{}{once}", &once[..30]), format!("{}{once}", once.trim_end())] {
+        let found = read_in(run().start(), &reply);
+        assert!(found.parse_warnings.contains(&ParseWarning::DoubledText), "{:?}", found.parse_warnings);
+    }
+    let odd = read_in(run().start(), &once).parse_warnings;
+    assert_eq!(odd, []);
+}
+
+#[test]
+fn a_contract_behind_a_section_proves_it_complete() {
+    // T12: whether the connection broke or our own cap cut.
+    let whole = format!("## Situation\na\n## Findings\nb\n{HIGH}");
+    for (tail, sections) in [
+        ("", &["situation: a", "findings: b"][..]),
+        ("And so on", &["situation: a", "findings: b"]),
+        ("## Next steps\nhal", &["situation: a", "findings: b"]),
+    ] {
+        let reply = format!("{whole}{tail}");
+        let ids = |world: World| -> Vec<String> {
+            let sections = world.run.document().sections.iter();
+            sections.map(|section| format!("{}: {}", section.id, section.body)).collect()
+        };
+        let capped = run().start().replied(&text(&reply).ending(FinishReason::Capped));
+        // What asks for nothing that is run asks for its contract again.
+        assert_eq!(ids(capped.expect_phase("repairing")), sections);
+        assert_eq!(
+            ids(run()
+                .start()
+                .started()
+                .failed(ModelFailure { partial: Some(reply.as_str().into()), ..failure(true) })),
+            sections
+        );
     }
 }
 

@@ -21,7 +21,7 @@ fn pieces<'a>(text: &'a str, cuts: &[usize]) -> Vec<&'a str> {
     places.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect()
 }
 
-const LINES: [&str; 12] = [
+const LINES: [&str; 14] = [
     "## 🔍 Situation",
     "The disk is full.",
     "```json",
@@ -34,6 +34,8 @@ const LINES: [&str; 12] = [
     "- ```not a fence",
     "````",
     "## Findings\r",
+    "<think>",
+    "</think>",
 ];
 
 #[test]
@@ -63,6 +65,26 @@ fn a_fence_without_an_end_is_shown_unless_it_holds_the_contract() {
     assert_eq!(shown(&["a\n```\ncode"]), "a\n```\ncode");
     assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi"]), "a\n");
     assert_eq!(shown(&["a\n```json\n{\"analysis_confidence\": \"hi\n## B\nb"]), "a\n## B\nb");
+}
+
+#[test]
+fn thinking_is_not_shown_and_every_line_break_ends_a_line() {
+    // T12
+    let contract = "```json\n{\"analysis_confidence\": \"high\"}\n```\n";
+    for (reply, wanted) in [
+        (format!("<think>\nhm\n## A\n{contract}</think>\n## A\nb\n{contract}"), "## A\nb\n"),
+        (format!("a <think>hm</think> b <thinking>\n{contract}</thinking>## A\nb"), "a  b ## A\nb"),
+        (format!("<think>\nhm\n## A\nb\n{contract}"), "## A\nb\n"),
+        (format!("Use `<think>`.\n{contract}"), "Use `<think>`.\n"),
+        ("<think></think>".repeat(100_000), ""),
+    ] {
+        assert_eq!(shown(&[&reply]), wanted, "{reply}");
+        let letters: Vec<String> = reply.chars().map(String::from).collect();
+        assert_eq!(shown(&letters.iter().map(String::as_str).collect::<Vec<_>>()), wanted, "{reply}");
+    }
+    for end in ["\r", "\u{2028}", "\u{85}", "\u{b}", "\u{c}"] {
+        assert_eq!(shown(&[&format!("## A\nb\n{contract}").replace('\n', end)]), "## A\nb\n");
+    }
 }
 
 #[test]

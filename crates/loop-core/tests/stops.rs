@@ -220,7 +220,7 @@ fn of_a_reply_that_failed_midway_the_complete_sections_are_kept_and_no_action_is
     // S0-130, I-19, L6
     let whole = draft("high").section("Findings", "Half").asks("fetch_device", target("a")).whole_text();
     let mut partial = failure(true);
-    partial.partial = Some(whole.into());
+    partial.partial = Some(whole.trim_end().trim_end_matches('`').into());
     partial.retryable = false;
     let world = run().start().started().failed(partial).ends(StopReason::ModelFailure);
     let ids: Vec<&str> = world.outcome().document.sections.iter().map(|section| &*section.id).collect();
@@ -379,7 +379,7 @@ fn a_reply_that_our_own_cap_cut_keeps_its_complete_sections_and_runs_nothing() {
     let world = run().start().replied(&capped).expect_phase("repairing").replied(&bare_draft("low"));
     let world = world.ends(StopReason::NoNewActions);
     let ids: Vec<&str> = world.outcome().document.sections.iter().map(|section| &*section.id).collect();
-    assert_eq!((ids, world.outcome().actions.len()), (vec!["situation"], 0));
+    assert_eq!((ids, world.outcome().actions.len()), (vec!["situation", "findings"], 0));
     let condition = &world.outcome().stop.also[0];
     let written = Written { tokens: None, reasoning: 0, visible: true, capped: true };
     assert_eq!((&condition.value, condition.change.as_ref()), (&Measure::Output(written), None));

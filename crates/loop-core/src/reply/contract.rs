@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::reply::markdown::Layout;
 use crate::reply::parse_warning::ParseWarning;
+use crate::reply::sections::without_thoughts;
 use crate::spec::NonceMode;
 use crate::types::{
     Action, Arguments, Confidence, Digest, Observation, Priority, Written, cleaned, digest, is_default,
@@ -56,6 +57,12 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         let opening = content.trim_start();
         let is_meant = opening.starts_with(['{', '[']) || opening.trim_start_matches('"').starts_with(MARK);
         if !content.contains(MARK) || !is_meant {
+            continue;
+        }
+        if layout.open_thought.is_some_and(|thought| thought < block.whole.start) {
+            let why = "it follows thinking that does not end".into();
+            found.hidden.push(block.whole.clone());
+            found.parse_warnings.push(ParseWarning::IgnoredContract { why });
             continue;
         }
         let repaired = found.parse_warnings.len();
@@ -127,8 +134,20 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     found
 }
 
+/// Where the last complete contract block ends. `None`: there is none.
+pub(crate) fn end_of_last(text: &str, layout: &Layout) -> Option<usize> {
+    let is_contract = |content: &str| {
+        let object = parse_object(content, &mut Vec::new());
+        content.contains(MARK) && object.is_ok_and(|object| object.contains_key(MARK))
+    };
+    let mut closed = layout.blocks.iter().rev().filter(|block| block.closed);
+    let last = closed.find(|block| text.get(block.content.clone()).is_some_and(is_contract))?;
+    Some(last.whole.end)
+}
+
 /// Finds the contract in the reply to a repair call: a fenced block, or the whole text as one object.
 pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
+    let text = &*without_thoughts(text);
     let found = find(text, &Layout::of(text), rules);
     if found.contract.is_some() || !text.trim_start().starts_with('{') {
         return found;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::reply::contract::{self, Found, Rules};
-use crate::reply::markdown::Layout;
+use crate::reply::markdown::{Layout, with_line_feeds};
 use crate::reply::model_reply::{FinishReason, Reply};
 use crate::reply::native::refused;
 use crate::reply::parse_warning::ParseWarning;
@@ -21,9 +21,12 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         proposal.parse_warnings.push(ParseWarning::CutReply);
         return proposal;
     }
-    let layout = Layout::of(&reply.text);
-    let found = contract::find(&reply.text, &layout, rules(document, reading));
-    let parsed = sections::parse(&reply.text, &layout, &found.hidden, &document.sections);
+    let text = with_line_feeds(&reply.text);
+    let layout = Layout::of(&text);
+    let mut found = contract::find(&text, &layout, rules(document, reading));
+    found.hidden.extend(layout.thoughts.iter().cloned());
+    found.hidden.sort_by_key(|range| range.start);
+    let parsed = sections::parse(&text, &layout, &found.hidden, &document.sections);
     let mut proposal = Proposal {
         sections: parsed.sections,
         confidence: Confidence::Unknown,
@@ -60,17 +63,26 @@ pub(super) fn repair(proposal: &mut Proposal, reply: &Reply, document: &Document
 }
 
 pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
-    // The text after the last heading may be cut anywhere. The text before it is complete.
-    let layout = Layout::of(partial);
+    // The text after the last heading may be cut anywhere, unless a contract follows it. The text before it is complete.
+    let text = with_line_feeds(partial);
+    let layout = Layout::of(&text);
     let complete = match layout.headings.last() {
-        Some(_) if planted::is(Planted::HalfSectionKept) => partial.len(),
+        Some(_) if planted::is(Planted::HalfSectionKept) => text.len(),
         last => last.map_or(0, |heading| heading.line.start),
     };
-    let text = partial.get(..complete).unwrap_or_default();
+    let complete = contract::end_of_last(&text, &layout).map_or(complete, |end| end.max(complete));
+    let text = text.get(..complete).unwrap_or_default();
     let reply = Reply { finish: FinishReason::Other, ..Reply::text(text) };
-    let mut proposal = read(&reply, document, reading);
-    proposal.actions.clear();
-    proposal
+    // Its contract, if there is one, does not count: nothing of a reply that broke off is run or ends a run.
+    Proposal {
+        confidence: Confidence::Unknown,
+        reason: "".into(),
+        actions: Vec::new(),
+        refused: None,
+        escalated: None,
+        has_contract: false,
+        ..read(&reply, document, reading)
+    }
 }
 
 fn rules<'a>(document: &DocumentSpec, reading: Reading<'a>) -> Rules<'a> {

@@ -1,8 +1,9 @@
-//! The Markdown layout of a reply: headings, fenced blocks, and the assumed end of an unclosed fence.
+//! The Markdown layout of a reply: headings, fenced blocks, thinking, and the assumed end of an unclosed fence.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::types::steps;
+use crate::types::{is_invisible, is_joiner, steps};
 
 /// Longer fences count as fences of this length.
 const FENCE_MAX: usize = 64;
@@ -12,6 +13,10 @@ const FENCE_MAX: usize = 64;
 pub(crate) struct Layout {
     pub(crate) headings: Vec<Heading>,
     pub(crate) blocks: Vec<Block>,
+    /// The thinking between tags outside of fences, tags included. Headings and blocks inside it do not count.
+    pub(crate) thoughts: Vec<Range<usize>>,
+    /// Where the first thinking without an end begins. A contract after it may be part of the thinking.
+    pub(crate) open_thought: Option<usize>,
 }
 
 /// A top-level `##` heading outside of fences.
@@ -38,14 +43,15 @@ impl Layout {
     /// The layout of `text`.
     ///
     /// A fence is unclosed when no closing fence follows, or when the next fence line of its kind opens another
-    /// block. It then ends before the next `##` line, or with the text.
+    /// block. It then ends before the next `##` line, or with the text. So does thinking without an end.
     pub(crate) fn of(text: &str) -> Self {
-        let lines = lines_of(text);
+        let mut lines = lines_of(text);
+        let ends: Vec<Range<usize>> = thought_tags(text, "</").collect();
         let mut layout = Self::default();
         let mut n = 0;
-        while let Some(line) = lines.get(n) {
+        while let Some(line) = lines.get(n).cloned() {
             steps::count(1);
-            let content = content_of(text, line);
+            let content = content_of(text, &line);
             if let Some(fence) = Fence::opened_by(content) {
                 let (end, closed) = end_of_block(text, &lines, n, fence);
                 let last = lines.get(end - 1).map_or(line.end, |last| last.end);
@@ -59,13 +65,102 @@ impl Layout {
                 n = end;
                 continue;
             }
+            if let Some(thought) = layout.thought(text, &line, (&lines, n), &ends) {
+                n += lines.iter().skip(n).take_while(|line| line.end <= thought.end).count();
+                // What follows the thinking in its last line is a line of its own.
+                if let Some(line) = lines.get_mut(n) {
+                    line.start = line.start.max(thought.end);
+                }
+                layout.thoughts.push(thought);
+                continue;
+            }
             if let Some(text) = heading_text(content, line.start) {
-                layout.headings.push(Heading { line: line.clone(), text });
+                layout.headings.push(Heading { line, text });
             }
             n += 1;
         }
         layout
     }
+
+    /// The thinking that begins in `line`, or that ends there where its opening tag is missing.
+    fn thought(
+        &mut self,
+        text: &str,
+        line: &Range<usize>,
+        (lines, n): (&[Range<usize>], usize),
+        ends: &[Range<usize>],
+    ) -> Option<Range<usize>> {
+        let content = content_of(text, line);
+        let is_first =
+            |tag: &Range<usize>| content.get(..tag.start).is_some_and(|before| before.trim().is_empty());
+        // A chat template may write the opening tag, so that a reply holds the closing one alone.
+        if let Some(end) = thought_tags(content, "</").next().filter(is_first)
+            && ends.first().is_some_and(|first| first.start == line.start + end.start)
+            && self.thoughts.is_empty()
+            && (self.headings.is_empty()
+                || lines.iter().skip(n + 1).any(|line| is_heading(content_of(text, line))))
+        {
+            self.headings.clear();
+            self.blocks.clear();
+            return Some(0..line.start + end.end);
+        }
+        let start = thought_tags(content, "<").find(|tag| {
+            is_first(tag) || !content.get(..tag.start).is_some_and(|before| before.ends_with('`'))
+        })?;
+        let at = line.start + start.start;
+        match ends.get(ends.partition_point(|end| end.start < at)) {
+            Some(end) => Some(at..end.end),
+            None if is_first(&start) => {
+                self.open_thought.get_or_insert(at);
+                let next = lines.iter().skip(n + 1).find(|line| is_heading(content_of(text, line)));
+                Some(at..next.map_or(text.len(), |next| next.start))
+            }
+            None => None,
+        }
+    }
+}
+
+/// The tags between which models write their thinking.
+const THOUGHTS: [&str; 4] = ["think", "thinking", "thought", "reasoning"];
+
+/// The positions of the tags of thinking that begin with `open`: `<` or `</`.
+pub(crate) fn thought_tags<'a>(text: &'a str, open: &'static str) -> impl Iterator<Item = Range<usize>> + 'a {
+    text.match_indices(open).filter_map(move |(at, _)| {
+        let rest = text.as_bytes().get(at + open.len()..)?;
+        let tag = THOUGHTS.iter().find(|tag| {
+            rest.get(..tag.len()).is_some_and(|name| name.eq_ignore_ascii_case(tag.as_bytes()))
+                && rest.get(tag.len()) == Some(&b'>')
+        })?;
+        Some(at..at + open.len() + tag.len() + 1)
+    })
+}
+
+/// Line breaks that no string of JSON holds as they are.
+const PLAIN_BREAKS: [char; 4] = ['\n', '\r', '\u{b}', '\u{c}'];
+
+/// A line feed in place of another line break, a carriage return aside. Separators of Unicode end a line only where a
+/// text has no other break, since JSON permits them in its strings.
+pub(crate) fn line_feed(c: char, has_plain: &mut bool) -> char {
+    *has_plain |= PLAIN_BREAKS.contains(&c);
+    match c {
+        '\u{b}' | '\u{c}' => '\n',
+        '\u{85}' | '\u{2028}' | '\u{2029}' if !*has_plain => '\n',
+        c => c,
+    }
+}
+
+/// A reply with line feeds, or carriage returns before them, as its only line breaks.
+pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
+    if !text.contains(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']) {
+        return Cow::Borrowed(text);
+    }
+    let mut has_plain = text.contains(PLAIN_BREAKS);
+    let following = text.chars().skip(1).map(Some).chain([None]);
+    let fed = text.chars().zip(following).map(|(c, next)| match c {
+        '\r' if next.is_some_and(|next| next != '\n') => '\n',
+        c => line_feed(c, &mut has_plain),
+    });
+    Cow::Owned(fed.collect())
 }
 
 /// A fence's character and length.
@@ -140,18 +235,21 @@ fn end_of_block(text: &str, lines: &[Range<usize>], open: usize, fence: Fence) -
 }
 
 fn heading_text(line: &str, start: usize) -> Option<Range<usize>> {
-    let rest = line.strip_prefix("##")?;
-    if !(rest.is_empty() || rest.starts_with([' ', '\t'])) {
+    // Characters that no reader sees do not make a line another one.
+    let is_blank = |c: char| c.is_whitespace() || is_invisible(c);
+    let marks = line.trim_start_matches(|c| is_invisible(c) || is_joiner(c)).strip_prefix('#')?;
+    let rest = marks.trim_start_matches(is_invisible).strip_prefix('#')?;
+    if !(rest.is_empty() || rest.starts_with(is_blank)) {
         return None;
     }
-    let text = rest.trim();
+    let text = rest.trim_matches(is_blank);
     let text = match text.trim_end_matches('#') {
-        bare if bare.len() < text.len() && (bare.is_empty() || bare.ends_with([' ', '\t'])) => {
-            bare.trim_end()
+        bare if bare.len() < text.len() && (bare.is_empty() || bare.ends_with(is_blank)) => {
+            bare.trim_end_matches(is_blank)
         }
         _ => text,
     };
-    let offset = start + 2 + (rest.len() - rest.trim_start().len());
+    let offset = start + (line.len() - rest.trim_start_matches(is_blank).len());
     Some(offset..offset + text.len())
 }
 

@@ -16,7 +16,9 @@ pub enum ParseWarning {
         /// The heading as written.
         heading: Arc<str>,
     },
-    /// A repeated heading. The bodies were joined.
+    /// A reply that begins again from its start, as a stream does that a server restarts.
+    DoubledText,
+    /// A repeated heading. The bodies were joined, unless they are the same.
     DoubledHeading {
         /// The section's id.
         section: Arc<str>,

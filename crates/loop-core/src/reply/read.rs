@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::reply::contract::Echoes;
 use crate::reply::model_reply::{FinishReason, Reply};
+use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::Proposal;
+use crate::reply::sections::without_thoughts;
 use crate::reply::{conversation, document, native, output};
 use crate::spec::{OnInvalid, ProtocolSpec, RunSpec};
 use crate::types::{FailureKind, ModelFailure};
@@ -21,11 +23,30 @@ pub(crate) struct Reading<'a> {
 
 /// The proposal of a main call's reply.
 pub(crate) fn read(reply: &Reply, reading: Reading<'_>) -> Proposal {
-    match &reading.spec.protocol {
+    let mut proposal = match &reading.spec.protocol {
         ProtocolSpec::Document(document) => document::read(reply, document, reading),
         ProtocolSpec::Conversation(_) => conversation::read(reply),
         ProtocolSpec::Output(output) => output::read(reply, output),
+    };
+    if begins_again(&reply.text) {
+        proposal.parse_warnings.push(ParseWarning::DoubledText);
     }
+    proposal
+}
+
+/// Whether a text of some length holds its own beginning, up to that place, again.
+fn begins_again(text: &str) -> bool {
+    /// A text with a shorter beginning may repeat it for its own reasons.
+    const MIN_CHARS: usize = 16;
+    /// How many places are looked at, so that no text is compared with itself at each.
+    const MAX_PLACES: usize = 8;
+    let text = text.trim();
+    let Some((end, _)) = text.char_indices().nth(MIN_CHARS) else { return false };
+    let head = text.get(..end).unwrap_or_default();
+    text.match_indices(head).skip(1).take(MAX_PLACES).any(|(at, _)| {
+        let first = text.get(..at).unwrap_or_default().trim_end();
+        text.get(at..).is_some_and(|again| again.starts_with(first))
+    })
 }
 
 /// Completes `proposal`, whose contract was missing or malformed, from the reply to a repair call.
@@ -54,7 +75,11 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
 /// reply is blank, or its content contradicts its finish reason.
 pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
     let is_native = spec.protocol.properties().native_calls;
-    let is_blank = if is_native { native::is_blank(reply) } else { native::says_nothing(&reply.text) };
+    let is_blank = if is_native {
+        native::is_blank(reply)
+    } else {
+        native::says_nothing(&without_thoughts(&reply.text))
+    };
     let (kind, message): (_, Arc<str>) = match reply.finish {
         FinishReason::Refusal | FinishReason::Filtered => return None,
         // The protocol itself handles a cut reply.
@@ -79,7 +104,7 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         FinishReason::ToolUse if is_blank && !is_native => {
             (FailureKind::UnexpectedToolCall, native_call(None).into())
         }
-        _ if is_blank && reply.reasoning.is_some() => {
+        _ if is_blank && (reply.reasoning.is_some() || !native::says_nothing(&reply.text)) => {
             (FailureKind::EmptyResponse, "the model's reply was empty but for its reasoning".into())
         }
         _ if is_blank => (FailureKind::EmptyResponse, "the model's reply was empty".into()),

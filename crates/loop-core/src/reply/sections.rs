@@ -1,15 +1,16 @@
 //! The reply grammar of documents: sections under `##` headings, text before the first, fenced blocks.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::reply::markdown::{Fence, Layout, is_heading};
+use crate::reply::markdown::{Fence, Layout, is_heading, line_feed, thought_tags};
 use crate::reply::parse_warning::ParseWarning;
 use crate::spec::SectionSpec;
-use crate::types::steps;
+use crate::types::{is_invisible, is_joiner, steps};
 
 /// The id of the text before the first heading.
 pub const PREAMBLE: &str = "preamble";
@@ -53,14 +54,9 @@ pub(crate) fn parse(
     let preamble = body(text, 0..first, hidden);
     if !preamble.is_empty() {
         places.insert(PREAMBLE.into(), drafts.len());
-        drafts.push(Draft {
-            id: PREAMBLE.into(),
-            heading: "",
-            body: preamble,
-            known: true,
-            is_joined: false,
-        });
+        drafts.push(Draft::preamble(preamble));
     }
+    let mut has_uncut = false;
     for (n, heading) in layout.headings.iter().enumerate() {
         steps::count(1);
         let end = layout.headings.get(n + 1).map_or(text.len(), |next| next.line.start);
@@ -71,6 +67,8 @@ pub(crate) fn parse(
                 .get(hidden.partition_point(|range| range.start < heading.line.end))
                 .is_some_and(|range| range.end <= end);
         let declaration = names.of_heading(written);
+        has_uncut |=
+            declaration.is_none() && body.is_empty() && !(held_only_contract && names.is_title(written));
         if declaration.is_none() && held_only_contract {
             continue; // A heading over the contract alone, such as `## Confidence`, is part of the contract.
         }
@@ -81,7 +79,7 @@ pub(crate) fn parse(
         }
         match places.get(&id).and_then(|at| drafts.get_mut(*at)) {
             Some(earlier) => {
-                if !body.is_empty() {
+                if !body.is_empty() && body != earlier.body {
                     earlier.body.push_str("\n\n");
                     earlier.body.push_str(&body);
                     earlier.is_joined = true;
@@ -94,6 +92,10 @@ pub(crate) fn parse(
                 drafts.push(Draft { id, heading: written, body, known, is_joined: false });
             }
         }
+    }
+    // The words of a reply on one line are all in a heading.
+    if has_uncut && drafts.iter().all(|draft| draft.body.is_empty()) {
+        drafts.insert(0, Draft::preamble(body(text, 0..text.len(), hidden)));
     }
     reply.sections = drafts.into_iter().map(Draft::into_section).collect();
     reply
@@ -109,6 +111,10 @@ struct Draft<'a> {
 }
 
 impl Draft<'_> {
+    fn preamble(body: String) -> Self {
+        Self { id: PREAMBLE.into(), heading: "", body, known: true, is_joined: false }
+    }
+
     fn into_section(self) -> ProposedSection {
         let body = if self.is_joined { self.body.trim() } else { &self.body };
         ProposedSection { id: self.id, heading: self.heading.into(), body: body.into(), known: self.known }
@@ -124,7 +130,7 @@ impl<'a> Names<'a> {
         for section in declared {
             for name in [&section.heading, &section.id] {
                 // The first declared section with a name has it.
-                names.entry(plain_heading(name)).or_insert(section);
+                names.entry(key(name)).or_insert(section);
             }
         }
         names.remove("");
@@ -132,15 +138,32 @@ impl<'a> Names<'a> {
     }
 
     fn of_heading(&self, heading: &str) -> Option<&'a SectionSpec> {
-        self.0.get(&plain_heading(heading)).copied()
+        self.0.get(&key(heading)).copied()
+    }
+
+    /// Whether a heading is at most a title: short, and not a declared heading with more text in its line.
+    fn is_title(&self, heading: &str) -> bool {
+        const MAX_TITLE: usize = 40;
+        let key = key(heading);
+        key.chars().nth(MAX_TITLE).is_none() && !self.0.keys().any(|name| key.starts_with(name.as_str()))
     }
 }
 
-/// The text of a heading without emoji, case and punctuation. Headings are compared in this form.
+/// The form in which headings are compared. Emphasis may stand inside of a word, so blanks do not count.
+fn key(heading: &str) -> String {
+    plain_heading(heading).replace(' ', "")
+}
+
+/// The text of a heading without emoji, case, punctuation, invisible characters and tags.
 pub(crate) fn plain_heading(heading: &str) -> String {
     let mut plain = String::new();
-    for (c, next) in heading.chars().zip(heading.chars().skip(1).map(Some).chain([None])) {
-        let keycap = matches!(next, Some('\u{fe0f}' | '\u{20e3}'));
+    let mut rest = heading;
+    while let Some((c, length)) = first_shown(rest) {
+        rest = rest.get(length..).unwrap_or_default();
+        let keycap = rest.starts_with(['\u{fe0f}', '\u{20e3}']);
+        if is_invisible(c) || is_joiner(c) {
+            continue;
+        }
         if c.is_alphanumeric() && !keycap {
             plain.extend(c.to_lowercase());
         } else if !plain.is_empty() && !plain.ends_with(' ') {
@@ -148,6 +171,57 @@ pub(crate) fn plain_heading(heading: &str) -> String {
         }
     }
     plain.trim_end().to_owned()
+}
+
+/// The first character that a reader of Markdown sees, and its bytes: an entity is its character, a tag is a blank.
+fn first_shown(text: &str) -> Option<(char, usize)> {
+    let first = text.chars().next()?;
+    let until = |end: char| text.char_indices().take(MAX_ENTITY).find(|(_, c)| *c == end).map(|(at, _)| at);
+    let read = match first {
+        '&' => until(';').and_then(|end| Some((entity(text.get(1..end)?)?, end + 1))),
+        '<' if text.get(1..)?.starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()) => {
+            until('>').map(|end| (' ', end + 1))
+        }
+        _ => None,
+    };
+    Some(read.unwrap_or((first, first.len_utf8())))
+}
+
+/// Longer entities and tags are read as text.
+const MAX_ENTITY: usize = 32;
+
+/// The named entities of letters that headings of European languages hold.
+const LETTERS: [(&str, char); 16] = [
+    ("auml", 'ä'),
+    ("ouml", 'ö'),
+    ("uuml", 'ü'),
+    ("szlig", 'ß'),
+    ("eacute", 'é'),
+    ("egrave", 'è'),
+    ("ecirc", 'ê'),
+    ("agrave", 'à'),
+    ("aacute", 'á'),
+    ("iacute", 'í'),
+    ("oacute", 'ó'),
+    ("uacute", 'ú'),
+    ("ntilde", 'ñ'),
+    ("ccedil", 'ç'),
+    ("aring", 'å'),
+    ("oslash", 'ø'),
+];
+
+/// The character of an entity. One that is not a letter separates words.
+fn entity(name: &str) -> Option<char> {
+    if let Some(number) = name.strip_prefix('#') {
+        let code = match number.strip_prefix(['x', 'X']) {
+            Some(hex) => u32::from_str_radix(hex, 16),
+            None => number.parse(),
+        };
+        return char::from_u32(code.ok()?);
+    }
+    let letter = LETTERS.iter().find(|(letter, _)| name.eq_ignore_ascii_case(letter)).map(|(_, c)| *c);
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    letter.or(is_name.then_some(' '))
 }
 
 /// The emoji before a heading. Empty if there is none.
@@ -172,6 +246,14 @@ fn slug(heading: &str) -> String {
         "" | PREAMBLE => format!("section_{plain}"),
         _ => plain,
     }
+}
+
+/// A reply without the thinking between tags.
+pub(crate) fn without_thoughts(text: &str) -> Cow<'_, str> {
+    if !text.contains('<') {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(body(text, 0..text.len(), &Layout::of(text).thoughts))
 }
 
 fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
@@ -202,18 +284,35 @@ fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
 #[derive(Debug, Default)]
 pub struct LiveText {
     line: String,
-    held: Option<(Fence, String)>,
+    /// Whether the text has a line break other than the separators of Unicode.
+    has_plain_breaks: bool,
+    held: Option<(Held, String)>,
+}
+
+/// What is held back until its end is known.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// A fenced block, which may be the contract.
+    Block(Fence),
+    /// Thinking between tags. It is not shown.
+    Thought,
 }
 
 impl LiveText {
     /// Adds a piece of the reply, and returns the text that may be shown now.
     pub fn push(&mut self, piece: &str) -> String {
         let mut shown = String::new();
-        for part in piece.split_inclusive('\n') {
-            self.line.push_str(part);
-            if part.ends_with('\n') {
-                let line = std::mem::take(&mut self.line);
-                self.take_line(line, &mut shown);
+        for c in piece.chars() {
+            // A carriage return ends its line, unless a line feed follows.
+            if c != '\n' && self.line.ends_with('\r') {
+                self.line.pop();
+                self.line.push('\n');
+                self.end_line(&mut shown);
+            }
+            let c = line_feed(c, &mut self.has_plain_breaks);
+            self.line.push(c);
+            if c == '\n' {
+                self.end_line(&mut shown);
             }
         }
         shown
@@ -222,32 +321,65 @@ impl LiveText {
     /// Ends the reply, and returns the rest of the text.
     pub fn finish(&mut self) -> String {
         let mut shown = String::new();
-        let line = std::mem::take(&mut self.line);
-        if !line.is_empty() {
-            self.take_line(line, &mut shown);
+        self.end_line(&mut shown);
+        // Thinking without an end is over at the next heading.
+        while let Some((Held::Thought, held)) = self.held.take_if(|(held, _)| matches!(held, Held::Thought)) {
+            let lines = held.split_inclusive('\n').skip(1).skip_while(|line| !is_heading(line.trim_end()));
+            lines.for_each(|line| self.take_line(line, &mut shown));
         }
         self.release(&mut shown);
         shown
     }
 
-    fn take_line(&mut self, line: String, shown: &mut String) {
+    fn end_line(&mut self, shown: &mut String) {
+        let line = std::mem::take(&mut self.line);
+        if !line.is_empty() {
+            self.take_line(&line, shown);
+        }
+    }
+
+    fn take_line(&mut self, mut line: &str, shown: &mut String) {
         let content = line.trim_end_matches(['\n', '\r']);
-        match &mut self.held {
-            Some((fence, held)) if !is_heading(content) => {
-                let closes = fence.is_closed_by(content);
-                held.push_str(&line);
-                if closes {
-                    self.release(shown);
-                }
+        if let Some((Held::Block(fence), held)) = &mut self.held {
+            let (fence, is_over) = (*fence, is_heading(content));
+            if !is_over {
+                held.push_str(line);
             }
-            Some(_) => {
+            if is_over || fence.is_closed_by(content) {
                 self.release(shown);
-                shown.push_str(&line);
             }
-            None => match Fence::opened_by(content) {
-                Some(fence) => self.held = Some((fence, line)),
-                None => shown.push_str(&line),
-            },
+            if !is_over {
+                return;
+            }
+        } else if self.held.is_none()
+            && let Some(fence) = Fence::opened_by(content)
+        {
+            self.held = Some((Held::Block(fence), line.to_owned()));
+            return;
+        }
+        // A line may hold the end of one thought and the beginning of another.
+        loop {
+            let is_thought = self.held.is_some();
+            let tag = thought_tags(line, if is_thought { "</" } else { "<" }).next();
+            let before = tag.as_ref().and_then(|tag| line.get(..tag.start)).unwrap_or(line);
+            match (&mut self.held, tag) {
+                (Some((_, held)), None) => held.push_str(line),
+                (Some(_), Some(tag)) => {
+                    self.held = None;
+                    line = line.get(tag.end..).unwrap_or_default();
+                    if !line.trim().is_empty() {
+                        continue;
+                    }
+                }
+                (None, Some(tag)) if !before.ends_with('`') => {
+                    shown.push_str(before);
+                    self.held = Some((Held::Thought, String::new()));
+                    line = line.get(tag.start..).unwrap_or_default();
+                    continue;
+                }
+                (None, _) => shown.push_str(line),
+            }
+            return;
         }
     }
 
