@@ -3,8 +3,8 @@
 use loop_testkit::*;
 
 use loop_core::{
-    AttemptState, EventKind, FinishReason, Measure, Note, Output, PersonAnswer, Rejection, Repeats, Status,
-    StopClass, StopMode, StopReason, Validation, Verdict,
+    ArgSpec, AttemptState, EventKind, FinishReason, Measure, Note, Output, PersonAnswer, Rejection, Repeats,
+    Status, StopClass, StopMode, StopReason, Validation, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -578,6 +578,9 @@ fn an_output_by_another_name_of_its_tool_is_one() {
 #[test]
 fn a_blank_argument_of_another_tool_is_refused_where_an_output_is_expected() {
     // The content of the output alone is left to its validation.
-    let world = output().start().replied(&look(" "));
+    let wants = json!({"type": "object", "required": ["target"], "properties": {"target": {"minLength": 1}}});
+    let setup =
+        output().with(|spec| spec.tools.iter_mut().for_each(|tool| tool.args = ArgSpec::from_schema(&wants)));
+    let world = setup.start().replied(&look(" "));
     assert_eq!(world.verdicts(), ["invalid_arguments"]);
 }

@@ -45,30 +45,42 @@ fn bad_arguments_name_their_place() {
 }
 
 #[test]
-fn a_required_text_that_is_blank_is_no_argument() {
-    // G6, S4-80
+fn a_required_text_that_is_blank_is_no_argument_where_the_schema_wants_a_character() {
+    // G6, S4-80; issue 40, H9
     let invalid =
         |pointer: &str| Verdict::InvalidArguments { pointer: pointer.into(), message: "is blank".into() };
-    for blank in ["", " ", "\t\n", "\u{a0}"] {
-        assert_eq!(verdict("fetch_device", json!({"target": blank})), invalid("/target"), "{blank:?}");
-    }
-    let deep = json!({
-        "type": "object", "required": ["who", "text"],
-        "properties": {
-            "who": {"type": "array", "items": {"type": "object", "required": ["a/b"], "properties": {"a/b": {"type": "string"}}}},
-            "text": {"type": "string", "minLength": 0},
-            "note": {"type": "string"},
-            "kind": {"enum": ["", "x"]},
-        },
-    });
-    let judged = |arguments: Value| {
-        let setup = run().with(|spec| spec.tools[0].args = loop_core::ArgSpec::from_schema(&deep));
+    let judged = |schema: &Value, arguments: Value| {
+        let setup = run().with(|spec| spec.tools[0].args = loop_core::ArgSpec::from_schema(schema));
         let world = setup.start().replied(&draft("low").asks("fetch_device", arguments));
         world.run.actions()[0].verdict.clone()
     };
-    assert_eq!(judged(json!({"who": [{"a/b": "x"}, {"a/b": " "}], "text": "t"})), invalid("/who/1/a~1b"));
+    for blank in [" ", "\t\n", "\u{a0}"] {
+        let wants = json!({"type": "object", "required": ["target"], "properties": {"target": {"type": "string", "minLength": 1}}});
+        assert_eq!(judged(&wants, json!({ "target": blank })), invalid("/target"), "{blank:?}");
+        let empty = Verdict::InvalidArguments {
+            pointer: "/target".into(),
+            message: "expected at least 1 characters".into(),
+        };
+        assert_eq!(judged(&wants, json!({"target": ""})), empty);
+        // A schema that does not want one permits a blank text.
+        for text in ["", blank] {
+            assert_eq!(verdict("fetch_device", json!({ "target": text })), Verdict::Run, "{text:?}");
+        }
+    }
+    let deep = json!({
+        "type": "object", "required": ["who", "text", "kind"],
+        "properties": {
+            "who": {"type": "array", "items": {"type": "object", "required": ["a/b"], "properties": {"a/b": {"type": "string", "minLength": 1}}}},
+            "text": {"type": "string", "minLength": 0},
+            "note": {"type": "string", "minLength": 1},
+            "kind": {"enum": ["", "x"]},
+        },
+    });
+    let blank = json!({"who": [{"a/b": "x"}, {"a/b": " "}], "text": "t", "kind": "x"});
+    assert_eq!(judged(&deep, blank), invalid("/who/1/a~1b"));
     // What need not be there may be blank, and so may what the schema says so of.
-    assert_eq!(judged(json!({"who": [{"a/b": "x"}], "text": "", "note": " ", "kind": ""})), Verdict::Run);
+    let fits = json!({"who": [{"a/b": "x"}], "text": "", "note": " ", "kind": ""});
+    assert_eq!(judged(&deep, fits), Verdict::Run);
 }
 
 #[test]

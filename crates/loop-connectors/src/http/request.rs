@@ -420,7 +420,8 @@ pub(crate) fn changes_something(document: &str) -> bool {
 
 /// An argument in a segment of a path.
 fn in_path(name: &str, value: &str) -> Result<String, Trouble> {
-    if value.is_empty() {
+    // Servers trim a segment, and what is left is the whole collection.
+    if value.trim().is_empty() {
         return Err(Trouble::Input(format!("`{name}` is in the path of the request and must not be empty")));
     }
     if value.chars().any(char::is_control) {

@@ -142,6 +142,7 @@ fn a_segment_of_dots_or_of_nothing_is_refused() {
     let one = definition("https://h.example/a/{order}");
     for (value, says) in [
         (json!(""), "must not be empty"),
+        (json!(" "), "must not be empty"),
         (json!(null), "must not be empty"),
         (json!("a\nb"), "control"),
         (json!("\u{0}"), "control"),

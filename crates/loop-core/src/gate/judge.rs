@@ -254,7 +254,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     verdict
 }
 
-/// The arguments as the tool gets them: declared members only, with defaults, and no required text is blank.
+/// The arguments as the tool gets them: declared members only, with defaults, and no text that the schema wants is blank.
 fn rebuilt(
     tool: &ToolSpec,
     written: &Arguments,

@@ -150,7 +150,7 @@ impl ArgSpec {
         self.rebuild_at(value, &mut String::new())
     }
 
-    /// Checks that no required text is blank. `minLength: 0` permits it.
+    /// Checks that no required text of which the schema wants a character (`minLength`) is blank.
     ///
     /// # Errors
     /// The first blank text.
@@ -199,7 +199,7 @@ impl ArgSpec {
                         continue;
                     }
                     at(pointer, name, |pointer| {
-                        match self.required.contains(name) && is_blank && !spec.may_be_blank(member) {
+                        match self.required.contains(name) && is_blank && spec.wants_text(member) {
                             true => Err(SchemaViolation {
                                 pointer: pointer.clone(),
                                 message: "is blank".to_owned(),
@@ -221,10 +221,10 @@ impl ArgSpec {
         }
     }
 
-    /// Whether the schema permits this blank text as a value.
-    fn may_be_blank(&self, blank: &Value) -> bool {
+    /// Whether the schema wants a character, and does not list this blank text as a value.
+    fn wants_text(&self, blank: &Value) -> bool {
         let is_listed = self.one_of.as_ref().is_some_and(|values| values.contains(blank));
-        self.min_length == Some(0) || is_listed || self.only.as_ref() == Some(blank)
+        self.min_length.is_some_and(|least| least > 0) && !is_listed && self.only.as_ref() != Some(blank)
     }
 
     fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, SchemaViolation> {
