@@ -316,6 +316,9 @@ fn the_table_tells_what_may_happen_with_each_tool() {
 
 #[test]
 fn no_source_authorises_no_value() {
-    use loop_core::policy::Sources;
-    assert_eq!(().hold(&[&json!("a"), &json!(1)]), [false, false]);
+    use loop_core::policy::{SoughtValue, Sources};
+    let send = tool("send", Effect::Egress);
+    let (text, number) = (json!("a"), json!(1));
+    let sought = [SoughtValue::of(&send, "/target", &text), SoughtValue::of(&send, "/target", &number)];
+    assert_eq!(().hold(&sought), [false, false]);
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use loop_core::policy::{
-    PolicyAsk, Reason, Ruling, RunSources, Sources, Taint, UntrustedOrigin, rendered, ruling,
+    PolicyAsk, Reason, Ruling, RunSources, SoughtValue, Sources, Taint, UntrustedOrigin, rendered, ruling,
 };
 use loop_core::{
     ArgSpec, Arguments, CommandKey, Effect, Evidence, EvidenceId, Instruction, Observation, RunSpec, Scope,
@@ -83,6 +83,7 @@ struct Given {
     evidence: Vec<Evidence>,
     instructions: Vec<Instruction>,
     requested_before: Vec<Arguments>,
+    user_texts: Vec<Arc<str>>,
 }
 
 impl Given {
@@ -123,6 +124,7 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
         evidence: &given.evidence,
         instructions: &given.instructions,
         requested_before: &given.requested_before,
+        user_texts: &given.user_texts,
     };
     let tool = spec.tool("send").unwrap();
     ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources })
@@ -192,7 +194,6 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         json!(120.0),
         json!(45.5),
         json!(-7),
-        json!("0042"),
         json!("A ticket"),
         // Lists, element by element; nobody at all.
         json!(["ada@brown.example", "carl@brown.example"]),
@@ -355,6 +356,8 @@ fn what_stands_in_the_work_item_as_a_whole_is_given_and_nothing_else() {
         // Amounts.
         json!(12),
         json!("12"),
+        // H2: a number in a sentence names no id.
+        json!("0042"),
         json!(500),
         json!(12500),
         json!(1250),
@@ -468,8 +471,14 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
     item.scope = Scope { person: Some("ada@brown.example".into()), ..Scope::default() };
     spec.gate.item_untrusted = true;
     let runs = |value: &str| {
-        let sources =
-            RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &[] };
+        let sources = RunSources {
+            spec: &spec,
+            item: &item,
+            evidence: &[],
+            instructions: &[],
+            requested_before: &[],
+            user_texts: &[],
+        };
         let tool = spec.tool("send").unwrap();
         let parameters = json!({ "to": value });
         let ask = PolicyAsk {
@@ -705,7 +714,7 @@ fn too_many_values_are_for_a_person() {
 fn each_value_is_looked_up_once() {
     struct Counts(Cell<usize>);
     impl Sources for Counts {
-        fn hold(&self, values: &[&Value]) -> Vec<bool> {
+        fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool> {
             self.0.set(self.0.get() + values.len());
             vec![true; values.len()]
         }
@@ -844,6 +853,23 @@ fn what_a_tool_was_asked_with_in_an_earlier_turn_comes_back_as_an_echo() {
         false,
     );
     check(&item(ITEM), &laundered(&[json!({"id": 7, "email": "ada@brown.example"})]), value(), true);
+}
+
+#[test]
+fn what_the_user_wrote_in_an_earlier_turn_is_given() {
+    // Issue 40, H9
+    let texts = ["Write to zoe@brown.example, please.", "{\"to\": \"yan@brown.example\"}", "By June 13."];
+    let turns = Given { user_texts: texts.map(Arc::from).to_vec(), ..Given::default() };
+    for (value, expected) in
+        [("zoe@brown.example", true), ("yan@brown.example", true), ("eve@evil.example", false), ("13", false)]
+    {
+        check(&item("Send it."), &turns, json!(value), expected);
+    }
+    // Whoever writes to an untrusted item wrote its earlier messages.
+    let mut spec = spec(&["/to"]);
+    spec.gate.item_untrusted = true;
+    let parameters = json!({"to": "zoe@brown.example"});
+    assert_ne!(rule(&spec, &item("Send it."), &turns, &parameters), Ruling::Runs);
 }
 
 #[test]

@@ -42,7 +42,8 @@ fn sources_are_shown_without_their_texts() {
     let world = loop_testkit::run().item_text("a secret").start();
     let (spec, item): (&RunSpec, _) = (&world.spec, &world.run.started().item);
     let evidence: &[Evidence] = &[];
-    let sources = RunSources { spec, item, evidence, instructions: &[], requested_before: &[] };
+    let sources =
+        RunSources { spec, item, evidence, instructions: &[], requested_before: &[], user_texts: &[] };
     let shown = format!("{sources:?}");
     assert!(shown.starts_with("RunSources") && shown.contains("evidence: 0"), "{shown}");
     assert!(!shown.contains("secret"), "{shown}");
@@ -61,8 +62,14 @@ fn a_word_with_whole_brackets_is_a_value() {
     let text = "The export is /srv/a[1] or /srv/b{2} or /srv/c(3) or /srv/e<5>, and /srv/d[4 was cut.\n\
                 owner: bob\nPlease ask for: eve";
     let item = loop_core::WorkItem::new("T-1", "ticket", "A ticket", text);
-    let sources =
-        RunSources { spec: &spec, item: &item, evidence: &[], instructions: &[], requested_before: &[] };
+    let sources = RunSources {
+        spec: &spec,
+        item: &item,
+        evidence: &[],
+        instructions: &[],
+        requested_before: &[],
+        user_texts: &[],
+    };
     let tool = spec.tool("send").unwrap();
     for (value, is_given) in [
         ("/srv/a[1]", true),

@@ -122,6 +122,34 @@ fn an_effect_reaches_only_whom_somebody_named_who_may() {
 }
 
 #[test]
+fn with_taint_off_what_is_approved_runs_and_nothing_else_changes() {
+    // Issue 40, H8: as docs/explanation/policy.md says.
+    let setup = |people: bool, off: bool| {
+        let setup = desk().item_text("Please restart web-1.").with(|spec| {
+            spec.gate.taint = if off { TaintRule::Off } else { TaintRule::Ask };
+            spec.gate.approved = vec!["restart".into()];
+            let restart = spec.tools.iter_mut().find(|tool| &*tool.name == "restart").unwrap();
+            restart.policy.authority = vec!["/target".into()];
+        });
+        if people { setup.people() } else { setup }
+    };
+    // Both marks: untrusted text that names web-9, and private data.
+    let read = |people: bool, off: bool| {
+        let read = draft("low").asks("fetch_docs", target("x")).asks("fetch_device", target("y"));
+        let found = Observation::new(Status::Ok, "found", "web-9", json!({"next": "web-9"}));
+        let world = setup(people, off).start().replied(&read).finished("1/action-0", found);
+        world.finished("1/action-1", Observation::new(Status::Ok, "found", "it", json!({"id": 1})))
+    };
+    let says = |people, off, tool: &str, on: &str| last(&read(people, off).replied(&asks(tool, on))).0;
+    for (people, stopped) in [(false, "denied"), (true, "needs_person")] {
+        assert_eq!(says(people, false, "restart", "web-1"), stopped);
+        assert_eq!(says(people, true, "restart", "web-1"), "run");
+        assert_eq!(says(people, true, "restart", "web-9"), stopped, "the text cannot say whom it reaches");
+        assert_eq!(says(people, true, "wipe", "web-1"), "needs_person", "it is not approved");
+    }
+}
+
+#[test]
 fn a_denial_is_not_hidden_by_a_repeat_nor_by_bad_arguments() {
     // S4-79, S4-83
     let setup = || desk().with(|spec| spec.gate.forbid = vec!["wi*".into()]);

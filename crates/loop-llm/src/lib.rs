@@ -77,7 +77,7 @@ pub use raw::Raw;
 pub use report::{ModelReport, ReportedError};
 #[cfg(feature = "schema")]
 pub use report::{report_schema, request_schema};
-pub use request::{AssistantTurn, Image, Message, ModelRequest, RequestMeta, ToolOutput};
+pub use request::{AssistantTurn, Author, Image, Message, ModelRequest, RequestMeta, ToolOutput};
 pub use scripted::{
     RequestPurpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, estimated as estimated_usage,
     has_tools, nonce_of,

@@ -131,6 +131,9 @@ pub enum Message {
         /// Its pictures.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<Image>,
+        /// Who wrote it. Left out: the user.
+        #[serde(default, skip_serializing_if = "is_default")]
+        author: Author,
     },
     /// From the model, earlier. Where it called tools, their results come next, one each.
     Assistant(AssistantTurn),
@@ -146,10 +149,22 @@ pub enum Message {
     },
 }
 
+/// Who wrote a message that a model reads as the user's. A provider is not told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Author {
+    /// The user. Policy takes what stands in it for the user's words.
+    #[default]
+    User,
+    /// The loop, for example to say why an output was rejected. It may repeat what a model or a tool wrote.
+    Loop,
+}
+
 impl Message {
     /// A user's text.
     pub fn user(text: impl Into<Arc<str>>) -> Self {
-        Self::User { text: text.into(), images: Vec::new() }
+        Self::User { text: text.into(), images: Vec::new(), author: Author::User }
     }
 
     /// A text of the model.
@@ -191,7 +206,7 @@ impl Message {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
         match (self, other) {
-            (Self::User { text, images }, Self::User { text: other, images: others }) => {
+            (Self::User { text, images, .. }, Self::User { text: other, images: others, .. }) => {
                 same(text, other) && images == others
             }
             (Self::Operator { text }, Self::Operator { text: other }) => same(text, other),

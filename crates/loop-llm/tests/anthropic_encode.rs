@@ -148,7 +148,7 @@ fn results_come_first_and_notes_after_them() {
     chart.images.push(picture.clone());
     let given = vec![result("c", false, ""), result("b", true, " "), chart];
     let turns = [
-        Message::User { text: "See".into(), images: vec![picture] },
+        Message::User { text: "See".into(), images: vec![picture], author: Default::default() },
         foreign("", calls),
         Message::Tool { results: given },
         operator("Two calls are left."),

@@ -339,7 +339,7 @@ fn pictures_stand_in_results_or_beside_them() {
     chart.images.push(image());
     let calls = vec![call("x", "a", "{}"), call("y", "b", "{}")];
     let turns = [
-        Message::User { text: "".into(), images: vec![image()] },
+        Message::User { text: "".into(), images: vec![image()], author: Default::default() },
         foreign("", calls),
         Message::Tool { results: vec![chart, result("y", false, "1")] },
     ];

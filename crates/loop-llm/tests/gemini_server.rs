@@ -146,6 +146,7 @@ async fn every_option_is_taken_by_the_server() {
                     Message::User {
                         text: "".into(),
                         images: vec![Image { media_type: "image/png".into(), base64: "AAAA".into() }],
+                        author: Default::default(),
                     },
                     foreign("", vec![call("x", "now", "no JSON")]),
                     Message::Tool { results: vec![result("x", true, "")] },

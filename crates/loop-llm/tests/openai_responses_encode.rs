@@ -119,7 +119,7 @@ fn pictures_and_late_rules() {
     plain.images.push(picture());
     let calls = vec![call("a", "look", "{}"), call("b", "look", "{}")];
     let turns = [
-        Message::User { text: "See".into(), images: vec![picture()] },
+        Message::User { text: "See".into(), images: vec![picture()], author: Default::default() },
         foreign("", calls),
         results(&[chart, plain]),
         Message::Operator { text: "Be brief.".into() },

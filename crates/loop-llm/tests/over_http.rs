@@ -228,7 +228,11 @@ fn history(seed: u64) -> ModelRequest {
             1 => request.messages.push(Message::Operator { text: draw.text("Note").into() }),
             2 => {
                 let images = vec![Image { media_type: "image/png".into(), base64: "AAAA".into() }];
-                request.messages.push(Message::User { text: draw.text("See").into(), images });
+                request.messages.push(Message::User {
+                    text: draw.text("See").into(),
+                    images,
+                    author: Default::default(),
+                });
             }
             _ => {
                 let calls: Vec<_> = (0..draw.below(4))

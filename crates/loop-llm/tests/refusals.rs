@@ -82,7 +82,7 @@ fn a_picture_is_one() {
         let images = vec![Image { media_type: media_type.into(), base64: base64.into() }];
         let answered = loop_llm::ToolOutput { images: images.clone(), ..result("a", false, "1") };
         [
-            vec![Message::User { text: "?".into(), images }],
+            vec![Message::User { text: "?".into(), images, author: Default::default() }],
             vec![
                 Message::user("?"),
                 foreign("", vec![call("a", "look", "{}")]),

@@ -51,7 +51,9 @@ impl ReadRequest {
 impl Turn {
     fn into_message(self) -> Message {
         match self {
-            Self::User(Content { text, images }) => Message::User { text: text.into(), images },
+            Self::User(Content { text, images }) => {
+                Message::User { text: text.into(), images, author: Default::default() }
+            }
             Self::Operator(text) => Message::Operator { text: text.into() },
             Self::Assistant { text, calls } => {
                 Message::Assistant(AssistantTurn { text: text.into(), calls, ..AssistantTurn::default() })

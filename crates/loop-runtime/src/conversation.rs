@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::{CommandKey, Digest, PromptSize, Run};
-use loop_llm::{AssistantTurn, Message, Raw, ToolDefinition, ToolOutput};
+use loop_core::{CommandKey, Digest, ItemForm, PromptSize, Run, cleaned};
+use loop_llm::{AssistantTurn, Author, Message, Raw, ToolDefinition, ToolOutput};
 use loop_prompts::{CallResult, Prompts, Thread, Turn};
 use loop_tools::Registry;
 use serde::Deserialize;
@@ -201,6 +201,25 @@ impl Offered {
         let bytes = specs.iter().map(size).sum::<usize>() as u64;
         Self { specs, bytes, name }
     }
+}
+
+/// All turns of a run as they are stored. What stands in the user's place and is neither the message that the run answers
+/// nor a person's instruction was worded by the loop, and says so.
+pub(crate) fn stored(prompts: &Prompts, run: &Run) -> Vec<Message> {
+    let item = Some(&run.started().item).filter(|item| item.form == ItemForm::Message);
+    let said = |text: &str| {
+        item.is_some_and(|item| *item.full == *text)
+            || run.instructions().iter().any(|instruction| cleaned(&instruction.text) == text)
+    };
+    let turns = Thread::whole(prompts, run).into_iter().map(message);
+    turns
+        .map(|message| match message {
+            Message::User { text, images, .. } if !said(&text) => {
+                Message::User { text, images, author: Author::Loop }
+            }
+            message => message,
+        })
+        .collect()
 }
 
 /// A turn in the terms of models.

@@ -36,7 +36,7 @@ use loop_core::{
     Tier, Validate,
 };
 use loop_llm::{Memory, Message};
-use loop_prompts::{Dialogue, Prompt, Thread};
+use loop_prompts::{Dialogue, Prompt};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -281,7 +281,7 @@ impl Driver {
         let outcome = self.outcome_after(driven).await;
         let (prompts, run) = (&self.parts.prompts, &self.run);
         let messages = match &self.conversation {
-            Some(_) => Thread::whole(prompts, run).into_iter().map(conversation::message).collect(),
+            Some(_) => conversation::stored(prompts, run),
             None => Vec::new(),
         };
         Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all(), requested }

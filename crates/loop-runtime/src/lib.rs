@@ -153,7 +153,7 @@ pub mod models {
     pub use crate::model::Models;
     pub use crate::priced::Priced;
     pub use loop_core::{ModelSpec, Price};
-    pub use loop_llm::{ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
+    pub use loop_llm::{Author, ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
     #[cfg(feature = "offline")]
     pub use loop_offline::{NotSelected, Offline, not_selected};
 }

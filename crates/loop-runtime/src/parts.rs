@@ -33,7 +33,7 @@ use crate::replay::{Replay, ReplayDepth, replay_with};
 use crate::save::Saver;
 use crate::shared::SharedBudgets;
 use crate::sink;
-use crate::taint::{doubts_of, requested_of, taint_of};
+use crate::taint::{doubts_of, requested_of, taint_of, user_texts_of};
 use crate::trace::TraceSampler;
 use crate::uses::ToolUses;
 use crate::validate::Validator;
@@ -822,6 +822,7 @@ fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartE
         taint: taint_of(history, &parts.spec),
         doubts: doubts_of(history, &parts.spec),
         requested: requested_of(history, &parts.spec),
+        user_texts: user_texts_of(history, &parts.spec),
     }))
 }
 

@@ -4,11 +4,12 @@
 //! a text that lies changes nothing. What is absent is on the safe side.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use loop_core::policy::{Taint, resolve};
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{Arguments, Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
-use loop_llm::{Message, ToolCall, ToolOutput};
+use loop_llm::{Author, Message, ToolCall, ToolOutput};
 
 /// The taint that a history of messages brings into a run: whether its tool results hold untrusted text or private data.
 ///
@@ -123,6 +124,33 @@ pub(crate) fn requested_of(history: &[Message], spec: &RunSpec) -> Vec<Arguments
     arguments.filter(|arguments| known.insert(arguments.text())).cloned().collect()
 }
 
+/// What the user wrote in the messages: texts, and answers to questions. What the loop worded is not theirs, and neither
+/// is what a tool returned.
+pub(crate) fn user_texts_of(history: &[Message], spec: &RunSpec) -> Vec<Arc<str>> {
+    let (mut calls, mut texts): (&[ToolCall], Vec<Arc<str>>) = (&[], Vec::new());
+    for message in history {
+        match message {
+            Message::User { text, author: Author::User, .. } => texts.push(Arc::clone(text)),
+            Message::User { author: Author::Loop, .. } | Message::Operator { .. } => {}
+            Message::Assistant(turn) => calls = &turn.calls,
+            Message::Tool { results } => {
+                let answers = results.iter().filter(|result| is_answer(result, calls, spec));
+                texts.extend(answers.map(|result| Arc::clone(&result.text)));
+            }
+        }
+    }
+    texts
+}
+
+/// Whether a result is what a trusted person answered to a question.
+fn is_answer(result: &ToolOutput, calls: &[ToolCall], spec: &RunSpec) -> bool {
+    let call = calls.iter().find(|call| call.id == result.call);
+    let tool = call.and_then(|call| resolve(spec, &call.name)).map(|(tool, _)| &tool.policy);
+    result.status == Some(Status::Ok)
+        && matches!(result.origin, Some(ResultOrigin::Tool { untrusted: false, .. }))
+        && tool.is_some_and(|policy| policy.asks_person && !policy.returns_untrusted)
+}
+
 /// The signature and the effect of a call that changes something.
 fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
     let (tool, _) = resolve(spec, &call.name).filter(|(tool, _)| !tool.effect.is_read())?;
@@ -134,8 +162,6 @@ fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
-    use std::sync::Arc;
-
     use loop_core::{ModelSpec, RunSpec};
     use serde_json::{Value, json};
 
@@ -196,6 +222,42 @@ mod tests {
 
     fn of_verdict(text: &str) -> Value {
         json!({"status": "denied", "origin": {"by": "verdict"}, "is_error": true, "text": text})
+    }
+
+    #[test]
+    fn what_the_user_wrote_in_earlier_turns_is_theirs_and_nothing_else_is() {
+        // Issue 40, H9
+        let mut spec = spec();
+        for tool in &mut spec.tools {
+            tool.policy.asks_person = matches!(&*tool.name, "look" | "web");
+        }
+        let calls = ["look", "web", "mail", "look", "look"].iter().enumerate();
+        let calls: Vec<Value> = calls
+            .map(|(n, name)| json!({"id": n.to_string(), "name": name, "arguments": {"to": "asked"}}))
+            .collect();
+        let result = |call: &str, text: &str, members: Value| {
+            let mut result = json!({"call": call, "text": text});
+            result.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            result
+        };
+        let history: Vec<Message> = serde_json::from_value(json!([
+            {"role": "user", "text": "first"},
+            {"role": "assistant", "text": "model", "calls": calls},
+            {"role": "tool", "results": [
+                result("0", "answered", of_tool(false, false)),
+                result("1", "answered by a third party", of_tool(false, false)),
+                result("2", "returned", of_tool(false, false)),
+                result("3", "denied", of_verdict("no")),
+                result("4", "without an origin", json!({"status": "ok"})),
+            ]},
+            {"role": "operator", "text": "rules"},
+            {"role": "user", "text": "rejected: model", "author": "loop"},
+            {"role": "assistant", "text": "model"},
+            {"role": "user", "text": "second", "author": "user"},
+        ]))
+        .unwrap();
+        let texts: Vec<String> = user_texts_of(&history, &spec).iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["first", "answered", "second"]);
     }
 
     #[test]

@@ -395,11 +395,15 @@ async fn images_in_messages_reach_the_model() {
     let image = Image { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
     let model = scripted([says("A cat."), looks(&["x"]), says("Two cats.")]);
     let agent = conversation(&model, &activity).build().unwrap();
-    let mut messages = vec![Message::User { text: "What is it?".into(), images: vec![image.clone()] }];
+    let mut messages = vec![Message::User {
+        text: "What is it?".into(),
+        images: vec![image.clone()],
+        author: Default::default(),
+    }];
     let answer = agent.chat(&mut messages).await.unwrap();
     assert_eq!((&*answer.text, &*shape(&messages)), ("A cat.", "UA"));
     assert_eq!(model.requests()[0].messages, messages[..1], "with its image, and once");
-    messages.push(Message::User { text: "And now?".into(), images: vec![image] });
+    messages.push(Message::User { text: "And now?".into(), images: vec![image], author: Default::default() });
     agent.chat(&mut messages).await.unwrap();
     assert_eq!(model.requests()[1].messages, messages[..3]);
     assert_growing(&model.requests());
@@ -713,4 +717,65 @@ async fn a_call_is_made_again_as_long_as_it_may_bring_something() {
                  begin the next round; its result is that of pass";
     assert_eq!((&*reported[2], &*reported[4]), (same, failed));
     assert!(reported[9].starts_with(round), "{}", reported[9]);
+}
+
+/// An agent that changes what the user names, after it has looked.
+fn reaching(model: &Arc<loop_llm::Scripted>, activity: &Activity) -> Agent {
+    let mut reaches = change();
+    reaches.policy.authority = vec!["/target".into()];
+    let (one, two) = (activity.clone(), activity.clone());
+    Agent::new(Arc::clone(model))
+        .tool(look(), move |target: Target, _| agents::behave(target, one.clone()))
+        .tool(reaches, move |target: Target, _| agents::behave(target, two.clone()))
+        .approve("change")
+        .gate(|gate| gate.required_tools = vec!["look".into()])
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn whom_the_user_named_a_turn_earlier_may_be_reached() {
+    // Issue 40, H9
+    let activity = Activity::default();
+    let changes = |name: &str| ScriptedReply::call("change", target(name));
+    let model = scripted([
+        // It is rejected, since it has not looked. The loop says so in the user's place.
+        says("I shall write to eve@evil.example."),
+        looks(&["x"]),
+        says("Shall I write to zoe@brown.example, or to mallory@evil.example?"),
+        looks(&["x"]),
+        changes("zoe@brown.example"),
+        changes("eve@evil.example"),
+        changes("mallory@evil.example"),
+        says("Done."),
+    ]);
+    let agent = reaching(&model, &activity);
+    let mut messages = ask("Please write to zoe@brown.example.");
+    agent.chat(&mut messages).await.unwrap();
+    assert_eq!(shape(&messages), "UAUCTA");
+    // Messages that were stored and read back say the same.
+    let stored = serde_json::to_string(&messages).unwrap();
+    assert_eq!(stored.matches(r#""author":"loop""#).count(), 1, "{stored}");
+    let mut messages: Vec<Message> = serde_json::from_str(&stored).unwrap();
+    messages.push(Message::user("Yes, go on."));
+    let answer = agent.chat(&mut messages).await.unwrap();
+    assert_eq!(verdicts(&answer.meta), ["run", "run", "denied", "denied"]);
+    assert_eq!(activity.lines()[4..], ["begins zoe@brown.example", "ends zoe@brown.example"]);
+}
+
+#[tokio::test]
+async fn what_the_loop_said_last_is_not_what_the_user_asks_for() {
+    // Issue 40, H9: a run that ended in the middle is continued without a word of the user.
+    let activity = Activity::default();
+    let model = scripted([ScriptedReply::call("change", target("eve@evil.example")), says("Done.")]);
+    let agent = reaching(&model, &activity);
+    let mut messages: Vec<Message> = serde_json::from_value(json!([
+        {"role": "user", "text": "Hello"},
+        {"role": "assistant", "text": "I write to eve@evil.example."},
+        {"role": "user", "text": "rejected: I write to eve@evil.example.", "author": "loop"},
+    ]))
+    .unwrap();
+    let error = agent.chat(&mut messages).await.unwrap_err();
+    assert_eq!(verdicts(meta_of(&error)), ["denied"]);
+    assert!(activity.lines().is_empty());
 }

@@ -60,6 +60,7 @@ pub fn history(messages: u32) -> History {
         taint: Taint::default(),
         doubts: Default::default(),
         requested: Default::default(),
+        user_texts: Default::default(),
     }
 }
 

@@ -218,7 +218,7 @@ fn user(content: Option<&Value>, request: &mut ModelRequest) {
         _ => (texts(Some(&others)), images(Some(&others))),
     };
     if !stated.is_empty() || !images.is_empty() {
-        request.messages.push(Message::User { text: stated.into(), images });
+        request.messages.push(Message::User { text: stated.into(), images, author: Default::default() });
     }
 }
 

@@ -60,7 +60,11 @@ impl Form for Chat {
             match text(message, "role") {
                 "user" => {
                     let (text, images) = content(message);
-                    request.messages.push(Message::User { text: text.into(), images });
+                    request.messages.push(Message::User {
+                        text: text.into(),
+                        images,
+                        author: Default::default(),
+                    });
                 }
                 "assistant" => request.messages.push(Message::Assistant(assistant(message, origin))),
                 "tool" => {

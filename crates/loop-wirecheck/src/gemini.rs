@@ -330,7 +330,7 @@ fn user(content: &Value, request: &mut ModelRequest) {
     // A prompt may be empty.
     let is_prompt = request.messages.is_empty();
     if !stated.is_empty() || !images.is_empty() || is_prompt {
-        request.messages.push(Message::User { text: stated.into(), images });
+        request.messages.push(Message::User { text: stated.into(), images, author: Default::default() });
     }
 }
 

@@ -91,7 +91,7 @@ impl Form for Responses {
             }
             let (words, images) = content(item.get("content"));
             request.messages.push(match text(item, "role") {
-                "user" => Message::User { text: words.into(), images },
+                "user" => Message::User { text: words.into(), images, author: Default::default() },
                 "system" | "developer" => Message::Operator { text: words.into() },
                 other => return Err(format!("a message of the role {other}")),
             });

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::policy::pointer::{escaped, find};
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
+use crate::policy::sought::SoughtValue;
 use crate::policy::sources::Sources;
 use crate::spec::{ArgSpec, ToolSpec};
 use crate::types::sorted;
@@ -57,11 +58,11 @@ pub(crate) fn untrusted_origin(
             reached.value(path, value, declared(&tool.args, pointer));
         }
     }
-    reached.untrusted_origin(sources)
+    reached.untrusted_origin(tool, sources)
 }
 
 /// The schema of a pointer in the tool's parameters. `None`: the tool declares nothing there.
-fn declared<'a>(args: &'a ArgSpec, pointer: &str) -> Option<&'a ArgSpec> {
+pub(crate) fn declared<'a>(args: &'a ArgSpec, pointer: &str) -> Option<&'a ArgSpec> {
     pointer.split('/').skip(1).try_fold(args, |args, step| {
         let step = step.replace("~1", "/").replace("~0", "~");
         match &args.items {
@@ -126,16 +127,18 @@ impl<'a> Reached<'a> {
     }
 
     /// The first values that no authorised source gave. Equal values are searched for once.
-    fn untrusted_origin(self, sources: &dyn Sources) -> Vec<UntrustedOrigin> {
-        let mut wanted: Vec<&Value> = Vec::new();
-        for (_, value, by_policy) in self.values.iter().take(MAX) {
-            if !by_policy && !wanted.contains(&&**value) {
-                wanted.push(value);
+    fn untrusted_origin(self, tool: &ToolSpec, sources: &dyn Sources) -> Vec<UntrustedOrigin> {
+        let mut wanted: Vec<SoughtValue<'_>> = Vec::new();
+        for (path, value, by_policy) in self.values.iter().take(MAX) {
+            let sought = SoughtValue::of(tool, path, value);
+            if !by_policy && !wanted.contains(&sought) {
+                wanted.push(sought);
             }
         }
         let given = if wanted.is_empty() { Vec::new() } else { sources.hold(&wanted) };
-        let is_given = |value: &Value| {
-            wanted.iter().position(|it| *it == value).is_some_and(|at| given.get(at) == Some(&true))
+        let is_given = |path: &str, value: &Value| {
+            let sought = SoughtValue::of(tool, path, value);
+            wanted.iter().position(|it| *it == sought).is_some_and(|at| given.get(at) == Some(&true))
         };
         let mut found = Vec::new();
         for (n, (path, value, by_policy)) in self.values.iter().enumerate() {
@@ -143,7 +146,7 @@ impl<'a> Reached<'a> {
             if n >= MAX {
                 return vec![UntrustedOrigin { pointer, value: None }];
             }
-            if !by_policy && !is_given(value) {
+            if !by_policy && !is_given(path, value) {
                 found.push(UntrustedOrigin { pointer, value: Some(quoted(value, REPORTED_CHARS).into()) });
             }
             if found.len() >= INSTRUCTION {

@@ -3,9 +3,11 @@
 //!
 //! A part of a longer word never counts: not `brien@x.example` in `o'brien@x.example`, not `https://x.example` in
 //! `https://x.example/pay`. A common word such as `all`, `general` or `admin` counts only alone in a field or in
-//! quotes.
+//! quotes. A number in a sentence is an amount, a day or a count as well as an id: for an id it counts only alone in a
+//! field, or after a word that names it.
 
 use crate::policy::scalar::Scalar;
+use crate::policy::sought::{Sought, is_named};
 
 /// The longest name of a field, in bytes.
 const LONGEST_KEY: usize = 64;
@@ -18,6 +20,9 @@ const CLOSED: [char; 6] = [')', ']', '>', '"', '”', '»'];
 
 /// The number of capital letters that make a word a name, such as `EPAM` or `McKay`: every sentence starts with one.
 const CAPITALS: usize = 2;
+
+/// Signs before a number or a name that say that it is one of a series.
+const NUMBER_SIGNS: [char; 2] = ['#', '№'];
 
 /// Delimiters that must be on both sides of a word or on neither.
 const PAIRS: [(char, char); 14] = [
@@ -41,8 +46,8 @@ const PAIRS: [(char, char); 14] = [
 const QUOTES: [char; 7] = ['"', '“', '«', '\'', '‘', '‹', '`'];
 
 /// Whether a text gives this value.
-pub(crate) fn gives(text: &str, wanted: &Scalar) -> bool {
-    wanted.may_stand_in(text) && (as_field(text, wanted) || as_word(text, wanted))
+pub(crate) fn gives(text: &str, wanted: &Sought<'_>) -> bool {
+    wanted.scalar.may_stand_in(text) && (as_field(text, &wanted.scalar) || as_word(text, wanted))
 }
 
 /// Whether a line is the value, alone or after a bullet or a field name.
@@ -65,14 +70,31 @@ fn is_key(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_KEY && !text.contains(|c: char| c.is_whitespace() || c == ':')
 }
 
-/// Whether a whole word of the text is the value.
-fn as_word(text: &str, wanted: &Scalar) -> bool {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.iter().enumerate().any(|(at, word)| {
-        let before = at.checked_sub(1).and_then(|before| words.get(before)).copied().unwrap_or_default();
-        let after = words.get(at + 1).copied().unwrap_or_default();
-        is_word(word, wanted) && !is_grouped(before, word, after)
+/// Whether a whole word of the text is the value. A number that needs a name has it before it, on its own line.
+fn as_word(text: &str, Sought { scalar, place }: &Sought<'_>) -> bool {
+    let lines = text.lines().enumerate();
+    let words: Vec<(usize, &str)> =
+        lines.flat_map(|(line, text)| text.split_whitespace().map(move |word| (line, word))).collect();
+    let needs_name = place.needs_name(is_number(scalar));
+    words.iter().enumerate().any(|(at, (line, word))| {
+        let at_most = words.get(..at).unwrap_or_default();
+        let before = at_most.last().map(|(_, word)| *word).unwrap_or_default();
+        let after = words.get(at + 1).map(|(_, word)| *word).unwrap_or_default();
+        let earlier = at_most.iter().rev().take_while(|(own, _)| own == line).map(|(_, word)| *word);
+        is_word(word, scalar)
+            && !is_grouped(before, word, after)
+            && (!needs_name || word.contains(NUMBER_SIGNS) || is_named(earlier, &place.names))
     })
+}
+
+/// Whether a value is a number, also as a text: digits with a point or commas, and punctuation around them. With more
+/// points it is a version or an address.
+fn is_number(wanted: &Scalar) -> bool {
+    let Scalar::Text(text) = wanted else { return matches!(wanted, Scalar::Number(_)) };
+    let core =
+        text.trim_matches(|c: char| OPEN.contains(&c) || CLOSED.contains(&c) || is_sentence(c) || c == '-');
+    let is_digits = core.chars().all(|c| c.is_numeric() || matches!(c, '.' | ','));
+    is_digits && (core.matches('.').count() < 2 || core.contains(','))
 }
 
 /// Whether digits are part of a number with blanks between its thousands.
@@ -102,7 +124,7 @@ fn is_word(word: &str, wanted: &Scalar) -> bool {
 /// Whether a word is this number, with currency, brackets and punctuation around it ignored.
 fn is_amount(word: &str, wanted: &Scalar) -> bool {
     let is_currency = |c: char| matches!(c, '$' | '€' | '£' | '¥');
-    let core = word.trim_start_matches(|c: char| OPEN.contains(&c) || c == '#');
+    let core = word.trim_start_matches(|c: char| OPEN.contains(&c) || NUMBER_SIGNS.contains(&c));
     let core = core.trim_end_matches(|c: char| CLOSED.contains(&c) || is_sentence(c));
     let core = core.strip_prefix(is_currency).or_else(|| core.strip_suffix(is_currency)).unwrap_or(core);
     wanted.is_number(core)
@@ -113,7 +135,7 @@ fn is_bounded(before: &str, value: &str, behind: &str) -> bool {
     if !is_balanced(value) || !value.contains(char::is_alphanumeric) {
         return false;
     }
-    let (before, numbered) = match before.strip_suffix('#') {
+    let (before, numbered) = match before.strip_suffix(NUMBER_SIGNS) {
         Some(rest) if value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') => (rest, true),
         _ => (before, false),
     };

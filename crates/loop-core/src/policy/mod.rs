@@ -24,6 +24,7 @@ mod resolve;
 mod scalar;
 mod scripts;
 mod shown;
+mod sought;
 mod sources;
 mod table;
 mod taint;
@@ -46,6 +47,7 @@ pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
 pub use resolve::{Resolved, resolve, similar};
 pub use shown::{ShownArgs, shown};
+pub use sought::SoughtValue;
 pub use sources::{RunSources, Sources};
 pub use table::{Cell, May, PolicyRow, reachable, table};
 
@@ -236,7 +238,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let message = WorkItem::message("M-1", "", "Write to ann@acme.example.");
 ///
 /// let says = |parameters| {
-///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &[] };
+///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &[], user_texts: &[] };
 ///     let (taint, parameters) = (Taint::default(), &parameters);
 ///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources })
 /// };

@@ -1,24 +1,25 @@
 //! The authorised sources of a value that names a recipient or a target: the user, policy, or a trusted tool.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::policy::echo::{Parts, RequestedValues};
 use crate::policy::free_text::gives;
-use crate::policy::scalar::Scalar;
+use crate::policy::sought::{Sought, SoughtValue};
 use crate::spec::RunSpec;
 use crate::types::{Arguments, Evidence, Instruction, Status, WorkItem};
 
 /// The authorised sources of values.
 pub trait Sources {
     /// For each value, whether an authorised source gave exactly this text or number.
-    fn hold(&self, values: &[&Value]) -> Vec<bool>;
+    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool>;
 }
 
 /// No source: it authorises no value.
 impl Sources for () {
-    fn hold(&self, values: &[&Value]) -> Vec<bool> {
+    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool> {
         vec![false; values.len()]
     }
 }
@@ -36,12 +37,14 @@ pub struct RunSources<'a> {
     pub instructions: &'a [Instruction],
     /// The arguments of tool calls in the messages before the run. A result that repeats them is an echo, not a source.
     pub requested_before: &'a [Arguments],
+    /// What the user wrote in the messages before the run. They count where the work item does: it is the user's next one.
+    pub user_texts: &'a [Arc<str>],
 }
 
 impl Sources for RunSources<'_> {
-    fn hold(&self, values: &[&Value]) -> Vec<bool> {
-        let wanted = |value: &&Value| Scalar::of(value).filter(Scalar::is_plain);
-        let open = values.iter().enumerate().filter_map(|(at, value)| Some((at, wanted(value)?))).collect();
+    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool> {
+        let sought = |(at, place)| Some((at, Sought::of(place)?));
+        let open = values.iter().enumerate().filter_map(sought).collect();
         let mut search = Search { open, given: vec![false; values.len()] };
         self.in_item(&mut search);
         for instructions in self.instructions {
@@ -53,7 +56,7 @@ impl Sources for RunSources<'_> {
 }
 
 impl RunSources<'_> {
-    fn in_item(&self, search: &mut Search) {
+    fn in_item(&self, search: &mut Search<'_>) {
         let WorkItem {
             id,
             title,
@@ -68,12 +71,12 @@ impl RunSources<'_> {
         } = self.item;
         let by_rule = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
         for part in by_rule.into_iter().flatten() {
-            search.find(|wanted| wanted.is_text(part));
+            search.find(|wanted| wanted.scalar.is_text(part));
         }
         if self.spec.gate.item_untrusted {
             return;
         }
-        for text in [id, title, full, compact] {
+        for text in [id, title, full, compact].into_iter().chain(self.user_texts) {
             match serde_json::from_str(text) {
                 Ok(data @ (Value::Array(_) | Value::Object(_))) => {
                     search.find(|wanted| data_gives(&data, wanted, gives));
@@ -88,9 +91,9 @@ impl RunSources<'_> {
     /// Searches the answers of people, and the results of trusted tools. A tool's result counts only in a pass before
     /// any tool was called with the value: a value that a call contained comes back as an echo, and the calls of one
     /// pass run in any order.
-    fn in_tools(&self, search: &mut Search) {
+    fn in_tools(&self, search: &mut Search<'_>) {
         // The values found in tool results, each with the first pass.
-        let mut returned: Vec<(usize, Scalar, u32)> = Vec::new();
+        let mut returned: Vec<(usize, Sought<'_>, u32)> = Vec::new();
         let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
         for Evidence { tool, pass, observation, .. } in self.evidence {
             let Some(tool) = self.spec.tool(tool) else {
@@ -105,7 +108,7 @@ impl RunSources<'_> {
             }
             let found = match observation.data.as_text() {
                 Some(text) => tools.find(|wanted| gives(text, wanted)),
-                None => tools.find_in_json(&observation.data, |text, wanted| wanted.is_text(text)),
+                None => tools.find_in_json(&observation.data, |text, wanted| wanted.scalar.is_text(text)),
             };
             returned.extend(found.into_iter().map(|(at, wanted)| (at, wanted, *pass)));
         }
@@ -123,27 +126,30 @@ impl RunSources<'_> {
                 continue;
             }
             let requested = RequestedValues::of(parameters);
-            returned.retain(|(_, wanted, first)| *first < pass || !requested.holds(wanted));
+            returned.retain(|(_, wanted, first)| *first < pass || !requested.holds(&wanted.scalar));
             parts.add(&requested, pass);
         }
         // A tool may join the values of several arguments, from one call or from several.
-        returned.retain(|(_, wanted, first)| !parts.make(wanted, *first));
+        returned.retain(|(_, wanted, first)| !parts.make(&wanted.scalar, *first));
         for (at, ..) in returned {
             search.give(at);
         }
     }
 }
 
+/// Whether a text gives a value.
+type OfText = fn(&str, &Sought<'_>) -> bool;
+
 /// Values that are searched for in each source in turn until they are found.
-struct Search {
+struct Search<'a> {
     /// The values not found yet, with their positions in the request.
-    open: Vec<(usize, Scalar)>,
+    open: Vec<(usize, Sought<'a>)>,
     given: Vec<bool>,
 }
 
-impl Search {
+impl<'a> Search<'a> {
     /// Removes and returns the values that a source gives.
-    fn find(&mut self, is_given: impl Fn(&Scalar) -> bool) -> Vec<(usize, Scalar)> {
+    fn find(&mut self, is_given: impl Fn(&Sought<'a>) -> bool) -> Vec<(usize, Sought<'a>)> {
         let (found, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, it)| is_given(it));
         self.open = open;
         for (at, _) in &found {
@@ -154,12 +160,14 @@ impl Search {
 
     /// Removes and returns the values that a scalar in a JSON text equals; `of_text` compares texts. The JSON is parsed
     /// once, and only if it can contain one of the values.
-    fn find_in_json(&mut self, json: &str, of_text: fn(&str, &Scalar) -> bool) -> Vec<(usize, Scalar)> {
-        if !self.open.iter().any(|(_, wanted)| wanted.may_stand_in(json)) {
+    fn find_in_json(&mut self, json: &str, of_text: OfText) -> Vec<(usize, Sought<'a>)> {
+        if !self.open.iter().any(|(_, wanted)| wanted.scalar.may_stand_in(json)) {
             return Vec::new();
         }
         match serde_json::from_str::<Value>(json) {
-            Ok(data) => self.find(|wanted| wanted.may_stand_in(json) && data_gives(&data, wanted, of_text)),
+            Ok(data) => {
+                self.find(|wanted| wanted.scalar.may_stand_in(json) && data_gives(&data, wanted, of_text))
+            }
             Err(_) => Vec::new(),
         }
     }
@@ -172,10 +180,10 @@ impl Search {
 }
 
 /// Whether a scalar in JSON equals the value; `of_text` compares texts.
-fn data_gives(data: &Value, wanted: &Scalar, of_text: fn(&str, &Scalar) -> bool) -> bool {
+fn data_gives(data: &Value, wanted: &Sought<'_>, of_text: OfText) -> bool {
     match data {
         Value::String(text) => of_text(text, wanted),
-        Value::Number(_) | Value::Bool(_) | Value::Null => wanted.is(data),
+        Value::Number(_) | Value::Bool(_) | Value::Null => wanted.scalar.is(data),
         Value::Array(elements) => elements.iter().any(|value| data_gives(value, wanted, of_text)),
         Value::Object(members) => members.values().any(|value| data_gives(value, wanted, of_text)),
     }

@@ -104,12 +104,14 @@ impl Rest<'_> {
     /// The context in which the actions of a pass are judged.
     pub(super) fn context(&self, pass: u32, quota: Quota) -> JudgeContext<'_> {
         let spec = self.spec;
+        let history = self.started.history.as_ref();
         let sources = RunSources {
             spec,
             item: &self.started.item,
             evidence: &self.knowledge.evidence,
             instructions: self.inbox.instructions(),
-            requested_before: self.started.history.as_ref().map_or(&[], |history| &history.requested),
+            requested_before: history.map_or(&[], |history| &history.requested),
+            user_texts: history.map_or(&[], |history| &history.user_texts),
         };
         JudgeContext {
             spec,

@@ -316,6 +316,10 @@ pub struct History {
     /// source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested: Vec<Arguments>,
+    /// What the user wrote in them: messages, instructions, and answers to questions. Nothing that a model, a tool or the
+    /// loop worded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub user_texts: Vec<Arc<str>>,
 }
 
 /// What a call reserves until its real usage is known.

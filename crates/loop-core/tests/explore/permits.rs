@@ -115,7 +115,9 @@ pub fn an_effect_reaches_whom_was_named(edge: &Edge<'_>) -> Result {
         let Some(value) = parameters.pointer(pointer).and_then(Value::as_str) else { continue };
         let says = |text: &str| text.contains(value);
         let item = &run.started().item;
-        let by_item = !run.spec().gate.item_untrusted && (says(&item.full) || says(&item.title));
+        let user_texts = run.started().history.iter().flat_map(|it| &it.user_texts);
+        let mut of_user = [&item.full, &item.title].into_iter().chain(user_texts);
+        let by_item = !run.spec().gate.item_untrusted && of_user.any(|text| says(text));
         let by_person = run.instructions().iter().any(|instructions| says(&instructions.text));
         let by_policy = run.spec().gate.authorities.iter().any(|given| **given == *value);
         let requested_with =

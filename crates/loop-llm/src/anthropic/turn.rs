@@ -37,7 +37,7 @@ impl TurnWriter for Writer<'_> {
         changed: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let (joint, values) = match message {
-            Message::User { text, images } => (USER, blocks(text, images, json)),
+            Message::User { text, images, .. } => (USER, blocks(text, images, json)),
             Message::Operator { text } if self.late_system && before.is_some_and(is_ours) => {
                 (SYSTEM, blocks(text, &[], json))
             }
@@ -62,7 +62,7 @@ impl TurnWriter for Writer<'_> {
 /// Whether a turn is a user's message or results, and is not empty: a late instruction has to follow such a turn.
 fn is_ours(message: &Message) -> bool {
     match message {
-        Message::User { text, images } => !images.is_empty() || !text.trim().is_empty(),
+        Message::User { text, images, .. } => !images.is_empty() || !text.trim().is_empty(),
         Message::Operator { text } => !text.trim().is_empty(),
         Message::Tool { .. } => true,
         Message::Assistant(_) => false,

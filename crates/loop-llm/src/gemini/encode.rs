@@ -97,11 +97,13 @@ impl TurnWriter for Writer<'_> {
         let mut parts = Parts { json, count: 0 };
         let joint = match message {
             // The first prompt may be empty; elsewhere an empty text is refused.
-            Message::User { text, images } if text.is_empty() && images.is_empty() && before.is_none() => {
+            Message::User { text, images, .. }
+                if text.is_empty() && images.is_empty() && before.is_none() =>
+            {
                 parts.begin("{\"text\":\"\"}");
                 USER
             }
-            Message::User { text, images } => {
+            Message::User { text, images, .. } => {
                 parts.text(text);
                 images.iter().for_each(|image| parts.picture(image));
                 USER

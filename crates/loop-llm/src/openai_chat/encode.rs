@@ -101,7 +101,7 @@ impl TurnWriter for Writer<'_> {
         _: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let values = match message {
-            Message::User { text, images } => self.user(text, images, before, json),
+            Message::User { text, images, .. } => self.user(text, images, before, json),
             Message::Operator { text } => {
                 json.raw("{\"role\":")
                     .text(system_role(&self.target))

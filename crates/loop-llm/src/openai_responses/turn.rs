@@ -31,7 +31,7 @@ impl TurnWriter for Writer<'_> {
         _: &mut Vec<&'static str>,
     ) -> Result<Written, LlmError> {
         let values = match message {
-            Message::User { text, images } => {
+            Message::User { text, images, .. } => {
                 json.raw("{\"role\":\"user\",\"content\":");
                 content(text, images, json);
                 json.raw("}");

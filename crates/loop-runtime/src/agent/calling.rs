@@ -1,7 +1,7 @@
 //! From messages to a run, and from the run back to the messages.
 
 use loop_core::{WorkItem, is_blank};
-use loop_llm::Message;
+use loop_llm::{Author, Message};
 
 use crate::agent::error::Meta;
 use crate::driver::Ended;
@@ -39,7 +39,11 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
                 "the last one is the model's own, so there is nothing to answer; add a Message::user, for example \"Go on.\"",
             ));
         }
-        Some(Message::User { text, images }) if images.is_empty() && is_blank(text) => return Err(blank()),
+        // What the loop worded is not what a user asks for.
+        Some(Message::User { author: Author::Loop, .. }) => "".into(),
+        Some(Message::User { text, images, .. }) if images.is_empty() && is_blank(text) => {
+            return Err(blank());
+        }
         Some(Message::Operator { text }) if is_blank(text) => return Err(blank()),
         Some(Message::User { text, .. } | Message::Operator { text }) => text.clone(),
         Some(Message::Tool { .. }) => "".into(),
@@ -56,7 +60,7 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
 
 /// Whether the messages are one text, which the run takes for its item.
 fn is_item(messages: &[Message]) -> bool {
-    matches!(messages, [Message::User { images, .. }] if images.is_empty())
+    matches!(messages, [Message::User { images, author: Author::User, .. }] if images.is_empty())
 }
 
 /// What a message is called where it is blank.

@@ -1,6 +1,6 @@
 //! Where the values of a call came from: whether an authorised source gave each, and where in the run it is found.
 
-use loop_core::policy::{RunSources, Sources};
+use loop_core::policy::{RunSources, SoughtValue, Sources};
 use loop_core::{EvidenceId, PersonRequest, Run};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -50,18 +50,20 @@ pub(super) fn of(run: &Run, requested: &PersonRequest) -> Vec<ValueOrigin> {
     collect(parameters, String::new(), &mut leaves);
     let left_out = leaves.len().saturating_sub(MAX_VALUES);
     leaves.truncate(MAX_VALUES);
-    let values: Vec<&Value> = leaves.iter().map(|(_, value)| *value).collect();
     let started = run.started();
-    let requested_before = started.history.as_ref().map_or(&[][..], |history| &history.requested);
+    let history = started.history.as_ref();
     let sources = RunSources {
         spec: run.spec(),
         item: &started.item,
         evidence: run.evidence(),
         instructions: run.instructions(),
-        requested_before,
+        requested_before: history.map_or(&[][..], |history| &history.requested),
+        user_texts: history.map_or(&[][..], |history| &history.user_texts),
     };
-    let given = sources.hold(&values);
-    let authority = run.spec().tool(&requested.tool).map_or(&[][..], |tool| tool.policy.authority.as_slice());
+    let Some(tool) = run.spec().tool(&requested.tool) else { return Vec::new() };
+    let sought: Vec<_> = leaves.iter().map(|(path, value)| SoughtValue::of(tool, path, value)).collect();
+    let given = sources.hold(&sought);
+    let authority = tool.policy.authority.as_slice();
     let is_authority = |pointer: &str| {
         authority.iter().any(|it| {
             let (mut own, mut of) = (pointer.split('/'), it.split('/'));
