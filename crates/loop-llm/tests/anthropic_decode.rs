@@ -710,3 +710,25 @@ fn a_body_that_is_whole_is_complete_and_a_call_that_names_no_tool_is_left_out() 
     assert_eq!((&*reply.text, reply.tool_calls.len(), reply.stop), ("Hi", 0, Some(ReplyEnd::EndTurn)));
     assert_eq!((&*reply.warnings, &reply.raw), (&["call_without_name".into()][..], &None));
 }
+
+// T18
+#[test]
+fn no_call_is_kept_without_the_arguments_that_were_sent() {
+    let begin = |index: u64, id: &str, name: &str| json!({"type": "content_block_start", "index": index, "content_block": {"type": "tool_use", "id": id, "name": name, "input": {}}});
+    let piece = |index: u64, json: &str| json!({"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": json}});
+    let stop = |index: u64| json!({"type": "content_block_stop", "index": index});
+    let end = [
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
+        json!({"type": "message_stop"}),
+    ];
+    let start = json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}});
+    let reply = |events: &[Value]| wire().stream(&[&[start.clone()], events, &end[..]].concat()).unwrap();
+    for events in [
+        vec![begin(0, "b", "remove"), piece(1, "{\"only\":"), piece(1, "\"drafts\"}"), stop(1), stop(0)],
+        vec![begin(0, "b", "remove"), stop(0), piece(1, "{\"only\":\"drafts\"}"), stop(1)],
+    ] {
+        assert_eq!(calls(&reply(&events)), [("b", "remove", "{\"only\":\"drafts\"}")], "{events:?}");
+    }
+    let reply = reply(&[piece(3, "{\"q\":1}"), begin(0, "b", "remove"), stop(0)]);
+    assert_eq!((calls(&reply), reply.stop), (vec![], Some(ReplyEnd::MalformedToolCall)));
+}

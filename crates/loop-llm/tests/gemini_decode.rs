@@ -536,3 +536,26 @@ fn a_count_before_the_end_is_not_that_of_the_whole() {
     };
     assert_eq!((cut.stop, cut.usage), (Some(ReplyEnd::Capped), None));
 }
+
+// T18
+#[test]
+fn no_call_is_kept_without_the_arguments_that_were_sent() {
+    let args = json!({"only": "drafts"});
+    let begun = || json!({"functionCall": {"name": "remove", "willContinue": true}});
+    for chunks in [
+        vec![
+            parts(json!([{"functionCall": {"name": "remove"}}])),
+            parts(json!([{"functionCall": {"args": args}}])),
+        ],
+        vec![parts(json!([begun()])), parts(json!([{"functionCall": {"args": args}}]))],
+        vec![
+            parts(json!([begun()])),
+            parts(json!([{"functionCall": {"args": args, "willContinue": true}}, {"functionCall": {}}])),
+        ],
+    ] {
+        let reply = end(&[&chunks[..], &[stop("STOP")]].concat()).unwrap();
+        let found: Vec<_> =
+            reply.tool_calls.iter().map(|call| (&*call.name, call.arguments.text().as_ref())).collect();
+        assert_eq!(found, [("remove", "{\"only\":\"drafts\"}")], "{chunks:?}");
+    }
+}

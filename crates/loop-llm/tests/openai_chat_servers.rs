@@ -225,3 +225,90 @@ fn a_message_at_the_end_of_a_stream_repeats_no_call_and_an_empty_entry_is_none()
     let error = end(reported.as_bytes()).unwrap_err();
     assert_eq!(error.partial.unwrap().usage.unwrap().output, 400);
 }
+
+// T18
+#[test]
+fn no_call_is_kept_without_the_arguments_that_were_sent() {
+    let head = |index: u64, id: &str, name: &str, arguments: Value| {
+        fragment(json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}}))
+    };
+    let tail =
+        |index: u64, arguments: &str| fragment(json!({"index": index, "function": {"arguments": arguments}}));
+    let wire = Wire::new("compatible", "m");
+    let (look, remove) = (("a", "look", "{\"q\":\"x\"}"), ("b", "remove", "{\"only\":\"drafts\"}"));
+    for chunks in [
+        // The arguments of the second call come under an index of their own, whole or in pieces.
+        vec![
+            head(0, "a", "look", json!("")),
+            tail(0, look.2),
+            head(0, "b", "remove", json!("")),
+            tail(1, remove.2),
+        ],
+        vec![
+            head(0, "a", "look", json!("")),
+            tail(0, look.2),
+            head(0, "b", "remove", json!("{}")),
+            tail(1, &remove.2[..4]),
+            tail(1, &remove.2[4..]),
+        ],
+        // An id that changes with each piece of a call.
+        vec![
+            head(0, "a", "look", json!("{\"q\"")),
+            head(0, "a2", "", json!(":\"x\"")),
+            head(0, "a3", "", json!("}")),
+            head(1, "b", "remove", json!(remove.2)),
+        ],
+        vec![
+            head(0, "a", "look", Value::Null),
+            head(0, "a2", "", json!(look.2)),
+            head(1, "b", "remove", json!("")),
+            fragment(json!({"index": 1, "id": "b2", "function": {"name": null, "arguments": remove.2}})),
+        ],
+        // Interleaved, before the name, with the name in each piece, and as an object.
+        vec![
+            head(0, "a", "look", json!("")),
+            head(1, "b", "remove", json!("")),
+            tail(0, look.2),
+            tail(1, remove.2),
+        ],
+        vec![
+            tail(0, look.2),
+            head(0, "a", "look", json!("")),
+            head(1, "b", "remove", json!({"only": "drafts"})),
+        ],
+        vec![
+            head(0, "a", "look", json!("{\"q\":")),
+            head(0, "a", "look", json!("\"x\"}")),
+            head(1, "b", "remove", json!(remove.2)),
+        ],
+    ] {
+        let reply = at(&wire, &[&chunks[..], &[stop("tool_calls")]].concat()).unwrap();
+        assert_eq!((calls(&reply), reply.stop), (vec![look, remove], Some(ReplyEnd::ToolUse)), "{chunks:?}");
+    }
+    // Whose arguments they are cannot be told, so no call is kept.
+    for chunks in [
+        vec![head(0, "a", "look", json!(look.2)), tail(1, remove.2), head(2, "b", "remove", json!(""))],
+        vec![head(0, "a", "look", json!("")), head(1, "b", "remove", json!(remove.2)), tail(2, look.2)],
+    ] {
+        let reply = at(&wire, &[&chunks[..], &[stop("tool_calls")]].concat()).unwrap();
+        assert_eq!((calls(&reply), reply.stop), (vec![], Some(ReplyEnd::MalformedToolCall)), "{chunks:?}");
+    }
+    // A whole body. A call that takes no arguments is one.
+    let whole = |list: Value| {
+        let message = json!({"role": "assistant", "content": null, "tool_calls": list});
+        wire.end(
+            json!({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}).to_string(),
+        )
+        .unwrap()
+    };
+    let named = |arguments: Value| json!({"id": "b", "function": {"name": "remove", "arguments": arguments}});
+    for list in [
+        json!([named(json!("")), {"function": {"arguments": remove.2}}]),
+        json!([named(json!({"only": "drafts"}))]),
+    ] {
+        assert_eq!(calls(&whole(list)), [remove]);
+    }
+    for arguments in [json!(""), json!("{}"), json!({}), Value::Null] {
+        assert_eq!(whole(json!([named(arguments)])).stop, Some(ReplyEnd::ToolUse));
+    }
+}

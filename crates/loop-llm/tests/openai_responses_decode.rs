@@ -835,3 +835,20 @@ fn a_call_that_names_no_tool_is_left_out() {
     assert_eq!(*reply.warnings, ["call_without_name".into()]);
     assert!(!raw(&reply).to_string().contains("function_call"));
 }
+
+// T18
+#[test]
+fn no_call_is_kept_without_the_arguments_that_were_sent() {
+    let remove = |arguments: &str| function("fc_1", "b", "remove", arguments);
+    let piece = |id: &str, index: u64, delta: &str| json!({"type": "response.function_call_arguments.delta", "item_id": id, "output_index": index, "delta": delta});
+    let begun = json!({"type": "response.output_item.added", "output_index": 0, "item": remove("")});
+    let wanted = [("b", "remove", "{\"only\":\"drafts\"}")];
+    for pieces in [
+        // Another index and id, or an id that changes with each event.
+        vec![piece("fc_2", 1, "{\"only\":"), piece("fc_2", 1, "\"drafts\"}")],
+        vec![piece("x1", 0, "{\"only\":"), piece("x2", 0, "\"drafts\"}")],
+    ] {
+        let events = [&[created(), begun.clone()], &pieces[..], &[completed(&[])]].concat();
+        assert_eq!(calls(&end(&events).unwrap()), wanted, "{pieces:?}");
+    }
+}

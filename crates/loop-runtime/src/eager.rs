@@ -45,7 +45,10 @@ impl Collector {
                 }
             }
             ModelEvent::ToolCallCompleted { nth } => {
-                if let Some((name, arguments)) = self.open.get_mut(*nth as usize) {
+                // Arguments may follow under another index, so a call without any is not early.
+                if let Some((name, arguments)) = self.open.get_mut(*nth as usize)
+                    && !arguments.trim().is_empty()
+                {
                     let (name, arguments) = (Arc::clone(name), std::mem::take(arguments));
                     let early = EarlyCall { call: self.call, nth: *nth, name, arguments: arguments.into() };
                     // A driver that is gone starts nothing.

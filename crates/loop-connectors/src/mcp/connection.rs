@@ -31,6 +31,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::short_line;
 use crate::mask::Mask;
+use crate::mcp::content::readable;
 use crate::mcp::endpoint::{EndpointError, NoAnswer, Session};
 use crate::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
 use crate::mcp::program::Running;
@@ -81,7 +82,12 @@ pub(crate) struct Answer {
 pub(crate) enum Content {
     Tool(CallToolResult),
     Resource(ReadResourceResult),
+    /// The server answered a call of a tool, and nothing of its answer is a result.
+    Unread,
 }
+
+/// What is said of an answer that is not a result.
+pub(crate) const NO_RESULT: &str = "the server's answer is not a result";
 
 /// Why a connection could not be made.
 #[derive(Clone, Debug)]
@@ -297,7 +303,11 @@ impl Live {
                 let message = "the server goes on in the background, and its result cannot be read";
                 return Err(Trouble::InDoubt(message.to_owned()));
             }
-            _ => return Err(Trouble::InDoubt("the server's answer is not a result".to_owned())),
+            (other, Ask::Tool { .. }) => {
+                let written = serde_json::to_value(other).unwrap_or_default();
+                readable(written).map_or(Content::Unread, Content::Tool)
+            }
+            (_, Ask::Resource { .. }) => return Err(Trouble::InDoubt(NO_RESULT.to_owned())),
         };
         Ok(Answer { content, mask: self.masks.mask() })
     }
@@ -490,9 +500,7 @@ impl Live {
                 }
                 trouble
             }
-            ServiceError::UnexpectedResponse => {
-                Trouble::InDoubt("the server's answer is not a result".to_owned())
-            }
+            ServiceError::UnexpectedResponse => Trouble::InDoubt(NO_RESULT.to_owned()),
             ServiceError::TransportClosed => Trouble::InDoubt(self.epitaph().await),
             other => Trouble::InDoubt(mask.message(&short(&other.to_string()))),
         }

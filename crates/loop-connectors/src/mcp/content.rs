@@ -1,10 +1,11 @@
 //! From what a server answers to what the model reads.
 
 use loop_core::Scope;
-use loop_tools::{ToolDeclaration, ToolResult};
+use loop_tools::{ToolDeclaration, ToolResult, clean};
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde_json::{Map, Value, json};
 
+use crate::error::short_line;
 use crate::http::answer::{done_with_nothing, is_nothing};
 use crate::mask::Mask;
 
@@ -31,6 +32,50 @@ pub(crate) fn of_call(
     };
     shown(declaration, scope, mask.value(value))
 }
+
+/// A result that does not follow the protocol in all its parts: what can be read of it, with the rest named. `None`: it
+/// has no part of a result.
+pub(crate) fn readable(mut written: Value) -> Option<CallToolResult> {
+    let members = written.as_object_mut()?;
+    let mut take = |name: &str| members.remove(name);
+    let (content, structured, error) = (take("content"), take("structuredContent"), take("isError"));
+    if content.is_none() && structured.is_none() && error.is_none() {
+        return None;
+    }
+    let blocks = match content {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(blocks)) => blocks,
+        Some(one) => vec![one],
+    };
+    let mut result = CallToolResult::success(blocks.into_iter().map(readable_block).collect());
+    result.structured_content = structured;
+    result.is_error = Some(match error {
+        Some(Value::Bool(is_error)) => is_error,
+        Some(Value::String(word)) => word.eq_ignore_ascii_case("true"),
+        Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => false,
+    });
+    Some(result)
+}
+
+/// A part of an answer. One of an unknown kind or form is named with its kind.
+fn readable_block(mut block: Value) -> ContentBlock {
+    if let Some(members) = block.as_object_mut() {
+        // They are for a client that shows an answer to several readers.
+        members.remove("annotations");
+    }
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let kind = text(block.get("type"));
+    if let Some(said) = text(Some(&block)).or_else(|| text(block.get("text")).filter(|_| kind.is_none())) {
+        return ContentBlock::text(said);
+    }
+    serde_json::from_value(block).unwrap_or_else(|_| {
+        let kind = short_line(&clean(kind.as_deref().unwrap_or("without a name")).0, KIND_CHARS);
+        ContentBlock::text(format!("[content of the kind {kind}, not read]"))
+    })
+}
+
+/// How much of the name of an unknown kind is shown.
+const KIND_CHARS: usize = 40;
 
 /// The result of a resource that was read.
 pub(crate) fn of_resource(

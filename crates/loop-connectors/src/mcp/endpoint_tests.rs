@@ -147,6 +147,58 @@ async fn an_answer_that_does_not_come_leaves_a_write_in_doubt() {
 }
 
 #[tokio::test]
+async fn a_write_that_the_server_answered_is_done_whatever_the_answer_holds() {
+    // T18
+    let text = json!({ "type": "text", "text": "seven" });
+    let answers = [
+        (
+            json!({ "content": [{ "type": "hologram", "data": "x" }, text] }),
+            "[content of the kind hologram, not read]\n\nseven",
+        ),
+        (
+            json!({ "content": [{ "type": "text", "text": "seven", "annotations": { "audience": ["robot"] } }] }),
+            "seven",
+        ),
+        (json!({ "content": [{ "text": "seven" }], "isError": "false" }), "seven"),
+        (json!({ "content": "seven", "resultType": "complete" }), "seven"),
+        (json!({ "content": [{ "type": "text", "text": null }] }), "[content of the kind text, not read]"),
+        (json!({ "content": null, "structuredContent": "seven" }), "seven"),
+        (json!({ "content": null, "isError": null }), ""),
+        (json!({}), ""),
+        (json!({ "answer": 7 }), ""),
+    ];
+    let sent = answers.clone();
+    let server = server(move |_, text, id| {
+        let failed =
+            json!({ "content": [{ "type": "hologram" }, { "type": "text", "text": "no" }], "isError": true });
+        let result = text.parse::<usize>().map_or(&failed, |nth| &sent[nth].0);
+        json_answer(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+    })
+    .await;
+    let none = Credentials::none();
+    let reads = registry(settings(&server), Effect::Read, &none).await;
+    for effect in [Effect::WriteIrreversible, Effect::WriteIdempotent, Effect::Egress] {
+        let writes = registry(settings(&server), effect, &none).await;
+        for (nth, (answer, says)) in answers.iter().enumerate() {
+            let write = call(&writes, &nth.to_string(), &none).await;
+            assert_eq!(
+                (write.status, write.markdown.contains(says)),
+                (Status::Ok, true),
+                "{answer}: {}",
+                write.markdown
+            );
+            if !says.is_empty() {
+                assert_eq!(&*call(&reads, &nth.to_string(), &none).await.markdown, *says, "{answer}");
+            }
+        }
+        // What the server calls an error is one.
+        let failed = call(&writes, "failed", &none).await;
+        assert_eq!((failed.status, failed.summary.contains("no")), (Status::PermanentError, true));
+    }
+    assert_eq!(call(&reads, "8", &none).await.status, Status::RetryableError);
+}
+
+#[tokio::test]
 async fn an_answer_may_be_a_stream_of_events() {
     // S1-27
     let server = server(|_, text, id| {

@@ -8,7 +8,8 @@ use loop_tools::{Credentials, SchemaCheck, Tool, ToolContext, ToolDeclaration, T
 use serde_json::{Value, json};
 
 use crate::error::ConnectorError;
-use crate::mcp::connection::{Answer, Ask, Content};
+use crate::http::answer::done_with_nothing;
+use crate::mcp::connection::{Answer, Ask, Content, NO_RESULT};
 use crate::mcp::content::{of_call, of_resource};
 use crate::mcp::manifest::McpToolSpec;
 use crate::mcp::server::McpServer;
@@ -108,8 +109,7 @@ impl Tool for McpTool {
         };
         if let Some(violations) = self.violations(&answer) {
             let says = format!("the result is not what the server says that it returns: {violations}");
-            // It was done, and what came of it cannot be believed.
-            return Trouble::InDoubt(answer.mask.message(&says)).result(name, title);
+            return unread(&self.declaration, answer.mask.message(&says));
         }
         result(&self.declaration, context, answer)
     }
@@ -147,5 +147,15 @@ fn result(declaration: &ToolDeclaration, context: &ToolContext, answer: Answer) 
     match content {
         Content::Tool(result) => of_call(declaration, &context.scope, result, &mask),
         Content::Resource(result) => of_resource(declaration, &context.scope, result, &mask),
+        Content::Unread => unread(declaration, NO_RESULT.to_owned()),
     }
+}
+
+/// The result of a call that the server answered without an error, and whose answer cannot be read or believed. A write is
+/// done all the same.
+fn unread(declaration: &ToolDeclaration, says: String) -> ToolResult {
+    if declaration.effect.is_none_or(Effect::is_read) {
+        return ToolResult::retryable(&*declaration.name, &declaration.title, says);
+    }
+    ToolResult { error: Some(says), ..done_with_nothing(&declaration.name, Value::Null) }
 }

@@ -312,9 +312,16 @@ impl Messages {
             let block = match kind {
                 "text_delta" => "{\"type\":\"text\",\"text\":\"\"}",
                 "thinking_delta" => "{\"type\":\"thinking\",\"thinking\":\"\"}",
-                "input_json_delta" if self.begun.at(index).is_none() => {
-                    reply.pass_over(delta.partial_json.or_empty().len());
-                    return Ok(());
+                "input_json_delta" => {
+                    let piece = delta.partial_json.or_empty();
+                    // Input of a block that never began: the reply tells whose it is once it is whole.
+                    let call = self.begun.at(index).or_else(|| reply.add_call("", index));
+                    let Some(call) = call else {
+                        reply.pass_over(piece.len());
+                        return Ok(());
+                    };
+                    self.begun.add(index, Some(call));
+                    return reply.add_arguments(call, piece);
                 }
                 _ => return Ok(()),
             };

@@ -44,6 +44,8 @@ pub(crate) struct Assembly {
     /// Whether the provider ran a tool of its own or sent anything else that is neither text nor a tool call.
     has_other: bool,
     calls: Calls,
+    /// Whether arguments were received that may belong to one of several calls.
+    has_strays: bool,
     stop: Option<(Arc<str>, ReplyEnd)>,
     stop_detail: Option<Arc<str>>,
     filtered: Option<Filtered>,
@@ -105,6 +107,7 @@ impl Assembly {
             refusal: String::new(),
             has_other: false,
             calls: Calls::default(),
+            has_strays: false,
             stop: None,
             stop_detail: None,
             filtered: None,
@@ -493,6 +496,8 @@ impl Assembly {
         self.add_text(&text);
         self.tell_open();
         self.drop_empty_usage();
+        // A call is not run without the arguments that were sent.
+        self.has_strays |= !self.calls.adopt();
     }
 
     /// The partial reply of a failed call.
@@ -520,6 +525,7 @@ impl Assembly {
             | ReplyEnd::Capped
             | ReplyEnd::PauseTurn
             | ReplyEnd::Compaction) => stop,
+            _ if has_calls && self.has_strays => ReplyEnd::MalformedToolCall,
             _ if has_calls => ReplyEnd::ToolUse,
             ReplyEnd::ToolUse => ReplyEnd::MalformedToolCall,
             // It called a tool, but the call cannot be read.

@@ -70,6 +70,11 @@ impl Open {
         self.name.chars().all(char::is_whitespace)
     }
 
+    /// Whether no arguments were received, or an empty object in their place.
+    fn has_no_arguments(&self) -> bool {
+        matches!(self.arguments.trim(), "" | "{}")
+    }
+
     /// Whether its beginning was reported.
     pub(crate) fn is_reported(&self) -> bool {
         self.is_reported
@@ -162,6 +167,36 @@ impl Calls {
             is_settled: false,
         });
         Some(self.open.len() - 1)
+    }
+
+    /// Gives arguments without a call to the call that began last before them, if it has none. False where such
+    /// arguments are left and another call lacks its own, so that they may belong to that one.
+    pub(crate) fn adopt(&mut self) -> bool {
+        let mut last: Option<usize> = None;
+        let mut is_left = false;
+        for at in 0..self.open.len() {
+            let Some(call) = self.open.get_mut(at) else { break };
+            if !call.is_nameless() {
+                last = Some(at);
+                continue;
+            }
+            if call.has_no_arguments() {
+                continue;
+            }
+            let arguments = std::mem::take(&mut call.arguments);
+            match last.and_then(|last| self.open.get_mut(last)).filter(|call| call.has_no_arguments()) {
+                Some(call) => {
+                    // Nothing of a placeholder that was reported can be taken back.
+                    if !call.arguments.is_empty() {
+                        call.is_replaced();
+                        call.masked = arguments.len();
+                    }
+                    call.arguments = arguments;
+                }
+                None => is_left = true,
+            }
+        }
+        !(is_left && self.open.iter().any(|call| !call.is_nameless() && call.has_no_arguments()))
     }
 
     /// The calls with a tool name, in the order of their index, each with a unique id. Secrets are masked.

@@ -254,11 +254,15 @@ impl Gemini {
         if let Some(signature) = fields.get("thoughtSignature") {
             partial.signature = Some(signature.get().to_owned());
         }
+        let whole = call.get("args").filter(|args| args.get() != "{}");
+        if (values.is_some() || whole.is_some()) && reply.is_damaged() {
+            return Err(LlmError::unreadable("a tool call that is not UTF-8"));
+        }
         if let Some(values) = values {
-            if reply.is_damaged() {
-                return Err(LlmError::unreadable("a tool call that is not UTF-8"));
-            }
             partial.add(values);
+        }
+        if let Some(whole) = whole {
+            partial.add_whole(whole);
         }
         if goes_on {
             return Ok(());

@@ -68,6 +68,13 @@ impl Partial {
         }
     }
 
+    /// Adds arguments that are not streamed value by value. They must be all there are.
+    pub(super) fn add_whole(&mut self, args: &RawValue) {
+        let args: Value = serde_json::from_str(args.get()).unwrap_or_default();
+        self.is_broken |= !args.is_object() || self.args.as_object().is_none_or(|before| !before.is_empty());
+        self.args = args;
+    }
+
     /// The arguments as JSON. Incomplete ones are not an object, so that the call is not run.
     pub(super) fn arguments(&self, is_over: bool) -> String {
         let mut args = self.args.to_string();

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::codec::{Assembly, Fields, Number};
+use crate::codec::{Assembly, Fields, Number, Open};
 use crate::error::LlmError;
 
 /// Finds the call of a fragment.
@@ -11,11 +11,13 @@ pub(super) struct Placer {
     pub(super) last: Option<usize>,
     /// Whether each fragment repeats all arguments so far.
     has_whole_arguments: bool,
+    /// The call whose fragments each have an id of their own.
+    changes_ids: Option<usize>,
 }
 
 impl Placer {
     pub(super) fn new(has_whole_arguments: bool) -> Self {
-        Self { last: None, has_whole_arguments }
+        Self { last: None, has_whole_arguments, changes_ids: None }
     }
 
     /// Adds one fragment and returns its call. `place` is the position of a whole call in its list.
@@ -84,7 +86,7 @@ impl Placer {
     }
 
     /// The call of a fragment, or a new one. `None` for a call above the maximum.
-    fn place(&self, id: &str, name: &str, index: Option<u64>, reply: &mut Assembly) -> Option<usize> {
+    fn place(&mut self, id: &str, name: &str, index: Option<u64>, reply: &mut Assembly) -> Option<usize> {
         let open = reply.calls().open();
         let by_index = || index.and_then(|_| open.iter().rposition(|call| call.index == index));
         if !id.is_empty() {
@@ -101,6 +103,16 @@ impl Placer {
             let unnamed = by_index().filter(|at| open.get(*at).is_some_and(|call| call.id.is_empty()));
             if unnamed.is_some() {
                 return unnamed;
+            }
+            // Some servers make a new id for each fragment of a call.
+            let begun =
+                by_index().or(self.last.filter(|_| index.is_none())).filter(|at| self.last == Some(*at));
+            if let Some(at) = begun.filter(|_| name.is_empty()) {
+                let is_open = |call: &Open| serde_json::from_str::<&RawValue>(&call.arguments).is_err();
+                if self.changes_ids == Some(at) || open.get(at).is_some_and(is_open) {
+                    self.changes_ids = Some(at);
+                    return Some(at);
+                }
             }
             if elsewhere.is_some() {
                 reply.warn("duplicate_wire_id");
