@@ -50,6 +50,7 @@ mod opinion;
 #[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
 mod otel;
 mod outputs;
+mod owed;
 mod outside;
 mod pages;
 mod people;
