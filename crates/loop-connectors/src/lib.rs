@@ -59,6 +59,8 @@ mod mask;
 mod mcp;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(all(test, feature = "mcp", unix))]
+mod renderings_tests;
 mod scope;
 mod sql;
 #[cfg(any(feature = "http", feature = "postgres"))]

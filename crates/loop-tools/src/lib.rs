@@ -77,6 +77,7 @@ pub use results::{EarlierResult, EarlierResults, PAGE_CHARS, ResultsTool};
 pub use schema::{SchemaCheck, SchemaError};
 pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
 pub use smart_rows::{RowFilter, SmartRows};
+pub use table::{RENDERED_BYTES, pretty, push_lines};
 pub use text::clean;
 pub use tool::{KeptTool, Tool, schema_of};
 

@@ -92,11 +92,10 @@ impl ToolResult {
     /// A success as a table with one row per item, under a heading that names the account (S0-69, S0-70).
     ///
     /// The columns are the members that the rows have: `id`, `name` and `title` first, the others by name, so
-    /// that equal rows give equal bytes. Without rows it is [`ToolResult::empty`].
+    /// that equal rows give equal bytes. Of more than 40 members those have a column that most rows have, and a line names
+    /// the others. Without rows it is [`ToolResult::empty`].
     pub fn found(tool: impl Into<String>, title: &str, scope: &Scope, rows: Vec<Value>) -> Self {
-        let columns = table::columns_of(&rows);
-        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-        Self::found_columns(tool, title, scope, &columns, rows)
+        Self::listed(tool, title, scope, table::whole(&rows), rows)
     }
 
     /// Like [`ToolResult::found`] with these columns, in this order.
@@ -107,10 +106,16 @@ impl ToolResult {
         columns: &[&str],
         rows: Vec<Value>,
     ) -> Self {
+        let mut table = String::new();
+        table::push_table(&mut table, columns, &rows);
+        Self::listed(tool, title, scope, table, rows)
+    }
+
+    fn listed(tool: impl Into<String>, title: &str, scope: &Scope, table: String, rows: Vec<Value>) -> Self {
         if rows.is_empty() {
             return Self::empty(tool, title);
         }
-        let markdown = format!("{}\n\n{}", heading(title, scope), table::render(columns, &rows));
+        let markdown = format!("{}\n\n{table}", heading(title, scope));
         Self::ok(tool, format!("Found {} items", rows.len()), markdown, rows)
     }
 

@@ -3,7 +3,8 @@
 //! The model reads each result cut to `limits.markdown_chars`, and the run keeps the data whole. This tool reads the kept
 //! data, so nothing is fetched again.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
 use crate::result::ToolResult;
+use crate::table::pretty;
 use crate::text::clean;
 use crate::tool::Tool;
 
@@ -101,28 +103,28 @@ impl ResultsTool {
             .ok_or_else(|| format!("`{number}` is not the number of a result, such as E3"))?;
         let result = results.find(id).ok_or_else(|| absent(id, results))?;
         let title = format!("{id} ({})", result.tool);
-        let lines = lines_of(&result.data);
-        let lines: Vec<(usize, &str)> = (1..).zip(lines.iter().map(String::as_str)).collect();
         let search = text("search").map(str::to_lowercase);
-        let matching: Vec<(usize, &str)> = match &search {
-            Some(words) => {
-                lines.iter().copied().filter(|(_, line)| line.to_lowercase().contains(words)).collect()
+        let page = parameters.get("page").and_then(Value::as_u64).unwrap_or(1);
+        let mut pages = Pages { wanted: page, count: 0, left: 0, text: String::new() };
+        let (mut all, mut matching) = (0_usize, 0_usize);
+        for line in text_of(&result.data).lines() {
+            all += 1;
+            if search.as_ref().is_none_or(|words| line.to_lowercase().contains(words)) {
+                matching += 1;
+                pages.push(&format!("{all}: {line}\n"));
             }
-            None => lines.clone(),
-        };
-        if matching.is_empty() {
+        }
+        if matching == 0 {
             return Ok(ToolResult::empty(&*self.declaration.name, &title));
         }
-        let pages = pages(&matching);
-        let page = parameters.get("page").and_then(Value::as_u64).unwrap_or(1);
-        let at = usize::try_from(page).unwrap_or(usize::MAX).saturating_sub(1);
-        let body = pages
-            .get(at)
-            .ok_or_else(|| format!("there is no page {page} of {title}: it has {}", pages.len()))?;
-        let place = format!("page {page} of {}", pages.len());
+        let Pages { count, text: body, .. } = pages;
+        if body.is_empty() {
+            return Err(format!("there is no page {page} of {title}: it has {count}"));
+        }
+        let place = format!("page {page} of {count}");
         let summary = match &search {
-            Some(_) => format!("{title}, {} of {} lines, {place}", matching.len(), lines.len()),
-            None => format!("{title}, {} lines, {place}", lines.len()),
+            Some(_) => format!("{title}, {matching} of {all} lines, {place}"),
+            None => format!("{title}, {all} lines, {place}"),
         };
         Ok(ToolResult::ok(
             &*self.declaration.name,
@@ -166,55 +168,54 @@ fn absent(id: EvidenceId, results: &EarlierResults) -> String {
     }
 }
 
-/// The data as lines.
-fn lines_of(data: &Data) -> Vec<String> {
+/// The data as lines, in one text.
+fn text_of(data: &Data) -> Cow<'_, str> {
     if let Some(text) = data.as_text() {
-        return clean(text).0.lines().map(str::to_owned).collect();
+        return clean(text).0;
     }
-    match serde_json::from_str(data) {
-        Ok(Value::Null) => Vec::new(),
+    let text = match serde_json::from_str(data) {
+        Ok(Value::Null) => return Cow::default(),
         Ok(Value::Array(entries)) => {
-            entries.iter().map(|entry| clean(&entry.to_string()).0.into_owned()).collect()
+            let mut text = String::new();
+            for entry in entries {
+                let _ = writeln!(text, "{entry}");
+            }
+            text
         }
-        Ok(other) => {
-            let text = serde_json::to_string_pretty(&other).unwrap_or_default();
-            clean(&text).0.lines().map(str::to_owned).collect()
-        }
+        Ok(other) => pretty(&other, 4 * data.len() + PAGE_CHARS),
         // A tool's own JSON is checked before it is kept.
-        Err(_) => clean(data).0.lines().map(str::to_owned).collect(),
-    }
+        Err(_) => return clean(data).0,
+    };
+    Cow::Owned(clean(&text).0.into_owned())
 }
 
-/// The lines with their numbers, in pages of at most [`PAGE_CHARS`] characters. A longer line begins a page and goes over
+/// Lines in pages of at most [`PAGE_CHARS`] characters, of which one is kept. A longer line begins a page and goes over
 /// several.
-fn pages(lines: &[(usize, &str)]) -> Vec<String> {
-    let mut pages = Vec::new();
-    let (mut page, mut left) = (String::new(), PAGE_CHARS);
-    for (number, line) in lines {
-        let numbered = format!("{number}: {line}\n");
-        let chars = numbered.chars().count();
-        if chars > left && left < PAGE_CHARS {
-            pages.push(std::mem::take(&mut page));
-            left = PAGE_CHARS;
+struct Pages {
+    /// The page that is kept, from 1.
+    wanted: u64,
+    count: u64,
+    /// How many characters the last page has room for.
+    left: usize,
+    text: String,
+}
+
+impl Pages {
+    fn push(&mut self, line: &str) {
+        if self.left < PAGE_CHARS && line.chars().count() > self.left {
+            self.left = 0;
         }
-        if chars <= left {
-            page.push_str(&numbered);
-            left -= chars;
-            continue;
-        }
-        for c in numbered.chars() {
-            if left == 0 {
-                pages.push(std::mem::take(&mut page));
-                left = PAGE_CHARS;
+        for c in line.chars() {
+            if self.left == 0 {
+                self.count += 1;
+                self.left = PAGE_CHARS;
             }
-            page.push(c);
-            left -= 1;
+            if self.count == self.wanted {
+                self.text.push(c);
+            }
+            self.left -= 1;
         }
     }
-    if !page.is_empty() {
-        pages.push(page);
-    }
-    pages
 }
 
 /// What the model reads of it where the declaration says nothing.

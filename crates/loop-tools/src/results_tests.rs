@@ -115,6 +115,14 @@ async fn a_line_of_eight_megabytes_is_read_in_pages_too() {
     assert_eq!((seen.status, seen.data.as_text().unwrap().len()), (Status::Ok, PAGE_CHARS));
 }
 
+#[tokio::test]
+async fn data_that_is_deep_is_not_read_in_a_hundred_times_as_many_pages() {
+    // Issue 40, H1: each of these numbers would stand behind 200 spaces.
+    let deep = (0..100).fold(json!(vec![1; 50_000]), |inner, _| json!({ "a": inner }));
+    let seen = read(&[(1, Data::from(deep))], json!({ "evidence": "E1", "page": 2 })).await;
+    assert!(seen.summary.ends_with("page 2 of 29"), "{}", seen.summary);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
@@ -123,7 +131,12 @@ proptest! {
         lines in prop::collection::vec("[a-zé€ ]{0,9000}", 0..8),
     ) {
         let numbered: Vec<(usize, &str)> = (1..).zip(lines.iter().map(String::as_str)).collect();
-        let pages = pages(&numbered);
+        let page = |wanted: u64| {
+            let mut pages = Pages { wanted, count: 0, left: 0, text: String::new() };
+            numbered.iter().for_each(|(number, line)| pages.push(&format!("{number}: {line}\n")));
+            pages
+        };
+        let pages: Vec<String> = (1..=page(0).count).map(|wanted| page(wanted).text).collect();
         prop_assert!(pages.iter().all(|page| (1..=PAGE_CHARS).contains(&page.chars().count())));
         let whole: String = numbered.iter().map(|(number, line)| format!("{number}: {line}\n")).collect();
         prop_assert_eq!(pages.concat(), whole);

@@ -117,12 +117,9 @@ impl<S: Source> Smart<S> {
 
     /// The code's ranking, without what it names wrongly; the first ones if it names nothing.
     fn ranked(&self, parameters: &Value, candidates: &[Candidate]) -> Vec<usize> {
-        let mut kept: Vec<usize> = Vec::new();
-        for at in self.source.fallback(parameters, candidates) {
-            if at < candidates.len() && !kept.contains(&at) {
-                kept.push(at);
-            }
-        }
+        let mut is_open = vec![true; candidates.len()];
+        let mut kept = self.source.fallback(parameters, candidates);
+        kept.retain(|at| is_open.get_mut(*at).is_some_and(std::mem::take));
         if kept.is_empty() { (0..candidates.len().min(KEPT)).collect() } else { kept }
     }
 

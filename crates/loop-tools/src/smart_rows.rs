@@ -101,9 +101,7 @@ impl Source for SmartRows {
     fn markdown(&self, kept: &[&Candidate]) -> String {
         if kept.iter().all(|candidate| candidate.data.is_object()) {
             let rows: Vec<Value> = kept.iter().map(|candidate| candidate.data.clone()).collect();
-            let columns = table::columns_of(&rows);
-            let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-            return table::render(&columns, &rows);
+            return table::whole(&rows);
         }
         let lines: Vec<String> = kept.iter().map(|candidate| format!("- {}", candidate.markdown)).collect();
         lines.join("\n")

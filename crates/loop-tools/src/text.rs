@@ -124,15 +124,15 @@ fn escape_length(rest: &str) -> usize {
         // A command that carries text (a title, a link) up to its terminator. Without one it is no command, and
         // dropping what follows would let a tool hide text behind it.
         Some(b']' | b'P' | b'X' | b'^' | b'_') => {
-            let window: Vec<(usize, char)> =
-                rest.char_indices().take_while(|(at, _)| *at < ESCAPE_BYTES).collect();
-            for (n, (at, c)) in window.iter().enumerate() {
-                let is_string_end =
-                    *c == '\u{1b}' && rest.get(at + 1..).is_some_and(|tail| tail.starts_with('\\'));
+            let window = rest.char_indices().take_while(|(at, _)| *at < ESCAPE_BYTES);
+            for (n, (at, c)) in window.enumerate() {
                 match c {
                     '\u{7}' | '\u{9c}' => return n + 1,
-                    _ if is_string_end => return n + 2,
-                    '\n' => return 1,
+                    '\u{1b}' if rest.get(at + 1..).is_some_and(|tail| tail.starts_with('\\')) => {
+                        return n + 2;
+                    }
+                    // Another command begins, so no text is looked at twice.
+                    '\n' | '\u{1b}' => return 1,
                     _ => {}
                 }
             }
@@ -171,6 +171,8 @@ mod tests {
         check("\u{9b}2Jgone \u{9b}", "gone ");
         check("\u{1b}]0;title\u{7}text", "text");
         check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link");
+        // A command within a command ends it, so that a text of nothing else is read once.
+        check("\u{1b}]0;seen\u{1b}[31m too\u{7}", "0;seen too");
         check("\u{1b}(Btext\u{1b}Mx \u{1b}7saved \u{1b}", "textx saved ");
         check("\u{202e}evil\u{202c} \u{2066}iso\u{2069}", "evil iso");
         check("zero\u{200b}width\u{feff}\u{2060}", "zerowidth");

@@ -11,11 +11,11 @@
 pub(crate) mod environment;
 pub(crate) mod group;
 mod hook;
-mod output;
+pub(crate) mod output;
 pub(crate) mod program;
-mod run;
+pub(crate) mod run;
 pub(crate) mod sandbox;
-mod settings;
+pub(crate) mod settings;
 mod template;
 pub(crate) mod tool;
 

@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
 use loop_core::{Effect, Scope};
-use loop_tools::{ToolDeclaration, ToolResult, clean, heading};
+use loop_tools::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
 use serde_json::{Value, json};
 
 use crate::command::run::Ended;
@@ -93,16 +93,17 @@ impl Reader<'_> {
         }
         let value: Value = serde_json::from_slice(&ended.stdout)
             .map_err(|error| format!("its output is not JSON: {}", crate::error::one_line(error)))?;
-        let value = mask.value(value);
-        let rows = value.as_array().filter(|rows| !rows.is_empty() && rows.iter().all(Value::is_object));
-        if let Some(rows) = rows {
-            return Ok(ToolResult::found(name, title, scope, rows.clone()));
-        }
+        let value = match mask.value(value) {
+            Value::Array(rows) if !rows.is_empty() && rows.iter().all(Value::is_object) => {
+                return Ok(ToolResult::found(name, title, scope, rows));
+            }
+            other => other,
+        };
         let is_nothing = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
         if is_nothing {
             return Ok(self.silent());
         }
-        let shown = serde_json::to_string_pretty(&value).unwrap_or_default();
+        let shown = pretty(&value, RENDERED_BYTES);
         let markdown = format!("{}\n\n{}", heading(title, scope), fenced(&shown, "json"));
         Ok(ToolResult::ok(name, summary(&value.to_string()), markdown, value))
     }

@@ -1,7 +1,7 @@
 //! From an answer to what the model reads: what is selected of it, as a table, as lines or as it is.
 
 use loop_core::{Effect, Scope};
-use loop_tools::ToolResult;
+use loop_tools::{ToolResult, heading, push_lines};
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -106,19 +106,24 @@ impl Shape {
             }
             done_with_nothing(name, value)
         } else {
-            let rows = match &value {
-                Value::Array(items) => items.clone(),
-                Value::Object(_) => vec![value.clone()],
+            let (rows, is_list) = match value {
+                Value::Array(items) => (items, true),
+                Value::Object(_) => (vec![value], false),
                 _ => return note_below(ToolResult::value(name, value), note),
             };
-            let lines: Option<Vec<String>> =
-                self.line.as_ref().map(|line| rows.iter().map(|row| line.fill(|at| cell(row, at))).collect());
-            let mut result = ToolResult::found(name, title, scope, rows);
-            if let Some(lines) = lines {
-                let heading = result.markdown.split("\n\n").next().unwrap_or_default();
-                result.markdown = format!("{heading}\n\n{}", lines.join("\n"));
+            let mut result = match &self.line {
+                None => ToolResult::found(name, title, scope, rows),
+                Some(line) => {
+                    let mut markdown = heading(title, scope) + "\n";
+                    push_lines(&mut markdown, &rows, |text, row| {
+                        text.push_str(&line.fill(|at| cell(row, at)))
+                    });
+                    ToolResult::ok(name, format!("Found {} items", rows.len()), markdown, rows)
+                }
+            };
+            if !is_list && let Some(one) = result.data.get_mut(0) {
+                result.data = one.take();
             }
-            result.data = value;
             if !is_read {
                 result.summary = "Done".to_owned();
             }

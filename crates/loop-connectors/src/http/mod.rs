@@ -14,7 +14,7 @@ pub(crate) mod guard;
 mod pages;
 mod rate;
 pub(crate) mod request;
-mod template;
+pub(crate) mod template;
 #[cfg(test)]
 pub(crate) mod test_server;
 #[cfg(test)]

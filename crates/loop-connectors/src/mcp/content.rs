@@ -106,29 +106,28 @@ fn shown(declaration: &ToolDeclaration, scope: &Scope, value: Value) -> ToolResu
     if is_nothing(&value) {
         return if is_read { ToolResult::empty(name, title) } else { done_with_nothing(name, value) };
     }
-    let rows = match &value {
-        Value::Array(items) => items.clone(),
-        Value::Object(members) => rows_in(members).unwrap_or_else(|| vec![value.clone()]),
+    // The rows, so that one who chooses among them has them.
+    let rows = match value {
+        Value::Array(items) => items,
+        Value::Object(members) => rows_in(members),
         _ => return ToolResult::value(name, value),
     };
     if rows.is_empty() {
         return ToolResult::empty(name, title);
     }
-    let mut result = ToolResult::found(name, title, scope, rows.clone());
-    // The rows, so that one who chooses among them has them.
-    result.data = Value::Array(rows);
+    let mut result = ToolResult::found(name, title, scope, rows);
     if !is_read {
         result.summary = "Done".to_owned();
     }
     result
 }
 
-/// The list that is alone in an object: many servers wrap one so.
-fn rows_in(members: &Map<String, Value>) -> Option<Vec<Value>> {
-    let mut values = members.values();
-    match (values.next(), values.next()) {
-        (Some(Value::Array(items)), None) => Some(items.clone()),
-        _ => None,
+/// The list that is alone in an object, as many servers wrap one, or the object.
+fn rows_in(mut members: Map<String, Value>) -> Vec<Value> {
+    let is_alone = members.len() == 1;
+    match members.values_mut().next() {
+        Some(Value::Array(items)) if is_alone => std::mem::take(items),
+        _ => vec![Value::Object(members)],
     }
 }
 

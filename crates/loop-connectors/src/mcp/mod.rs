@@ -8,7 +8,7 @@
 //! ```
 
 mod connection;
-mod content;
+pub(crate) mod content;
 mod endpoint;
 mod manifest;
 mod program;
