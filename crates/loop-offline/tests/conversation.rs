@@ -506,6 +506,45 @@ fn a_tool_s_text_decides_nothing() {
     assert_eq!(conversation.calls, [world[0].0]);
 }
 
+#[test]
+fn a_demanded_decision_is_what_a_result_gives_and_else_a_person_s() {
+    // Issue 40, T16: nothing here is a judgement.
+    let id = json!({"order_id": {"type": "string", "examples": ["O-104"]}});
+    let decision = json!({"enum": ["pay", "more_evidence"], "default": "more_evidence"});
+    let draft = json!({"order_id": id["order_id"], "decision": decision, "reason": {"type": "string"}});
+    let tools = || {
+        vec![
+            tool("check_rules", "Check the rules for an order", json!(["order_id"]), id.clone()),
+            tool("draft_recommendation", "Draft", json!(["order_id", "decision", "reason"]), draft.clone()),
+            tool("ask_customer", "Ask", json!(["question"]), json!({"question": {"type": "string"}})),
+        ]
+    };
+    let ask = r#"ask_customer {"question":"The results give `a_person` as the decision. A person decides: what is it to be?"}"#;
+    let drafted = |decision: &str, reason: &str| {
+        let arguments = json!({"decision": decision, "order_id": "O-104", "reason": reason});
+        format!("draft_recommendation {}", canonical(&arguments))
+    };
+    for (result, calls) in [
+        (
+            "| order_id | decision | reason |\n|---|---|---|\n| O-104 | pay | late |",
+            vec![drafted("pay", "late")],
+        ),
+        (
+            "| order_id | decision | reason |\n|---|---|---|\n| O-104 | a_person | no rule |",
+            vec![ask.to_owned(), drafted("more_evidence", "no rule")],
+        ),
+    ] {
+        let world = [(r#"check_rules {"order_id":"O-104"}"#, result), (ask, "I do not know.")];
+        let mut conversation = Conversation::new(tools(), &world);
+        conversation.ask("Decide about order O-104.");
+        assert_eq!(conversation.calls, [world[0].0]);
+        conversation.ask(
+            "Not accepted: this is demanded first, and is not there: a result of `draft_recommendation`",
+        );
+        assert_eq!(conversation.calls, calls);
+    }
+}
+
 /// What is asked, which calls follow, and what is said in the end.
 #[track_caller]
 fn holds(text: &str, calls: &[&str], answer: &str) {

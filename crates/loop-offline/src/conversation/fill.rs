@@ -106,11 +106,10 @@ impl<'t> Filler<'t> {
             return self.choice(field);
         }
         let assigned = self.assigned(field).and_then(|one| cast(field, &one.value));
-        let known = || self.record.and_then(|record| cast(field, &plain(record.get(field.name)?)));
         assigned
             .or_else(|| self.spelled(field))
             .or_else(|| if field.role == Role::Id { self.id(field) } else { None })
-            .or_else(|| if self.keeps() { known() } else { None })
+            .or_else(|| cast(field, &plain(self.known(field)?)))
             .or_else(|| self.stated(field))
             .or_else(|| field.default.cloned())
     }
@@ -122,6 +121,13 @@ impl<'t> Filler<'t> {
     /// Whether what nothing else is said of stays as the record has it.
     fn keeps(&self) -> bool {
         self.is_output || self.tool.kind == Kind::Update
+    }
+
+    /// What the record has under its name, or for a tool that is demanded the result that was read last.
+    fn known(&self, field: &Field<'_>) -> Option<&'t Value> {
+        let is_demanded = self.conversation.demanded.contains(&self.tool.name);
+        let stated = || if is_demanded { self.conversation.stated(field.name) } else { None };
+        self.record.and_then(|record| record.get(field.name)).or_else(stated).filter(|_| self.keeps())
     }
 
     /// What the command itself says of it.
@@ -163,7 +169,7 @@ impl<'t> Filler<'t> {
             field.choices.iter().find(|choice| is_same(choice, text)).map(|choice| (*choice).clone())
         };
         let assigned = self.assigned(field).and_then(|one| choose(&one.value));
-        let known = || choose(&plain(self.record.filter(|_| self.keeps())?.get(field.name)?));
+        let known = || choose(&plain(self.known(field)?));
         // The longest first: `very high` holds `high`.
         let named = || {
             let stated =

@@ -219,6 +219,12 @@ impl<'a> Conversation<'a> {
         records.find(|record| record.id().is_some_and(|known| plain(known) == plain(id)))
     }
 
+    /// What a result says under this name, the last that says anything.
+    pub(super) fn stated(&self, name: &str) -> Option<&Value> {
+        let results = self.made.iter().rev().filter(|made| made.is_ok());
+        results.flat_map(|made| &made.reported.records).find_map(|record| record.get(name))
+    }
+
     /// Whether the result was taken, and nothing ended it since.
     pub(super) fn is_to_submit(&self) -> bool {
         let last = self

@@ -17,12 +17,12 @@ use std::cmp::Reverse;
 use loop_llm::{Arguments, Message, ModelRequest, ToolCall, ToolChoice};
 use serde_json::{Map, Value};
 
-use crate::words::overlap;
+use crate::words::{overlap, parts};
 
 use fill::{Filled, Filler};
-use history::{Conversation, Target, Tool};
+use history::{Conversation, Target, Tool, plain};
 use records::Record;
-use schema::Role;
+use schema::{Field, Role};
 use user_request::Kind;
 
 use super::MAX_CALLS;
@@ -84,7 +84,7 @@ fn planned(conversation: &Conversation<'_>) -> Vec<Wanted> {
     }
     let demanded = conversation.demanded.iter().filter_map(|name| conversation.tool(name));
     let demanded: Vec<Wanted> = demanded
-        .map(|tool| forced(conversation, tool))
+        .map(|tool| undecided(conversation, tool).unwrap_or_else(|| forced(conversation, tool)))
         .filter(|wanted| conversation.same(&wanted.tool, &wanted.arguments).is_none())
         .collect();
     if !demanded.is_empty() {
@@ -120,6 +120,27 @@ fn planned(conversation: &Conversation<'_>) -> Vec<Wanted> {
         }
     }
     calls
+}
+
+/// The question to a person, where the results give a value that a tool does not take: the stub does not judge. `None`: they
+/// give none, it was asked, or no tool asks.
+fn undecided(conversation: &Conversation<'_>, tool: &Tool<'_>) -> Option<Wanted> {
+    let given = |field: &Field<'_>| conversation.stated(field.name).map(plain);
+    let is_other = |field: &&Field<'_>| {
+        let choices = || field.choices.iter().map(|choice| plain(choice));
+        given(field).is_some_and(|given| choices().count() > 0 && choices().all(|choice| choice != given))
+    };
+    let field = tool.fields.iter().find(is_other)?;
+    let asks =
+        |tool: &&Tool<'_>| parts(tool.name).iter().any(|part| ["escalate", "ask"].contains(&part.as_str()));
+    let ask = conversation.tools.iter().find(asks)?;
+    let given = given(field)?;
+    let text =
+        format!("The results give `{given}` as the {}. A person decides: what is it to be?", field.name);
+    let first = ask.fields.iter().find(|field| field.required)?;
+    let arguments = Map::from_iter([(first.name.to_owned(), Value::String(text))]);
+    let wanted = Wanted { tool: ask.name.to_owned(), arguments };
+    conversation.same(&wanted.tool, &wanted.arguments).is_none().then_some(wanted)
 }
 
 /// What leads to a change: the record that it is of, what else is known of that, and the change.
