@@ -163,9 +163,11 @@ impl FilterArgs {
         let since = self.since.map(When::unix_ms);
         let fits = |line: &RunLine| {
             let tags = if self.tags.is_empty() { Vec::new() } else { tags(line.origin.as_deref()) };
-            self.domain.as_deref().is_none_or(|domain| domain == &*line.domain)
+            let fits = self.domain.as_deref().is_none_or(|domain| domain == &*line.domain)
                 && since.is_none_or(|since| line.unix_ms >= since)
-                && self.tags.iter().all(|tag| tags.contains(tag))
+                && self.tags.iter().all(|tag| tags.contains(tag));
+            // What is chosen by may be what was changed: a damaged run is in every list.
+            fits || line.trouble.is_some()
         };
         let lines: Vec<RunLine> = lines.into_iter().filter(fits).collect();
         let ids: Vec<RunId> = lines.iter().map(|line| line.run.clone()).collect();
@@ -181,7 +183,7 @@ impl FilterArgs {
             };
             let fits_reason = self.reasons.is_empty() || self.reasons.iter().any(is_named);
             let is_over = |limit: PicoUsd| run.cost.pico_usd > limit.0;
-            if fits_reason && self.cost_over.is_none_or(is_over) {
+            if fits_reason && self.cost_over.is_none_or(is_over) || line.trouble.is_some() {
                 listed.push((line, run));
             }
         }

@@ -74,12 +74,15 @@ async fn an_entry_that_another_program_changes_removes_or_adds_is_noticed() {
         "DELETE FROM audit WHERE seq = 2",
         "INSERT INTO audit (seq, run, body, seal) SELECT 4, run, body, seal FROM audit WHERE seq = 3",
         "UPDATE audit SET body = '{}' WHERE seq = 2",
+        // Issue 40, H3: the column by which entries of a run are chosen.
+        "UPDATE audit SET run = 'r2' WHERE seq = 2",
+        "UPDATE audit SET run = NULL WHERE seq = 2",
     ];
-    for (change, first) in changes.into_iter().zip([2, 3, 4, 2]) {
+    for (change, first) in changes.into_iter().zip([2, 3, 4, 2, 2, 2]) {
         let (_folder, path) = place();
         let journal = StoredJournal::open(&path).unwrap();
         for action in [AuditAction::Login, AuditAction::Approve, AuditAction::Stop] {
-            journal.append_audit(&entry("ada", action, None)).await.unwrap();
+            journal.append_audit(&entry("ada", action, Some("r1"))).await.unwrap();
         }
         let connection = Connection::open(&path).unwrap();
         if !change.starts_with("INSERT") {
@@ -91,6 +94,11 @@ async fn an_entry_that_another_program_changes_removes_or_adds_is_noticed() {
         assert_eq!(journal.broken_audit().await.unwrap(), Some(first), "{change}");
         let lines = journal.audit_lines(&newest(10)).await.unwrap();
         assert!(lines.iter().any(|line| line.seq == first && !line.sealed), "{change}: {lines:?}");
+        if change.contains("SET run") {
+            // It is still an entry of its own run, and shown as one that is not sealed.
+            let of_run = AuditFilter { run: Some(RunId::new("r1")), ..newest(10) };
+            assert_eq!(journal.audit_lines(&of_run).await.unwrap(), lines, "{change}");
+        }
     }
 }
 

@@ -246,3 +246,66 @@ async fn whatever_is_changed_is_noticed_or_changes_nothing() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_trigger_or_a_view_of_another_program_refuses_the_journal() {
+    // Issue 40, H6: each of these lets an entry vanish that counts as written.
+    let id = RunId::new("r2");
+    for (make, named) in [
+        ("CREATE TRIGGER skip BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END", "the trigger skip"),
+        (
+            "CREATE TRIGGER undo AFTER INSERT ON entries BEGIN DELETE FROM entries WHERE rowid = NEW.rowid; END",
+            "the trigger undo",
+        ),
+        (
+            // Under a name that the journal gives, with another text.
+            "CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON runs BEGIN SELECT RAISE(IGNORE); END",
+            "the trigger audit_is_not_changed",
+        ),
+        ("CREATE VIEW v AS SELECT * FROM runs", "the view v"),
+    ] {
+        let (_folder, path) = super::place();
+        journal(&path).await;
+        let open = StoredJournal::open(&path).unwrap();
+        let (recorded, mut writer) = open.resume(&id).await.unwrap();
+        let append = std::sync::Arc::new(super::history::blank(recorded.entries.len() as u64));
+        Connection::open(&path).unwrap().execute_batch(make).unwrap();
+        // Where it is open already, nothing is written.
+        let refused = writer.append(&append, loop_runtime::journal::Durability::Committed).await.unwrap_err();
+        assert!(refused.to_string().contains(named), "{refused}");
+        assert_eq!(open.read(&id).await.unwrap().entries.len(), recorded.entries.len(), "{make}");
+        let refused = StoredJournal::open_existing(&path).unwrap_err().to_string();
+        let says = "which is not of loopgate and may change what is written; drop it, or restore a copy";
+        assert!(refused.contains(named) && refused.contains(says), "{refused}");
+        assert_eq!(refused.lines().count(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_entry_that_the_database_leaves_out_counts_as_not_written() {
+    // Issue 40, H6: without a trigger, a table that was made anew may leave a row out as well.
+    let (_folder, path) = super::place();
+    journal(&path).await;
+    let anew = "PRAGMA foreign_keys = OFF; ALTER TABLE entries RENAME TO old;
+                CREATE TABLE entries (run, seq, epoch, prev_hash, event, notes, one DEFAULT 1 UNIQUE ON CONFLICT IGNORE);
+                INSERT INTO entries (run, seq, epoch, prev_hash, event, notes, one) SELECT *, rowid + 1 FROM old;
+                UPDATE entries SET one = 1 WHERE rowid = 1; DROP TABLE old";
+    Connection::open(&path).unwrap().execute_batch(anew).unwrap();
+    let open = StoredJournal::open(&path).unwrap();
+    let (recorded, mut writer) = open.resume(&RunId::new("r2")).await.unwrap();
+    let append = std::sync::Arc::new(super::history::blank(recorded.entries.len() as u64));
+    let refused = writer.append(&append, loop_runtime::journal::Durability::Committed).await.unwrap_err();
+    assert!(refused.to_string().contains("did not take what was written"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_run_is_not_found_by_a_request_key_that_was_changed() {
+    // Issue 40, H3: the key's column is compared with the seal of its row.
+    let (_folder, path) = super::place();
+    journal(&path).await;
+    let change = "UPDATE runs SET request_key = 'order-18' WHERE run = 'r1'";
+    Connection::open(&path).unwrap().execute_batch(change).unwrap();
+    let open = StoredJournal::open(&path).unwrap();
+    let refused = open.run_of_key("order-18").await.unwrap_err().to_string();
+    assert!(refused.contains("changed since it was written"), "{refused}");
+}

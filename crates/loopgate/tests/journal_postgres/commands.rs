@@ -83,10 +83,10 @@ fn what_is_wrong_with_a_journal_on_a_server_is_one_line() {
     run(&world.url()).fails_with(&["written by a newer loopgate (format 9"]);
     world.server.sql("loops", "UPDATE loopgate.journal SET format = 2");
     // A disk that is full, and a server that only reads: the run ends, and says so.
-    let full = "CREATE FUNCTION loopgate.full() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
-                IF NEW.seq > 2 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END IF; \
-                RETURN NEW; END $$; \
-                CREATE TRIGGER full_disk BEFORE INSERT ON loopgate.entries FOR EACH ROW EXECUTE FUNCTION loopgate.full()";
+    let full = "CREATE FUNCTION loopgate.full(nth BIGINT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$ BEGIN \
+                IF nth > 2 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END IF; \
+                RETURN TRUE; END $$; \
+                ALTER TABLE loopgate.entries ADD CONSTRAINT full_disk CHECK (loopgate.full(seq)) NOT VALID";
     world.server.sql("loops", full);
     let stopped = run(&world.url());
     assert!(
@@ -94,7 +94,25 @@ fn what_is_wrong_with_a_journal_on_a_server_is_one_line() {
         "{}",
         stopped.err
     );
-    world.server.sql("loops", "DROP TRIGGER full_disk ON loopgate.entries");
+    world.server.sql("loops", "ALTER TABLE loopgate.entries DROP CONSTRAINT full_disk");
+    // H6: what another program has the database do with entries refuses the journal.
+    for (make, drop, named) in [
+        (
+            "CREATE FUNCTION loopgate.skip() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$; \
+             CREATE TRIGGER skip BEFORE INSERT ON loopgate.entries FOR EACH ROW EXECUTE FUNCTION loopgate.skip()",
+            "DROP TRIGGER skip ON loopgate.entries",
+            "its table entries has the trigger skip, which is not of loopgate",
+        ),
+        (
+            "CREATE RULE skip AS ON INSERT TO loopgate.entries DO INSTEAD NOTHING",
+            "DROP RULE skip ON loopgate.entries",
+            "its table entries has the rule skip, which is not of loopgate",
+        ),
+    ] {
+        world.server.sql("loops", make);
+        run(&world.url()).fails_with(&[named]);
+        world.server.sql("loops", drop);
+    }
     let resumed = world.run(&["resume", &id(&stopped.err)]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
     world.server.sql("loops", "ALTER DATABASE loops SET default_transaction_read_only = on");

@@ -3,6 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use loop_core::RunId;
+
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 
 use super::StoredJournal;
@@ -11,7 +13,7 @@ use super::seal::Key;
 use crate::journal::{AuditEntry, AuditFilter, AuditLine, Durability, JournalError};
 
 /// Journals of which no server has been have no such table.
-const TABLE: &str = "
+pub(super) const TABLE: &str = "
     CREATE TABLE IF NOT EXISTS audit (
         seq  INTEGER NOT NULL PRIMARY KEY,
         run  TEXT,
@@ -27,7 +29,7 @@ const TABLE: &str = "
 const TAG: &str = "audit";
 
 /// An entry with the seal of the one before it.
-const LINES: &str = "SELECT audit.seq, audit.body, audit.seal, coalesce(previous.seal, '') FROM audit \
+const LINES: &str = "SELECT audit.seq, audit.body, audit.seal, coalesce(previous.seal, ''), audit.run FROM audit \
                      LEFT JOIN audit AS previous ON previous.seq = audit.seq - 1";
 
 impl StoredJournal {
@@ -68,7 +70,7 @@ impl StoredJournal {
                 let seq = last.saturating_add(1);
                 let seal = key.seal(TAG, &[&previous, &seq.to_string(), &body]);
                 let put = "INSERT INTO audit (seq, run, body, seal) VALUES (?1, ?2, ?3, ?4)";
-                connection.prepare_cached(put)?.execute(params![seq, run, body, seal])?;
+                connection.prepare_cached(put)?.execute_one(params![seq, run, body, seal])?;
                 *tried = Some((seq, seal));
                 Ok(u64::try_from(seq).unwrap_or_default())
             })
@@ -87,11 +89,18 @@ impl StoredJournal {
                 return Ok(Vec::new());
             }
             let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
-            let run = run.map(|run| run.as_str().to_owned());
-            let of_run = if run.is_some() { "audit.run = ?2" } else { "CAST(?2 AS TEXT) IS NULL" };
+            // By the column and by what is sealed, so that an entry whose column was changed is among them.
+            let sealed = run.as_ref().map(serde_json::to_string).transpose()?;
+            let (run, sealed) = (run.as_ref().map(RunId::as_str), sealed.map(|run| format!("\"run\":{run}")));
+            let of_run = match (&run, connection.is_file()) {
+                (None, _) => "CAST(?2 AS TEXT) IS NULL AND CAST(?4 AS TEXT) IS NULL",
+                (Some(_), true) => "(audit.run = ?2 OR instr(audit.body, ?4) > 0)",
+                (Some(_), false) => "(audit.run = ?2 OR strpos(audit.body, ?4) > 0)",
+            };
             let list = format!("{LINES} WHERE audit.seq < ?1 AND {of_run} ORDER BY audit.seq DESC LIMIT ?3");
             let mut list = connection.prepare_cached(&list)?;
-            let lines = list.query_map(params![before, run, limit], |row| line(row, files.key.as_ref()))?;
+            let lines =
+                list.query_map(params![before, run, limit, sealed], |row| line(row, files.key.as_ref()))?;
             Ok(lines.collect::<sql::Result<_>>()?)
         });
         read.await
@@ -128,8 +137,11 @@ fn first_broken(connection: &Connection, key: Option<&Key>) -> Result<Option<u64
 fn line(row: &Row<'_>, key: Option<&Key>) -> sql::Result<AuditLine> {
     let (seq, body, seal, previous): (i64, String, String, String) =
         (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
-    let fields = [&*previous, &seq.to_string(), &*body];
-    let sealed = key.is_some_and(|key| key.check(&seal, TAG, &fields).is_none());
-    let seq = u64::try_from(seq).unwrap_or_default();
-    Ok(AuditLine { seq, sealed, entry: serde_json::from_str(&body).ok() })
+    let (fields, run) = ([&*previous, &seq.to_string(), &*body], row.get::<Option<String>>(4)?);
+    let entry: Option<AuditEntry> = serde_json::from_str(&body).ok();
+    // The column, by which entries are chosen, is not under the seal.
+    let is_own = |entry: &AuditEntry| entry.run.as_ref().map(RunId::as_str) == run.as_deref();
+    let sealed =
+        entry.as_ref().is_none_or(is_own) && key.is_some_and(|key| key.check(&seal, TAG, &fields).is_none());
+    Ok(AuditLine { seq: u64::try_from(seq).unwrap_or_default(), sealed, entry })
 }

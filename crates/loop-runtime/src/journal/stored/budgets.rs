@@ -193,16 +193,14 @@ fn stored(amount: u64) -> i64 {
 fn insert(connection: &Connection, run: &RunId, call: &str, budget: &str, amount: u64) -> Result<(), Fault> {
     let sql = "INSERT INTO shared_reservations (run, call, budget, amount) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (run, call, budget) DO UPDATE SET amount = excluded.amount";
-    connection.prepare_cached(sql)?.execute(params![run.as_str(), call, budget, stored(amount)])?;
-    Ok(())
+    Ok(connection.prepare_cached(sql)?.execute_one(params![run.as_str(), call, budget, stored(amount)])?)
 }
 
 fn spend(connection: &Connection, budget: &str, cost: u64) -> Result<(), Fault> {
     let total = spent(connection, budget)?.saturating_add(cost);
     let sql = "INSERT INTO shared_budgets (budget, spent) VALUES (?1, ?2)
                ON CONFLICT (budget) DO UPDATE SET spent = excluded.spent";
-    connection.prepare_cached(sql)?.execute(params![budget, stored(total)])?;
-    Ok(())
+    Ok(connection.prepare_cached(sql)?.execute_one(params![budget, stored(total)])?)
 }
 
 /// Settles what a run has in flight at its whole amount.

@@ -17,6 +17,17 @@ const FULL: &str = "the disk is full; make room, or use another file with --jour
 const TOO_LARGE: &str = "the journal may not grow: this process's limit for the size of a file is reached; raise it \
                          (`ulimit -f`), or use another file with --journal";
 
+const NOT_TAKEN: &str = "the database did not take what was written, so it counts as not written; restore a copy of the \
+                         journal, or use another one with --journal";
+
+/// What the journal's database has that no format of this program made.
+pub(super) fn not_own(kind: &str, name: &str, table: &str) -> String {
+    format!(
+        "its table {table} has the {kind} {name}, which is not of loopgate and may change what is written; drop it, or restore a \
+         copy of the journal"
+    )
+}
+
 /// A failure that does not know its place yet.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -155,6 +166,7 @@ fn advice(error: &rusqlite::Error, path: &Path) -> String {
     let stated = match error {
         // SQLite's text of its last error repeats the path, or an SQL text that helps nobody here.
         rusqlite::Error::SqliteFailure(failure, _) => failure.to_string(),
+        rusqlite::Error::StatementChangedRows(_) => NOT_TAKEN.to_owned(),
         other => other.to_string(),
     };
     match error.sqlite_error_code() {

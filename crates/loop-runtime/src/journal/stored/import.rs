@@ -140,7 +140,7 @@ impl StoredJournal {
             fits_head(files, &run, &row, &links, known.as_ref())?;
             // Before anything is written. The transaction decides.
             if let Some(key) = &row.request_key
-                && let Some(of) = rows::run_of_key(open.connection(), key)?
+                && let Some(of) = rows::run_of_key(open.connection(), key, files.key.as_ref())?
                 && of != run
             {
                 return Err(JournalError::KeyTaken { key: Arc::clone(key), run: of }.into());
@@ -180,7 +180,7 @@ impl StoredJournal {
                 for (EntryLine { seq, epoch, event, notes, .. }, prev) in entries.iter().zip(&links) {
                     let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
                     let (event, notes) = (event.get(), notes.get());
-                    insert.execute(params![run.as_str(), seq, epoch, prev.to_string(), event, notes])?;
+                    insert.execute_one(params![run.as_str(), seq, epoch, prev.to_string(), event, notes])?;
                 }
                 Ok(())
             })?;

@@ -452,7 +452,7 @@ impl Journal for StoredJournal {
 
     async fn run_of_key(&self, key: &str) -> Result<Option<RunId>, JournalError> {
         let key = key.to_owned();
-        self.reading(move |_, connection| rows::run_of_key(connection, &key)).await
+        self.reading(move |files, connection| rows::run_of_key(connection, &key, files.key.as_ref())).await
     }
 
     async fn runs(&self) -> Result<Vec<RunLine>, JournalError> {

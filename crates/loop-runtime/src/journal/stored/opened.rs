@@ -195,7 +195,7 @@ impl Files {
     /// Fails where a run has this request key.
     pub(super) fn check_key(&self, connection: &Connection, key: Option<&Arc<str>>) -> Result<(), Fault> {
         let Some(key) = key else { return Ok(()) };
-        match rows::run_of_key(connection, key)? {
+        match rows::run_of_key(connection, key, self.key.as_ref())? {
             Some(run) => Err(JournalError::KeyTaken { key: Arc::clone(key), run }.into()),
             None => Ok(()),
         }

@@ -9,7 +9,7 @@ use super::StoredJournal;
 use super::fault::Fault;
 use super::locks::NotTaken;
 use super::seal::Key;
-use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
+use crate::hooks::{ClaimedMessage, Delivered, HookEvent, HookMessage, QueuedMessage};
 use crate::journal::{Durability, JournalError};
 
 /// Journals without messages have no such table.
@@ -43,7 +43,7 @@ pub(super) fn put(connection: &Connection, messages: &[HookMessage], key: &Key) 
         let HookMessage { id, run, hook, event, body, unix_ms } = message;
         let at = i64::try_from(*unix_ms).unwrap_or(i64::MAX);
         let seal = key.seal(TAG, &[id, run.as_str(), hook, event.name(), body, &at.to_string()]);
-        put.execute(params![id, run.as_str(), hook, event.name(), body, at, seal])?;
+        put.execute_one(params![id, run.as_str(), hook, event.name(), body, at, seal])?;
     }
     Ok(())
 }
@@ -58,32 +58,33 @@ pub(super) fn count(connection: &Connection, run: &RunId) -> Result<u64, Fault> 
     Ok(u64::try_from(count).unwrap_or_default())
 }
 
-/// A message. `None`: it is not one, so no program with the key has made it.
-fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<Option<QueuedMessage>> {
+/// A message. One whose event is not known is not sealed, and is in the list all the same.
+fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<QueuedMessage> {
     let [id, run, hook, event, body]: [String; 5] =
         [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
     let (at, failures, next): (i64, i64, Option<i64>) = (row.get(5)?, row.get(6)?, row.get(7)?);
     let (error, seal): (Option<Arc<str>>, String) = (row.get(8)?, row.get(9)?);
-    let is_sealed = key.is_some_and(|key| {
-        key.check(&seal, TAG, &[&id, &run, &hook, &event, &body, &at.to_string()]).is_none()
-    });
-    let Ok(event) = serde_json::from_value(event.into()) else { return Ok(None) };
+    let known = serde_json::from_value(event.as_str().into());
+    let is_sealed = known.is_ok()
+        && key.is_some_and(|key| {
+            key.check(&seal, TAG, &[&id, &run, &hook, &event, &body, &at.to_string()]).is_none()
+        });
     let unix_ms = u64::try_from(at).unwrap_or_default();
     let message = HookMessage {
         id: id.into(),
         run: RunId::new(run),
         hook: hook.into(),
-        event,
+        event: known.unwrap_or(HookEvent::Ended),
         body: body.into(),
         unix_ms,
     };
-    Ok(Some(QueuedMessage {
+    Ok(QueuedMessage {
         message,
         failures: u32::try_from(failures).unwrap_or(u32::MAX),
         next_unix_ms: next.and_then(|next| u64::try_from(next).ok()),
         error,
         is_sealed,
-    }))
+    })
 }
 
 fn find(connection: &Connection, id: &str, key: Option<&Key>) -> Result<Option<QueuedMessage>, Fault> {
@@ -92,7 +93,7 @@ fn find(connection: &Connection, id: &str, key: Option<&Key>) -> Result<Option<Q
     }
     let find = format!("SELECT {COLUMNS} FROM outbox WHERE id = ?1");
     let mut find = connection.prepare_cached(&find)?;
-    Ok(find.query_row([id], |row| read(row, key)).optional()?.flatten())
+    Ok(find.query_row([id], |row| read(row, key)).optional()?)
 }
 
 impl StoredJournal {
@@ -104,8 +105,7 @@ impl StoredJournal {
             let list = format!("SELECT {COLUMNS} FROM outbox ORDER BY unix_ms, id");
             let mut list = connection.prepare_cached(&list)?;
             let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
-            let found: sql::Result<Vec<_>> = found.collect();
-            Ok(found?.into_iter().flatten().collect())
+            Ok(found.collect::<sql::Result<Vec<_>>>()?)
         });
         read.await
     }

@@ -226,7 +226,7 @@ fn bury(connection: &Connection, row: &RunRow, key: &Key) -> Result<(), Fault> {
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                 ON CONFLICT (run) DO UPDATE SET unix_ms = excluded.unix_ms, entries = excluded.entries,
                     head = excluded.head, request_key = excluded.request_key, seal = excluded.seal";
-    connection.prepare_cached(bury)?.execute(params![
+    connection.prepare_cached(bury)?.execute_one(params![
         row.run.as_str(),
         at,
         row.entries,

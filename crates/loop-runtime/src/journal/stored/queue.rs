@@ -303,7 +303,8 @@ impl StoredJournal {
             if !connection.has_table("submissions")? {
                 return Ok(Vec::new());
             }
-            let list = format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 ORDER BY nth");
+            let list =
+                format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 OR body <> '' ORDER BY nth");
             let mut list = connection.prepare_cached(&list)?;
             let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
             Ok(found.collect::<sql::Result<Vec<_>>>()?)
@@ -326,7 +327,7 @@ impl StoredJournal {
                 "UPDATE submissions SET state = CASE WHEN state < ?2 THEN ?2 ELSE state END, body = '', seal = ?3
                  WHERE run = ?1";
             let seal = seal(&submission, key);
-            connection.prepare_cached(advance)?.execute(params![run.as_str(), state as i64, seal])?;
+            connection.prepare_cached(advance)?.execute_one(params![run.as_str(), state as i64, seal])?;
             Ok(())
         })
         .await
@@ -492,7 +493,10 @@ fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<QueuedSubmission> {
         unix_ms: u64::try_from(unix_ms).unwrap_or_default(),
         body: row.get(7)?,
     };
+    // The state is not under the seal: of a run that has begun, nothing is left of what it begins with.
+    let has_begun = row.get::<i64>(10)? > 0;
     let is_sealed = parsed.is_ok()
+        && (submission.body.is_empty() || !has_begun)
         && key.is_some_and(|key| {
             key.check(&found, TAG, &fields(&submission).each_ref().map(|f| &**f)).is_none()
         });

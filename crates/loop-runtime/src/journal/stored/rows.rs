@@ -210,12 +210,20 @@ pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option
 }
 
 /// The run that has this request key.
-pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<RunId>, Fault> {
-    let mut find = connection.prepare_cached("SELECT run FROM runs WHERE request_key = ?1")?;
-    let run: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
-    match run {
-        Some(run) => Ok(Some(RunId::new(run))),
-        None => pruned::run_of_key(connection, key),
+pub(super) fn run_of_key(
+    connection: &Connection,
+    key: &str,
+    seal: Option<&Key>,
+) -> Result<Option<RunId>, Fault> {
+    let find = format!("SELECT {COLUMNS} FROM runs WHERE request_key = ?1");
+    let mut find = connection.prepare_cached(&find)?;
+    let mut rows = find.query([key])?;
+    let Some(row) = rows.next()?.map(|row| RunRow::read(&row)).transpose()? else {
+        return pruned::run_of_key(connection, key);
+    };
+    match seal.and_then(|seal| row.check(seal)) {
+        Some(Broken::Changed) => Err(corrupt(&row.run, row.count().saturating_sub(1), CHANGED)),
+        Some(Broken::OtherKey | Broken::Imported) | None => Ok(Some(row.run)),
     }
 }
 
@@ -331,7 +339,7 @@ pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Resu
     row.writer_token = Uuid::new_v4().to_string().into();
     row.seal(key);
     let raise = "UPDATE runs SET epoch = ?2, writer_pid = ?3, writer_token = ?4, seal = ?5 WHERE run = ?1";
-    connection.prepare_cached(raise)?.execute(params![
+    connection.prepare_cached(raise)?.execute_one(params![
         run.as_str(),
         row.epoch,
         std::process::id(),
@@ -431,8 +439,8 @@ fn insert(connection: &Connection, row: &RunRow, entries: &[Text], links: &[Stri
             Value::Text(notes),
         ]
     });
-    connection.prepare_cached(insert)?.execute_all(all)?;
-    Ok(())
+    let changed = connection.prepare_cached(insert)?.execute_all(all)?;
+    Ok(sql::changed_all(changed, entries.len())?)
 }
 
 /// An entry as it is stored.

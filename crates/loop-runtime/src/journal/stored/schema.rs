@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::fault::{Fault, storage};
+use super::fault::{Fault, not_own, storage};
 use super::lock::FileLocks;
 use crate::files::{create_folder, private};
 use crate::journal::JournalError;
@@ -101,6 +101,7 @@ pub(super) fn connect(path: &Path, locks: &FileLocks) -> Result<Connection, Jour
     if format == 0 {
         lay(&mut connection, path, locks).map_err(|fault| fault.at(path))?;
     }
+    check_own(&connection).map_err(|fault| fault.at(path))?;
     Ok(connection)
 }
 
@@ -204,6 +205,22 @@ fn format_of(connection: &mut Connection, path: &Path) -> Result<u32, Fault> {
             Err(storage(path, message).into())
         }
     }
+}
+
+/// Fails where the file has a trigger or a view that is not of this program.
+pub(super) fn check_own(connection: &Connection) -> Result<(), Fault> {
+    let list = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type IN ('trigger', 'view')";
+    let mut list = connection.prepare_cached(list)?;
+    let mut found = list.query([])?;
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let own = words(super::audit::TABLE).replace("IF NOT EXISTS ", "");
+    while let Some(row) = found.next()? {
+        let [kind, name, table, sql]: [String; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+        if !own.contains(&words(&sql)) {
+            return Err(Fault::Stated(not_own(&kind, &name, &table)));
+        }
+    }
+    Ok(())
 }
 
 const IS_A_FOLDER: &str = "a folder; name a file in it with --journal";

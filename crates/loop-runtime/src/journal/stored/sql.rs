@@ -212,10 +212,16 @@ impl Statement<'_> {
         }
     }
 
-    /// Runs it once for each of these. A server gets all of them before it answers the first.
-    pub(super) fn execute_all<P: Params>(&mut self, mut all: impl Iterator<Item = P>) -> Result<()> {
+    /// Runs it, and fails where it did not change one row: what the database left out is not written.
+    pub(super) fn execute_one(&mut self, params: impl Params) -> Result<()> {
+        changed_all(self.execute(params)?, 1)
+    }
+
+    /// Runs it once for each of these, and returns how many rows they changed. A server gets all of them before it answers
+    /// the first.
+    pub(super) fn execute_all<P: Params>(&mut self, mut all: impl Iterator<Item = P>) -> Result<usize> {
         match self {
-            Self::Sqlite(_) => all.try_for_each(|params| self.execute(params).map(drop)),
+            Self::Sqlite(_) => all.try_fold(0, |changed, params| Ok(changed + self.execute(params)?)),
             #[cfg(feature = "postgres")]
             Self::Postgres { session, sql } => Ok(session.execute_all(sql, all)?),
         }
@@ -259,6 +265,11 @@ impl Statement<'_> {
         }
         Ok(all.into_iter())
     }
+}
+
+/// Fails where other than so many rows were changed.
+pub(super) fn changed_all(changed: usize, wanted: usize) -> Result<()> {
+    if changed == wanted { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(changed).into()) }
 }
 
 fn bind(statement: &mut rusqlite::Statement<'_>, params: &impl Params) -> rusqlite::Result<()> {

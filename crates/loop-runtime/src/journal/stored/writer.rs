@@ -212,6 +212,8 @@ pub(super) struct Open {
     connection: Connection,
     /// Whether it syncs its commits now.
     is_syncing: bool,
+    /// The version of the file's tables that were looked at last. On a server each session looks when it begins.
+    schema: Option<i64>,
 }
 
 impl Open {
@@ -221,7 +223,7 @@ impl Open {
         is_in_place()?;
         let connection = files.connect()?;
         is_in_place()?;
-        Ok(Self { connection, is_syncing: false })
+        Ok(Self { connection, is_syncing: false, schema: None })
     }
 
     pub(super) fn connection(&self) -> &Connection {
@@ -256,7 +258,7 @@ impl Open {
             self.is_syncing = is_synced;
         }
         self.connection.begin(purpose)?;
-        let done = work(&self.connection);
+        let done = self.check_schema().and_then(|()| work(&self.connection));
         let done = done.and_then(|done| {
             self.connection.commit(purpose)?;
             Ok(done)
@@ -272,6 +274,21 @@ impl Open {
                 Err(fault)
             }
         }
+    }
+
+    /// Fails where another program has put something into the file that may change what is written.
+    fn check_schema(&mut self) -> Result<(), Fault> {
+        let connection = match &self.connection {
+            Connection::Sqlite(connection) => connection,
+            #[cfg(feature = "postgres")]
+            Connection::Postgres(_) => return Ok(()),
+        };
+        let version = connection.prepare_cached("PRAGMA schema_version")?.query_row([], |row| row.get(0))?;
+        if self.schema != Some(version) {
+            schema::check_own(connection)?;
+            self.schema = Some(version);
+        }
+        Ok(())
     }
 
     fn roll_back(&self) -> Result<(), Fault> {

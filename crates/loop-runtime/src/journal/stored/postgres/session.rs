@@ -12,6 +12,7 @@ use super::escape::{escaped, unescaped};
 use super::fault::SessionError;
 use super::listen::telling;
 use super::server::{Server, wait};
+use crate::journal::stored::fault::not_own;
 use crate::journal::stored::sql::{Cell, Params, Purpose, Value};
 
 /// A session. It is one thread's at a time.
@@ -30,6 +31,13 @@ pub(in super::super) struct Session {
 /// What each session is set to. No session keeps a lock for long where its process is stopped in the middle.
 const SETTINGS: &str = "SET search_path = loopgate, pg_catalog; SET lock_timeout = '40s'; SET statement_timeout = '50s'; \
                         SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = warning";
+/// A trigger or a rule of the journal's tables that no format made. The view has a rule. The numbers are the events of a trigger.
+const OTHERS: &str = "SELECT 'trigger', CAST(tgname AS TEXT), CAST(relname AS TEXT)
+    FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
+    WHERE relnamespace = to_regnamespace('loopgate') AND NOT tgisinternal
+        AND (relname, tgname, tgtype) NOT IN (('audit', 'audit_is_kept', 58), ('runs', 'runs_are_taken_out', 40))
+    UNION ALL SELECT 'rule', CAST(rulename AS TEXT), CAST(relname AS TEXT)
+    FROM pg_rewrite JOIN pg_class ON pg_class.oid = ev_class WHERE relnamespace = to_regnamespace('loopgate') LIMIT 1";
 /// The name of the lock that keeps transactions apart. Each has it, and the numbers behind it keep those of one kind apart: a
 /// submission waits for no entry.
 const TRANSACTIONS: i64 = 0x4c70_4774_0000_0001;
@@ -53,7 +61,12 @@ impl Session {
         if let [Cell::Integer(pid), Cell::Text(since)] = session.one(who, &[""; 0])?.as_slice() {
             session.backend = (*pid, since.clone());
         }
-        Ok(session)
+        match session.one(OTHERS, &[""; 0])?.as_slice() {
+            [Cell::Text(kind), Cell::Text(name), Cell::Text(table)] => {
+                Err(SessionError::Stated(not_own(kind, name, table)))
+            }
+            _ => Ok(session),
+        }
     }
 
     /// The server's process that works for this session.
@@ -114,7 +127,7 @@ impl Session {
         &self,
         sql: &str,
         all: impl Iterator<Item = P>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<usize, SessionError> {
         let (statement, client) = (self.statement(sql)?, Arc::clone(&self.client));
         let all: Vec<Vec<Given>> = all.map(|params| Given::all(&params)).collect();
         let sent = wait(async move {
@@ -125,7 +138,7 @@ impl Session {
             });
             futures::future::try_join_all(each).await
         });
-        self.note(sent).map(drop)
+        Ok(usize::try_from(self.note(sent)?.into_iter().sum::<u64>()).unwrap_or(usize::MAX))
     }
 
     /// The one row of a query; nothing where there is none.
