@@ -69,7 +69,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ConnectorEr
     if about.len() > CA_BYTES_MAX {
         return Err(wrong("it is over 1 MiB"));
     }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let bytes = loop_tools::files::bytes(path, CA_BYTES_MAX).map_err(unreadable)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
         // The parser's message may show a part of the file, which may be a key.

@@ -1,12 +1,11 @@
 //! The file of `gate.calibration`: how often the levels that models state were right, as `loopgate eval` counted it.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::{Calibration, Confidence, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs, digest};
+use loop_tools::files;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -152,7 +151,7 @@ impl CalibrationFile {
         allow_raise: bool,
         is_replaced: bool,
     ) -> Result<Taken, NotTaken> {
-        let text = text_of(path).map_err(|error| NotTaken::Unreadable(error.to_string()))?;
+        let text = files::text(path, MAX_BYTES).map_err(|error| NotTaken::Unreadable(error.to_string()))?;
         Self::read(&text)?.of_domain(domain, models, allow_raise, is_replaced)
     }
 
@@ -255,15 +254,6 @@ fn name_of(model: &ModelSpec) -> String {
 
 fn digest_of(rows: &[CalibrationRow]) -> String {
     digest("calibration", &json!([VERSION, rows])).to_string()
-}
-
-fn text_of(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_BYTES {
-        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
-    }
-    Ok(text)
 }
 
 /// The JSON Schema of a calibration file.

@@ -118,18 +118,10 @@ pub(crate) fn program_warnings(owner: &str, has_sandbox: bool, env: &[String]) -
         };
         warnings.extend(missing.map(|missing| format!("{owner}: `command.sandbox`: {missing}")));
     }
-    for variable in env.iter().filter(|variable| sounds_secret(variable)) {
+    for variable in env.iter().filter(|variable| crate::secret::sounds_secret(variable)) {
         warnings.push(format!(
             "{owner}: `{variable}` in `command.env` sounds like a secret and is not masked; move it to `secret_env`"
         ));
     }
     warnings
-}
-
-#[cfg(all(feature = "command", unix))]
-fn sounds_secret(variable: &str) -> bool {
-    let variable = variable.to_uppercase();
-    let words =
-        ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY"];
-    words.iter().any(|word| variable.contains(word))
 }

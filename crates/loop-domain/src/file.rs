@@ -1,11 +1,11 @@
 //! Reading `loopgate.toml`: the file, the profile over it, and over both what was given beside it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::Tier;
 use loop_prices::{ModelPrices, PriceRow};
+use loop_tools::files;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ use crate::preset::over_preset;
 use crate::prices::{self, PriceList};
 use crate::protocol;
 use crate::remote;
-use crate::secret::FoundSecrets;
+use crate::secret::{FoundSecrets, shown_setting};
 use crate::similar::hint;
 use crate::tree::{Fault, Node, Origin};
 
@@ -60,7 +60,7 @@ impl File {
         if !path.exists() {
             return Err(DomainError::Missing { path });
         }
-        let text = fs::read_to_string(&path)
+        let text = files::text(&path, files::MAX_BYTES)
             .map_err(|error| DomainError::Unreadable { path: path.clone(), message: error.to_string() })?;
         Self::of_text(path, text, options)
     }
@@ -249,7 +249,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     // What is wrong in the file itself is said before what is wrong in a setting.
     typed(&tree)?;
     for (key, value) in &options.set {
-        tree.set(key, value, &format!("--set {key}={value}"))?;
+        tree.set(key, value, &shown_setting(key, value))?;
     }
     let mut replaced = Replaced::new();
     for (tier, model) in &options.models {

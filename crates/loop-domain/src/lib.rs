@@ -99,5 +99,6 @@ pub use report::DomainReport;
 pub use review::{McpServers, PartChange, ServerReview, ServerTrust, ToolChange, ToolReview};
 pub use scaffold::{Scaffold, Scaffolded, Template};
 pub use schema::schema;
+pub use secret::may_hold_secret;
 pub use selection::ToolSelection;
 pub use server::{ConfiguredModel, ServerModel};

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 #[cfg(all(feature = "mcp", unix))]
 use loop_connectors::McpToolSpec;
+#[cfg(all(feature = "mcp", unix))]
+use loop_tools::files;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
@@ -105,7 +107,7 @@ impl Lock {
     /// It cannot be read, is not such a file, or was written by a newer program.
     pub(crate) fn read(folder: &Path) -> Result<Self, DomainError> {
         let path = folder.join(LOCK);
-        match fs::read_to_string(&path) {
+        match files::text(&path, files::MAX_BYTES) {
             Ok(text) => Self::parse(&text, &path),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(DomainError::Unreadable { path, message: error.to_string() }),
@@ -148,7 +150,7 @@ impl Lock {
         let Some(tool) = edited else { return Ok(()) };
         let path = folder.join(LOCK);
         // Where it stands, for a person; the file was read a moment ago.
-        let text = fs::read_to_string(&path).unwrap_or_default();
+        let text = files::text(&path, files::MAX_BYTES).unwrap_or_default();
         let at = text.find(tool.digest.as_str()).filter(|_| !tool.digest.is_empty()).unwrap_or_default();
         let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;
         let message = format!(

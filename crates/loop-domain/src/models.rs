@@ -1,11 +1,11 @@
 //! From the typed file to the models of its tiers.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use loop_llm::{ChatModel, Profile, RecordedModel, Recorder, RecordingModel, Scripted, Secrets};
 use loop_runtime::models::{Models, Offline};
+use loop_tools::files;
 
 use crate::config::ModelConfig;
 use crate::error::DomainError;
@@ -112,7 +112,7 @@ fn bare<'a>(
         ("scripted", Some(script), _) => {
             let script = file.resolve(&["models", tier, "script"], script);
             let shown = script.display();
-            let text = fs::read_to_string(&script).map_err(|cause| {
+            let text = files::text(&script, files::MAX_BYTES).map_err(|cause| {
                 error(
                     "script",
                     format!("{shown}: cannot be read: {cause}; correct the path or make the file"),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use loop_prompts::Prompts;
 use loop_runtime::save::{DetailedTarget, HttpTarget, SaveTarget};
+use loop_tools::files;
 
 use crate::error::DomainError;
 use crate::file::File;
@@ -33,7 +34,8 @@ pub(crate) fn prompts(file: &File) -> Result<Prompts, DomainError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.ends_with(".md") && !name.starts_with('.') {
             let place = entry.path();
-            let text = fs::read_to_string(&place).map_err(|error| refused(&place.display(), error))?;
+            let text =
+                files::text(&place, files::MAX_BYTES).map_err(|error| refused(&place.display(), error))?;
             overrides.push((name, text));
         }
     }

@@ -3,11 +3,11 @@
 //! It has the keys of `loopgate.toml` that decide: `[limits]`, `[gate]`, and of `[output]` the attempts. What it does not
 //! name stays as the run had it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::{ProtocolSpec, RunSpec, edits};
+use loop_tools::files;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use crate::calibration::CalibrationFile;
 use crate::config::{GateConfig, LimitsConfig};
 use crate::error::DomainError;
 use crate::file::Place;
+use crate::secret::shown_setting;
 use crate::similar::hint;
 use crate::spec::{GateLists, LONGEST, NO_CALIBRATION, SLIP, gate_over, limits};
 use crate::tree::{Fault, Node, NodeValue, Origin};
@@ -59,7 +60,7 @@ impl PolicyFile {
                 message: "there is no such file".to_owned(),
             });
         }
-        let text = fs::read_to_string(path)
+        let text = files::text(path, files::MAX_BYTES)
             .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
         Self::of_text(path.to_owned(), text, set)
     }
@@ -83,7 +84,7 @@ impl PolicyFile {
             // What is wrong in the file itself is reported before what is wrong in a setting.
             PolicyConfig::deserialize(&tree)?;
             for (key, value) in set {
-                tree.set(key, value, &format!("--set {key}={value}"))?;
+                tree.set(key, value, &shown_setting(key, value))?;
             }
             let config = PolicyConfig::deserialize(&tree)?;
             Ok((tree, config))

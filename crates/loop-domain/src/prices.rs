@@ -8,6 +8,7 @@ use loop_core::{Price, PriceAbove};
 use loop_llm::{ChatModel, Profile};
 use loop_prices::{ModelPrices, Period, PriceRow, Prices, list_of};
 use loop_runtime::models::Priced;
+use loop_tools::files;
 use schemars::generate::SchemaSettings;
 use serde::Deserialize;
 use serde_json::Value;
@@ -68,7 +69,7 @@ impl PriceList {
 /// # Errors
 /// The first thing that is wrong, with its place.
 pub fn read_prices(path: &Path) -> Result<Vec<ModelPrices>, DomainError> {
-    let text = std::fs::read_to_string(path)
+    let text = files::text(path, files::MAX_BYTES)
         .map_err(|error| DomainError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
     let place = Place { path: path.to_owned(), text };
     rows(&place.text, &path.display().to_string()).map_err(|fault| place.error(fault))

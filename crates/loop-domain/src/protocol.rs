@@ -1,10 +1,9 @@
 //! From `[protocol]` and `[output]` to what a reply is taken for, and to the tool that takes an output.
 
-use std::fs;
 use std::sync::Arc;
 
 use loop_core::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, RunSpec, SectionSpec};
-use loop_tools::{KeptTool, Registry, RegistryBuilder, RegistryError, ToolDeclaration};
+use loop_tools::{KeptTool, Registry, RegistryBuilder, RegistryError, ToolDeclaration, files};
 use serde_json::Value;
 
 use crate::config::{OutputConfig, ProtocolKind, SchemaConfig};
@@ -133,7 +132,7 @@ fn schema(file: &File, schema: &SchemaConfig) -> Result<Value, DomainError> {
     let path = ["output", "schema"];
     let place = file.resolve(&path, named);
     let shown = place.display();
-    let text = fs::read_to_string(&place)
+    let text = files::text(&place, files::MAX_BYTES)
         .map_err(|error| file.error(&path, format!("{shown}: {error}; name a file with a JSON Schema")))?;
     serde_json::from_str(&text).map_err(|error| {
         let message = format!("{shown}: it is no JSON: {error}; correct it there");

@@ -9,6 +9,9 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loop_llm::holds_url_secret;
+use loop_tools::files;
+
 use crate::config::SecretConfig;
 use crate::error::DomainError;
 use crate::file::File;
@@ -82,9 +85,56 @@ impl File {
 /// What a variable holds.
 pub(crate) fn of_environment(variable: &str) -> Result<String, String> {
     let value = std::env::var(variable).ok().map(|value| value.trim().to_owned());
-    value
-        .filter(|value| !value.is_empty())
-        .ok_or_else(|| format!("the environment variable `{variable}` is not set; set it to the secret"))
+    value.filter(|value| !value.is_empty()).ok_or_else(|| unset(variable, "the secret"))
+}
+
+/// What is said of a variable that is not set. One that is not written as variables are may be the secret itself, put in the
+/// place of its name, and is not shown.
+pub(crate) fn unset(variable: &str, to: &str) -> String {
+    if is_plain(variable) {
+        return format!("the environment variable `{variable}` is not set; set it to {to}");
+    }
+    format!(
+        "the environment variable that is named here is not set; set it to {to}, and write its name here, not what it holds"
+    )
+}
+
+fn is_plain(variable: &str) -> bool {
+    variable.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Whether a setting, as `--set` takes it (`KEY=VALUE`), may hold a secret and not the name of one: its value is then neither
+/// shown nor journaled.
+pub fn may_hold_secret(setting: &str) -> bool {
+    let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+    let last = key.rsplit('.').next().unwrap_or_default();
+    let is_named = sounds_secret(last) || last.trim().to_ascii_lowercase().ends_with("_env");
+    holds_url_secret(setting)
+        || sounds_secret(value)
+        || is_named && !is_plain(value.trim().trim_matches(['"', '\'']))
+}
+
+/// A setting as messages name it.
+pub(crate) fn shown_setting(key: &str, value: &str) -> String {
+    let setting = format!("{key}={value}");
+    format!("--set {}", if may_hold_secret(&setting) { format!("{key}=…") } else { setting })
+}
+
+/// Whether a name is that of a place for a secret.
+pub(crate) fn sounds_secret(name: &str) -> bool {
+    let name = name.to_uppercase().replace(['_', '-'], "").replace("TOKENS", "");
+    let words = [
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PASSWD",
+        "CREDENTIAL",
+        "APIKEY",
+        "ACCESSKEY",
+        "PRIVATEKEY",
+        "AUTHORIZATION",
+    ];
+    words.iter().any(|word| name.contains(word))
 }
 
 fn find(
@@ -109,7 +159,7 @@ fn of_file(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let unreadable =
         |error: io::Error| format!("{shown}: cannot be read: {error}; correct the path or make the file");
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let file = files::open(path).map_err(unreadable)?;
     if !file.metadata().map_err(unreadable)?.is_file() {
         return Err(format!("{shown}: it is not a file; name one"));
     }

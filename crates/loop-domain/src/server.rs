@@ -145,9 +145,7 @@ impl ServerModel {
                     model = model.with_key(SecretString::from(value)).map_err(schema_violation)?;
                 }
                 None if is_needed => {
-                    let message = format!(
-                        "the environment variable `{variable}` is not set; set it to the model's key"
-                    );
+                    let message = crate::secret::unset(variable, "the model's key");
                     unset = Some(SchemaViolation { key, message });
                 }
                 None => {}

@@ -118,3 +118,46 @@ fn a_program_that_goes_on_or_prints_without_end_is_ended() {
     assert_eq!(line, "11:1: `sleep` took over 10 s; see why it waits, or give the secret in a file");
     assert!(begun.elapsed().as_secs() < 30);
 }
+
+#[test]
+fn a_key_that_was_put_in_the_place_of_its_name_is_not_printed_back() {
+    // Issue 40, H8
+    let folder = tempfile::tempdir().unwrap();
+    let file = |key: &str| {
+        let text = format!(
+            "version = 1\nname = \"shop\"\n[protocol]\ntype = \"conversation\"\n[models.base]\n\
+             provider = \"compatible\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n{key}\n"
+        );
+        fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    };
+    let with = |key: &str, value: &str| {
+        let set = vec![(key.to_owned(), value.to_owned())];
+        Domain::load(folder.path(), &LoadOptions { set, ..LoadOptions::default() })
+    };
+    for secret in ["sk-live-4f9c", "gsk_Zq8Lr4Xw9Tb2", "AIzaSyZq8Lr4Xw9Tb2"] {
+        for key in ["api_key", "api_key_env"] {
+            file("");
+            let error = match with(&format!("models.base.{key}"), secret) {
+                Ok(domain) => domain.ready(false).unwrap_err(),
+                Err(error) => error,
+            };
+            let error = error.to_string();
+            assert!(error.starts_with(&format!("--set models.base.{key}=…: ")), "{error}");
+            assert!(!error.contains(secret), "{error}");
+        }
+        let table = with("models.base", &format!("{{ api_key = \"{secret}\" }}")).map(drop).unwrap_err();
+        assert!(!table.to_string().contains(secret), "{table}");
+        file(&format!("api_key_env = \"{secret}\""));
+        let domain = Domain::load(folder.path(), &LoadOptions::default()).unwrap();
+        let report = serde_json::to_string(&domain.report()).unwrap();
+        let error = domain.ready(false).unwrap_err().to_string();
+        assert!(error.contains("write its name here, not what it holds"), "{error}");
+        assert!(!error.contains(secret) && !report.contains(secret), "{error} {report}");
+    }
+    // The name of a variable is shown, and so is a number.
+    file("");
+    let error = with("models.base.api_key_env", "NO_SUCH_KEY").unwrap().ready(false).unwrap_err().to_string();
+    assert!(error.starts_with("--set models.base.api_key_env=NO_SUCH_KEY: "), "{error}");
+    let error = with("limits.tokens", "many").map(drop).unwrap_err().to_string();
+    assert!(error.starts_with("--set limits.tokens=many: "), "{error}");
+}

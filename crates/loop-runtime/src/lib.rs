@@ -144,7 +144,7 @@ pub mod tools {
     pub use crate::uses::{ToolUse, ToolUses};
     pub use loop_core::{Effect, ToolPolicy};
     pub use loop_prompts::markdown_of;
-    pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult};
+    pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult, files};
 }
 
 /// The models of a loop: by name or of your own, over HTTP or without a network, with what is known of them.

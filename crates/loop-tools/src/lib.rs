@@ -52,6 +52,7 @@ mod context;
 mod declaration;
 mod dispatch;
 mod error;
+pub mod files;
 mod judge;
 mod registry;
 mod result;

@@ -1,6 +1,5 @@
 //! `loopgate journal`: how large the journal is, deleting old runs, exporting and importing runs.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,6 +7,7 @@ use std::process::ExitCode;
 use loop_core::RunId;
 use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, StoredJournal, replay};
 use loop_runtime::report::{ListedRun, Retention, StatsReport};
+use loop_tools::files;
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
@@ -319,7 +319,7 @@ async fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
         }
         path => {
             let place = path.display().to_string();
-            let file = File::open(path).map_err(|error| Failure::new(format!("{place}: {error}")))?;
+            let file = files::open(path).map_err(|error| Failure::new(format!("{place}: {error}")))?;
             (place, Box::new(BufReader::with_capacity(1 << 16, file)))
         }
     };

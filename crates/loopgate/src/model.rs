@@ -12,6 +12,7 @@ use loop_llm::{
     Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest, Profile, Secrets,
     classify,
 };
+use loop_tools::files;
 use serde::Serialize;
 
 use crate::args::{ModelCallArgs, ModelCommand, ModelDecodeArgs};
@@ -192,5 +193,6 @@ fn read(path: &Path, what: &str) -> Result<Vec<u8>, Failure> {
             .map_err(|error| Failure::new(format!("standard input: {error}; give {what}")))?;
         return Ok(bytes);
     }
-    std::fs::read(path).map_err(|error| Failure::new(format!("{shown}: {error}; give {what}, or `-`")))
+    files::bytes(path, files::MAX_BYTES)
+        .map_err(|error| Failure::new(format!("{shown}: {error}; give {what}, or `-`")))
 }

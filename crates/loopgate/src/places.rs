@@ -8,6 +8,7 @@ use std::sync::Arc;
 use loop_core::{Tier, TraceParent, WorkItem, is_clean};
 use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
+use loop_tools::files;
 
 use crate::args::{DomainArgs, JournalArgs};
 use crate::failure::Failure;
@@ -93,7 +94,7 @@ pub(crate) fn beginning(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
     if path == Path::new(STANDARD_INPUT) {
         std::io::stdin().take(max).read_to_end(&mut bytes)?;
     } else {
-        std::fs::File::open(path)?.take(max).read_to_end(&mut bytes)?;
+        files::open(path)?.take(max).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }

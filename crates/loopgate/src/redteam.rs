@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use loop_domain::Domain;
 use loop_eval::case::{Case, CaseError, find};
 use loop_eval::redteam::{Attack, Kind, OwnWork, Scenario, attack, page};
+use loop_tools::files;
 
 use crate::args::RedteamArgs;
 use crate::failure::Failure;
@@ -65,7 +66,7 @@ fn work(domain: &Domain, args: &RedteamArgs) -> Result<Vec<OwnWork>, Failure> {
     let mut work = if named { Vec::new() } else { cases(domain)? };
     for path in paths {
         let shown = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
+        let text = files::text(&path, files::MAX_BYTES)
             .map_err(|error| Failure::new(format!("{shown}: {error}; name a file with a work item")))?;
         match domain.item(&text, &shown) {
             Ok(item) => work.push(OwnWork::of_item(domain, item)),

@@ -54,7 +54,12 @@ impl S3Settings {
     pub fn with_file(self, file: &Path, profile: &str) -> Self {
         let named = file.display();
         let mut text = String::new();
-        let read = File::open(file).and_then(|opened| opened.take(MAX_FILE).read_to_string(&mut text));
+        // A pipe would be waited for.
+        let opened = match std::fs::metadata(file) {
+            Ok(found) if !found.is_file() => Err(std::io::Error::other("it is not a file")),
+            found => found.and_then(|_| File::open(file)),
+        };
+        let read = opened.and_then(|opened| opened.take(MAX_FILE).read_to_string(&mut text));
         let keys = read.map(|_| section(&text, profile));
         let fault = match keys {
             Err(error) => format!("the file of keys {named}: {error}; correct AWS_SHARED_CREDENTIALS_FILE"),

@@ -90,7 +90,7 @@ impl Files {
                     }
                 }
             } else if about.is_file() && is_document(&name) {
-                if let Err(error) = fs::File::open(&place) {
+                if let Err(error) = loop_tools::files::open(&place) {
                     self.left_out.push(format!("{path}: {}", one_line(error)));
                 } else if about.len() > FILE_BYTES_MAX {
                     self.left_out.push(format!("{path}: larger than {FILE_BYTES_MAX} bytes"));

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use loop_core::digest_text;
+use loop_tools::files;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 
@@ -162,7 +163,7 @@ impl Script {
         if !path.is_file() {
             return Err(ConnectorError::Missing { what: "file", path: shown });
         }
-        let text = fs::read_to_string(path)
+        let text = files::text(path, files::MAX_BYTES)
             .map_err(|error| ConnectorError::Unreadable { path: shown.clone(), message: one_line(error) })?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         Ok(Self { shown, stem, text })

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use loop_core::{FinishReason, ItemForm, RunSpec, StopMode};
 use loop_llm::ScriptedReply;
+use loop_tools::files;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -209,7 +210,7 @@ impl Case {
     /// The file cannot be read, or what [`parse`](Self::parse) says.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, CaseError> {
         let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|error| CaseError::Unreadable {
+        let text = files::text(path, files::MAX_BYTES).map_err(|error| CaseError::Unreadable {
             path: path.to_owned(),
             message: format!("cannot be read: {error}; name a file with a case, or a folder that holds some"),
         })?;

@@ -16,7 +16,7 @@ use loop_runtime::{
     models::{Models, Offline},
     tools::{Registry, ToolDeclaration},
 };
-use loop_tools::{Credentials, Tool};
+use loop_tools::{Credentials, Tool, files};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -276,7 +276,7 @@ fn item(case: &Case, domain: &Domain) -> Result<WorkItem, CaseError> {
     let (pointer, text, origin) = match (&case.item, &case.text) {
         (Some(Value::String(file)), _) => {
             let path = case.folder().join(file);
-            let text = fs::read_to_string(&path).map_err(|error| {
+            let text = files::text(&path, files::MAX_BYTES).map_err(|error| {
                 case.error("/item", format!("{}: cannot be read: {error}; correct the path", path.display()))
             })?;
             ("/item", text, path.display().to_string())
@@ -297,7 +297,7 @@ fn models(case: &Case, domain: &Domain) -> Result<Models, CaseError> {
         (Some(replies), _, _) => replied(replies, case.exhausted.as_ref()),
         (None, Some(script), _) => {
             let path = case.folder().join(script);
-            let text = fs::read_to_string(&path).map_err(|error| {
+            let text = files::text(&path, files::MAX_BYTES).map_err(|error| {
                 case.error(
                     "/script",
                     format!("{}: cannot be read: {error}; correct the path", path.display()),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::Digest;
+use loop_tools::files;
 use serde_json::{Value, json};
 
 use crate::case::Case;
@@ -46,7 +47,10 @@ fn digest_of(path: &Path) -> Option<Digest> {
     files.sort();
     let mut lines = Vec::with_capacity(files.len());
     for (name, file) in files {
-        lines.push(json!([name, Digest::of("eval file", &fs::read(file).ok()?).to_string()]));
+        lines.push(json!([
+            name,
+            Digest::of("eval file", &files::bytes(&file, files::MAX_BYTES).ok()?).to_string()
+        ]));
     }
     // Several files of one folder may be domains.
     let own = path.file_name().filter(|_| !path.is_dir()).map(|name| name.to_string_lossy().into_owned());
@@ -104,7 +108,7 @@ fn described(case: &Case) -> Value {
         members.shift_remove("shows");
         members.shift_remove("covers");
         if let Some(Value::String(file)) = &case.item {
-            let text = fs::read(case.folder().join(file)).unwrap_or_default();
+            let text = files::bytes(&case.folder().join(file), files::MAX_BYTES).unwrap_or_default();
             members.insert("item".to_owned(), json!(Digest::of("eval file", &text).to_string()));
         }
     }
@@ -144,7 +148,7 @@ impl RunContent<'_> {
             _ => None,
         });
         for file in local.chain(case.script.as_deref()) {
-            let text = fs::read(case.folder().join(file)).ok()?;
+            let text = files::bytes(&case.folder().join(file), files::MAX_BYTES).ok()?;
             files.push(Digest::of("eval file", &text).to_string());
         }
         let urls: Vec<String> =

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use loop_core::Digest;
+use loop_tools::files;
 use serde::{Deserialize, Serialize};
 
 use crate::eval::result::CaseResult;
@@ -52,7 +53,7 @@ impl ResultStore {
         if !self.is_read {
             return None;
         }
-        let text = fs::read(self.path(key)).ok()?;
+        let text = files::bytes(&self.path(key), files::MAX_BYTES).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
         // A file under another name holds the result of another run.
         (stored.version == STORE_VERSION && stored.key == key.to_string()).then_some(stored.result)

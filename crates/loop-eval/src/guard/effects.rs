@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use loop_tools::files;
 use serde_json::Value;
 
 /// Which tools only read.
@@ -82,7 +83,7 @@ impl ToolEffects {
     ///
     /// The file cannot be read, or is something else.
     pub fn read_file(path: &Path) -> Result<Self, EffectsError> {
-        let text = std::fs::read_to_string(path)
+        let text = files::text(path, files::MAX_BYTES)
             .map_err(|source| EffectsError::File { path: path.to_owned(), source })?;
         let stated = serde_json::from_str(&text)
             .map_err(|source| EffectsError::Json { path: path.to_owned(), source })?;

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use loop_core::Status;
+use loop_tools::files;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -126,7 +127,7 @@ impl Trajectories {
     ///
     /// It cannot be opened.
     pub fn open(file: &Path) -> Result<Self, Problem> {
-        let lines = File::open(file).map_err(|error| Problem {
+        let lines = files::open(file).map_err(|error| Problem {
             file: file.to_owned(),
             line: 0,
             what: error.to_string(),

@@ -1,9 +1,9 @@
 //! Labels of recorded runs: which outcomes are good.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
+use loop_tools::files;
 use serde::Deserialize;
 
 /// Whether the outcome of a run is good, as a person or a check of the user found.
@@ -60,7 +60,7 @@ impl Labels {
     /// # Errors
     /// The first line that is wrong.
     pub fn read(path: &Path) -> Result<Self, LabelsError> {
-        let text = fs::read_to_string(path)
+        let text = files::text(path, files::MAX_BYTES)
             .map_err(|error| LabelsError::Unreadable { path: path.to_owned(), message: error.to_string() })?;
         Self::of_text(path, &text)
     }

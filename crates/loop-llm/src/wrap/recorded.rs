@@ -76,7 +76,13 @@ impl RecordedModel {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, RecordedError> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| RecordedError {
+        // A pipe would be waited for, and a device has no end.
+        let is_file = std::fs::metadata(path).map(|found| found.is_file() || found.is_dir());
+        let read = is_file.and_then(|is_file| match is_file {
+            true => std::fs::read_to_string(path),
+            false => Err(std::io::Error::other("it is a pipe or a device")),
+        });
+        let text = read.map_err(|error| RecordedError {
             place: name.clone(),
             message: format!("cannot read the recording: {error}; name a file that was recorded"),
         })?;

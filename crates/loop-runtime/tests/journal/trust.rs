@@ -252,3 +252,43 @@ async fn only_its_owner_reads_what_lies_beside_the_journal() {
     assert_eq!(mode(&beside(&path, ".heads")), 0o700);
     assert_eq!(mode(&beside(&path, ".heads").join("r1")), 0o600);
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pipe_or_a_device_in_place_of_a_head_a_lock_or_the_key_is_refused_at_once() {
+    // Issue 40, H5: a pipe was waited for, and a device was read without end.
+    let (_folder, path) = place();
+    begun(&path, 3).await;
+    let put = |at: &Path, device: bool| {
+        _ = fs::remove_file(at);
+        if device {
+            std::os::unix::fs::symlink("/dev/zero", at).unwrap();
+        } else {
+            assert!(std::process::Command::new("mkfifo").arg(at).status().unwrap().success());
+        }
+    };
+    for device in [false, true] {
+        let (head, key) = (beside(&path, ".heads").join("r1"), beside(&path, ".key"));
+        let (own_head, own_key) = (fs::read(&head).unwrap(), fs::read(&key).unwrap());
+        put(&head, device);
+        let journal = StoredJournal::open(&path).unwrap();
+        check_unverified(
+            journal.read(&run()).await,
+            journal.resume(&run()).await,
+            "journal.db.heads/r1 back",
+        );
+        fs::remove_file(&head).unwrap();
+        fs::write(&head, own_head).unwrap();
+        let lock = beside(&path, ".locks").join("r1.lock");
+        put(&lock, device);
+        assert_eq!(journal.runs().await.unwrap().len(), 1);
+        fs::remove_file(&lock).unwrap();
+        drop(journal);
+        put(&key, device);
+        let refused = StoredJournal::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("journal.db.key is no key; put it back"), "{refused}");
+        fs::remove_file(&key).unwrap();
+        fs::write(&key, own_key).unwrap();
+        assert!(StoredJournal::open(&path).unwrap().resume(&run()).await.is_ok());
+    }
+}

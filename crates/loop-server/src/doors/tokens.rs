@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use loop_core::PicoUsd;
+use loop_runtime::tools::files;
 use serde::{Deserialize, Serialize};
 
 use super::secret::{NoRandomBytes, Secret, SecretHash};
@@ -125,7 +126,7 @@ impl TokenFile {
     /// # Errors
     /// If it cannot be read, if other users can read or change it, or if it is not a list of tokens.
     pub fn read(&self) -> Result<Vec<Token>, TokenError> {
-        let mut file = File::open(&self.path).map_err(|error| self.failed(error))?;
+        let mut file = files::open(&self.path).map_err(|error| self.failed(error))?;
         let found = file.metadata().map_err(|error| self.failed(error))?;
         if !found.is_file() {
             return Err(self.broken("not a file; name the file of tokens"));
@@ -200,7 +201,7 @@ impl TokenFile {
     fn lock(&self) -> Result<File, TokenError> {
         let lock = self.beside(".lock");
         let open = || {
-            let file = private(OpenOptions::new().write(true).create(true)).open(lock)?;
+            let file = private(OpenOptions::new().read(true).write(true).create(true)).open(lock)?;
             file.lock()?;
             Ok(file)
         };

@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 use jiff::Timestamp;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::secret::SecretHash;
 use super::tokens::{Token, TokenError, TokenFile};
@@ -19,11 +20,12 @@ pub struct WatchedTokens {
     file: TokenFile,
     listener: TokenListener,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
-    state: Mutex<State>,
+    tokens: RwLock<Arc<[Token]>>,
+    seen: Mutex<Seen>,
 }
 
-struct State {
-    tokens: Arc<[Token]>,
+/// What was read last of the file, and when.
+struct Seen {
     stamp: Option<Stamp>,
     read: Instant,
 }
@@ -53,8 +55,9 @@ impl WatchedTokens {
     pub fn open(file: TokenFile, listener: TokenListener) -> Result<Self, TokenError> {
         // The stamp first: what changes while the file is read is read again.
         let stamp = Stamp::of(&file);
-        let state = State { tokens: file.read()?.into(), stamp, read: Instant::now() };
-        Ok(Self { file, listener, clock: Arc::new(Timestamp::now), state: Mutex::new(state) })
+        let tokens = RwLock::new(file.read()?.into());
+        let seen = Mutex::new(Seen { stamp, read: Instant::now() });
+        Ok(Self { file, listener, clock: Arc::new(Timestamp::now), tokens, seen })
     }
 
     /// The same, by another clock, which says which tokens have expired.
@@ -97,25 +100,42 @@ impl WatchedTokens {
 
     /// The tokens as the file has them, or as it last had them.
     fn current(&self) -> Arc<[Token]> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = Stamp::of(&self.file);
-        // A clock of files is coarse: two changes can have one stamp.
-        if stamp != state.stamp || state.read.elapsed() >= AGAIN {
-            let is_changed = stamp != state.stamp;
-            state.stamp = stamp;
-            state.read = Instant::now();
-            match self.file.read() {
-                Ok(tokens) => state.tokens = tokens.into(),
-                Err(error) if is_changed => (self.listener)(&error),
-                Err(_) => {}
+        let seen = match self.seen.try_lock() {
+            Ok(seen) => Some(seen),
+            Err(TryLockError::Poisoned(seen)) => Some(seen.into_inner()),
+            // Another request reads it at this moment.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        if let Some(mut seen) = seen {
+            let stamp = Stamp::of(&self.file);
+            let is_changed = stamp != seen.stamp;
+            // A clock of files is coarse: two changes can have one stamp.
+            if is_changed || seen.read.elapsed() >= AGAIN {
+                (seen.stamp, seen.read) = (stamp, Instant::now());
+                match aside(|| self.file.read()) {
+                    Ok(tokens) => {
+                        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = tokens.into()
+                    }
+                    Err(error) if is_changed => (self.listener)(&error),
+                    Err(_) => {}
+                }
             }
         }
-        Arc::clone(&state.tokens)
+        Arc::clone(&self.tokens.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Does what may wait for a disk. The tasks of a worker thread that calls it are taken over by another one meanwhile.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        // There is one thread, or none that others wait for.
+        Ok(_) | Err(_) => work(),
     }
 }
 
 /// After how long the file is read again in any case.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// What shows that a file was changed or replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +199,34 @@ mod tests {
         fs::write(file.path(), good.replace("team", "other")).unwrap();
         assert!(matches!(watched.find(team.reveal()), Match::Valid(token) if &*token.name == "team"));
         assert_eq!(reported.lock().unwrap().len(), 3);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_pipe_or_a_device_in_place_of_the_file_holds_nothing_up() {
+        // Issue 40, H5.
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::at(folder.path().join("tokens.toml"));
+        let ci = file.add(new("ci")).unwrap();
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let listener: TokenListener = {
+            let reported = Arc::clone(&reported);
+            Arc::new(move |error| reported.lock().unwrap().push(error.to_string()))
+        };
+        let watched = Arc::new(WatchedTokens::open(file.clone(), listener).unwrap());
+        fs::remove_file(file.path()).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(file.path()).status().unwrap().success());
+        let (asked, given) = (Arc::clone(&watched), ci.reveal().to_owned());
+        let found = tokio::spawn(async move { asked.find(&given) });
+        let found = tokio::time::timeout(Duration::from_secs(5), found).await.unwrap().unwrap();
+        assert!(matches!(found, Match::Valid(_)), "the last good list stays");
+        fs::remove_file(file.path()).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", file.path()).unwrap();
+        assert!(matches!(watched.find(ci.reveal()), Match::Valid(_)));
+        let reported = reported.lock().unwrap();
+        assert!(reported.iter().all(|error| error.contains("name a regular file")), "{reported:?}");
+        assert_eq!(reported.len(), 2);
+        assert!(WatchedTokens::open(file, Arc::new(|_| {})).is_err());
     }
 
     #[test]

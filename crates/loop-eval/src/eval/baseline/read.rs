@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use loop_tools::files;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -94,7 +95,7 @@ impl Baseline {
     /// It cannot be read, or what [`parse`](Self::parse) says.
     pub fn read(path: &Path) -> Result<Self, BaselineError> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match files::text(path, files::MAX_BYTES) {
             Ok(text) => Self::parse(&text, &file),
             Err(error) => Err(BaselineError::Unreadable { file, message: error.to_string() }),
         }

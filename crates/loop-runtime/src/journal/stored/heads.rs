@@ -6,11 +6,15 @@
 //! synced. The head therefore names the last synced entry as well, and every honest journal has that one.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{
+    self,
+    ErrorKind::{FileTooLarge, InvalidInput, NotFound},
+};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use loop_core::{Digest, RunId};
+use loop_tools::files as plain;
 
 use super::clock;
 use super::lock::file_name;
@@ -119,9 +123,10 @@ impl Heads {
 
     /// The newest whole record of a run's file, and which of the two it is.
     fn newest(&self, run: &RunId, key: &Key) -> io::Result<Option<(u64, Head)>> {
-        let text = match fs::read(self.path(run)) {
+        let text = match plain::bytes(&self.path(run), 4 * RECORD as u64) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // What is no file, or too long for one of these, has no record of the key either.
+            Err(error) if matches!(error.kind(), NotFound | InvalidInput | FileTooLarge) => return Ok(None),
             Err(error) => return Err(error),
         };
         let found = (0..).zip(text.lines());

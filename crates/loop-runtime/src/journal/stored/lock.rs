@@ -8,6 +8,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use loop_core::{Digest, RunId};
+use loop_tools::files as plain;
 
 use super::locks::NotTaken;
 use crate::files;
@@ -44,7 +45,7 @@ impl FileLocks {
                 // Held by those who only ask whether it is held, and free in a moment.
                 Err(TryLockError::WouldBlock) if file.try_lock_shared().is_ok() => continue,
                 Err(TryLockError::WouldBlock) => {
-                    let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+                    let pid = plain::text(&path, 64).ok().and_then(|text| text.trim().parse().ok());
                     return Err(NotTaken::Held(pid));
                 }
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
@@ -61,7 +62,7 @@ impl FileLocks {
     /// Whether a process may hold a run's lock. Asking takes it from no process: askers share it, and a process that wants
     /// it waits for them. Where that cannot be found out, as with a file of another user, it counts as held.
     pub(super) fn is_held(&self, run: &RunId) -> bool {
-        match File::open(self.path(run)) {
+        match plain::open(&self.path(run)) {
             Ok(file) => file.try_lock_shared().is_err(),
             // Its owner removes it at the end.
             Err(error) => error.kind() != io::ErrorKind::NotFound,

@@ -6,6 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use loop_tools::files as plain;
 use uuid::Uuid;
 
 use crate::files;
@@ -41,12 +42,13 @@ impl Key {
 
     /// The key of the journal at `path`, if it is there.
     pub(super) fn read(path: &Path) -> io::Result<Option<Self>> {
-        let text = match fs::read_to_string(Self::path(path)) {
+        let damaged = || io::Error::other(format!("{} is no key; put it back", Self::path(path).display()));
+        let text = match plain::text(&Self::path(path), 4 * BYTES as u64) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            Err(_) => return Err(damaged()),
         };
-        let damaged = || io::Error::other(format!("{} is no key; put it back", Self::path(path).display()));
         let text = text.trim();
         let digits = text
             .as_bytes()

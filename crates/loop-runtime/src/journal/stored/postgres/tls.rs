@@ -38,7 +38,8 @@ impl Tls {
                 .with_no_client_auth(),
             Some(path) => {
                 let wrong = |what: &str| format!("sslrootcert {}: {what}; name a PEM file", path.display());
-                let bytes = std::fs::read(path).map_err(|error| wrong(&error.to_string()))?;
+                let bytes =
+                    loop_tools::files::bytes(path, 1 << 20).map_err(|error| wrong(&error.to_string()))?;
                 let roots: Result<Vec<CertificateDer<'static>>, _> =
                     CertificateDer::pem_slice_iter(&bytes).collect();
                 let roots = roots.map_err(|_| wrong("not PEM"))?;

@@ -134,7 +134,7 @@ fn password(hosts: &[String], ports: &str, database: &str, user: &str) -> Option
     }
     let named = std::env::var_os("PGPASSFILE").map(PathBuf::from);
     let file = named.or_else(|| Some(std::env::home_dir()?.join(".pgpass")))?;
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = loop_tools::files::text(&file, 1 << 20).ok()?;
     let port = ports.split(',').next().unwrap_or_default();
     hosts.iter().find_map(|host| {
         // A socket counts as the host `localhost`.
