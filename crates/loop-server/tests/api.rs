@@ -156,6 +156,9 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     assert_eq!(client.send(Some(&ada), "POST /v1/runs", &keyed, &body).await.status, 200);
     let other = json!({ "item": WRITES }).to_string();
     client.send(Some(&ada), "POST /v1/runs", &keyed, &other).await.refuses(422, "other-request");
+    // Issue 40, H8: two keys are no key.
+    let twice = [("idempotency-key", "k1"), ("idempotency-key", "k2")];
+    client.send(Some(&ada), "POST /v1/runs", &twice, &body).await.refuses(400, "bad-request");
     client.send(None, "POST /v1/runs", &[], &body).await.refuses(401, "unauthorized");
     client.send(Some(&eve), "POST /v1/runs", &[], &body).await.refuses(403, "forbidden");
     client.send(Some(&ada), "POST /v1/runs", &[], "{").await.refuses(400, "body");
@@ -206,6 +209,8 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
     assert_eq!(client.send(Some(&ada), &format!("GET {one}/events"), &last, "").await.status, 204);
     let last = [("last-event-id", "x")];
     client.send(Some(&ada), &format!("GET {one}/events"), &last, "").await.refuses(400, "event-id");
+    let last = [("last-event-id", "1"), ("last-event-id", "2")];
+    client.send(Some(&ada), &format!("GET {one}/events"), &last, "").await.refuses(400, "bad-request");
 
     // Lists.
     let page = client.get(&ada, "/v1/runs?limit=1&state=ended&domain=crm&text=bob").await.json();

@@ -183,14 +183,25 @@ async fn a_stream_ends_with_its_token_and_with_the_session_of_it() {
         let request = request.header("sec-fetch-site", "same-origin").body(Body::empty()).unwrap();
         let response = router.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{name}");
+        // Issue 40, H7: the connection ends with the stream, and does not wait for another request.
+        assert_eq!(response.headers()["connection"], "close", "{name}");
         let mut body = response.into_body().into_data_stream();
         assert!(body.next().await.unwrap().is_ok(), "{name}: it is open");
         streams.push((name, body));
     }
+    let waits = host(Request::get(format!("/v1/runs/{run}"))).header("prefer", "wait=60");
+    let waits = waits.header("authorization", format!("Bearer {secret}")).body(Body::empty()).unwrap();
+    let waits = tokio::spawn(router.clone().oneshot(waits));
+    tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(file.remove("ci").unwrap());
+    let since = std::time::Instant::now();
     for (name, mut body) in streams {
         let over = async { while body.next().await.is_some() {} };
         assert!(tokio::time::timeout(LONG, over).await.is_ok(), "{name}");
     }
+    // So does an answer that waits for the run.
+    let waited = tokio::time::timeout(LONG, waits).await.unwrap().unwrap().unwrap();
+    assert_eq!(waited.status(), StatusCode::UNAUTHORIZED);
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     assert_ne!(engine.view(&run).await.unwrap().state, RunState::Ended, "the run continues");
 }

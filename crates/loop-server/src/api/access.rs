@@ -202,7 +202,7 @@ impl Known {
     }
 }
 
-fn unauthorized() -> HttpProblem {
+pub(super) fn unauthorized() -> HttpProblem {
     let detail = "the request names no caller; send a token as `Authorization: Bearer TOKEN`";
     HttpProblem::new(StatusCode::UNAUTHORIZED, "unauthorized", "Not logged in", detail)
 }

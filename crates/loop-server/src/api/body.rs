@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::Api;
@@ -39,6 +39,21 @@ fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     axum::extract::Query::try_from_uri(&uri).map(|axum::extract::Query(value)| value).map_err(|error| {
         error.body_text().trim_start_matches("Failed to deserialize query string: ").to_owned()
     })
+}
+
+/// The one header of this name. `None`: there is none.
+pub(super) fn single<'h>(
+    headers: &'h HeaderMap,
+    name: &'static str,
+) -> Result<Option<&'h HeaderValue>, HttpProblem> {
+    let mut given = headers.get_all(name).iter();
+    match (given.next(), given.next()) {
+        (only, None) => Ok(only),
+        (_, Some(_)) => {
+            let detail = format!("the request has several headers {name}; send one");
+            Err(HttpProblem::new(StatusCode::BAD_REQUEST, "bad-request", "Not a valid request", detail))
+        }
+    }
 }
 
 /// How long a caller prefers to wait for the run (RFC 7240), at most [`MAX_WAIT`].

@@ -43,7 +43,7 @@ pub(super) async fn events(
 ) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
     let query: EventQuery = body::query(query.as_deref())?;
-    let last = match headers.get("last-event-id") {
+    let last = match body::single(&headers, "last-event-id")? {
         None => query.after,
         Some(last) => Some(last.to_str().ok().and_then(|last| last.trim().parse().ok()).ok_or_else(|| {
             let detail = "Last-Event-ID: it is not the id of an event, which is a number; leave it out to begin anew";
@@ -72,7 +72,12 @@ pub(super) async fn events(
     let beat = Instant::now() + HEARTBEAT;
     let reader =
         Reader { api, run, next, live, changes, admission, frames, beat, is_over: false, _place: place };
-    let head = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    // The connection ends with the stream: a client whose token was removed is not left with one that is open.
+    let head = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONNECTION, "close"),
+    ];
     Ok((head, Body::from_stream(stream::unfold(reader, Reader::step))).into_response())
 }
 

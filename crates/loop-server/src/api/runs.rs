@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, RawQuery, State};
+use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::{Digest, RunId, TraceParent};
 use loop_runtime::journal::{AuditAction, AuditResult};
 use serde_json::Value;
 
-use super::access::{Access, Checked, Known, Of, result_of};
+use super::access::{Access, Checked, Known, Of, result_of, unauthorized};
 use super::filters::ListQuery;
 use super::refuse::problem;
 use super::types::{SubmitRequest, SubmittedItem};
 use super::{Api, body};
 use crate::caller::Role;
+use crate::doors::Admission;
 use crate::engine::{NewRun, RunView, Submitted};
 use crate::problem::HttpProblem;
 
@@ -24,12 +25,14 @@ pub(super) async fn submit(
     State(api): State<Api>,
     known: Known,
     checked: Checked,
+    admission: Option<Extension<Admission>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, HttpProblem> {
-    let key = headers.get("idempotency-key").cloned();
+    let key = body::single(&headers, "idempotency-key").map(|key| key.cloned());
     // One that is not a traceparent is ignored, as the W3C demands.
-    let traceparent = headers.get("traceparent").and_then(|value| value.to_str().ok()?.parse().ok());
+    let traceparent = body::single(&headers, "traceparent").ok().flatten();
+    let traceparent = traceparent.and_then(|value| value.to_str().ok()?.parse().ok());
     let shared = api.clone();
     // In a task of its own, so that it is recorded also where the client closes the connection meanwhile.
     let task = tokio::spawn(async move {
@@ -47,7 +50,7 @@ pub(super) async fn submit(
         submitted
     });
     let Submitted { run, is_new } = super::access::of_task(task.await)?;
-    let waited = waited(&api, &run, &headers).await;
+    let waited = waited(&api, &run, &headers, admission).await?;
     let view = api.engine.view(&run).await.map_err(problem)?;
     let status = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
     let mut response = (status, axum::Json(view)).into_response();
@@ -65,10 +68,11 @@ async fn accept(
     api: &Api,
     known: &Known,
     checked: &Checked,
-    (key, traceparent): (Option<HeaderValue>, Option<TraceParent>),
+    (key, traceparent): (Result<Option<HeaderValue>, HttpProblem>, Option<TraceParent>),
     body: Body,
 ) -> Result<Submitted, HttpProblem> {
     known.expect(Role::Submit)?;
+    let key = key?;
     let request: SubmitRequest = body::json(api, body).await?;
     let domain = match &request.domain {
         Some(domain) => Some(domain.clone()),
@@ -117,22 +121,40 @@ async fn accept(
 }
 
 /// Waits for a run as the caller prefers. Whether it did.
-async fn waited(api: &Api, run: &RunId, headers: &HeaderMap) -> bool {
-    let Some(limit) = body::wait_of(headers) else { return false };
-    let Ok(_place) = api.waiting.try_acquire() else { return false };
-    api.engine.wait(run, limit).await;
-    true
+///
+/// # Errors
+/// The caller lost what admits them meanwhile.
+async fn waited(
+    api: &Api,
+    run: &RunId,
+    headers: &HeaderMap,
+    admission: Option<Extension<Admission>>,
+) -> Result<bool, HttpProblem> {
+    let Some(limit) = body::wait_of(headers) else { return Ok(false) };
+    let Ok(_place) = api.waiting.try_acquire() else { return Ok(false) };
+    let lost = async {
+        match &admission {
+            Some(Extension(admission)) => admission.lost().await,
+            // No door is in front of the router.
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = api.engine.wait(run, limit) => Ok(true),
+        () = lost => Err(unauthorized()),
+    }
 }
 
 /// `GET /v1/runs/{run}`.
 pub(super) async fn one(
     State(api): State<Api>,
     known: Known,
+    admission: Option<Extension<Admission>>,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, HttpProblem> {
     let run = known.run(&api, &id, Access::Read).await?;
-    waited(&api, &run, &headers).await;
+    waited(&api, &run, &headers, admission).await?;
     let view = api.engine.view(&run).await.map_err(problem)?;
     Ok(tagged(&headers, &view))
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::guard::Inside;
 use super::secret::SecretHash;
 use super::sessions::Holder;
-use super::watched::Match;
+use super::watched::{AGAIN, Match};
 use super::who::of_token;
 use crate::caller::Caller;
 
@@ -35,6 +35,13 @@ impl fmt::Debug for Admission {
 impl Admission {
     pub(super) fn new(inside: &Arc<Inside>, caller: Caller, by: By) -> Self {
         Self { inside: Arc::clone(inside), caller, by }
+    }
+
+    /// Returns once it is not valid any more.
+    pub(crate) async fn lost(&self) {
+        while self.is_valid() {
+            tokio::time::sleep(AGAIN).await;
+        }
     }
 
     /// Whether the same token or session gives the same rights now. A removed token is noticed within a second.

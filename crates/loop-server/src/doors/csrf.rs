@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 
 use super::body::limited;
 use super::form;
@@ -14,8 +14,10 @@ use super::sessions::is_csrf_of;
 /// A change with a cookie sends back what the page of the session was given.
 pub(super) async fn check_csrf(request: Request, session: &str, time: Duration) -> Result<Request, Refused> {
     let missing = || forbidden("the form has expired or is not of this session; load its page again");
-    if let Some(given) = request.headers().get("x-csrf-token") {
-        let is_own = given.to_str().is_ok_and(|given| is_csrf_of(session, given));
+    let given: Vec<_> = request.headers().get_all("x-csrf-token").iter().collect();
+    if !given.is_empty() {
+        let is_own = |given: &&HeaderValue| given.to_str().is_ok_and(|given| is_csrf_of(session, given));
+        let is_own = given.iter().all(is_own);
         return if is_own { Ok(request) } else { Err(missing()) };
     }
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
