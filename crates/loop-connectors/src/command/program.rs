@@ -40,18 +40,19 @@ const RUN_ANYTHING: [&str; 28] = [
 ];
 /// Programs that are many, each under a name of its own.
 const MANY_IN_ONE: [&str; 2] = ["busybox", "toybox"];
-/// Interpreters, and the options after which they take a script as an argument.
-const INTERPRETERS: [(&str, &[&str]); 10] = [
-    ("bun", &["-e", "--eval", "-p", "--print"]),
-    ("deno", &["eval"]),
-    ("lua", &["-e"]),
-    ("node", &["-e", "--eval", "-p", "--print", "-pe"]),
-    ("nodejs", &["-e", "--eval", "-p", "--print", "-pe"]),
-    ("perl", &["-e", "-E", "-ne", "-pe"]),
-    ("php", &["-r"]),
-    ("pypy", &["-c"]),
-    ("python", &["-c"]),
-    ("ruby", &["-e", "-ne", "-pe"]),
+/// Interpreters: the letters after which they take a script as an argument, those after which they take another value, and the
+/// words that do as the first do.
+const INTERPRETERS: [(&str, &str, &str, &[&str]); 10] = [
+    ("bun", "ep", "r", &["--eval", "--print"]),
+    ("deno", "", "", &["eval"]),
+    ("lua", "e", "l", &[]),
+    ("node", "ep", "Cr", &["--eval", "--print"]),
+    ("nodejs", "ep", "Cr", &["--eval", "--print"]),
+    ("perl", "eE", "CDFIMVimx", &[]),
+    ("php", "rBRE", "cdfgSTtz", &["--run", "--process-begin", "--process-code", "--process-end"]),
+    ("pypy", "c", "QWXm", &[]),
+    ("python", "c", "QWXm", &[]),
+    ("ruby", "e", "CEFIKTWirx", &[]),
 ];
 
 /// The program at its absolute path.
@@ -96,11 +97,19 @@ pub(crate) fn find(program: &str) -> Result<PathBuf, ConnectorError> {
     Ok(path)
 }
 
-/// Whether a caller would write a script where `option` stands before its value.
-pub(crate) fn takes_script_after(program: &Path, option: &str) -> bool {
+/// Whether a caller would write a script where `option` stands before their value: in an argument of its own (`-c`, `{a}`), or
+/// `joined` with it in the same one (`-c{a}`, `-Bc{a}`, `--eval={a}`).
+pub(crate) fn takes_script_after(program: &Path, option: &str, joined: bool) -> bool {
     names(program).iter().any(|name| {
-        let known = INTERPRETERS.iter().find(|(known, _)| known == name);
-        known.is_some_and(|(_, options)| options.contains(&option))
+        let known = INTERPRETERS.iter().find(|(known, ..)| known == name);
+        known.is_some_and(|(_, scripts, values, words)| {
+            // Letters may stand in one argument, until one that takes the rest for its value.
+            let mut letters = option.strip_prefix('-').into_iter().flat_map(str::chars);
+            let is_letter = |it: &char| it.is_ascii_alphanumeric() && !values.contains(*it);
+            let is_script = letters.by_ref().take_while(is_letter).any(|letter| scripts.contains(letter));
+            let word = option.split_once('=').filter(|_| joined).map_or(option, |(word, _)| word);
+            words.contains(&word) || is_script && (joined || letters.all(|letter| scripts.contains(letter)))
+        })
     })
 }
 

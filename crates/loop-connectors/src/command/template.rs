@@ -173,17 +173,26 @@ impl Element {
         {
             return Err(format!("`{text}` lets the caller choose an option; write the option out"));
         }
-        // One with a `=` has its value.
-        let is_option = |text: &&str| text.starts_with('-') && text.len() > 1 && !text.contains('=');
-        let Some(option) = before.filter(is_option) else {
-            return Ok(());
+        let own = match self.pieces.first() {
+            Some(Piece::Literal(first)) if !self.is_behind_dashes => {
+                Some((first.as_str(), /*joined*/ true))
+            }
+            Some(Piece::Literal(_) | Piece::Parameter(_) | Piece::Own(_)) | None => None,
         };
-        if takes_script_after(program, option) {
+        let mut options = before.map(|before| (before, /*joined*/ false)).into_iter().chain(own);
+        if let Some((option, _)) =
+            options.find(|(option, joined)| takes_script_after(program, option, *joined))
+        {
             let shown = program.display();
             return Err(format!(
                 "`{shown}` takes what follows `{option}` for a script; put the script in a file and its values behind it"
             ));
         }
+        // One with a `=` has its value.
+        let is_option = |text: &&str| text.starts_with('-') && text.len() > 1 && !text.contains('=');
+        let Some(option) = before.filter(is_option) else {
+            return Ok(());
+        };
         let may_be_absent = self.pieces.iter().find_map(|piece| match piece {
             Piece::Parameter(it) => {
                 (it.is_array || (it.default.is_none() && !it.is_required)).then_some(&it.name)

@@ -202,7 +202,7 @@ fn what_a_program_reads_may_begin_with_anything() {
 
 #[test]
 fn a_place_at_which_a_value_could_be_more_than_a_value_is_refused_at_once() {
-    let cases: [(&str, &[&str], &str); 17] = [
+    let cases: [(&str, &[&str], &str); 28] = [
         ("git", &["{nobody}"], "there is no parameter for `{nobody}`; use one of {scope.account}"),
         ("git", &["{}"], "there is no parameter for `{}`"),
         ("git", &["a{"], "`a{` has a brace alone; write `{{` or `}}` for a brace"),
@@ -220,6 +220,18 @@ fn a_place_at_which_a_value_could_be_more_than_a_value_is_refused_at_once() {
         ("perl", &["-e", "print {must}"], "takes what follows `-e` for a script"),
         ("node", &["--eval", "{must}"], "takes what follows `--eval` for a script"),
         ("php", &["-r", "{must}"], "takes what follows `-r` for a script"),
+        // Issue 40, H8: the same in one argument, and behind other letters.
+        ("python3.12", &["-c{must}"], "takes what follows `-c` for a script"),
+        ("python3", &["-Bc{must}"], "takes what follows `-Bc` for a script"),
+        ("python3", &["-Bc", "{must}"], "takes what follows `-Bc` for a script"),
+        ("python3", &["-cprint({must})"], "for a script"),
+        ("perl", &["-lane{must}"], "takes what follows `-lane` for a script"),
+        ("ruby", &["-e{must}"], "takes what follows `-e` for a script"),
+        ("node", &["--eval={must}"], "takes what follows `--eval=` for a script"),
+        ("node", &["-pe", "{must}"], "takes what follows `-pe` for a script"),
+        ("php", &["--run={must}"], "takes what follows `--run=` for a script"),
+        ("deno", &["eval", "{must}"], "takes what follows `eval` for a script"),
+        ("lua", &["-e{must}"], "takes what follows `-e` for a script"),
         ("git", &["a\0"], "it has a NUL character in it"),
     ];
     for (program, args, expected) in cases {
@@ -234,6 +246,16 @@ fn a_place_at_which_a_value_could_be_more_than_a_value_is_refused_at_once() {
         &["-c", "x{{}}"],
     ] {
         read("git", fine, None).unwrap();
+    }
+    // A letter that takes the rest for its value, a script that is complete, and what stands behind it.
+    for (program, fine) in [
+        ("python3", &["-Wc{must}"][..]),
+        ("python3", &["-cprint(1)", "{must}"]),
+        ("python3", &["x.py", "--code={must}"]),
+        ("perl", &["-I/srv/re/{must}", "x.pl"]),
+        ("node", &["x.js", "--", "-e{must}"]),
+    ] {
+        read(program, fine, None).unwrap();
     }
     assert!(read("tee", &[], Some("{paths}")).unwrap_err().contains("has a list in it"));
     let unused = |target| {
