@@ -1,4 +1,4 @@
-//! Silence of people, journaled without a driver.
+//! What people say to a run, and their silence, journaled without a driver.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use loop_core::{Event, EventKind, Phase, Run, RunId};
 
 use crate::journal::{Durability, Entry, Journal, Recorded};
 use crate::parts::StartError;
-use crate::versions::{not_on_engine, replay};
+use crate::versions::{not_on_engine, own, replay, taken_over};
 
 /// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
 /// is set to. True where it was journaled now. A run that ends by this is left to the driver that resumes it.
@@ -38,4 +38,36 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     }
     writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
     Ok(true)
+}
+
+/// Journals what people say to a run, and leaves it there: the journal alone is needed for it, and not the loop. `None`: the run
+/// would end by it, which is left to a loop, whose hooks are told of the end; then nothing is journaled.
+///
+/// # Errors
+/// When the run cannot be read or written, another process writes it, a durable engine drives it, or it refuses what is said.
+pub async fn note_alone(
+    journal: &dyn Journal,
+    run: &RunId,
+    stated: Vec<EventKind>,
+) -> Result<Option<Run>, StartError> {
+    let (recorded, mut writer) = journal.resume(run).await?;
+    let (mut state, by) = taken_over(run, &recorded, &own())?;
+    let now = recorded.now().max(state.now());
+    let resumed = EventKind::Resumed { away_ms: now.since(state.now()), by };
+    let (mut entries, mut seq) = (Vec::new(), recorded.entries.len() as u64);
+    for kind in std::iter::once(resumed).chain(stated) {
+        let event = Event { at: now.max(state.now()), kind };
+        match state.apply(&event) {
+            Ok(notes) => entries.push(Arc::new(Entry { seq, event, notes })),
+            // Nothing is to be taken up.
+            Err(_) if matches!(event.kind, EventKind::Resumed { .. }) => continue,
+            Err(rejected) => return Err(StartError::Refused { run: run.clone(), rejected }),
+        }
+        seq += 1;
+    }
+    if state.is_done() {
+        return Ok(None);
+    }
+    writer.append_all(&entries, Durability::Synced).await.map_err(|(_, error)| error)?;
+    Ok(Some(state))
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{EventKind, Phase, Run, Saved, StopClass};
-use loop_domain::Domain;
+use loop_domain::{Domain, may_hold_secret};
 use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
-    journal::{Journal, Recorded, RunLine, StoredJournal, check_version, not_on_engine, replay},
+    journal::{Journal, Recorded, RunLine, StoredJournal, check_version, not_on_engine, note_alone, replay},
     run::{Driven, RunId, StartError},
 };
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,9 @@ impl Origin {
     ) -> Result<Self, Failure> {
         let mut withheld = Vec::new();
         let mut keep = |option: &str, given: &[String]| {
-            let (secret, plain): (Vec<_>, Vec<_>) = given.iter().partition(|text| holds_url_secret(text));
+            let holds_secret =
+                |text: &str| holds_url_secret(text) || option == "--set" && may_hold_secret(text);
+            let (secret, plain): (Vec<_>, Vec<_>) = given.iter().partition(|text| holds_secret(text));
             withheld.extend(secret.iter().map(|_| option.to_owned()));
             plain.into_iter().cloned().collect()
         };
@@ -262,15 +264,27 @@ impl Found {
 
     /// Lets the run hear this and drives it on, or leaves it where it is then.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
-        let (domain, runner) = self.runner(go_on).await?;
-        let id = self.id().clone();
-        let explained = |error: StartError| explained(error, domain.folder());
+        self.check_driver()?;
+        let (id, at) = (self.id().clone(), go_on.at());
         if go_on.no_wait {
-            runner.note_down(&id, stated).await.map_err(explained)?;
-            let at = go_on.at();
+            self.note(stated, go_on).await?;
             stream::note(format!("recorded; `loopgate resume {id}{at}` continues the run"));
             return Ok(ExitCode::SUCCESS);
         }
+        let (domain, runner) = match self.runner(go_on).await {
+            Ok(both) => both,
+            Err(failure) if stated.is_empty() => return Err(failure),
+            // Who answers need not have what a driver needs.
+            Err(failure) => {
+                self.note(stated, go_on).await?;
+                stream::note(format!(
+                    "recorded, and not continued here: {}; `loopgate resume {id}{at}` continues the run",
+                    failure.line()
+                ));
+                return Ok(ExitCode::from(StopClass::NeedsHuman.exit_code()));
+            }
+        };
+        let explained = |error: StartError| explained(error, domain.folder());
         let signals = Signals::new()?;
         let handle = runner.resume_with(&id, stated).start().await.map_err(explained)?;
         let driving = Driving {
@@ -288,6 +302,25 @@ impl Found {
         Ok(code)
     }
 
+    /// Journals this and leaves the run. Nothing is needed for it that only a driver has: no secret, and no domain where that
+    /// is not here.
+    async fn note(&self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<(), Failure> {
+        let id = self.id();
+        let loaded = match self.load(go_on.domain.as_deref(), &go_on.base_urls) {
+            Ok(loaded) => loaded,
+            Err(failure) => {
+                return match note_alone(self.journal.as_ref(), id, stated).await? {
+                    Some(_) => Ok(()),
+                    // The hooks of its domain are told of the end.
+                    None => Err(failure),
+                };
+            }
+        };
+        let runner = self.put_together(&loaded, go_on)?;
+        runner.note_down(id, stated).await.map_err(|error| explained(error, loaded.domain.folder()))?;
+        Ok(())
+    }
+
     /// An error if a durable engine drives the run.
     pub(crate) fn check_driver(&self) -> Result<(), Failure> {
         Ok(not_on_engine(self.id(), &self.recorded)?)
@@ -297,24 +330,30 @@ impl Found {
     pub(crate) async fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
         self.check_driver()?;
         let loaded = self.load(go_on.domain.as_deref(), &go_on.base_urls)?;
-        let Loaded { domain, saves, asks } = loaded;
-        domain.ready(saves)?;
-        domain.start_servers();
+        loaded.domain.ready(loaded.saves)?;
+        loaded.domain.start_servers();
         let mut entries = fork::entries_before(self.journal.as_ref(), self.run.started()).await;
         entries.extend(self.recorded.entries.iter().cloned());
-        domain.goes_on_behind(&entries);
-        let mut runner = saving::to_loop(&domain, saves);
-        if asks {
+        loaded.domain.goes_on_behind(&entries);
+        let runner = self.put_together(&loaded, go_on)?;
+        Ok((loaded.domain, runner))
+    }
+
+    /// The run's loop, of its domain as it is now.
+    fn put_together(&self, loaded: &Loaded, go_on: &GoOnArgs) -> Result<Runner, Failure> {
+        let Loaded { domain, saves, asks } = loaded;
+        let mut runner = saving::to_loop(domain, *saves);
+        if *asks {
             runner = runner.with_people();
         }
         // A setting of this process, not of the run: the run is resumed under any of them.
-        let journal = StoredJournal::clone(&self.journal).with_sync(go_on.sync.policy(&domain));
+        let journal = StoredJournal::clone(&self.journal).with_sync(go_on.sync.policy(domain));
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let (batch, token) = origin.map_or((None, None), |origin| (origin.batch, origin.token));
         let batch = batch.map(|batch| batch.budget());
         let more = batch.into_iter().chain(token.map(|token| token.budget()));
-        let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), more);
-        Ok((domain, runner.leave_when_waiting()))
+        let runner = budgets::on_journal(runner, domain, &Arc::new(journal), more);
+        Ok(runner.leave_when_waiting())
     }
 
     /// The run's loop as it is now, to compare the run with it: it is not driven. `calls`: its tools are called.

@@ -135,6 +135,20 @@ fn a_denial_is_told_to_the_model_and_nothing_happens() {
 }
 
 #[test]
+fn what_waits_has_no_deadline_unless_one_is_set_and_then_says_how_long_is_left() {
+    // Issue 40, R3
+    let shell = Shell::new();
+    let folder = asking(&shell, "");
+    let (_, run) = waiting(&shell, &folder, &[]);
+    let listed = shell.run(&["pending", &run]).out;
+    assert!(listed.contains("no deadline: it waits until it is answered"), "{listed}");
+    assert!(listed.contains(&format!("loopgate approve {run}")), "{listed}");
+    let (_, run) = waiting(&shell, &folder, &["--set", "limits.person_ms=600000"]);
+    let listed = shell.run(&["pending", &run]).out;
+    assert!(listed.contains("(9 min left), then it counts as a denial"), "{listed}");
+}
+
+#[test]
 fn what_waits_is_printed_as_json_as_well() {
     let shell = Shell::new();
     let folder = asking(&shell, "");
@@ -231,12 +245,15 @@ fn a_run_goes_on_only_with_the_tools_and_settings_that_it_was_begun_with() {
     assert_eq!(company(&folder), before);
     with("people = true", "people = true\nno_progress = 9").fails_with(&["begun with other settings"]);
     std::fs::remove_file(&file).unwrap();
-    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["loopgate.toml"]);
+    // Issue 40, R2: the answer needs the journal alone, and the run is left.
+    let left = shell.run(&["approve", &run, "3/action-0"]);
+    assert_eq!(left.code, 5, "{}", left.err);
+    assert!(left.err.contains("recorded, and not continued here") && left.err.contains("loopgate.toml"));
     // Somewhere else, as it was.
     let elsewhere = shell.state.path().join("elsewhere");
     std::fs::write(&file, &text).unwrap();
     std::fs::rename(&folder, &elsewhere).unwrap();
-    let ran = shell.run(&["approve", &run, "3/action-0", "--domain", elsewhere.to_str().unwrap()]);
+    let ran = shell.run(&["resume", &run, "--domain", elsewhere.to_str().unwrap()]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
 }
 
@@ -347,7 +364,45 @@ fn a_password_on_the_command_line_is_not_written_down() {
     let database = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     let origin: String = database.query_row("SELECT origin FROM runs", [], |row| row.get(0)).unwrap();
     assert!(!origin.contains("s3cret") && origin.contains("withheld"), "{origin}");
-    shell.run(&["approve", &run, "3/action-0"]).fails_with(&["credential in --set", "not kept"]);
+    let left = shell.run(&["approve", &run, "3/action-0"]);
+    assert_eq!(left.code, 5, "{}", left.err);
+    assert!(left.err.contains("credential in --set") && left.err.contains("not kept"), "{}", left.err);
+    shell.run(&["resume", &run]).fails_with(&["credential in --set", "not kept"]);
+}
+
+#[test]
+fn an_answer_needs_the_journal_alone_and_whoever_drives_the_run_has_the_secrets() {
+    // Issue 40, R2
+    let shell = Shell::new();
+    let folder = asking(
+        &shell,
+        "\n[models.escalated]\nprovider = \"compatible\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\n\
+         api_key_env = \"DESK_KEY\"\n[secrets.DESK_KEY]\nfile = \"desk.key\"\n",
+    );
+    let (key, elsewhere) = (folder.join("desk.key"), shell.state.path().join("elsewhere"));
+    let begun = || {
+        std::fs::write(&key, "Violet-Harbour-2291").unwrap();
+        let (_, run) = waiting(&shell, &folder, &[]);
+        std::fs::remove_file(&key).unwrap();
+        run
+    };
+    let run = begun();
+    let noted = shell.run(&["approve", &run, "3/action-0", "--no-wait"]);
+    assert_eq!(noted.code, 0, "{}", noted.err);
+    shell.run(&["resume", &run]).fails_with(&["desk.key"]);
+    std::fs::write(&key, "Violet-Harbour-2291").unwrap();
+    assert_eq!(shell.run(&["resume", &run]).code, 0);
+    // Without the option it is recorded as well, and the run is left.
+    let run = begun();
+    let left = shell.run(&["deny", &run, "3/action-0"]);
+    assert_eq!(left.code, 5, "{}", left.err);
+    assert!(left.err.contains("recorded, and not continued here") && left.err.contains("desk.key"));
+    assert_eq!(facts(&shell, &run).last().unwrap(), "person_answered");
+    // The domain itself is not needed either.
+    std::fs::rename(&folder, &elsewhere).unwrap();
+    let noted = shell.run(&["tell", &run, "be brief", "--no-wait"]);
+    assert_eq!(noted.code, 0, "{}", noted.err);
+    assert_eq!(facts(&shell, &run).last().unwrap(), "instruction");
 }
 
 #[test]
@@ -449,7 +504,9 @@ fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved(
     assert!(pending.contains(&format!("loopgate pending {run}{quoted}")), "{pending}");
     let elsewhere = shell.state.path().join("elsewhere");
     std::fs::rename(&folder, &elsewhere).unwrap();
-    with(&["approve", &run, "3/action-0"]).fails_with(&["not there any more", "--domain"]);
+    let left = with(&["approve", &run, "3/action-0"]);
+    assert_eq!(left.code, 5, "{}", left.err);
+    assert!(left.err.contains("not there any more") && left.err.contains("--domain"), "{}", left.err);
     std::fs::rename(&elsewhere, &folder).unwrap();
     let ran = with(&["tell", &run, "hurry", "--no-wait"]);
     assert!(ran.err.contains(&format!("loopgate resume {run}{quoted}")), "{}", ran.err);

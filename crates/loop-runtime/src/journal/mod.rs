@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
-pub use crate::expire::expire;
+pub use crate::expire::{expire, note_alone};
 use crate::hooks::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
 pub use crate::versions::{check_version, not_on_engine, replay};
 pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
