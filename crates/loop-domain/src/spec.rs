@@ -9,6 +9,7 @@ use loop_core::{
     SecondOpinion, SectionSpec, Selection, StopReason, ThreeTier, Tier, ToolSpec, edits,
 };
 use loop_runtime::budget::{SharedBudget, Span};
+use loop_runtime::people::NO_DEADLINE_MS;
 use loop_tools::Registry;
 use serde_json::Value;
 
@@ -53,7 +54,7 @@ pub(crate) fn spec(
             calibration: calibration.as_ref().map(|taken| Arc::new(taken.calibration.clone())),
             ..gate(file, registry, defaults.gate)?
         },
-        limits: limits(&config.limits, cost, defaults.limits),
+        limits: limits(&config.limits, cost, Limits { person_ms: NO_DEADLINE_MS, ..defaults.limits }),
         tools,
         models,
         save: config.save.is_some(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, Run, Verdict};
+use loop_core::{CommandKey, EventKind, Millis, Run, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,6 +12,15 @@ use crate::journal::{Entry, Recorded};
 use crate::report::json;
 
 pub use loop_core::{Approver, PersonAnswer, PersonRequest};
+
+/// The time to answer of a domain that sets none: a hundred years, which counts as no deadline. What waits in a journal waits
+/// until it is answered.
+pub const NO_DEADLINE_MS: u64 = 3_155_760_000_000;
+
+/// When the time to answer a request ends, by the run's clock. `None`: it has no deadline.
+pub fn deadline_of(requested: &PersonRequest) -> Option<Millis> {
+    Some(requested.deadline).filter(|deadline| deadline.0 < NO_DEADLINE_MS)
+}
 
 /// What people were asked and answered. Of an approval the journal records which user of the system gave it, and the name
 /// that the user claimed.

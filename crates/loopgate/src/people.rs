@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_runtime::{
     journal::{Journal, Recorded, expire, not_on_engine, replay},
-    people::PeopleReport,
+    people::{PeopleReport, deadline_of},
     report::PersonRequestReport,
 };
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
             .runs()
             .await?
             .into_iter()
-            .filter(|line| line.stop.is_none() && !line.is_imported)
+            // A row that was changed may hide what waits: reading it says so.
+            .filter(|line| line.stop.is_none() && !line.is_imported || line.trouble.is_some())
             .collect(),
     };
     let (mut text, mut listed) = (String::new(), Vec::new());
@@ -305,8 +306,11 @@ pub(crate) fn in_words(
         details(requested).into_iter().for_each(|line| row(format!("    {line}")));
         let ends = started.unix_ms_at(*deadline);
         let until = show::time(ends);
-        if *deadline > now {
-            row(format!("    until {until} UTC, then it counts as a denial"));
+        if deadline_of(requested).is_none() {
+            row("    no deadline: it waits until it is answered".to_owned());
+        } else if *deadline > now {
+            let left = left(deadline.since(now));
+            row(format!("    until {until} UTC ({left} left), then it counts as a denial"));
         } else {
             row(format!("    its time was over at {until} UTC, which counts as a denial"));
             row(format!("    loopgate resume {run}{at}"));
@@ -319,6 +323,16 @@ pub(crate) fn in_words(
         row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
     }
     text
+}
+
+/// A time that is left, in its largest unit.
+fn left(ms: u64) -> String {
+    match ms / 1_000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
 }
 
 /// What a work item concerns beside itself: a tool gets it without the model, so it is in no parameter.

@@ -32,7 +32,7 @@ pub(crate) struct LimitsConfig {
     pub(crate) messages: Option<u32>,
     /// Milliseconds that a run may take; waiting for a person does not count. Default: 300,000.
     pub(crate) wall_ms: Option<u64>,
-    /// Milliseconds that a person has to answer; then it is a no. Default: 600,000.
+    /// Milliseconds that a person has to answer; then it is a no. Default: no deadline.
     pub(crate) person_ms: Option<u64>,
     /// For documents: tools chosen before the first pass. Default: 5.
     pub(crate) selected: Option<u32>,

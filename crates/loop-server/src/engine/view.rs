@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId};
 use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission, not_on_engine};
+use loop_runtime::people::NO_DEADLINE_MS;
 use loop_runtime::report::{ListedCost, PersonRequestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -454,7 +455,7 @@ impl Engine {
             reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),
             class: line.stop.as_ref().and(summary.class).map(|class| class.name().to_owned()),
             cost: summary.cost.into(),
-            until_unix_ms: until,
+            until_unix_ms: until.filter(|until| until.saturating_sub(line.unix_ms) < NO_DEADLINE_MS),
             trouble,
         }
     }

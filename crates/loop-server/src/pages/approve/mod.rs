@@ -5,13 +5,17 @@ mod origin;
 use std::collections::BTreeSet;
 
 use loop_core::{Approver, Grounding, Millis, PersonRequest, Run, Scope, policy};
+use loop_runtime::people::deadline_of;
 use maud::{Markup, html};
 
 use super::run::anchor;
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, grouped, t, time};
+use super::text::{counted, cut, duration, grouped, t, time};
 use origin::ValueOrigin;
+
+/// With how many milliseconds left the page warns of a deadline.
+const SOON_MS: u64 = 600_000;
 
 /// The requests of a run that wait for a person, as their page shows them.
 #[derive(Clone, Debug)]
@@ -58,6 +62,8 @@ struct Request {
     shown: policy::ShownArgs,
     origins: Vec<ValueOrigin>,
     until_unix_ms: u64,
+    /// Milliseconds that are left to answer. `None`: there is no deadline.
+    left_ms: Option<u64>,
     is_over: bool,
 }
 
@@ -78,6 +84,7 @@ impl ApprovePage {
             shown: policy::shown(&requested.parameters),
             origins: origin::of(run, &requested),
             until_unix_ms: started.unix_ms_at(requested.deadline),
+            left_ms: deadline_of(&requested).map(|deadline| deadline.since(now)),
             is_over: requested.deadline <= now,
             requested,
         };
@@ -188,7 +195,10 @@ impl Request {
                 @if self.is_over {
                     p.notice.bad { "Its time was over at " (time(self.until_unix_ms)) " UTC, which counts as a denial." }
                 } @else {
-                    p { "Until " strong { (time(self.until_unix_ms)) " UTC" } ", then it counts as a denial." }
+                    @match self.left_ms {
+                        Some(left) => p.warn[left < SOON_MS] { "Until " strong { (time(self.until_unix_ms)) " UTC" } " (" (duration(left)) " left), then it counts as a denial." }
+                        None => p { "It has no deadline: it waits until it is answered." }
+                    }
                     @if page.form.csrf.is_empty() {
                         p.notice {
                             @if page.form.is_for_reading {
