@@ -46,7 +46,7 @@ fn the_domain_says_where_an_items_parts_stand() {
 
 #[test]
 fn later_passes_see_a_compact_item() {
-    // S0-136, S0-137
+    // S0-136
     let item = read(&config(), TICKET, "t.json").unwrap();
     assert_eq!(&*item.compact, "number: 17\n\ndescription:\n\nSince Monday.\nPlease help.");
     let item = read(&ItemConfig { compact: Vec::new(), ..config() }, TICKET, "t.json").unwrap();

@@ -8,7 +8,7 @@ fn read(path: &str) -> String {
 
 #[test]
 fn the_readme_shows_the_example_as_it_is_and_it_has_fifteen_lines() {
-    // S1-33, S4-71
+    // S1-33
     let example = read("examples/fifteen.rs");
     let program =
         example.split_once("use loop_domain").map(|(_, rest)| format!("use loop_domain{rest}")).unwrap();

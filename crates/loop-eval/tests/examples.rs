@@ -34,7 +34,7 @@ async fn every_committed_case_ends_as_expected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_line_of_the_evaluation_strategy_has_a_case_of_refunds() {
-    // S4-32, S4-48, S4-49, S4-50, S4-51, S4-52, S4-53, S4-54, S4-55, S4-57: each named by a case, of which each is
+    // S4-48, S4-49, S4-50, S4-51, S4-52, S4-53, S4-54, S4-55, S4-57: each named by a case, of which each is
     // expected to end in its own way.
     let suite = Suite::read([examples().join("refunds")]).unwrap();
     for row in (48..=57).map(|n| format!("S4-{n}")).chain((82..=86).map(|n| format!("S4-{n}"))) {
@@ -44,6 +44,29 @@ async fn each_line_of_the_evaluation_strategy_has_a_case_of_refunds() {
     let unnamed =
         suite.cases.iter().find(|case| case.shows.is_empty() || case.expected.stop_reason.is_empty());
     assert_eq!(unnamed.map(|case| &case.case_id), None);
+}
+
+#[test]
+fn the_running_case_decides_about_the_order_of_the_document() {
+    // S4-32: the goal, word for word, and at least one case that decides it with a model that looks and one that answers.
+    let order = std::fs::read_to_string(examples().join("refunds/orders/O-104.json")).unwrap();
+    let order: serde_json::Value = serde_json::from_str(&order).unwrap();
+    assert_eq!(order["goal"], "Decide whether refund evidence is sufficient for order O-104.");
+    let suite = Suite::read([examples().join("refunds")]).unwrap();
+    let of_row = |case: &&loop_eval::case::Case| case.covers.iter().any(|row| row == "S4-32");
+    let cases: Vec<_> = suite.cases.iter().filter(of_row).collect();
+    assert!(!cases.is_empty());
+    for case in cases {
+        assert_eq!(case.item, Some("../orders/O-104.json".into()), "{}", case.case_id);
+        let tools = &case.expected.required_tools;
+        let drafts = |name: &&str| *name == "draft_refund_recommendation";
+        let evidence = case.expected.evidence.iter().map(|it| it.tool.as_str());
+        assert!(
+            tools.iter().map(String::as_str).chain(evidence).any(|name| drafts(&name)),
+            "{}",
+            case.case_id
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

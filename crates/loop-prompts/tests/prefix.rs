@@ -205,7 +205,7 @@ fn the_providers_own_turn_goes_back_unchanged() {
 
 #[test]
 fn in_the_layout_with_evidence_in_the_system_prompt_nothing_is_said_to_be_shared() {
-    // C19, S0-106
+    // C19
     let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
     let first = world
         .replied(&format!("## 🔍 Situation\n\nSlips.\n\n{}", contract("low", &[("fetch_bike", "FR-0001")])));

@@ -138,7 +138,7 @@ fn each_call_has_its_line_among_the_executed_tools() {
 
 #[test]
 fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
-    // S0-26, S0-27, S0-106, S0-133, S0-134, S0-136, S0-137: the founding layout.
+    // S0-133, S0-134, S0-136: the founding layout, which ADR 4 made a setting.
     let mut world = start(spec(), item(), in_layout(Layout::SystemEvidence));
     let one = world
         .replied(&format!("## Next steps\n\nLook.\n\n{}", contract("low", &[("fetch_bike", "FR-0042")])));
@@ -165,7 +165,7 @@ fn evidence_in_the_system_prompt_grows_and_the_item_becomes_compact() {
 
 #[test]
 fn what_was_selected_stands_in_the_first_system_prompt_of_the_founding_layout() {
-    // S0-17
+    // The founding layout, which ADR 4 made a setting.
     let mut spec = spec();
     spec.selection = Selection::default();
     let mut world = start(spec, item(), in_layout(Layout::SystemEvidence));

@@ -207,7 +207,7 @@ async fn the_auto_switch_may_be_flipped_while_a_run_goes_on() {
 async fn each_prompt_holds_all_that_was_fetched_before_it() {
     // S0-8: "Analyzes the work item using an LLM, with pre-fetched data injected into the prompt."
     // S0-25: "Markdown accumulated into enriched context", over all passes.
-    // S0-62: prompts get the Markdown in full, and not just its summary.
+    // S0-62, S0-82: prompts get the Markdown in full, and not just its summary: it "is what the LLM sees".
     let log = Log::new();
     let stage = Arc::new(Stage::new(&log).on("select", [plays(selections(&["ok-0"]))]).on(
         "main",

@@ -13,7 +13,7 @@ const HELPDESK: &str = "examples/helpdesk";
 
 #[test]
 fn the_document_goes_to_standard_output_and_the_reason_to_standard_error() {
-    // S0-13, S4-71
+    // S0-13
     let ran = Shell::new().run(&["run", HELPDESK, &ticket(1042)]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(ran.out.contains("## 🔍 Situation") && ran.out.contains("[E1]"), "{}", ran.out);

@@ -20,6 +20,23 @@ fn case(name: &str, reason: &str) -> String {
 }
 
 #[test]
+fn one_command_runs_the_example_and_one_runs_its_tests() {
+    // S4-71: `npm run agent-loop`, `npm run agent-loop:test`
+    let shell = Shell::new();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/README.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for args in [
+        &["run", "examples/refunds", "examples/refunds/orders/O-104.json"][..],
+        &["eval", "examples/refunds"],
+    ] {
+        let command = format!("cargo run --release -p loopgate -- {}\n", args.join(" "));
+        assert!(page.contains(&command), "examples/README.md lacks: {command}");
+        let ran = shell.run(args);
+        assert_eq!(ran.code, 0, "{command}{}{}", ran.out, ran.err);
+    }
+}
+
+#[test]
 fn the_exit_code_tells_whether_all_ended_as_expected() {
     // S4-47, S4-59: the table of metrics.
     let shell = Shell::new();

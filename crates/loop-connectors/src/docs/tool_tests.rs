@@ -52,7 +52,7 @@ fn smart(folder: &Path) -> Registry {
 
 #[tokio::test]
 async fn the_best_passages_come_with_their_place() {
-    // S0-69, S0-79, S0-82
+    // S0-69, S0-79
     let folder = folder();
     let seen = call(plain(folder.path()), "disk is full").await;
     assert_eq!((seen.status, &*seen.summary), (Status::Ok, "Found 1 passages"));
