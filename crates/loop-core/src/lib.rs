@@ -133,7 +133,7 @@ pub use run::{
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode,
-    DefaultCall, DocumentSpec, ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason,
+    DefaultCall, DocumentSpec, EndCall, ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason,
     LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs,
     NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, OutputSpec, OwnReason,
     ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,

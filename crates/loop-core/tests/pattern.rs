@@ -2,8 +2,8 @@
 
 use crate::common::usd;
 use loop_core::{
-    Decision, ErrorStyle, EventKind, FinishReason, Limits, Note, OnDenied, OnInvalid, OnToolError, Run, Slot,
-    Status, StopClass, StopMode, StopReason,
+    Decision, ErrorStyle, EventKind, FinishReason, Limits, Measure, Note, OnDenied, OnInvalid, OnToolError,
+    Run, Slot, Status, StopClass, StopMode, StopReason,
 };
 use loop_testkit::*;
 use serde_json::json;
@@ -105,6 +105,79 @@ fn each_kind_of_proposal_is_decided_in_its_own_way() {
         .replied(&calls(&[("fetch_device", json!({"target": "which one?"}))]));
     assert_eq!(asks.verdicts(), ["needs_person"]);
     asks.ends(StopReason::NeedsHuman);
+}
+
+#[test]
+fn a_model_hands_the_work_over_or_refuses_it_with_its_reason_in_every_protocol() {
+    // S4-15, S4-28, S4-73, S4-86, T5: `{ kind: "escalate", reason: "script_exhausted" }`
+    let native = |name| calls(&[(name, json!({"reason": " script_exhausted "}))]);
+    for (name, reason, class) in [
+        ("escalate", StopReason::NeedsHuman, StopClass::NeedsHuman),
+        ("refuse", StopReason::Refused, StopClass::Refused),
+    ] {
+        for world in [
+            run().start().replied(&draft("high").member(name, json!("script_exhausted"))),
+            conversation().start().replied(&native(name)),
+            step().start().replied(&native(name)),
+            // It is a proposal and no tool, so no list of tools has to name it.
+            example(3).start().replied(&native(name)),
+            output().start().replied(&native(name)),
+            // Nothing is saved over a reply that also says that it must not be.
+            output().start().replied(&calls(&[
+                ("save", json!({"target": "a"})),
+                (name, json!({"reason": "script_exhausted"})),
+            ])),
+        ] {
+            let world = world.ends(reason);
+            let stop = &world.outcome().stop;
+            assert_eq!(stop.primary.value, Measure::Text("script_exhausted".into()));
+            assert_eq!((stop.class, world.run.totals().tool_calls), (class, 0));
+            assert!(world.verdicts().iter().all(|verdict| *verdict == "kept"), "{:?}", world.verdicts());
+        }
+    }
+    // One that gives no reason is one all the same.
+    for arguments in [json!({}), json!({"reason": ""}), json!({"reason": 7}), json!([])] {
+        let world = conversation().start().replied(&calls(&[("escalate", arguments)]));
+        assert_eq!(
+            world.ends(StopReason::NeedsHuman).outcome().stop.primary.value.to_string(),
+            "no reason given"
+        );
+    }
+}
+
+#[test]
+fn what_a_reply_calls_beside_its_escalation_runs_first() {
+    // T5, design "The gate", step 5
+    let both =
+        || calls(&[("fetch_device", json!({"target": "a"})), ("escalate", json!({"reason": "too old"}))]);
+    for setup in [conversation(), step()] {
+        let world = setup.start().replied(&both()).expect_tools(&["1/action-0#1 fetch_device"]);
+        let world = world.finished("1/action-0", found("it")).expect_call("2/main", 1);
+        let last = calls(&[("escalate", json!({"reason": "too old"}))]);
+        assert_eq!(world.replied(&last).ends(StopReason::NeedsHuman).run.totals().tool_calls, 1);
+    }
+    // Where nothing of it can run, nothing is waited for.
+    let repeat =
+        conversation().start().replied(&look()).finished("1/action-0", observed(Status::PermanentError));
+    let forbidden = repeat.replied(&calls(&[("nothing", json!({})), ("escalate", json!({"reason": "no"}))]));
+    assert_eq!(forbidden.ends(StopReason::NeedsHuman).reasons(), [StopReason::NeedsHuman]);
+}
+
+#[test]
+fn a_domain_takes_the_escalation_away_or_has_a_tool_of_that_name() {
+    // T5
+    let escalate = || calls(&[("escalate", json!({"target": "b"}))]);
+    let own = conversation().with(|spec| spec.tools.push(tool("escalate", loop_core::Effect::Read)));
+    own.start().replied(&escalate()).expect_tools(&["1/action-0#1 escalate"]);
+    let never = conversation().with(|spec| spec.gate.forbid = vec!["escalate".into()]);
+    let never = never.start();
+    assert_eq!(loop_core::policy::forbids_nothing(&never.spec), Vec::<String>::new());
+    assert_eq!(never.replied(&escalate()).expect_call("2/main", 1).verdicts(), ["denied"]);
+    // A question that nobody can be asked is in the certificate, and is no lack of consent.
+    let asks = conversation().with(|spec| spec.tools[0].policy.asks_person = true);
+    let world = asks.start().replied(&calls(&[("fetch_device", json!({"target": "Which one?"}))]));
+    let world = world.ends(StopReason::NeedsHuman);
+    assert_eq!(world.outcome().stop.primary.value, Measure::Question("Which one?".into()));
 }
 
 #[test]

@@ -15,16 +15,17 @@
 //! Tools that run before the first pass belong to step 0.
 
 use loop_core::{
-    Certificate, Condition, Decision, DeniedBy, EventKind, FinishReason, JudgedAction, Measure, Note,
-    PersonAnswer, Reply, Slot, StopReason, Verdict,
+    Certificate, Condition, Decision, DeniedBy, EndCall, ErrorStyle, EventKind, FinishReason, JudgedAction,
+    Measure, Note, PersonAnswer, Reply, Slot, StopReason, Verdict,
 };
 use loop_runtime::journal::Entry;
 
 use crate::case::STATUSES;
 
-/// The trace of a run's entries, line by line.
-pub fn lines(entries: &[Entry]) -> Vec<String> {
-    let mut trace = Trace::default();
+/// The trace of a run's entries, line by line. `errors` is the error style of its protocol: with `tagged` a reason has the
+/// name of that style, and a call of no tool is one of a tool that is not allowed.
+pub fn lines(entries: &[Entry], errors: ErrorStyle) -> Vec<String> {
+    let mut trace = Trace { errors, ..Trace::default() };
     entries.iter().for_each(|entry| trace.hear(entry));
     trace.lines
 }
@@ -37,7 +38,10 @@ pub fn is(line: &str, wanted: &str) -> bool {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(':') || wanted.ends_with(':'))
     };
     let behind_step = line.splitn(3, ':').nth(2).unwrap_or_default();
-    !wanted.is_empty() && (begins(line) || begins(behind_step))
+    let is_named = !wanted.is_empty() && (begins(line) || begins(behind_step));
+    // A case may have the loop's own name of a reason.
+    is_named
+        || line.strip_suffix(":max_steps").is_some_and(|before| is(&format!("{before}:max_passes"), wanted))
 }
 
 /// Whether any line can ever be what `wanted` names.
@@ -65,7 +69,8 @@ pub fn is_known_with(wanted: &str, own: &[&str]) -> bool {
     let begins =
         |known: &str| known.strip_prefix(event).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
     let statuses = STATUSES.iter().map(|status| format!("tool_result:{status}"));
-    let names = StopReason::ALL.iter().map(StopReason::name).chain(own.iter().copied());
+    let tagged = StopReason::ALL.iter().map(|reason| reason.name_in(ErrorStyle::Tagged));
+    let names = StopReason::ALL.iter().map(StopReason::name).chain(tagged).chain(own.iter().copied());
     let stops = names.map(|reason| format!("stop:{reason}"));
     !event.is_empty()
         && (OPEN.iter().any(|open| event.starts_with(open) || begins(open))
@@ -106,6 +111,8 @@ struct Trace {
     lines: Vec<String>,
     /// The last pass that was heard of.
     pass: u32,
+    /// The error style of the run's protocol.
+    errors: ErrorStyle,
 }
 
 impl Trace {
@@ -151,12 +158,13 @@ impl Trace {
         for note in &entry.notes {
             match note {
                 // One that is asked again without a model has not settled.
-                Note::Polled { key, .. } => self.push(key.pass, "tool_result:pending"),
+                // A retry has the key of the first try, and is a step of its own.
+                Note::Polled { key, .. } => self.push(self.pass.max(key.pass), "tool_result:pending"),
                 Note::ActionSettled { key, status, .. } => {
-                    self.push(key.pass, &format!("tool_result:{}", status.name()));
+                    self.push(self.pass.max(key.pass), &format!("tool_result:{}", status.name()));
                 }
                 Note::Stopped { certificate } => {
-                    self.push(self.pass, &format!("stop:{}", certificate.reason()));
+                    self.push(self.pass, &format!("stop:{}", certificate.name()));
                 }
                 _ => {}
             }
@@ -165,22 +173,24 @@ impl Trace {
 
     /// What a reply proposes, and what software says to it.
     fn propose(&mut self, pass: u32, reply: &Reply, judged: &[&JudgedAction], notes: &[Note]) {
-        for action in judged {
-            self.push(action.key.pass, &format!("proposal:tool:{}", action.tool_name()));
-            self.push(action.key.pass, &format!("validation:{}", decided(action)));
-        }
         let stop = notes.iter().find_map(|note| match note {
             Note::GateDecided { decision: Decision::Stop(certificate), .. } => Some(certificate),
             Note::Stopped { certificate } => Some(certificate),
             _ => None,
         });
+        let ends = |end| stop.is_some_and(|stop| says(stop, end));
+        // A call that ends the run is the proposal of the reply, below.
+        for action in judged.iter().filter(|it| !it.end_call().is_some_and(ends)) {
+            self.push(action.key.pass, &format!("proposal:tool:{}", action.tool_name()));
+            self.push(action.key.pass, &format!("validation:{}", self.decided(action)));
+        }
         let is_blank = reply.calls.is_empty() && reply.text.trim().is_empty();
-        let refuses = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered)
-            || stop.is_some_and(|stop| says(stop, StopReason::Refused));
+        let refuses =
+            matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered) || ends(EndCall::Refuse);
         if refuses {
             self.push(pass, "proposal:refusal");
             self.push(pass, "validation:refuse");
-        } else if stop.is_some_and(|stop| says(stop, StopReason::NeedsHuman)) {
+        } else if ends(EndCall::Escalate) {
             self.push(pass, "proposal:escalate");
             self.push(pass, "validation:escalate");
         } else if is_blank {
@@ -199,22 +209,34 @@ impl Trace {
 
     fn validate(&mut self, judged: &[&JudgedAction]) {
         for action in judged {
-            self.push(action.key.pass, &format!("validation:{}", decided(action)));
+            self.push(action.key.pass, &format!("validation:{}", self.decided(action)));
+        }
+    }
+
+    /// A verdict in S4's words (S4-77, S4-79, S4-80).
+    fn decided(&self, action: &JudgedAction) -> &'static str {
+        match &action.verdict {
+            _ if action.end_call().is_some() => "skip",
+            Verdict::UnknownTool { .. } if self.errors == ErrorStyle::Tagged => "deny:tool_not_allowed",
+            verdict => decided(verdict),
         }
     }
 }
 
-/// Whether the model itself gave this reason, in its own words: where a rule gave it, a setting would have changed that.
-fn says(stop: &Certificate, reason: StopReason) -> bool {
+/// Whether the model itself ended the run so, in its own words: where a rule did, a setting would have changed that.
+fn says(stop: &Certificate, end: EndCall) -> bool {
+    let reason = match end {
+        EndCall::Escalate => StopReason::NeedsHuman,
+        EndCall::Refuse => StopReason::Refused,
+    };
     let is_own =
         |condition: &Condition| matches!(condition.value, Measure::Text(_)) && condition.change.is_none();
     let all = std::iter::once(&stop.primary).chain(&stop.also);
     all.into_iter().any(|condition| condition.reason == reason && is_own(condition))
 }
 
-/// A verdict in S4's words (S4-77, S4-79, S4-80).
-fn decided(action: &JudgedAction) -> &'static str {
-    match &action.verdict {
+fn decided(verdict: &Verdict) -> &'static str {
+    match verdict {
         Verdict::Run => "execute",
         Verdict::Kept => "final",
         Verdict::UnknownTool { .. } => "deny:unknown_tool",

@@ -23,9 +23,8 @@ async fn run_changed(
             "limits": { "passes": passes },
             "tools": {
                 "read_order": { "parameters": { "order_id": { "required": true, "min_length": 1 } } },
-                "escalate": { "kind": "question", "parameters": { "reason": { "required": true } } },
             },
-            "gate": { "allow": ["read_order", "escalate"] },
+            "gate": { "allow": ["read_order"] },
         },
         "replies": replies,
         "mocked_tools": { "read_order": outcomes },
@@ -95,14 +94,21 @@ async fn the_tool_of_the_one_permitted_step_runs_and_the_second_proposal_does_no
         "step:0:proposal:tool:read_order",
         "step:0:validation:execute",
         "step:0:tool_result:ok",
-        "step:0:stop:max_passes",
+        "step:0:stop:max_steps",
     ];
-    assert_eq!((result.stop_reason.as_str(), result.model_calls, result.tool_calls), ("max_passes", 1, 1));
+    assert_eq!((result.stop_reason.as_str(), result.model_calls, result.tool_calls), ("max_steps", 1, 1));
     assert_eq!(result.trace, trace);
-    let expected = run_changed(1, json!([order(), { "text": "No." }]), found(), |case| {
-        case["expected"] = json!({ "stop_reason": "max_steps", "counts": { "evidence": 1 } });
-    });
-    assert!(expected.await.passed, "by its name in the document");
+    // T9: both names are accepted, of the limit as well.
+    for (limit, name) in [("max_steps", "max_steps"), ("passes", "max_passes")] {
+        let expected = run_changed(1, json!([order(), { "text": "No." }]), found(), |case| {
+            case["spec"]["limits"] = json!({ limit: 1 });
+            let stops = [format!("stop:{name}"), format!("step:0:stop:{name}")];
+            case["expected"] =
+                json!({ "stop_reason": name, "counts": { "evidence": 1 }, "requires_trace_events": stops });
+        });
+        let expected = expected.await;
+        assert!(expected.passed, "{limit}: {:?}", expected.failures);
+    }
 }
 
 #[tokio::test]
@@ -111,7 +117,7 @@ async fn a_script_that_is_used_up_escalates() {
     let result = run_changed(3, json!([order()]), found(), |case| {
         case["exhausted"] =
             json!({ "calls": [{ "name": "escalate", "arguments": { "reason": "script_exhausted" } }] });
-        let wanted = json!({ "tool": "escalate", "verdict": "needs_person", "count": 1 });
+        let wanted = json!({ "tool": "escalate", "verdict": "kept", "count": 1 });
         case["expected"] = json!({ "stop_reason": "needs_human", "actions": [wanted] });
     });
     let result = result.await;
@@ -119,14 +125,64 @@ async fn a_script_that_is_used_up_escalates() {
         "step:0:proposal:tool:read_order",
         "step:0:validation:execute",
         "step:0:tool_result:ok",
-        "step:1:proposal:tool:escalate",
-        "step:1:validation:escalate:needs_person",
+        "step:1:proposal:escalate",
+        "step:1:validation:escalate",
         "step:1:stop:needs_human",
     ];
     assert_eq!((result.stop_reason.as_str(), result.class.as_str()), ("needs_human", "needs_human"));
     assert_eq!(result.trace, trace);
     assert!(result.escalated());
     assert!(result.passed, "{:?}", result.failures);
+}
+
+#[tokio::test]
+async fn a_retry_is_a_step_of_its_own_and_a_tool_off_the_list_is_one_that_is_not_allowed() {
+    // T9: the second lookup has the key of the first one, and is not a part of its step.
+    let fails = json!([
+        { "status": "retryable_error", "reason": "upstream_timeout" },
+        { "data": { "id": "O-104", "status": "late" } },
+    ]);
+    let result = run(3, json!([order(), order(), { "text": "It is late." }]), fails).await;
+    let trace = [
+        "step:0:proposal:tool:read_order",
+        "step:0:validation:execute",
+        "step:0:tool_result:retryable_error",
+        "step:1:proposal:tool:read_order",
+        "step:1:validation:execute",
+        "step:1:tool_result:ok",
+        "step:2:proposal:answer",
+        "step:2:validation:final",
+        "step:2:stop:completed",
+    ];
+    assert_eq!(result.trace, trace);
+    // Without a list of its own the domain's tools are the list.
+    let deletes = json!({ "calls": [{ "name": "delete_order", "arguments": { "id": "O-104" } }] });
+    let all = |case: &mut Value| drop(case["spec"].as_object_mut().unwrap().remove("gate"));
+    let result = run_changed(3, json!([deletes]), found(), all).await;
+    assert_eq!(result.trace[1..], ["step:0:validation:deny:tool_not_allowed", "step:0:stop:refused"]);
+}
+
+#[tokio::test]
+async fn an_escalation_beside_a_call_that_runs_is_left_for_the_next_step() {
+    // T5
+    let both = json!({ "calls": [
+        { "name": "escalate", "arguments": { "reason": "too old" } },
+        { "name": "read_order", "arguments": { "order_id": "O-104" } },
+    ] });
+    let refuses = json!({ "calls": [{ "name": "refuse", "arguments": { "reason": "not ours" } }] });
+    let result = run(3, json!([both, refuses]), found()).await;
+    let trace = [
+        "step:0:proposal:tool:escalate",
+        "step:0:validation:skip",
+        "step:0:proposal:tool:read_order",
+        "step:0:validation:execute",
+        "step:0:tool_result:ok",
+        "step:1:proposal:refusal",
+        "step:1:validation:refuse",
+        "step:1:stop:refused",
+    ];
+    assert_eq!(result.trace, trace);
+    assert!(result.trace.iter().all(|line| loop_eval::trace::is_known(line)));
 }
 
 #[tokio::test]
@@ -212,7 +268,7 @@ async fn every_iteration_records_proposal_validation_action_observation_error_an
     let result = run_changed(8, replies, found(), reported).await;
     for line in [
         "step:0:validation:deny:invalid_tool_input",
-        "step:1:validation:deny:unknown_tool",
+        "step:1:validation:deny:tool_not_allowed",
         "step:2:validation:deny:empty_answer",
         "step:2:tool_result:ok",
     ] {

@@ -196,7 +196,7 @@ async fn every_verdict_is_worded_from_its_own_reason_for_everybody() {
             let judged = JudgedAction { verdict: verdict.clone(), evidence: None, ..(**action).clone() };
             let mut entry = before.entries[0].clone();
             entry.notes = vec![Note::ActionJudged(judged.into())];
-            let lines = trace::lines(&[entry]);
+            let lines = trace::lines(&[entry], loop_core::ErrorStyle::Plain);
             let line = format!("step:{}:validation:{traced}", action.key.pass.saturating_sub(1));
             assert_eq!(lines, [line], "{verdict:?}");
         }

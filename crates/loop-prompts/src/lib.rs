@@ -36,7 +36,7 @@ pub use error::PromptError;
 pub use failure::markdown_of;
 pub use filter::FilterQuestion;
 pub use results::{CallResult, call_result, observation_text, unknown_tool};
-pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};
+pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool, end_call_tool};
 pub use thread::{Grown, Thread};
 pub use turn::Turn;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Breaker, DeniedBy, Digest, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate,
+    Breaker, DeniedBy, Digest, EndCall, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate,
     RepeatRule, Repeats, ResultOrigin, Run, Status, Verdict,
 };
 
@@ -142,7 +142,7 @@ pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
         Some(Evidence { id, observation, .. }) => {
             format!("[{id}] {tool}: {} — {}", observation.status.name(), line(&observation.summary))
         }
-        None => format!("{tool}: {} — {}", action.verdict.name(), line(&action.verdict.reason())),
+        None => format!("{tool}: {} — {}", action.verdict.name(), line(&action.reason(&[]))),
     };
     CallResult { text: cut(&text, SHORT_CHARS).into(), digest: None, ..whole }
 }
@@ -270,8 +270,16 @@ fn message_of(observation: &Observation) -> String {
     if text.is_empty() { observation.summary.to_string() } else { text.to_owned() }
 }
 
-/// The result of a call that the protocol handles itself: an output, or the call that submits one.
+/// The result of a call that the protocol handles itself: an output, the call that submits one, or a proposed end.
 fn kept(run: &Run, action: &JudgedAction) -> Rendered {
+    if let Some(end) = action.end_call() {
+        let is_last = run.outcome().is_some() && run.passes().len() as u32 <= action.key.pass;
+        return Rendered::plain(match end {
+            EndCall::Escalate if is_last => "A person takes over.".to_owned(),
+            EndCall::Refuse if is_last => "The work is refused.".to_owned(),
+            _ => format!("Not yet: the run continues. Call {} alone if it still applies.", end.name()),
+        });
+    }
     let output = run.spec().protocol.output();
     let Some(output) = output.filter(|output| output.submit.as_deref() == Some(action.tool_name())) else {
         return Rendered::plain("Output received.");

@@ -1,6 +1,9 @@
-//! The tool that submits an output: its name, and its description for the model.
+//! The tools that a protocol handles itself: that which submits an output, and those with which a model proposes an end.
 
 use std::borrow::Cow;
+
+use loop_core::EndCall;
+use serde_json::{Value, json};
 
 /// The tool that ends an attempt where outputs are shown to the model first. It has no parameters. The protocol handles
 /// the call, so it is never run.
@@ -19,3 +22,16 @@ pub const DEFAULT_SUBMIT_TOOL: SubmitTool = SubmitTool {
         "Submit your final output for validation. Call this when you are satisfied with your output.",
     ),
 };
+
+/// The description of a call that proposes an end, and its parameters, which the model reads.
+pub fn end_call_tool(end: EndCall) -> (&'static str, Value) {
+    let (description, reason) = match end {
+        EndCall::Escalate => (
+            "Hand the work to a person: call this alone where you cannot or must not decide it yourself.",
+            "What a person has to decide or do, and why.",
+        ),
+        EndCall::Refuse => ("Refuse the work: call this alone where it must not be done.", "Why."),
+    };
+    let reason = json!({"type": "string", "description": reason});
+    (description, json!({"type": "object", "properties": {"reason": reason}, "required": ["reason"]}))
+}

@@ -57,11 +57,8 @@ impl Thread {
     pub fn system(prompts: &Prompts, run: &Run) -> Arc<str> {
         let spec = run.spec();
         let output = spec.protocol.output();
-        let is_ending = |name: &str| {
-            output.is_some_and(|output| name == &*output.tool || output.submit.as_deref() == Some(name))
-        };
         let tools: Vec<String> = offered(spec)
-            .filter(|tool| !is_ending(&tool.name))
+            .filter(|tool| !spec.protocol.is_output(&tool.name))
             .map(|tool| format!("`{}`", tool.name))
             .collect();
         let variables = [

@@ -2,12 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::{CommandKey, Digest, ItemForm, PromptSize, Run, cleaned};
+use loop_core::policy::offered_ends;
+use loop_core::{CommandKey, Digest, ItemForm, PromptSize, Run, RunSpec, cleaned};
 use loop_llm::{AssistantTurn, Author, Message, Raw, ToolDefinition, ToolOutput};
-use loop_prompts::{CallResult, Prompts, Thread, Turn};
+use loop_prompts::{CallResult, Prompts, Thread, Turn, end_call_tool};
 use loop_tools::Registry;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::parts::is_offered;
 
 /// What a native run says to its model.
 #[derive(Debug)]
@@ -164,9 +167,9 @@ struct RecordedTool {
 }
 
 impl Offered {
-    /// All tools of the registry that may be run at all.
-    pub(crate) fn of(registry: &Registry, is_offered: impl Fn(&str) -> bool) -> Self {
-        let declared = registry.declarations().filter(|tool| is_offered(&tool.name));
+    /// All tools of the registry that may be run at all, and the protocol's own.
+    pub(crate) fn of(registry: &Registry, spec: &RunSpec) -> Self {
+        let declared = registry.declarations().filter(|tool| is_offered(spec, &tool.name));
         let specs: Arc<[ToolDefinition]> = declared
             .map(|tool| ToolDefinition {
                 name: Arc::clone(&tool.name),
@@ -174,22 +177,24 @@ impl Offered {
                 parameters: tool.schema.clone(),
                 strict: Default::default(),
             })
+            .chain(ends(spec))
             .collect();
         Self::named(specs, registry.manifest_hash())
     }
 
-    /// All tools of a recorded manifest that may be run at all. `name` is the manifest's digest.
-    pub(crate) fn recorded(manifest: &str, name: Digest, is_offered: impl Fn(&str) -> bool) -> Self {
+    /// All tools of a recorded manifest that may be run at all, and the protocol's own. `name` is the manifest's digest.
+    pub(crate) fn recorded(manifest: &str, name: Digest, spec: &RunSpec) -> Self {
         let tools: Vec<ToolDefinition> = serde_json::from_str::<Vec<RecordedTool>>(manifest)
             .unwrap_or_default()
             .into_iter()
-            .filter(|tool| is_offered(&tool.name))
+            .filter(|tool| is_offered(spec, &tool.name))
             .map(|RecordedTool { name, description, schema }| ToolDefinition {
                 name,
                 description,
                 parameters: schema,
                 strict: Default::default(),
             })
+            .chain(ends(spec))
             .collect();
         Self::named(tools.into(), name)
     }
@@ -220,6 +225,15 @@ pub(crate) fn stored(prompts: &Prompts, run: &Run) -> Vec<Message> {
             message => message,
         })
         .collect()
+}
+
+/// The calls with which a model proposes an end, as tools.
+fn ends(spec: &RunSpec) -> impl Iterator<Item = ToolDefinition> {
+    offered_ends(spec).map(|end| {
+        let (description, parameters) = end_call_tool(end);
+        let name = end.name().into();
+        ToolDefinition { name, description: description.into(), parameters, strict: Default::default() }
+    })
 }
 
 /// A turn in the terms of models.

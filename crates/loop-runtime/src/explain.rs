@@ -15,7 +15,8 @@ pub fn explain(certificate: &Certificate) -> String {
         text.push_str(&format!(" It would have gone on with {change}."));
     }
     if !certificate.also.is_empty() {
-        let also: Vec<String> = certificate.also.iter().map(beside).collect();
+        let also: Vec<String> =
+            certificate.also.iter().map(|it| beside(it, certificate.name_of(it))).collect();
         text.push_str(&format!(" Also true: {}.", also.join(", ")));
     }
     let Certificate { effects, .. } = certificate;
@@ -28,23 +29,23 @@ pub fn explain(certificate: &Certificate) -> String {
     text
 }
 
-/// A reason that was true as well; of a failure with what failed.
-fn beside(condition: &Condition) -> String {
+/// A reason that was true as well, by its name; of a failure with what failed.
+fn beside(condition: &Condition, name: &str) -> String {
     match (condition.reason, &condition.value) {
         (StopReason::ModelFailure | StopReason::StorageFailed, Measure::Text(what)) => {
-            format!("{} ({what})", condition.reason)
+            format!("{name} ({what})")
         }
         (StopReason::OutputLimit, Measure::Output(written)) => {
             let granted = condition.threshold.as_ref().map_or_else(String::new, ToString::to_string);
-            format!("{} (the last reply was cut: {})", condition.reason, cut(*written, &granted))
+            format!("{name} (the last reply was cut: {})", cut(*written, &granted))
         }
         (StopReason::TierChanged, Measure::Tiers(_)) | (StopReason::EffectNotDone, Measure::NotDone(_)) => {
-            format!("{} ({})", condition.reason, condition.value)
+            format!("{name} ({})", condition.value)
         }
         (StopReason::InDoubt, Measure::Names(effects)) => {
-            format!("{} ({})", condition.reason, effects.join(", "))
+            format!("{name} ({})", effects.join(", "))
         }
-        (reason, _) => reason.to_string(),
+        _ => name.to_owned(),
     }
 }
 
@@ -137,6 +138,7 @@ pub(crate) fn sentence(condition: &Condition) -> String {
                 format!("{value} actions need a person's consent, and no person can be asked.")
             }
             Measure::Names(_) => format!("The run waits for a person to answer: {value}."),
+            Measure::Question(_) => format!("The model asks a person, and no person can be asked: {value}"),
             _ => format!("The model handed the work to a person: {value}."),
         },
         StopReason::ToolFailure if matches!(value, Measure::BrokenCheck(_)) => {

@@ -273,7 +273,7 @@ impl Runner {
     pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
         let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
         let parts = Parts {
-            offered: Offered::of(&registry, |tool| is_offered(&spec, tool)),
+            offered: Offered::of(&registry, &spec),
             rules: Rules::default(),
             callbacks: Arc::default(),
             validators: Arc::new([]),
@@ -794,12 +794,9 @@ fn named(tools: &[String]) -> String {
 
 /// Whether a model is told of a tool: what never runs is not offered.
 pub(crate) fn is_offered(spec: &RunSpec, tool: &str) -> bool {
-    let ends = spec.protocol.output().is_some_and(|output| {
-        *output.tool == *tool || output.submit.as_deref().is_some_and(|submit| submit == tool)
-    });
     let known = spec.tools.iter().find(|known| *known.name == *tool);
     let is_forbidden = known.map_or_else(|| forbids(spec, tool), |tool| is_forbidden(spec, tool));
-    ends || spec.limits.tool_calls > 0 && !is_forbidden
+    spec.protocol.is_output(tool) || spec.limits.tool_calls > 0 && !is_forbidden
 }
 
 /// The messages before a run as they are recorded; nothing where there are none.

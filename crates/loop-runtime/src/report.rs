@@ -737,20 +737,21 @@ impl PersonRequestReport {
 }
 
 fn stop(outcome: &Outcome) -> StopReport {
-    let Certificate { class, primary, also, effects } = &outcome.stop;
+    let stop @ Certificate { class, primary, also, effects, style: _ } = &outcome.stop;
+    let all = std::iter::once(primary).chain(also);
     StopReport {
-        reason: primary.reason.name().to_owned(),
+        reason: stop.name().to_owned(),
         class: class.name().to_owned(),
-        also: also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
-        explanation: explain(&outcome.stop),
-        conditions: std::iter::once(primary).chain(also).map(condition).collect(),
+        also: also.iter().map(|condition| stop.name_of(condition).to_owned()).collect(),
+        explanation: explain(stop),
+        conditions: all.map(|it| condition(stop.name_of(it), it)).collect(),
         effects: EffectsReport::new(effects),
     }
 }
 
-fn condition(condition: &Condition) -> ConditionReport {
+fn condition(name: &str, condition: &Condition) -> ConditionReport {
     ConditionReport {
-        reason: condition.reason.name().to_owned(),
+        reason: name.to_owned(),
         value: condition.value.to_string(),
         threshold: condition.threshold.as_ref().map(ToString::to_string),
         change: condition.change.as_ref().map(ToString::to_string),

@@ -9,7 +9,7 @@ use loop_prompts::{Dialogue, Prompts, Turn};
 
 use crate::conversation::{Conversation, Offered, Rules};
 use crate::journal::Recorded;
-use crate::parts::{StartError, is_offered, read_history};
+use crate::parts::{StartError, read_history};
 
 /// A prompt that was sent, or that was rendered for a call that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,8 +103,7 @@ struct Rendered {
 impl<'a> Rendering<'a> {
     fn new(recorded: &Recorded, prompts: &'a Prompts, run: &Run) -> Result<Self, StartError> {
         let started = run.started();
-        let offered =
-            Offered::recorded(&recorded.manifest, started.tools, |tool| is_offered(&recorded.spec, tool));
+        let offered = Offered::recorded(&recorded.manifest, started.tools, &recorded.spec);
         let mut rendering = Self {
             prompts,
             history: read_history(started)?,

@@ -356,6 +356,37 @@ async fn a_tool_may_give_anything_that_is_json() {
 }
 
 #[tokio::test]
+async fn a_model_hands_the_work_over_or_refuses_it_with_its_reason() {
+    // S4-15, S4-28, T5
+    let activity = Activity::default();
+    for (name, class, told, result) in [
+        (
+            "escalate",
+            StopClass::NeedsHuman,
+            "The model handed the work to a person: no signature.",
+            "A person takes over.",
+        ),
+        ("refuse", StopClass::Refused, "The model refused the work: no signature.", "The work is refused."),
+    ] {
+        let ends = || ScriptedReply::call(name, json!({"reason": "no signature"}));
+        let both = looks(&["x"]).and_call(name, json!({"reason": "not yet"}));
+        let model = scripted([both, ends()]);
+        let agent = conversation(&model, &activity).build().unwrap();
+        let mut messages = ask("Go");
+        let error = agent.chat(&mut messages).await.unwrap_err();
+        let AgentError::Stopped { explanation, .. } = &error else { panic!("{error:?}") };
+        assert_eq!((explanation.as_ref(), meta_of(&error).outcome.stop.class), (told, class));
+        assert_valid(&messages);
+        let wait = format!("Not yet: the run continues. Call {name} alone if it still applies.");
+        assert_eq!(texts(&messages), ["saw x", &wait, result]);
+        let request = &model.requests()[1];
+        let offered: Vec<&str> = request.tools.iter().map(|tool| &*tool.name).collect();
+        assert_eq!(offered[offered.len() - 2..], ["escalate", "refuse"]);
+        assert_eq!(request.tools[offered.len() - 1].parameters["required"], json!(["reason"]));
+    }
+}
+
+#[tokio::test]
 async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
     // C11, S4-78
     let activity = Activity::default();

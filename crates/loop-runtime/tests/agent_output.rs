@@ -10,7 +10,7 @@ use agents::{
     Activity, Lead, Target, ask, assert_growing, assert_valid, behave, lead, lead_tool, look, looks, meta_of,
     refusal, results, save_lead, says, scripted, shape, submits, target, texts, used, verdicts, with_tools,
 };
-use loop_core::Usage;
+use loop_core::{FinishReason, Usage};
 use loop_llm::{Scripted, ScriptedReply, ToolChoice};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, OutputTool, StopReason,
@@ -70,11 +70,20 @@ async fn an_output_at_once_is_the_end() {
 async fn helpers_run_before_the_output() {
     // S2-1, S2-2, S2-6, S2-7, S2-15, S2-41, S2-42, S2-61, S2-67, S2-81, S2-82
     let activity = Activity::default();
-    let model = scripted([looks(&["one"]), looks(&["two", "fail"]), save_lead("Ann", 7)]);
+    let usage = |input| Some(Usage { input, output: 10, ..Usage::default() });
+    let replies = [looks(&["one"]), looks(&["two", "fail"]), save_lead("Ann", 7)];
+    // S2-6: `stop_reason === 'tool_use'`: the handlers run, both messages are added, it is called again, tokens add up.
+    let model = scripted(replies.into_iter().zip(1..).map(|(reply, n)| ScriptedReply {
+        usage: usage(100 * n),
+        finish: Some(FinishReason::ToolUse),
+        ..reply
+    }));
     let agent = agent(&model, lead_tool(), &activity).build().unwrap();
     let mut messages = ask("Who called?");
     let found = agent.chat(&mut messages).await.unwrap();
     assert_eq!((found.value, found.meta.totals.passes), (lead("Ann", 7), 3));
+    let totals = found.meta.totals;
+    assert_eq!((totals.usage.input, totals.usage.output, totals.model_calls), (600, 30, 3));
     assert_eq!(shape(&messages), "UCTCTCT");
     assert_eq!(texts(&messages), ["saw one", "saw two", "!Error: no such thing", "Output received."]);
     assert_growing(&model.requests());
@@ -142,7 +151,7 @@ async fn a_reflection_shows_the_output_until_it_is_submitted() {
     assert_eq!(used(&found.meta, "save_lead").calls, 2);
     let tools = &model.requests()[0].tools;
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(names, ["look", "change", "save_lead", "submit"]);
+    assert_eq!(names, ["look", "change", "save_lead", "submit", "escalate", "refuse"]);
     assert_eq!(
         &*tools[3].description,
         "Submit your final output for validation. Call this when you are satisfied with your output."

@@ -158,6 +158,10 @@ fn every_reason_is_a_sentence() {
         condition(R::NeedsHuman, Count(1)),
         "An action needs a person's consent, and no person can be asked.",
     );
+    reads(
+        condition(R::NeedsHuman, Measure::Question("Which one?".into())),
+        "The model asks a person, and no person can be asked: Which one?",
+    );
     let failures = || Measure::InARow { what: "failures of look".into(), times: 3 };
     let setting = Setting::ToolFailuresBreaker;
     for reason in [R::NeedsHuman, R::ToolFailure] {

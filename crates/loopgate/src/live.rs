@@ -355,7 +355,7 @@ impl Live {
                 let what = format!(" {} {} ", judged.tool_name(), judged.parameters);
                 note(match &judged.verdict {
                     Verdict::Run => Line::from("  run    ").plain(what).styled(DIM, reason),
-                    Verdict::Kept => Line::from("  kept   ").plain(what).styled(DIM, judged.verdict.reason()),
+                    Verdict::Kept => Line::from("  kept   ").plain(what).styled(DIM, judged.reason(&[])),
                     other => {
                         Line::from("  ").styled(ODD, other.name()).plain(what).styled(DIM, other.reason())
                     }
@@ -378,7 +378,7 @@ impl Live {
                     Decision::FinalPass { cause } => {
                         format!("one final call, without tools, because of {}", cause.reason)
                     }
-                    Decision::Stop(certificate) => format!("stop, {}", certificate.reason()),
+                    Decision::Stop(certificate) => format!("stop, {}", certificate.name()),
                 };
                 let spend = self.run.as_ref().map_or_else(String::new, spend);
                 let sure = match !self.spec.protocol.properties().has_sections {

@@ -26,6 +26,8 @@ pub(crate) struct View<'a> {
     pub(crate) refused: Option<&'a Refused>,
     pub(crate) escalated: Option<&'a Arc<str>>,
     pub(crate) candidates: Candidates,
+    /// The first question that the reply asks a person. `None`: it asks none.
+    pub(crate) question: Option<&'a Arc<str>>,
     pub(crate) settings: &'a GateSettings,
     /// What the domain requires and is missing.
     pub(crate) missing: &'a [Arc<str>],
@@ -257,16 +259,13 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
     if let Some(why) = view.refused {
         found.push(refusal(why));
     }
-    if let Some(why) = view.escalated {
-        found.push(Condition::new(StopReason::NeedsHuman, Measure::Text(Arc::clone(why))));
-    }
+    found.extend(view.escalated.map(escalation));
     if !is_open {
         found.extend(view.trouble.opened.clone());
         found.extend(view.trouble.broken.clone());
     }
     if candidates.needs_person > 0 && !is_open {
-        // No setting makes an approver available.
-        found.push(Condition::new(StopReason::NeedsHuman, Measure::Count(candidates.needs_person.into())));
+        found.push(nobody_to_ask(view));
     }
     let confidence = view.calibrated.map_or(Measure::Confidence(view.confidence), Measure::Calibrated);
     let high = Measure::Confidence(Confidence::High);
@@ -293,8 +292,9 @@ fn nothing_left(view: &View<'_>) -> Vec<Condition> {
 fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
     let candidates = view.candidates;
     let mut found = Vec::new();
-    if let Some(why) = view.refused.filter(|_| !view.is_open()) {
-        found.push(refusal(why));
+    if !view.is_open() {
+        found.extend(view.refused.map(refusal));
+        found.extend(view.escalated.map(escalation));
     }
     match native.ending {
         Ending::Output(_) if native.lacks => found.push(evidence_missing(view.missing.to_vec())),
@@ -319,8 +319,7 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         found.extend(view.trouble.broken.clone().filter(|_| idle > 1));
     }
     if candidates.needs_person > 0 && !view.is_open() {
-        let value = Measure::Count(candidates.needs_person.into());
-        found.push(Condition::new(StopReason::NeedsHuman, value));
+        found.push(nobody_to_ask(view));
     }
     if candidates.over_limit > 0 && !view.is_open() {
         found.push(no_tool_calls_left(view));
@@ -332,6 +331,18 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         found.push(no_progress(view.settings, idle));
     }
     found
+}
+
+/// The condition that the model hands the work to a person.
+fn escalation(why: &Arc<str>) -> Condition {
+    Condition::new(StopReason::NeedsHuman, Measure::Text(Arc::clone(why)))
+}
+
+/// The condition that what is left needs a person and nobody can be asked. No setting makes an approver available.
+fn nobody_to_ask(view: &View<'_>) -> Condition {
+    let count = || Measure::Count(view.candidates.needs_person.into());
+    let value = view.question.map_or_else(count, |question| Measure::Question(Arc::clone(question)));
+    Condition::new(StopReason::NeedsHuman, value)
 }
 
 /// The condition that the work was refused.
@@ -408,6 +419,8 @@ pub(crate) fn decide(view: &View<'_>, cause: Option<Condition>) -> Ruling {
     if let Some(Native { ending: Ending::Output(output), lacks: false, .. }) = view.native
         && conditions.is_empty()
         && view.trouble.denied.is_none()
+        && view.refused.is_none()
+        && view.escalated.is_none()
     {
         // The output is paid for and validation is free. Limits apply again once it is rejected.
         return Ruling::Validate(Arc::clone(output));

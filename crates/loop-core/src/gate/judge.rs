@@ -121,6 +121,10 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
         fingerprint: None,
         run_as: (key, 1),
     };
+    if policy::end_call(context.spec, &action.tool).is_some() {
+        judged.judged.verdict = Verdict::Kept;
+        return judged;
+    }
     let found = policy::resolve(context.spec, &action.tool);
     judged.judged.guessed = found.is_some_and(|(_, how)| how == Resolved::Fuzzy);
     let tool = found.map(|(tool, _)| tool);

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::gate::verdict::Verdict;
 use crate::policy::PolicyRule;
+use crate::spec::EndCall;
 
 use crate::repeats::RepeatRule;
 use crate::types::{Action, Arguments, CommandKey, Evidence, EvidenceId, Status, is_default};
@@ -41,9 +42,28 @@ impl JudgedAction {
         self.tool.as_deref().unwrap_or(&self.action.tool)
     }
 
+    /// The end of the run that the call proposes. `None`: it is a call of a tool, or policy forbids it.
+    pub fn end_call(&self) -> Option<EndCall> {
+        let is_own = self.verdict == Verdict::Kept && self.tool.is_none();
+        EndCall::named(&self.action.tool).filter(|_| is_own)
+    }
+
+    /// The reason that a call of this kind gives. `None`: it is not such a call.
+    pub(crate) fn reason_to(&self, end: EndCall) -> Option<Arc<str>> {
+        (self.end_call() == Some(end)).then(|| {
+            let given = self.action.parameters.value().ok().and_then(|it| it.get("reason")?.as_str());
+            given.map(str::trim).filter(|it| !it.is_empty()).unwrap_or("no reason given").into()
+        })
+    }
+
     /// The reason of its verdict in one line. For a repeat of a call that never ran it says so, and for a call without
     /// a tool name as well. `evidence` is the run's.
     pub fn reason(&self, evidence: &[Evidence]) -> String {
+        match self.end_call() {
+            Some(EndCall::Escalate) => return "hands the work to a person".to_owned(),
+            Some(EndCall::Refuse) => return "refuses the work".to_owned(),
+            None => {}
+        }
         let (of, earlier, rule) = match &self.verdict {
             Verdict::Duplicate { of, evidence: Some(earlier), rule } => (of, earlier, rule),
             Verdict::UnknownTool { similar } if similar.is_empty() && self.tool_name().trim().is_empty() => {

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::gate::effects::Effects;
 use crate::gate::not_done::NotDone;
 use crate::gate::stop_reason::StopReason;
-use crate::spec::{Calibrated, MeasuredLevel, Setting};
-use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier};
+use crate::spec::{Calibrated, ErrorStyle, MeasuredLevel, Setting};
+use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier, is_default};
 
 /// A value that a condition found, or its threshold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,6 +29,8 @@ pub enum Measure {
     Names(Vec<Arc<str>>),
     /// A text for people, for example the message of a failure.
     Text(Arc<str>),
+    /// A question of the model to a person, where no person can be asked.
+    Question(Arc<str>),
     /// A validation of the output that failed to run: its name, and why.
     BrokenCheck(Arc<str>),
     /// A content filter of the provider stopped the reply.
@@ -101,7 +103,7 @@ impl fmt::Display for Measure {
                 let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
                 f.write_str(&names.join(", "))
             }
-            Self::Text(text) | Self::BrokenCheck(text) => f.write_str(text),
+            Self::Text(text) | Self::Question(text) | Self::BrokenCheck(text) => f.write_str(text),
             Self::ContentFilter => f.write_str("a content filter of the provider stopped the reply"),
             Self::NextCost { spent, needs, held } => {
                 write!(f, "{spent} spent, {needs} for the next call, {held} held back for the final pass")
@@ -292,6 +294,9 @@ pub struct Certificate {
     /// How the requested effects ended. All zero until everything has settled. Filled in an outcome's certificate.
     #[serde(default, skip_serializing_if = "Effects::is_none")]
     pub effects: Effects,
+    /// The style whose names its reasons are reported by: `tagged` or `plain`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub style: ErrorStyle,
 }
 
 impl Certificate {
@@ -319,7 +324,18 @@ impl Certificate {
             StopClass::Answered if has(StopReason::EffectNotDone) => StopClass::Partial,
             class => class,
         };
-        Self { class, primary, also, effects: Effects::default() }
+        Self { class, primary, also, effects: Effects::default(), style: ErrorStyle::default() }
+    }
+
+    /// The name of the reason that decided, for people and in JSON.
+    pub fn name(&self) -> &str {
+        self.name_of(&self.primary)
+    }
+
+    /// The name of a condition's reason, for people and in JSON. A run with `errors = "tagged"` has that style's names,
+    /// for example `max_steps`. The names of the other styles are not words of one form, so such a run has the loop's own.
+    pub fn name_of<'a>(&self, condition: &'a Condition) -> &'a str {
+        condition.reason.name_in(self.style)
     }
 
     /// Replaces the effects in doubt and the owed effects that did not happen, and the class that follows.

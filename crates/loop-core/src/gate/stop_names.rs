@@ -4,6 +4,15 @@ use crate::gate::stop_reason::StopReason;
 use crate::spec::ErrorStyle;
 
 impl StopReason {
+    /// The loop's own name for a name that a person or a program gives: `max_passes` for `max_steps`. Any other name is
+    /// returned unchanged.
+    pub fn own_name(name: &str) -> &str {
+        match name {
+            "max_steps" => "max_passes",
+            other => other,
+        }
+    }
+
     /// The name of the reason in an error style, else the loop's own name.
     ///
     /// ```

@@ -45,7 +45,7 @@ pub use authority::UntrustedOrigin;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
 pub use problems::{forbids_nothing, problems};
-pub use resolve::{Resolved, resolve, similar};
+pub use resolve::{Resolved, end_call, offered_ends, resolve, similar};
 pub use shown::{ShownArgs, shown};
 pub use sought::SoughtValue;
 pub use sources::{RunSources, Sources};

@@ -8,7 +8,7 @@ use crate::policy::pointer::escaped;
 use crate::policy::scalar::Scalar;
 use crate::policy::table::{May, table};
 use crate::policy::{Reason, forbidden, names};
-use crate::spec::{ArgSpec, ArgType, RunSpec, ToolSpec};
+use crate::spec::{ArgSpec, ArgType, EndCall, RunSpec, ToolSpec};
 use crate::types::edits;
 
 /// Two names at this edit distance or less are taken for a typo of one another.
@@ -34,6 +34,7 @@ pub fn forbids_nothing(spec: &RunSpec) -> Vec<String> {
     let means_none = |entry: &&Arc<str>| {
         !spec.tools.iter().any(|tool| names(std::slice::from_ref(*entry), &tool.name))
             && !is_slip(spec, entry)
+            && !means_an_end(spec, entry)
     };
     let line = |entry: &Arc<str>| {
         let what = if entry.contains('*') { "no tool's name fits" } else { "no tool is called" };
@@ -53,7 +54,7 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
                 spec.tools.iter().filter(|tool| names(std::slice::from_ref(entry), &tool.name)).collect();
             if meant.is_empty() {
                 // An entry that matches no tool forbids a name that a model may make up, unless it is a typo.
-                if key != "forbid" || is_slip(spec, entry) {
+                if (key != "forbid" || is_slip(spec, entry)) && !means_an_end(spec, entry) {
                     found.push(no_tool(spec, key, entry));
                 }
                 continue;
@@ -103,6 +104,11 @@ fn no_tool(spec: &RunSpec, key: &str, entry: &str) -> String {
         }
         None => format!("gate.{key}: no tool is called `{entry}`; correct it or take it out"),
     }
+}
+
+/// Whether an entry means a call with which a model refuses the work or hands it over.
+fn means_an_end(spec: &RunSpec, entry: &str) -> bool {
+    spec.protocol.properties().native_calls && EndCall::named(entry).is_some()
 }
 
 /// Whether an unknown name is a typo of a tool's name, or an alias.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::policy::is_forbidden;
-use crate::spec::{Resolve, RunSpec, ToolSpec};
+use crate::policy::{forbids, is_forbidden};
+use crate::spec::{EndCall, Resolve, RunSpec, ToolSpec};
 use crate::types::similar_names;
 
 /// The minimum letters and digits of a partial name.
@@ -33,6 +33,20 @@ pub fn resolve<'a>(spec: &'a RunSpec, name: &str) -> Option<(&'a ToolSpec, Resol
         Resolve::Strict | Resolve::Alias => None,
         Resolve::FuzzyUnique => by_part(&spec.tools, name).map(|tool| (tool, Resolved::Fuzzy)),
     }
+}
+
+/// The end that a native call of `name` proposes. A tool of the domain with that name or alias precedes it, and
+/// `gate.forbid` takes it away. `gate.allow` names tools, and need not name it. `None`: the call proposes no end.
+pub fn end_call(spec: &RunSpec, name: &str) -> Option<EndCall> {
+    let is_native = spec.protocol.properties().native_calls;
+    EndCall::named(name).filter(|_| is_native && spec.tool(name).is_none() && !forbids(spec, name))
+}
+
+/// The ends that are declared to the model, where it is offered a tool besides the one for the output.
+pub fn offered_ends(spec: &RunSpec) -> impl Iterator<Item = EndCall> {
+    let offers = |tool: &ToolSpec| !spec.protocol.is_output(&tool.name) && !is_forbidden(spec, tool);
+    let offers = spec.tools.iter().any(offers);
+    EndCall::ALL.into_iter().filter(move |end| offers && end_call(spec, end.name()).is_some())
 }
 
 /// Suggestions for an unknown name: at most three similar tool names, nearest first. Forbidden tools are left out, so

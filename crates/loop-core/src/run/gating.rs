@@ -6,14 +6,13 @@ use crate::gate::{
     self, Candidates, Certificate, Condition, Found, History, Judged, JudgedAction, Limit, Measure, Native,
     Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, WhyNotDone, judge,
 };
-use crate::reply::Proposal;
+use crate::reply::{Proposal, Refused};
 use crate::run::draft::{AttemptState, PassRecord, Revision};
 use crate::run::final_pass::final_pass;
 use crate::run::note::{Decision, Note};
 use crate::run::phase::{Call, Phase, Stage};
 use crate::run::step::{Place, Rest};
-use crate::spec::Setting;
-use crate::spec::{OnDenied, OnInvalid};
+use crate::spec::{EndCall, OnDenied, OnInvalid, Setting};
 use crate::types::planted::{self, Planted};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
@@ -44,6 +43,10 @@ impl Rest<'_> {
         self.draft.take_ending(&ending, last);
         let missing = self.draft.missing(self.spec, self.knowledge, self.started);
         let candidates = self.count(&judged);
+        let reason_to = |end| judged.iter().find_map(|it| it.judged.reason_to(end));
+        let refused = proposal.refused.or_else(|| reason_to(EndCall::Refuse).map(Refused::ByModel));
+        let escalated = proposal.escalated.or_else(|| reason_to(EndCall::Escalate));
+        let question = judged.iter().find_map(|it| self.question(&it.judged));
         let trouble = self.find_trouble(&judged);
         let by_ending = !self.spec.protocol.properties().states_confidence;
         let native = Native {
@@ -58,9 +61,10 @@ impl Rest<'_> {
             stop_requested: self.inbox.stop_requested,
             confidence: proposal.confidence,
             calibrated,
-            refused: proposal.refused.as_ref(),
-            escalated: proposal.escalated.as_ref(),
+            refused: refused.as_ref(),
+            escalated: escalated.as_ref(),
             candidates,
+            question: question.as_ref(),
             settings: &self.spec.gate,
             missing: &missing,
             owes_effect: !by_ending
@@ -133,6 +137,18 @@ impl Rest<'_> {
                 self.batch_settled(batch, Stage::Act)
             }
         }
+    }
+
+    /// The question that an action asks a person: its text alone, or all its parameters where it has others. `None`: it is
+    /// not a question.
+    fn question(&self, judged: &JudgedAction) -> Option<Arc<str>> {
+        let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name))?;
+        let waits = matches!(judged.verdict, Verdict::NeedsPerson { .. });
+        (waits && tool.policy.asks_person).then(|| {
+            let members = judged.action.parameters.object().ok().filter(|members| members.len() == 1);
+            let text = members.and_then(|members| members.values().next()?.as_str());
+            text.map_or_else(|| Arc::clone(judged.action.parameters.text()), Arc::from)
+        })
     }
 
     /// Whether this stop is preceded by a final pass: a timeout that leaves the reserved time, or in a conversation the
@@ -354,7 +370,8 @@ impl Rest<'_> {
 
     /// The certificate with all other conditions that are true: reached limits, a cut reply, changed tiers.
     pub(super) fn with_all(&self, certificate: Certificate) -> Certificate {
-        certificate.and(self.limits_reached().into_iter().chain(self.last_cut()).chain(self.tier_changed()))
+        let others = self.limits_reached().into_iter().chain(self.last_cut()).chain(self.tier_changed());
+        Certificate { style: self.spec.protocol.reason_names(), ..certificate.and(others) }
     }
 
     /// The condition that main calls used other tiers than the base tier. `None`: they did not.

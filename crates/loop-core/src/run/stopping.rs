@@ -219,7 +219,11 @@ impl Rest<'_> {
         let effects = Effects::of(self.spec, &self.calls.actions, &self.knowledge.evidence, is_in_doubt);
         Outcome {
             run: self.started.run.clone(),
-            stop: Certificate { effects, ..stop.with_effects(in_doubt, not_done) },
+            stop: Certificate {
+                effects,
+                style: self.spec.protocol.reason_names(),
+                ..stop.with_effects(in_doubt, not_done)
+            },
             confidence: self.draft.confidence(),
             confidence_reason: self.draft.confidence_reason(),
             passes: self.draft.passes.iter().map(PassRecord::summary).collect(),

@@ -125,10 +125,25 @@ impl ProtocolSpec {
         }
     }
 
+    /// The style whose names of stop reasons a run reports.
+    pub(crate) fn reason_names(&self) -> ErrorStyle {
+        match self.errors() {
+            ErrorStyle::Tagged => ErrorStyle::Tagged,
+            ErrorStyle::Plain | ErrorStyle::Quoted | ErrorStyle::Named | ErrorStyle::Prefixed => {
+                ErrorStyle::Plain
+            }
+        }
+    }
+
     /// Whether the protocol handles the call of a tool itself instead of running it: the submit tool, or without one
     /// the output tool. Such an output is stored unchanged and then validated.
     pub fn handles(&self, tool: &str) -> bool {
         self.output().is_some_and(|output| tool == &**output.submit.as_ref().unwrap_or(&output.tool))
+    }
+
+    /// Whether the tool takes the output or submits it.
+    pub fn is_output(&self, tool: &str) -> bool {
+        self.output().is_some_and(|it| *it.tool == *tool || it.submit.as_deref() == Some(tool))
     }
 
     /// The settings of the output. `None`: the protocol has none.
@@ -137,6 +152,34 @@ impl ProtocolSpec {
             Self::Document(_) | Self::Conversation(_) => None,
             Self::Output(output) => Some(output),
         }
+    }
+}
+
+/// An end that a model proposes with a native call. The protocol handles the call, and no tool runs. In a document the
+/// contract block has a member of the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EndCall {
+    /// The work is handed to a person.
+    Escalate,
+    /// The work is refused.
+    Refuse,
+}
+
+impl EndCall {
+    /// Both, in the order in which they are offered.
+    pub const ALL: [Self; 2] = [Self::Escalate, Self::Refuse];
+
+    /// The name that is called. Its one parameter is `reason`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Escalate => "escalate",
+            Self::Refuse => "refuse",
+        }
+    }
+
+    /// The end with this name. `None`: it is the name of neither.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|end| end.name() == name)
     }
 }
 

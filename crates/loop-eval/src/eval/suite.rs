@@ -173,7 +173,7 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
     };
-    let lines = trace::lines(&recorded.entries);
+    let lines = trace::lines(&recorded.entries, recorded.spec.protocol.errors());
     let mut failures = expect::failures(&case.expected, &outcome, &lines);
     failures.extend(beyond.lines());
     failures.extend(undone);
@@ -203,9 +203,9 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         failures,
         error: None,
         run: outcome.run.to_string(),
-        stop_reason: stop.reason().name().to_owned(),
+        stop_reason: stop.name().to_owned(),
         class: stop.class.name().to_owned(),
-        also: stop.also.iter().map(|condition| condition.reason.name().to_owned()).collect(),
+        also: stop.also.iter().map(|condition| stop.name_of(condition).to_owned()).collect(),
         expected: wanted
             .0
             .iter()

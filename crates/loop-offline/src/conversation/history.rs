@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use loop_core::EndCall;
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use loop_prompts::anchors::{DEMANDED, ITEM, NOT_ACCEPTED};
 use serde_json::{Map, Value};
@@ -84,7 +85,9 @@ impl<'a> Conversation<'a> {
             | ToolChoice::Prefer
             | ToolChoice::Named(_) => true,
         };
-        let tools: Vec<Tool<'_>> = request.tools.iter().filter(allowed).map(Tool::of).collect();
+        // A stub neither refuses the work nor hands it over.
+        let tools = request.tools.iter().filter(|spec| EndCall::named(&spec.name).is_none());
+        let tools: Vec<Tool<'_>> = tools.filter(allowed).map(Tool::of).collect();
         let nouns = tools.iter().flat_map(|tool| tool.nouns.iter().cloned()).collect();
         let stated: Vec<String> = request.messages.iter().filter_map(stated).collect();
         let mut last = stated.last().map_or("", String::as_str);
