@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::config::{Config, LimitsConfig, ModelsConfig};
 use crate::similar::hint;
+use crate::tree::own_limit;
 
 /// What a caller may set of a model: how it replies, and neither which one it is nor what it costs.
 const OF_MODEL: [&str; 4] = ["effort", "temperature", "top_p", "seed"];
@@ -14,7 +15,7 @@ const OF_MODEL: [&str; 4] = ["effort", "temperature", "top_p", "seed"];
 pub(crate) fn own_name(key: &str) -> String {
     let steps: Vec<&str> = key.split('.').map(str::trim).collect();
     match steps.as_slice() {
-        ["limits", "max_passes"] => "limits.passes".to_owned(),
+        ["limits", limit] => format!("limits.{}", own_limit(limit)),
         steps => steps.join("."),
     }
 }

@@ -188,8 +188,8 @@ impl Node {
         if steps.first() == Some(&"profiles") {
             return Err(Fault::new(origin, "a profile cannot be set; set the key itself"));
         }
-        if steps == ["limits", "max_passes"] {
-            steps = vec!["limits", "passes"];
+        if let [table @ "limits", name] = steps[..] {
+            steps = vec![table, own_limit(name)];
         }
         let value = Self::setting(value, &origin);
         self.put(&steps, 0, value, &origin)
@@ -235,7 +235,7 @@ impl Node {
         entry.node.put(path, depth + 1, value, origin)
     }
 
-    /// `limits.max_passes` is `limits.passes`, in the file and in its profiles.
+    /// Gives limits that are written by another name their own, in the file and in its profiles.
     fn settle_aliases(&mut self) -> Result<(), Fault> {
         let NodeValue::Table(entries) = &mut self.value else {
             return Ok(());
@@ -243,13 +243,17 @@ impl Node {
         for entry in entries {
             match (entry.key.as_str(), &mut entry.node.value) {
                 ("limits", NodeValue::Table(limits)) => {
-                    let both = limits.iter().any(|entry| entry.key == "passes");
-                    for entry in limits.iter_mut().filter(|entry| entry.key == "max_passes") {
-                        if both {
-                            let message = "`max_passes` means `passes`, which is there as well; keep one";
+                    let meant: Vec<String> =
+                        limits.iter().map(|entry| own_limit(&entry.key).to_owned()).collect();
+                    for (entry, own) in
+                        limits.iter_mut().zip(&meant).filter(|(entry, own)| entry.key != **own)
+                    {
+                        if meant.iter().filter(|other| *other == own).count() > 1 {
+                            let name = &entry.key;
+                            let message = format!("`{name}` means `{own}`, which is there as well; keep one");
                             return Err(Fault::new(entry.origin.clone(), message));
                         }
-                        "passes".clone_into(&mut entry.key);
+                        entry.key.clone_from(own);
                     }
                 }
                 ("profiles", NodeValue::Table(profiles)) => {
@@ -261,6 +265,16 @@ impl Node {
             }
         }
         Ok(())
+    }
+}
+
+/// The key of a limit, which may be written by the name of its stop reason or as S4's budget has it.
+pub(crate) fn own_limit(name: &str) -> &str {
+    match name {
+        "max_passes" | "max_steps" => "passes",
+        "max_tool_calls" => "tool_calls",
+        "timeout_ms" => "wall_ms",
+        other => other,
     }
 }
 

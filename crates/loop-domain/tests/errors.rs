@@ -464,6 +464,10 @@ fn passes_have_one_limit_under_two_names() {
         "[limits]\npasses = 1\nmax_passes = 2\n",
         "5:1: `max_passes` means `passes`, which is there as well; keep one",
     );
+    check(
+        "[limits]\nmax_steps = 1\nmax_passes = 2\n",
+        "4:1: `max_steps` means `passes`, which is there as well; keep one",
+    );
 }
 
 #[test]

@@ -220,6 +220,22 @@ fn a_domain_declares_stop_reasons_of_its_own() {
 }
 
 #[test]
+fn the_names_of_the_documents_budget_are_names_of_limits() {
+    // S4-23, T9: `maxSteps`, `maxToolCalls`, `timeoutMs`, in a file and as a setting.
+    let limits = "[limits]\nmax_steps = 3\nmax_tool_calls = 4\ntimeout_ms = 5000\n";
+    let domain = load(&format!("preset = \"step\"\n{SEARCH}{limits}"));
+    let limits = &domain.spec.limits;
+    assert_eq!((limits.passes, limits.tool_calls, limits.wall_ms), (3, 4, 5_000));
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("version = 1\nname = \"shop\"\npreset = \"step\"\n{SEARCH}");
+    fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+    fs::write(folder.path().join("notes.md"), "# Shop\nOpen.").unwrap();
+    let set = vec![("limits.max_steps".into(), "2".into()), ("limits.timeout_ms".into(), "7".into())];
+    let domain = Domain::load(folder.path(), &LoadOptions { set, ..LoadOptions::default() }).unwrap();
+    assert_eq!((domain.spec.limits.passes, domain.spec.limits.wall_ms), (2, 7));
+}
+
+#[test]
 fn both_ends_of_a_failure_can_be_set_and_a_final_pass_belongs_to_answers() {
     // S4-57, S4-84
     let text = format!("{CONVERSATION}{SEARCH}[gate]\non_tool_error = {{ stop_or_escalate_after = 3 }}\n");

@@ -84,7 +84,7 @@ impl BatchLine {
         Self {
             run: Some(outcome.run.to_string()),
             class: Some(class.name().to_owned()),
-            reason: Some(outcome.stop.reason().to_string()),
+            reason: Some(outcome.stop.name().to_owned()),
             exit_code: class.exit_code(),
             passes: outcome.totals.passes,
             model_calls: outcome.totals.model_calls,

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use loop_core::{
-    Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, PassRecord, Phase,
-    PromptSize, Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason, Totals,
+    Certificate, Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, PassRecord,
+    Phase, PromptSize, Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason,
+    Totals,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -195,7 +196,6 @@ impl Why {
         let state = replay(run, recorded)?;
         let (started, outcome) = (state.started(), state.outcome());
         let certificate = outcome.map(|outcome| &outcome.stop);
-        let conditions = certificate.into_iter().flat_map(|it| std::iter::once(&it.primary).chain(&it.also));
         let status = match (outcome, state.requested().is_empty()) {
             (Some(_), _) => WhyStatus::Ended,
             (None, false) => WhyStatus::Waiting,
@@ -219,7 +219,7 @@ impl Why {
             stopped_in: outcome.map(|outcome| &outcome.stopped_in).filter(|it| !it.phase.is_empty()).map(
                 |it| StoppedInReport { phase: it.phase.to_string(), pass: it.pass, attempt: it.attempt },
             ),
-            conditions: conditions.map(WhyCondition::new).collect(),
+            conditions: certificate.map(WhyCondition::all).unwrap_or_default(),
             limits: limits(state.spec(), outcome.map_or(&totals, |outcome| &outcome.totals)),
             confidence: stated(&state),
             opinions: state.opinions().iter().map(OpinionReport::new).collect(),
@@ -246,7 +246,13 @@ impl Why {
 }
 
 impl WhyCondition {
-    /// A condition of a certificate, in words.
+    /// The conditions of a certificate, in words.
+    pub fn all(stop: &Certificate) -> Vec<Self> {
+        let all = std::iter::once(&stop.primary).chain(&stop.also);
+        all.map(|it| Self { reason: stop.name_of(it).to_owned(), ..Self::new(it) }).collect()
+    }
+
+    /// A condition in words, with the loop's own name of its reason.
     pub fn new(condition: &Condition) -> Self {
         Self {
             reason: condition.reason.name().to_owned(),

@@ -551,7 +551,7 @@ async fn resume_one(
         Driven::Waiting(_) => return Ok(waits()),
     };
     run::doubts(&outcome);
-    let (reason, class) = (outcome.stop.reason(), outcome.stop.class);
+    let (reason, class) = (outcome.stop.name(), outcome.stop.class);
     let not_saved = match &outcome.saved {
         Some(Saved::Not { message }) => format!("; not saved: {message}"),
         Some(Saved::At { .. }) | None => String::new(),

@@ -248,7 +248,7 @@ fn waits(outcome: &Outcome, wrote: &[String]) {
 pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     let stop = &outcome.stop;
     stream::note("");
-    stream::note(format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop)));
+    stream::note(format!("stopped: {} ({}). {}", stop.name(), stop.class.name(), explain(stop)));
     if !outcome.missing.is_empty() {
         let missing: Vec<&str> = outcome.missing.iter().map(AsRef::as_ref).collect();
         stream::note(format!("missing: {}", missing.join(", ")));

@@ -36,7 +36,7 @@ pub(crate) struct FilterArgs {
     pub(crate) since: Option<When>,
     /// Only runs with this outcome, stop reason or state, for example answered, max_passes or waiting; repeat it for
     /// several
-    #[arg(long = "reason", value_name = "NAME")]
+    #[arg(long = "reason", value_name = "NAME", value_parser = |name: &str| Ok::<_, String>(StopReason::own_name(name).to_owned()))]
     pub(crate) reasons: Vec<String>,
     /// Only runs with this tag; with several, runs that have all of them
     #[arg(long = "tag", value_name = "NAME")]

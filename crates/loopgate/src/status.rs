@@ -168,7 +168,7 @@ fn parts(run: &Run, waits: &Waits, now: Instant) -> Option<Vec<Part>> {
         }
         Phase::Stopping(stopping) => {
             part(0, "stopping".to_owned());
-            part(1, words(&stopping.certificate.reason().to_string()));
+            part(1, words(stopping.certificate.name()));
         }
         Phase::Saving { attempt, not_before, .. } => {
             part(0, "saving".to_owned());

@@ -57,7 +57,7 @@ fn stop(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
         let wanted = expected.stop_reason.0.join(" or ");
         found.push(format!(
             "it stopped with {} ({}), expected {wanted}",
-            stop.reason(),
+            stop.name(),
             loop_runtime::report::explain(stop)
         ));
     }
@@ -67,7 +67,7 @@ fn stop(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
     for wanted in &expected.also {
         let named = reasons(wanted);
         if !stop.also.iter().any(|condition| named.contains(&condition.reason)) {
-            let also: Vec<&str> = stop.also.iter().map(|condition| condition.reason.name()).collect();
+            let also: Vec<&str> = stop.also.iter().map(|condition| stop.name_of(condition)).collect();
             found.push(format!("`{wanted}` was not true as well; [{}] was", also.join(", ")));
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use loop_core::StopReason;
+use loop_core::{ErrorStyle, StopReason};
 
 use crate::case::Case;
 use crate::eval::build::{Domains, Prepared};
@@ -168,5 +168,9 @@ impl Shared {
 /// run, are tried again the next time.
 fn is_lasting(result: &CaseResult) -> bool {
     let passing = [StopReason::ModelFailure, StopReason::StorageFailed];
-    result.error.is_none() && passing.iter().all(|reason| result.stop_reason != reason.name())
+    result.error.is_none()
+        && passing.iter().all(|reason| {
+            let names = [reason.name(), reason.name_in(ErrorStyle::Tagged)];
+            !names.contains(&result.stop_reason.as_str())
+        })
 }

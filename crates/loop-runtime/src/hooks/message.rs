@@ -131,7 +131,7 @@ fn body(event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
             title: started.item.title.to_string(),
             trace: started.item.trace.as_ref().map(ToString::to_string),
             class: stop.map(|stop| stop.class.name().to_owned()),
-            reason: stop.map(|stop| stop.reason().name().to_owned()),
+            reason: stop.map(|stop| stop.name().to_owned()),
             waiting: run.requested().into_iter().map(waiting).collect(),
         },
     }

@@ -36,6 +36,7 @@ impl ListQuery {
             }
             None => known.domains(),
         };
+        let reason = reason.map(|reason| StopReason::own_name(&reason).to_owned());
         if let Some(reason) = &reason {
             expect_reason(api, known, reason).await?;
         }

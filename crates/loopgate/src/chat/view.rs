@@ -171,7 +171,7 @@ impl View {
                 false => self.remark(&format!("effects: {}", stop.effects)),
             }
         } else {
-            let what = format!("stopped: {} ({}). {}", stop.reason(), stop.class.name(), explain(stop));
+            let what = format!("stopped: {} ({}). {}", stop.name(), stop.class.name(), explain(stop));
             note(Line::from("· ").styled(ODD, what));
         }
     }

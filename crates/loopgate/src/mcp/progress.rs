@@ -79,7 +79,7 @@ impl Teller {
                         format!("ask for a second opinion on {}", sections.join(", "))
                     }
                     Decision::FinalPass { cause } => format!("one final call ({})", cause.reason),
-                    Decision::Stop(certificate) => format!("stop ({})", certificate.reason()),
+                    Decision::Stop(certificate) => format!("stop ({})", certificate.name()),
                 };
                 Some(format!("gate after pass {pass} (confidence {}): {what}", confidence.name()))
             }

@@ -275,7 +275,7 @@ impl RunResult {
             answer: outcome.and_then(|outcome| outcome.answer.as_ref()).map(ToString::to_string),
             output: outcome.and_then(output_of),
             stop: outcome.map(|outcome| StopResult {
-                reason: outcome.stop.reason().name().to_owned(),
+                reason: outcome.stop.name().to_owned(),
                 class: outcome.stop.class.name().to_owned(),
                 explanation: explain(&outcome.stop),
             }),

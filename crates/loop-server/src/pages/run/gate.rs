@@ -43,10 +43,7 @@ impl GatePart {
             match note {
                 Note::GateDecided { pass, decision, .. } => {
                     let conditions = match decision {
-                        Decision::Stop(certificate) => std::iter::once(&certificate.primary)
-                            .chain(&certificate.also)
-                            .map(WhyCondition::new)
-                            .collect(),
+                        Decision::Stop(certificate) => WhyCondition::all(certificate),
                         Decision::FinalPass { cause } => vec![WhyCondition::new(cause)],
                         Decision::Act { .. }
                         | Decision::Validate { .. }
@@ -61,9 +58,8 @@ impl GatePart {
                     if self.decisions.last().is_some_and(|last| last.is_stop && last.at == seen.at) {
                         continue;
                     }
-                    let conditions = std::iter::once(&certificate.primary).chain(&certificate.also);
-                    let what = format!("stops: {}", certificate.reason());
-                    self.add(seen, seen.run.pass(), what, true, conditions.map(WhyCondition::new).collect());
+                    let what = format!("stops: {}", certificate.name());
+                    self.add(seen, seen.run.pass(), what, true, WhyCondition::all(certificate));
                 }
                 Note::Selected { by, runs } => {
                     let by = match by {

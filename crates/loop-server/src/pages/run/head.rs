@@ -61,7 +61,7 @@ impl Status {
                     false => class.name().replace('_', " "),
                 },
                 look: look_of(class.name()),
-                sentence: format!("{}: {}", outcome.stop.reason(), explain(&outcome.stop)),
+                sentence: format!("{}: {}", outcome.stop.name(), explain(&outcome.stop)),
             };
         }
         let waits = run.requested().len() as u64;
