@@ -50,8 +50,8 @@ mod opinion;
 #[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
 mod otel;
 mod outputs;
-mod owed;
 mod outside;
+mod owed;
 mod pages;
 mod people;
 mod policy;
