@@ -107,7 +107,7 @@ async fn begin(
     if !(200..300).contains(&status) {
         let text = head_of(&mut call.body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
         let mut error = classify(status, &headers, &text, SystemTime::now(), &call.secrets);
-        if (300..400).contains(&status) {
+        if matches!(status, 301 | 302 | 303 | 307 | 308) {
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
         }

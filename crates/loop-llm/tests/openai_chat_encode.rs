@@ -77,6 +77,16 @@ fn results_follow_their_calls_in_order() {
     ]);
     assert_eq!(openai().turns(&turns).sent()["messages"], wanted);
     assert_eq!(compatible().turns(&turns).sent()["messages"][2]["content"], json!(""));
+    // T11: what says itself that it is an error is not said twice.
+    for said in ["Error: gone", "error executing look: gone", "ERROR"] {
+        let reported = results(vec![result("a", true, said), result("b", false, "Error: 3")]);
+        let turns = [Message::user("?"), two_calls(), reported];
+        let sent = openai().turns(&turns).sent();
+        assert_eq!(
+            (&sent["messages"][3]["content"], &sent["messages"][4]["content"]),
+            (&json!(said), &json!("Error: 3"))
+        );
+    }
 }
 
 // wire WC31

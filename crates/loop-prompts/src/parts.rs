@@ -61,7 +61,9 @@ const MAX_OVER_LIMIT: usize = 5;
 pub(crate) fn unread(run: &Run, pass: u32) -> Option<String> {
     let count = run.unread_calls(pass);
     let limit = run.spec().limits.read_calls();
-    (count > 0).then(|| format!("{count} more calls: Not read — one reply may ask for {limit} calls"))
+    let calls = if count == 1 { "call" } else { "calls" };
+    let asked = if limit == 1 { "call" } else { "calls" };
+    (count > 0).then(|| format!("{count} more {calls}: Not read — one reply may ask for {limit} {asked}"))
 }
 
 /// One line for each call: `- <tool> (target: X): Success — <summary>`. A call that was not run has the reason. Of the

@@ -184,6 +184,8 @@ impl<'a> Failure<'a> {
 fn wrong(run: &Run, action: &JudgedAction, failure: Failure<'_>) -> Rendered {
     let Failure { code, message, is_refusal } = failure;
     Rendered::error(match run.spec().protocol.errors() {
+        // Many tools begin their message so themselves.
+        ErrorStyle::Plain | ErrorStyle::Prefixed if message.starts_with("Error: ") => message.to_owned(),
         ErrorStyle::Plain | ErrorStyle::Prefixed => format!("Error: {message}"),
         ErrorStyle::Quoted => quote(&name(action), message),
         ErrorStyle::Named => format!("Error executing {}: {message}", name(action)),

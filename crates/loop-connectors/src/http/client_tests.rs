@@ -129,6 +129,17 @@ async fn redirects_in_a_circle_end() {
 }
 
 #[tokio::test]
+async fn a_status_that_leads_nowhere_is_not_called_a_redirect() {
+    // T11: 304 is "not modified".
+    for status in [300, 304, 305, 306] {
+        let server = TestServer::always(answer(status, &[], "")).await;
+        let result = call(&reader(&server.definition("/"), &[]), json!({})).await;
+        let error = result.error.unwrap();
+        assert!(error.contains(&status.to_string()) && !error.contains("redirect"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn only_a_get_is_redirected() {
     for status in [301, 302, 303, 307, 308] {
         let canary = TestServer::always(json_answer(&json!([1]))).await;

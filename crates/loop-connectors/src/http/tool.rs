@@ -431,7 +431,7 @@ impl Call<'_> {
             300..=399 if !self.is_repeatable() => {
                 Trouble::InDoubt(format!("it may or may not have happened: {}", says(status, "")))
             }
-            300..=399 => Trouble::Permanent(format!(
+            301 | 302 | 303 | 307 | 308 => Trouble::Permanent(format!(
                 "{}: it redirects, and only a GET is redirected",
                 says(status, "")
             )),

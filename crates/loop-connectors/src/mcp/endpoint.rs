@@ -289,7 +289,7 @@ impl StreamableHttpClient for Session {
                     }
                     Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
                 }
-                _ if status.is_redirection() => {
+                _ if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) => {
                     let message =
                         "the server redirects to another address, which is not followed; correct the URL";
                     Err(no_answer(NoAnswer::Refused(message.to_owned())))

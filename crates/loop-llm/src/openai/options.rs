@@ -10,7 +10,7 @@ use crate::codec::{Members, Target};
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Effort, Strictness, ToolChoice, ToolDefinition};
 use crate::profile::Profile;
-use crate::request::ModelRequest;
+use crate::request::{ModelRequest, ToolOutput};
 use crate::warnings::Warnings;
 
 /// The abilities of the request's model.
@@ -133,4 +133,10 @@ pub(crate) fn choose(
 }
 
 /// Prefix of a result that is an error, as the protocol has no flag for it.
-pub(crate) const ERROR_PREFIX: &str = "ERROR: ";
+const ERROR_PREFIX: &str = "ERROR: ";
+
+/// What stands before the text of a result. Nothing where it says itself that it is an error.
+pub(crate) fn before_result(result: &ToolOutput) -> &'static str {
+    let says_so = result.text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    if result.is_error && !says_so { ERROR_PREFIX } else { "" }
+}

@@ -9,7 +9,7 @@ use crate::codec::{
     turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
-use crate::openai::{Abilities, ERROR_PREFIX, choose, effort, known, shape, strict};
+use crate::openai::{Abilities, before_result, choose, effort, known, shape, strict};
 use crate::options::{Effort, OutputFormat};
 use crate::profile::{MaxTokensField, NullContent, ReasoningBack, SystemRole, ToolIds};
 use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolOutput};
@@ -196,7 +196,7 @@ impl Writer<'_> {
                 (false, true) => PICTURE,
                 (false, false) => PICTURE_AFTER_TEXT,
             };
-            let first = if result.is_error { ERROR_PREFIX } else { "" };
+            let first = before_result(result);
             if picture.is_empty() {
                 json.text_after(first, &result.text);
             } else {

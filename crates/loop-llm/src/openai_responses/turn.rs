@@ -9,7 +9,7 @@ use crate::codec::{
     Joint, Json, List, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
 };
 use crate::error::LlmError;
-use crate::openai::ERROR_PREFIX;
+use crate::openai::before_result;
 use crate::profile::SystemRole;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Image, Message, ToolOutput};
@@ -72,7 +72,7 @@ impl Writer<'_> {
             let id = if own.is_some() { Arc::clone(&call.id) } else { call_id(&call.id) };
             json.raw(if values == 0 { "{\"type\":" } else { ",{\"type\":" }).value(kind);
             json.raw(",\"call_id\":").value(&id).raw(",\"output\":");
-            let first = if result.is_error { ERROR_PREFIX } else { "" };
+            let first = before_result(result);
             if result.images.is_empty() {
                 json.text_after(first, &result.text);
             } else {
