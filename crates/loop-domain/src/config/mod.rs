@@ -52,7 +52,7 @@ pub(crate) use servers::ServerConfig;
 pub(crate) use sources::TlsKind;
 pub(crate) use sources::{SourceConfig, SourceKind};
 pub(crate) use stops::StopReasonConfig;
-pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
+pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind, ToolRepeatsConfig};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;
