@@ -205,9 +205,23 @@ fn row(html: &mut String, line: &str, tag: &str, of: Inline<'_>) {
 
 /// A line's bold words and code; the rest of it as it is written.
 fn inline(text: &str, of: Inline<'_>) -> String {
-    let (mut html, mut rest) = (String::new(), text);
-    while let Some((before, mark, inner, after)) = next_mark(rest) {
-        cited(&mut html, before, of);
+    let (mut html, mut at) = (String::new(), 0);
+    let mut marks = ["`", "**"].map(|mark| next_mark(text, 0, mark));
+    loop {
+        // A mark is looked for again once it is passed, so that a line is read as often as it has kinds of marks.
+        for found in &mut marks {
+            if let Some(Mark { mark, .. }) = found.take_if(|one| one.inner.start < at + one.mark.len()) {
+                *found = next_mark(text, at, mark);
+            }
+        }
+        let filled = marks.iter().flatten().filter(|one| !one.inner.is_empty());
+        let Some(Mark { mark, inner }) = filled.min_by_key(|one| one.inner.start - one.mark.len()).cloned()
+        else {
+            break;
+        };
+        cited(&mut html, text.get(at..inner.start - mark.len()).unwrap_or_default(), of);
+        at = inner.end + mark.len();
+        let inner = text.get(inner).unwrap_or_default();
         if mark == "`" {
             html.push_str("<code>");
             of.plain(&mut html, inner);
@@ -217,9 +231,8 @@ fn inline(text: &str, of: Inline<'_>) -> String {
             cited(&mut html, inner, of);
             html.push_str("</strong>");
         }
-        rest = after;
     }
-    cited(&mut html, rest, of);
+    cited(&mut html, text.get(at..).unwrap_or_default(), of);
     html
 }
 
@@ -251,14 +264,17 @@ fn cited(html: &mut String, text: &str, of: Inline<'_>) {
     of.plain(html, plain);
 }
 
-/// The first bold words or code of a text: what is before it, its mark, what is in it, and what follows.
-fn next_mark(text: &str) -> Option<(&str, &'static str, &str, &str)> {
-    let found = ["`", "**"].into_iter().filter_map(|mark| {
-        let (before, rest) = text.split_once(mark)?;
-        let (inner, after) = rest.split_once(mark)?;
-        (!inner.is_empty()).then_some((before, mark, inner, after))
-    });
-    found.min_by_key(|(before, ..)| before.len())
+/// Bold words or code of a text: the mark at both ends, and where what is in it stands.
+#[derive(Clone)]
+struct Mark {
+    mark: &'static str,
+    inner: Range<usize>,
+}
+
+fn next_mark(text: &str, at: usize, mark: &'static str) -> Option<Mark> {
+    let start = at + text.get(at..)?.find(mark)? + mark.len();
+    let end = start + text.get(start..)?.find(mark)?;
+    Some(Mark { mark, inner: start..end })
 }
 
 #[cfg(test)]
@@ -321,6 +337,25 @@ mod tests {
         check("a ** b ` c", "<p>a ** b ` c</p>\n");
         check("```\nno end", "<pre>no end\n</pre>\n");
         check("#no heading\n- \n-x", "<p>#no heading\n-\n-x</p>\n");
+    }
+
+    // Issue 40, H1
+    #[test]
+    fn a_line_takes_time_in_proportion_to_its_length() {
+        let ns = |line: &str| {
+            let ran = || std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+            let ns = || ran().split(' ').next().unwrap().parse::<u64>().unwrap();
+            let before = ns();
+            let html = markdown_html(line, &|_| None);
+            assert!(html.len() < 10 * line.len() + 100);
+            ns() - before
+        };
+        for piece in ["`a` ", "**a** ", "` ", "****", "`` ", "[E1", "[E1] ", "|", "` **a", "<"] {
+            let (few, many) = (ns(&piece.repeat(4_000)), ns(&piece.repeat(32_000)));
+            assert!(many < 24 * few + 100_000_000, "{piece:?}: {few} ns, then {many}");
+        }
+        let line = format!("{}**a** **b**", "`a` ".repeat(40_000));
+        assert!(ns(&line) < 24 * ns(&line[..line.len() / 8]) + 100_000_000);
     }
 
     #[test]
