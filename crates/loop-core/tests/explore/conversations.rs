@@ -73,8 +73,10 @@ pub fn ordered(wide: bool) -> Alphabet {
         text("").ending(FinishReason::MaxTokens),
         text("Let me look.").ending(FinishReason::ToolUse),
         text("No.").ending(FinishReason::Refusal),
+        look(&["a"]).calling("escalate", "{}"),
     ];
     if wide {
+        all.push(calls(&[("refuse", json!({"reason": "no"}))]));
         all.push(look(&["a", "a", "c"]));
         all.push(look(&["b"]).ending(FinishReason::Refusal));
     }
@@ -216,6 +218,7 @@ pub fn outputs(wide: bool) -> Alphabet {
         text("Here you are."),
         text("No.").ending(FinishReason::Refusal),
         calls(&[("restart", target("a")), ("save", target("w"))]),
+        calls(&[("save", target("v")), ("fetch_device", target("b")), ("escalate", json!({}))]),
         text(""),
     ];
     let setup = small(output()).output_spec(|output| {
@@ -234,6 +237,7 @@ pub fn outputs(wide: bool) -> Alphabet {
             MaxToolCalls,
             InvalidResponse,
             Refused,
+            NeedsHuman,
             ToolFailure,
             NoProgress,
         ],

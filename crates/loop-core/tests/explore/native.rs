@@ -41,7 +41,11 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     let has_output = run.attempts().last().is_some_and(|attempt| attempt.output.is_some());
     let says = edge.was.trouble.says(edge);
     let lacks = lacks_before_output(edge);
-    if reasons.is_empty() && ends && has_output && !says.denial && !lacks {
+    // T5: a refusal or an escalation precedes an output, and what else the reply asks for precedes both.
+    let refuses =
+        matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered) || calls(reply, "refuse");
+    let escalates = calls(reply, "escalate");
+    if reasons.is_empty() && ends && has_output && !says.denial && !lacks && !refuses && !escalates {
         return Expected::Validate { runs: requested.run };
     }
     let mut add = |reason: StopReason, holds: bool| {
@@ -71,8 +75,8 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         }
     };
     // 4: what the reply ends.
-    let refuses = matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered);
     add(StopReason::Refused, refuses && !is_open);
+    add(StopReason::NeedsHuman, escalates && !is_open);
     if reply.calls.is_empty() && !refuses {
         let is_cut = matches!(reply.finish, FinishReason::MaxTokens | FinishReason::Capped);
         let lacks = oracle::missing(run) > 0;
