@@ -235,6 +235,7 @@ fn summary(note: &Note) -> String {
             format!("gate after pass {pass}: {}", confidence.name())
         }
         Note::Stopped { certificate } => format!("stopped: {}", certificate.reason()),
+        Note::StopSettled { certificate } => format!("settled as {}", certificate.class.name()),
         Note::TierChanged { from, to, why } => {
             format!("from {} to {}: {}", from.name(), to.name(), why.words())
         }

@@ -127,9 +127,9 @@ pub use run::{
     DropReason, DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note,
     Opinion, OpinionRecord, Outcome, Output, Overridden, Parent, ParentEffect, PassRecord, PassSummary,
     PersonAnswer, PersonRequest, Phase, Poll, Program, PromptSize, Provenance, Purpose, Questioned, Quote,
-    Refusal, Rejected, Rejection, Reserve, Run, RunTool, RunTrace, SaveResult, Saved, SelectedBy, ServedCall,
-    Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover, Validate,
-    Validation, Work, WorstCase,
+    Refusal, Rejected, Rejection, Reserve, Run, RunTool, RunTrace, RunWarning, SaveResult, Saved, SelectedBy,
+    ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover,
+    Validate, Validation, Work, WorstCase,
 };
 pub use spec::{
     ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode,

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{
-    Breakers, Digest, EventKind, History, Observation, PersonAnswer, RepeatScope, Repeats, Status, StopMode,
-    StopReason,
+    Breakers, Digest, EventKind, History, Note, Observation, PersonAnswer, RepeatScope, Repeats, Status,
+    StopClass, StopMode, StopReason,
 };
 
 const POLICIES: [Repeats; 5] =
@@ -337,5 +337,18 @@ fn a_next_try_that_was_not_started_leaves_no_doubt_of_its_own() {
         world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 2 });
         let world = world.resumed(5).stop(how).ends(StopReason::ManualStop);
         assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::InDoubt], "{how:?}");
+    }
+}
+
+#[test]
+fn the_last_note_of_the_stop_has_the_class_of_the_outcome() {
+    // Issue 40, T6b: lists read the notes.
+    for (world, class) in [
+        (lost(Repeats::Progress).replied(&text("It is done.")), StopClass::InDoubt),
+        (setup(Repeats::Progress).start().replied(&text("It is done.")), StopClass::Answered),
+    ] {
+        let noted = world.all_notes().filter_map(Note::certificate).last().unwrap();
+        assert_eq!((noted.class, world.outcome().stop.class), (class, class));
+        assert_eq!(noted.also, world.outcome().stop.also);
     }
 }

@@ -250,7 +250,7 @@ impl RunSpans {
             Note::GateDecided { pass, confidence, decision } => {
                 self.gate(*pass, confidence.name(), decision, at, out);
             }
-            Note::Stopped { certificate } => {
+            Note::Stopped { certificate } | Note::StopSettled { certificate } => {
                 let reason = certificate.reason().name().to_owned();
                 let line = loop_runtime::report::explain(certificate);
                 self.stopped = Some((reason, certificate.class, line));

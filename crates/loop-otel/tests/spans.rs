@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{EventKind, PersonAnswer, TraceParent};
-use loop_runtime::WorkItem;
+
 use loop_runtime::engine::{EngineRun, Projection, Settlement};
 use loop_runtime::journal::MemoryJournal;
+use loop_runtime::models::{ModelSpec, Models, Scripted};
 use loop_runtime::run::{CancellationToken, Driven};
+use loop_runtime::tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult};
+use loop_runtime::{RunSpec, Runner, WorkItem};
 
 use crate::receiver::Receiver;
 use crate::runs::{CALLS, Noted, WRITES, item, runner, telemetry};
@@ -292,4 +295,23 @@ async fn a_run_that_an_engine_repeats_has_each_span_once_as_on_one_machine() {
     assert_eq!(tool.has("gen_ai.tool.call.id"), "call-a");
     let root = one(&spans, "invoke_agent desk");
     assert_eq!((root.has("loopgate.model_calls"), root.has("loopgate.tool_calls")), ("2", "1"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_span_of_a_run_has_the_class_of_its_outcome_also_where_an_effect_is_in_doubt() {
+    // Issue 40, T6b
+    let receiver = Receiver::accepting();
+    let (telemetry, _) = telemetry(&receiver.url, &[]);
+    let reboot = ToolDeclaration::new("reboot").effect(Effect::WriteIrreversible).timeout_ms(50);
+    let hangs = |_, _: ToolContext, _| std::future::pending::<ToolResult>();
+    let tools = Registry::builder().tool_fn(reboot, hangs).build().unwrap();
+    let mut spec = RunSpec::conversation("desk", ModelSpec::new("openai", "gpt-test"));
+    spec.gate.approved = vec!["reboot".into()];
+    let runner = Runner::new(spec, tools, Models::one(Arc::new(Scripted::from_json(WRITES).unwrap())));
+    let outcome = telemetry.listen_to(runner).run(item()).await.unwrap();
+    assert_eq!((outcome.stop.reason().name(), outcome.stop.class.name()), ("completed", "in_doubt"));
+    assert!(telemetry.flush(LONG).await);
+    let spans = receiver.spans();
+    let root = one(&spans, "invoke_agent desk");
+    assert_eq!((root.has("loopgate.stop.class"), root.is_error), ("in_doubt", true));
 }

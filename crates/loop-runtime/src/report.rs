@@ -2,7 +2,7 @@
 
 use loop_core::{
     Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, OpinionRecord, Outcome,
-    PassSummary, PersonRequest, RunSpec, Saved, ServedCall, Slot, Started, Totals,
+    PassSummary, PersonRequest, RunSpec, RunWarning, Saved, ServedCall, Slot, Started, Totals,
 };
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
@@ -54,6 +54,8 @@ pub struct Report {
     pub caller: Option<String>,
     /// The work item.
     pub item: Item,
+    /// BLAKE3 digest of what the item says: the same for the same work.
+    pub item_digest: String,
     /// Why it stopped.
     pub stop: StopReport,
     /// The last stated confidence: `high`, `medium`, `low` or `unknown`.
@@ -123,7 +125,8 @@ pub struct Report {
     pub parent: Option<ParentReport>,
     /// The settings that the caller gave instead of the domain's, for example on the command line.
     pub overridden: Vec<OverriddenReport>,
-    /// Lines for people, for example that another model served than was requested. Empty if there are none.
+    /// Lines for people: another model served than was requested, the selection of tools failed, a client left an option out,
+    /// a reply was irregular. Empty if there are none.
     pub warnings: Vec<String>,
     /// Usage and cost of the run.
     pub totals: TotalsReport,
@@ -303,15 +306,34 @@ impl CallReport {
     }
 }
 
-/// What a person should know of these calls: a line for each other model that served.
-pub fn call_warnings<'a>(calls: impl IntoIterator<Item = &'a ServedCall>) -> Vec<String> {
+/// What a person should know of a run, a line each: other models that served its calls, and what was irregular.
+pub fn warnings(calls: &[ServedCall], irregular: &[RunWarning]) -> Vec<String> {
     let mut warnings: Vec<String> = Vec::new();
-    for warning in calls.into_iter().filter_map(|call| CallReport::new(call).warning()) {
+    let served = calls.iter().filter_map(|call| CallReport::new(call).warning());
+    for warning in served.chain(irregular.iter().map(in_words)) {
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }
     }
     warnings
+}
+
+fn in_words(warning: &RunWarning) -> String {
+    match warning {
+        RunWarning::SelectionFailed { why } => {
+            format!("the selection of tools failed, and the domain's default tools ran: {why}")
+        }
+        RunWarning::Call { provider, model, what } => format!("{provider} {model}: {what}"),
+        RunWarning::Reply { pass, odd } => {
+            // Its name, with what it says besides.
+            let Ok(Value::Object(mut members)) = serde_json::to_value(odd) else { return String::new() };
+            let name = members.remove("odd").and_then(|name| Some(name.as_str()?.replace('_', " ")));
+            let details: Vec<&str> = members.values().filter_map(Value::as_str).collect();
+            let details =
+                if details.is_empty() { String::new() } else { format!(": {}", details.join(", ")) };
+            format!("reply of pass {pass}: {}{details}", name.unwrap_or_default())
+        }
+    }
 }
 
 /// The digest of a domain as a run had it: its spec, its prompts and its tools.
@@ -578,6 +600,7 @@ impl Report {
                 kind: started.item.kind.to_string(),
                 title: started.item.title.to_string(),
             },
+            item_digest: started.item.digest().to_string(),
             stop: stop(outcome),
             confidence: outcome.confidence.name().to_owned(),
             confidence_reason: outcome.confidence_reason.to_string(),
@@ -653,7 +676,7 @@ impl Report {
                 .iter()
                 .map(|it| OverriddenReport { setting: it.setting.to_string(), value: it.value.to_string() })
                 .collect(),
-            warnings: call_warnings(&outcome.calls),
+            warnings: warnings(&outcome.calls, &outcome.warnings),
             totals: TotalsReport::new(&outcome.totals),
             saved: outcome.saved.as_ref().map(|saved| match saved {
                 Saved::At { location } => SavedReport::At { location: location.to_string() },

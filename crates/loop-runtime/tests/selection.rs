@@ -8,7 +8,7 @@ use common::world::{
 };
 use loop_core::{Note, SelectedBy, Status, Verdict};
 use loop_llm::LlmErrorKind;
-use loop_runtime::{RunSpec, StopReason};
+use loop_runtime::{RunSpec, StopReason, report::warnings};
 use std::sync::Arc;
 
 fn with_default() -> RunSpec {
@@ -65,7 +65,12 @@ async fn defaults_after(play: Play) -> (String, u64) {
         Note::Selected { by: SelectedBy::Defaults { why }, runs: 1 } => Some(why.to_string()),
         _ => None,
     });
-    (why.unwrap(), log.at("tool look(ok-default)"))
+    // Issue 40, T10
+    let why = why.unwrap();
+    let warned = warnings(&outcome.calls, &outcome.warnings);
+    let line = format!("the selection of tools failed, and the domain's default tools ran: {why}");
+    assert_eq!(warned, [line]);
+    (why, log.at("tool look(ok-default)"))
 }
 
 #[tokio::test(start_paused = true)]

@@ -459,7 +459,8 @@ impl Live {
             Note::CallCharged { .. }
             | Note::ReadUsed { .. }
             | Note::ActionSettled { .. }
-            | Note::Stopped { .. } => {}
+            | Note::Stopped { .. }
+            | Note::StopSettled { .. } => {}
         }
     }
 

@@ -15,7 +15,7 @@ use loop_runtime::{
     journal::{Entry, Journal, StoredJournal},
     observe::{Events, RunEvent},
     people::PeopleReport,
-    report::{EvidenceDetail, Forecast, Report, call_warnings, explain},
+    report::{EvidenceDetail, Forecast, Report, explain, warnings},
     run::{Driven, EndedRun, Handle, Remote, RunId, StartError, StopMode, Waiting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -239,6 +239,7 @@ fn waits(outcome: &Outcome, wrote: &[String]) {
         "waiting: a person has to answer; everything is in the journal, and no process waits for it",
     );
     doubts(outcome);
+    warned(outcome);
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
     wrote.iter().for_each(stream::note);
     stream::note(format!("run:     {}", outcome.run));
@@ -261,9 +262,7 @@ pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
         stream::note(format!("invalid: {}{why}", output.value));
     }
     doubts(outcome);
-    for warning in call_warnings(&outcome.calls) {
-        stream::note(format!("warning: {warning}"));
-    }
+    warned(outcome);
     if stop.class == StopClass::NeedsHuman {
         stream::note("over:    nothing waits in this run any more; what is left is for a person to do");
     }
@@ -293,6 +292,13 @@ pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
         None => {}
     }
     stream::note(format!("run:     {}", outcome.run));
+}
+
+/// What was irregular, on standard error.
+pub(crate) fn warned(outcome: &Outcome) {
+    for warning in warnings(&outcome.calls, &outcome.warnings) {
+        stream::note(format!("warning: {warning}"));
+    }
 }
 
 /// Whether the outcome of an effect is unknown.

@@ -127,6 +127,10 @@ pub(crate) fn one(text: &mut String, listed: &ListedRun) {
         return row(text, &format!("{head} damaged: {trouble}"));
     }
     let stop = reason.clone().unwrap_or_else(|| format!("{}, {entries} entries", listed.state.name()));
+    // A class that the reason alone does not say, for example of a run whose effect is in doubt.
+    let own = StopReason::ALL.iter().find(|own| own.name() == stop).map(|own| own.class().name());
+    let class = listed.class.as_deref().filter(|class| Some(*class) != own);
+    let stop = class.map_or_else(|| stop.clone(), |class| format!("{stop} ({class})"));
     let tags: String = tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();
     let imported = if listed.imported { " (imported)" } else { "" };
     row(text, &format!("{head} {stop:<20} {title}{tags}{imported}"));

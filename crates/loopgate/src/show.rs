@@ -10,7 +10,7 @@ use loop_core::{
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
-    report::{CallReport, Report},
+    report::{CallReport, Report, warnings},
     tools::{ToolUse, ToolUses},
 };
 use serde_json::json;
@@ -268,6 +268,11 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
         };
         row(&mut text, &format!("- {call} ({tier}{again}): {provider} {model}{served}"));
     }
+    let warnings = warnings(&calls, state.warnings());
+    if !warnings.is_empty() {
+        text.push_str("\nWarnings:\n\n");
+    }
+    warnings.iter().for_each(|warning| row(&mut text, &format!("- {warning}")));
     text.push_str("\nEvidence:\n\n");
     for evidence in state.evidence() {
         let (id, tool, parameters) = (&evidence.id, &evidence.tool, &evidence.parameters);

@@ -297,3 +297,147 @@ fn a_journal_that_cannot_be_written_is_read_and_says_so_where_it_is_to_be_writte
     ran.fails_with(&["journal.db: the journal cannot be written", "another file with --journal"]);
     assert_eq!(provider.received().len(), 1, "no call is made that could not be journaled");
 }
+
+/// A conversation whose model replies with this, and with a write that is begun and of which nobody hears how it ended.
+fn desk(shell: &Shell, replies: &serde_json::Value, more: &str) -> String {
+    let text = format!(
+        r#"
+version = 1
+name = "desk"
+goal = "Help."
+[protocol]
+type = "conversation"
+[gate]
+approved = ["wipe"]
+[tools.wipe]
+kind = "command"
+effect = "write_irreversible"
+description = "Wipe it"
+timeout_ms = 300
+command = {{ program = "sleep", args = ["20"] }}
+[tools.look]
+kind = "mock"
+effect = "read"
+description = "Look"
+[tools.send]
+kind = "mock"
+effect = "egress"
+description = "Send it"
+[models.base]
+provider = "scripted"
+script = "replies.json"
+{more}
+"#
+    );
+    shell.file("desk/replies.json", &json!({"version": 1, "replies": replies}).to_string());
+    let folder = shell.file("desk/loopgate.toml", &text);
+    folder.parent().unwrap().display().to_string()
+}
+
+#[cfg(all(unix, feature = "server"))]
+#[test]
+fn every_list_and_the_server_name_the_class_that_the_outcome_has() {
+    // Issue 40, T6b: lists took the class that was fixed with the reason, before the effects had settled.
+    use common::server::Server;
+    let shell = Shell::new();
+    let wants = |name: &str| json!({"calls": [{"id": "c", "name": name, "arguments": "{}"}]});
+    let done = json!({"text": "It is done."});
+    let mut runs: Vec<(String, &str, i32)> = Vec::new();
+    for (class, code, replies, set) in [
+        ("answered", 0, json!([done]), ""),
+        ("partial", 3, json!([wants("look"), wants("look")]), "[limits]\npasses = 2\n"),
+        ("refused", 4, json!([{"text": "No.", "finish": "refusal"}]), ""),
+        ("needs_human", 5, json!([wants("send"), done]), ""),
+        ("failed", 6, json!([]), ""),
+        ("in_doubt", 7, json!([wants("wipe"), done]), ""),
+    ] {
+        let folder = desk(&shell, &replies, set);
+        let ran = shell.run(&["run", &folder, "--text", "Do it."]);
+        assert_eq!(ran.code, code, "{class}: {}", ran.err);
+        let shown = shell.json(&["show", "last", "--json"]);
+        assert_eq!(shown["stop"]["class"], class, "{}", ran.err);
+        runs.push((shown["run"].as_str().unwrap().to_owned(), class, code));
+    }
+    let folder = register(&shell);
+    let provider = Provider::replying(vec![Says::Nothing]);
+    let child = start(&shell, &folder, &provider, &[]);
+    provider.wait();
+    signal(&child, "-INT");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
+    let cancelled = shell.json(&["show", "last", "--json"])["run"].as_str().unwrap().to_owned();
+    runs.push((cancelled, "cancelled", 130));
+
+    let listed = shell.json(&["runs", "--json"]);
+    let stats = shell.json(&["journal", "stats", "--json"]);
+    let text = shell.run(&["runs"]);
+    let server = Server::start(&shell, &[desk(&shell, &json!([]), "").as_str(), &folder]);
+    let served = server.get("/v1/runs?limit=50");
+    for (run, class, code) in &runs {
+        let place = format!("{class} {run}");
+        let of = |list: &serde_json::Value| {
+            list["runs"].as_array().unwrap().iter().find(|it| it["run"] == **run).unwrap()["class"].clone()
+        };
+        assert_eq!((of(&listed), of(&served)), (json!(class), json!(class)), "{place}");
+        assert_eq!(listed["totals"]["by_outcome"][class], 1, "{place}");
+        assert_eq!(stats["totals"]["by_outcome"][class], 1, "{place}");
+        let only = shell.json(&["runs", "--reason", class, "--json"]);
+        assert!(only["runs"].as_array().unwrap().iter().any(|it| it["run"] == **run), "{place}");
+        assert!(text.err.contains(&format!("1 {class}")), "{place}: {}", text.err);
+        let why = shell.json(&["why", run, "--json"]);
+        assert_eq!(why["class"], **class, "{place}");
+        let view = server.get(&format!("/v1/runs/{run}"));
+        assert_eq!((&view["class"], &view["state"]), (&json!(class), &json!("ended")), "{place}");
+        let waited = server.ask(&format!("GET /v1/runs/{run}"), "prefer: wait=1\r\n", "").json();
+        assert_eq!(waited["class"], **class, "{place}");
+        let outcome = server.get(&format!("/v1/runs/{run}/outcome"));
+        assert_eq!(outcome["stop"]["class"], **class, "{place}");
+        assert_eq!(
+            loop_core::StopClass::ALL.iter().find(|it| it.name() == *class).unwrap().exit_code(),
+            *code as u8
+        );
+    }
+    assert_eq!(runs.len(), loop_core::StopClass::ALL.len(), "each class is tried");
+    for class in ["in_doubt", "answered"] {
+        let only = server.get(&format!("/v1/runs?reason={class}"));
+        assert_eq!(only["runs"].as_array().unwrap().len(), 1, "{only}");
+    }
+    let line = text.out.lines().find(|line| line.starts_with(&*runs[5].0)).unwrap();
+    assert!(line.contains("completed (in_doubt)"), "{line}");
+    let page = server.ask("GET /", "accept: text/html\r\n", "");
+    assert!(page.body.contains("in doubt"), "{}", page.status);
+    assert_eq!(server.end().0, 0);
+}
+
+// Issue 40, T14
+#[test]
+fn a_worse_outcome_of_the_same_item_is_saved_beside_the_better_one() {
+    let shell = Shell::new();
+    let (good, bad) = (json!([{"text": "It is done."}]), json!([]));
+    let saves = "[save]\nfile = \"out/{item}.json\"\n";
+    let item = shell.file("item.json", r#"{"id": "T-1", "title": "Do it", "text": "Do it."}"#);
+    let item = item.to_str().unwrap();
+    let read = |path: &std::path::Path| -> serde_json::Value {
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let run = |replies: &serde_json::Value, item: &str| {
+        let folder = desk(&shell, replies, saves);
+        let ran = shell.run(&["run", &folder, item]);
+        let run = shell.json(&["show", "last", "--json"])["run"].as_str().unwrap().to_owned();
+        (std::path::PathBuf::from(folder).join("out"), ran, run)
+    };
+    let (out, ran, first) = run(&good, item);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let path = out.join("T-1.json");
+    assert_eq!(read(&path)["run"], first);
+    let (_, ran, second) = run(&bad, item);
+    assert_eq!(ran.code, 6, "{}", ran.err);
+    let beside = out.join(format!("T-1.json.{second}"));
+    assert!(ran.err.contains(&format!("saved:   {}", beside.display())), "{}", ran.err);
+    assert_eq!((&read(&path)["run"], &read(&beside)["stop"]["class"]), (&json!(first), &json!("failed")));
+    // What is as good replaces it, and so does an item that has changed.
+    let (_, ran, third) = run(&good, item);
+    assert_eq!((ran.code, &read(&path)["run"]), (0, &json!(third)));
+    std::fs::write(item, r#"{"id": "T-1", "title": "Do it", "text": "Do something else."}"#).unwrap();
+    let (_, ran, fourth) = run(&bad, item);
+    assert_eq!((ran.code, &read(&path)["run"]), (6, &json!(fourth)));
+}

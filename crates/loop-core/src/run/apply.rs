@@ -25,6 +25,7 @@ use crate::run::parent::Takeover;
 use crate::run::phase::Phase;
 use crate::run::route::Route;
 use crate::run::step::{Place, Rest, step};
+use crate::run::warning::RunWarning;
 use crate::spec::Setting;
 use crate::spec::{CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
 use crate::types::planted::{self, Planted};
@@ -386,6 +387,11 @@ impl Run {
     /// The model calls that settled, in order of settling, each with the requested model and the one that served.
     pub fn model_calls(&self) -> Vec<ServedCall> {
         self.state.budget.served_calls(&self.spec)
+    }
+
+    /// What was irregular so far and did not end the run, each once.
+    pub fn warnings(&self) -> &[RunWarning] {
+        &self.state.knowledge.warnings
     }
 
     /// The text of a partial reply that no later reply replaced. It is the last text of the run, and belongs to no

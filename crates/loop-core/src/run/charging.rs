@@ -1,11 +1,14 @@
 //! Charges model calls to the budget: by their reported usage, or by an estimate from the received bytes and the
 //! reserve.
 
+use std::sync::Arc;
+
 use crate::reply::Reply;
 use crate::run::event::Reserve;
 use crate::run::note::Note;
 use crate::run::phase::{Call, StartedCall};
 use crate::run::step::Rest;
+use crate::run::warning::RunWarning;
 use crate::spec::CostMode;
 use crate::types::planted::{self, Planted};
 use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Received, SubCallUse, Tier, Usage};
@@ -43,6 +46,11 @@ impl Rest<'_> {
         let StartedCall { tier, reserve, .. } = granted;
         self.charge(Charge { key, attempt, tier, usage, received, reported, reserve });
         self.budget.served_by(reply.served_model.as_ref());
+        let called = self.spec.model(tier);
+        for what in &reply.warnings {
+            let (provider, model) = (Arc::clone(&called.provider), Arc::clone(&called.model));
+            self.knowledge.warn(RunWarning::Call { provider, model, what: Arc::clone(what) });
+        }
     }
 
     /// Charges a call that failed.

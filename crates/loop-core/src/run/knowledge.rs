@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{JudgedAction, Verdict};
 use crate::reply::Echoes;
+use crate::run::warning::{MAX_WARNINGS, RunWarning};
 use crate::spec::RunSpec;
 use crate::types::{Evidence, EvidenceId, Status, Taint};
 
@@ -21,6 +22,9 @@ pub(super) struct Knowledge {
     pub(super) taint: Taint,
     /// Which part of a conversation is compacted.
     pub(super) compacted: Compacted,
+    /// What was irregular, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) warnings: Vec<RunWarning>,
 }
 
 /// Which part of a conversation is compacted.
@@ -33,6 +37,13 @@ pub(super) struct Compacted {
 }
 
 impl Knowledge {
+    /// Keeps a warning, once.
+    pub(super) fn warn(&mut self, warning: RunWarning) {
+        if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
     /// The evidence with this number.
     pub(super) fn find(&self, id: EvidenceId) -> Option<&Evidence> {
         Evidence::find(&self.evidence, id)

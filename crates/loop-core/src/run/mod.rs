@@ -65,6 +65,7 @@ mod stopping;
 mod take_over;
 mod trace;
 mod under;
+mod warning;
 mod worst_case;
 
 pub use apply::{Facts, Rejected, Run, State};
@@ -84,6 +85,7 @@ pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stop
 pub use quote::{PromptSize, Quote};
 pub use take_over::NotTakenOver;
 pub use trace::RunTrace;
+pub use warning::RunWarning;
 pub use worst_case::WorstCase;
 
 /// The revision of the decisions of this crate. Under one revision, the same events give the same decisions.

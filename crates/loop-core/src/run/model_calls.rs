@@ -14,6 +14,7 @@ use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::route::MainCall;
 use crate::run::step::{Place, Rest};
+use crate::run::warning::RunWarning;
 use crate::spec::{Calibrated, Setting};
 use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Confidence, Slot, Tier};
@@ -320,6 +321,7 @@ impl Rest<'_> {
             pass.confidence_reason = Arc::clone(&proposal.reason);
             pass.calibrated = calibrated;
         }
+        self.warn_of_reply(self.draft.passes.len() as u32, &proposal.parse_warnings);
         self.notes.push(Note::ReplyRead {
             pass: self.draft.passes.len() as u32,
             confidence: proposal.confidence,
@@ -329,6 +331,11 @@ impl Rest<'_> {
             calibrated,
         });
         calibrated
+    }
+
+    /// Keeps what is irregular in the reply of a pass for the outcome.
+    pub(super) fn warn_of_reply(&mut self, pass: u32, found: &[ParseWarning]) {
+        found.iter().for_each(|odd| self.knowledge.warn(RunWarning::Reply { pass, odd: odd.clone() }));
     }
 }
 

@@ -189,6 +189,19 @@ pub enum Note {
         /// The explanation.
         certificate: Box<Certificate>,
     },
+    /// Everything has settled, and the class of the stop is another than when its reason was fixed.
+    StopSettled {
+        /// The explanation, as the outcome has it.
+        certificate: Box<Certificate>,
+    },
+}
+
+impl Note {
+    /// The explanation of the stop that this note records. Of several in a run the last one is the outcome's.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        let (Self::Stopped { certificate } | Self::StopSettled { certificate }) = self else { return None };
+        Some(certificate)
+    }
 }
 
 /// Who selected the tools that run before the first pass.

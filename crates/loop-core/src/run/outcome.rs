@@ -10,6 +10,7 @@ use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
 use crate::run::eager::DroppedRead;
 use crate::run::opinion::OpinionRecord;
+use crate::run::warning::RunWarning;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
 
 /// The result of a run, whatever the reason for its end.
@@ -62,6 +63,9 @@ pub struct Outcome {
     /// The model calls that settled, in that order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ServedCall>,
+    /// What was irregular and did not end the run, each once, in that order. Empty if nothing was.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<RunWarning>,
     /// Where the outcome was saved, or why not. `None`: the run is not done, or nothing was to be saved.
     pub saved: Option<Saved>,
 }

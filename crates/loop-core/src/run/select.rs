@@ -9,6 +9,7 @@ use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Purpose, Stage};
 use crate::run::step::{Place, Rest};
+use crate::run::warning::RunWarning;
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written};
 
 impl Rest<'_> {
@@ -19,12 +20,14 @@ impl Rest<'_> {
                     let repeated = repeated
                         .into_iter()
                         .map(|pointer| ParseWarning::RepeatedMember { pointer: pointer.into() });
+                    let repeated: Vec<_> = repeated.collect();
+                    self.warn_of_reply(0, &repeated);
                     self.notes.push(Note::ReplyRead {
                         pass: 0,
                         confidence: Confidence::Unknown,
                         reason: "".into(),
                         has_contract: false,
-                        parse_warnings: repeated.collect(),
+                        parse_warnings: repeated,
                         calibrated: None,
                     });
                 }
@@ -55,6 +58,7 @@ impl Rest<'_> {
     }
 
     pub(super) fn select_defaults(&mut self, why: String) -> Phase {
+        self.knowledge.warn(RunWarning::SelectionFailed { why: why.as_str().into() });
         let calls: Vec<Action> = self
             .spec
             .selection

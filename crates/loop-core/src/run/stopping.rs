@@ -240,6 +240,7 @@ impl Rest<'_> {
             dropped_reads: self.calls.dropped.clone(),
             totals: self.budget.totals,
             calls: self.budget.served_calls(self.spec),
+            warnings: self.knowledge.warnings.clone(),
             saved: None,
         }
     }
@@ -265,7 +266,11 @@ impl Rest<'_> {
         // Calls in flight may have exceeded a limit. The time that they took to settle does not count.
         let reached = gate::limits_reached(&self.spec.limits, &self.budget.totals, 0);
         let reached = reached.into_iter().filter(|condition| condition.reason != StopReason::Timeout);
+        let class = certificate.class;
         let outcome = Box::new(self.outcome_with(certificate.and(reached), stopped_in));
+        if outcome.stop.class != class {
+            self.notes.push(Note::StopSettled { certificate: outcome.stop.clone().into() });
+        }
         if self.spec.save { Phase::saving(outcome, 1, None) } else { Phase::done(outcome) }
     }
 }

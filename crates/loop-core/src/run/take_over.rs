@@ -161,6 +161,7 @@ impl Run {
             echoes: known.echoes.clone(),
             taint: known.taint,
             compacted: Compacted::default(),
+            warnings: Vec::new(),
         };
         let state = Carried {
             clock: Clock::default(),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::types::Digest;
 use crate::types::invisible::is_blank;
 use crate::types::is_default;
 use crate::types::item_form::ItemForm;
@@ -64,6 +65,13 @@ impl WorkItem {
     /// A user's message: an item of kind `message`, which the model reads as the user's own text.
     pub fn message(id: impl Into<Arc<str>>, title: impl Into<Arc<str>>, text: &str) -> Self {
         Self { form: ItemForm::Message, ..Self::new(id, "message", title, text) }
+    }
+
+    /// The digest of what it says, whoever started the run: two items with one digest are the same work.
+    pub fn digest(&self) -> Digest {
+        let Self { id, kind, title, full, scope, .. } = self;
+        let said = serde_json::to_string(&(id, kind, title, full, scope));
+        Digest::of("item", said.expect("these are texts").as_bytes())
     }
 
     /// Whether its text has no visible character, so that there is nothing to work on.

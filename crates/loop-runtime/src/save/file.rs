@@ -1,21 +1,26 @@
 //! Saving to a file: whole or not at all.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loop_core::{Digest, Started};
+use loop_core::{Digest, Started, StopClass};
+use serde::Deserialize;
 
 use crate::files::{create_folder, private};
 use crate::save::SaveError;
 
-/// Writes the report to the place that the template names, and gives it.
+/// Writes the report to the place that the template names, and gives it. A better outcome of another run of the same item
+/// stays there, and this one is written beside it.
 pub(super) async fn write(template: &Path, started: &Started, text: String) -> Result<Arc<str>, SaveError> {
-    let path = resolved(template, started);
+    let (mut path, run) = (resolved(template, started), file_name(started.run.as_str()));
     let written = tokio::task::spawn_blocking(move || {
+        if is_better(&path, &text) {
+            path.as_mut_os_string().push(format!(".{run}"));
+        }
         write_whole(&path, text.as_bytes())
             .map(|()| path.clone())
             .map_err(|error| std::io::Error::new(error.kind(), format!("{}: {error}", path.display())))
@@ -26,6 +31,50 @@ pub(super) async fn write(template: &Path, started: &Started, text: String) -> R
         Err(error) => Err(SaveError { message: error.to_string().into(), retry: None }),
     }
 }
+
+/// What of a saved report decides whether another one takes its place.
+#[derive(Deserialize)]
+struct SavedHead {
+    run: String,
+    item_digest: String,
+    stop: SavedStop,
+}
+
+#[derive(Deserialize)]
+struct SavedStop {
+    class: StopClass,
+}
+
+/// Whether the file holds the report of another run of the same item, and of a better class than `text`.
+fn is_better(path: &Path, text: &str) -> bool {
+    // Whatever else is there, a device or a link too, is not read.
+    if !std::fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
+        return false;
+    }
+    let there = File::open(path).map(|file| BufReader::new(file.take(MAX_COMPARED_BYTES)));
+    let there = there.ok().and_then(|there| serde_json::from_reader::<_, SavedHead>(there).ok());
+    let (Some(there), Ok(new)) = (there, serde_json::from_str::<SavedHead>(text)) else { return false };
+    there.run != new.run
+        && there.item_digest == new.item_digest
+        && rank(there.stop.class) < rank(new.stop.class)
+}
+
+/// The place of a class among those of outcomes of one item, the best first: what is done, what is left for a person, what is
+/// not done.
+fn rank(class: StopClass) -> u8 {
+    match class {
+        StopClass::Answered => 0,
+        StopClass::Partial => 1,
+        StopClass::NeedsHuman => 2,
+        StopClass::InDoubt => 3,
+        StopClass::Refused => 4,
+        StopClass::Cancelled => 5,
+        StopClass::Failed => 6,
+    }
+}
+
+/// A file that is larger is no report of a run, and is replaced.
+const MAX_COMPARED_BYTES: u64 = 1 << 30;
 
 /// What may pass by itself is tried again; a missing right or a wrong path is not.
 fn retry_of(error: &std::io::Error) -> Option<Duration> {

@@ -1,6 +1,6 @@
 //! What a list of runs is asked for. A filter that can never fit is refused: an empty list would look like an answer.
 
-use loop_core::{RunId, StopReason};
+use loop_core::{RunId, StopClass, StopReason};
 use loop_runtime::journal::RunQuery;
 use serde::Deserialize;
 
@@ -36,6 +36,8 @@ impl ListQuery {
             }
             None => known.domains(),
         };
+        let class = reason.as_deref().and_then(class_of);
+        let reason = reason.filter(|_| class.is_none());
         let reason = reason.map(|reason| StopReason::own_name(&reason).to_owned());
         if let Some(reason) = &reason {
             expect_reason(api, known, reason).await?;
@@ -53,8 +55,14 @@ impl ListQuery {
             text: text.map(Into::into),
             before: cursor.map(RunId::new),
         };
-        Ok(RunFilter { query, state })
+        Ok(RunFilter { query, state, class })
     }
+}
+
+/// The class of this name, where no run has that name as its reason.
+fn class_of(name: &str) -> Option<StopClass> {
+    let is_reason = StopReason::ALL.iter().any(|it| it.name() == name && *it != StopReason::InDoubt);
+    StopClass::ALL.into_iter().find(|class| class.name() == name && !is_reason)
 }
 
 /// Fails for a domain that is neither served nor one of a run in the journal. One that the caller does not see does not exist

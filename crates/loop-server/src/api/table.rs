@@ -133,7 +133,7 @@ pub(super) fn routes() -> Vec<Route> {
                 query(
                     "reason",
                     schema::<String>,
-                    "Only runs with this stop reason. One that no run stops for is refused.",
+                    "Only runs with this stop reason, or with this class where it is no reason, such as `in_doubt`. One that there is not is refused.",
                 ),
                 query(
                     "since",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Phase, Run, RunId};
+use loop_core::{Phase, Run, RunId, StopClass};
 use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission, not_on_engine};
 use loop_runtime::people::NO_DEADLINE_MS;
 use loop_runtime::report::{ListedCost, PersonRequestReport};
@@ -59,6 +59,8 @@ pub struct RunFilter {
     pub query: RunQuery,
     /// Only runs in this state, by its name.
     pub state: Option<RunState>,
+    /// Only runs whose stop has this class.
+    pub class: Option<StopClass>,
 }
 
 /// What a run does.
@@ -251,6 +253,8 @@ impl Engine {
     pub async fn list(&self, filter: &RunFilter, limit: usize) -> Result<RunPage, EngineError> {
         let mut query = filter.query.clone();
         let mut views = Vec::new();
+        // Only a run that has ended has a class.
+        query.ended = query.ended.or(filter.class.map(|_| true));
         let is_for = |state: RunState| filter.state.is_none_or(|wanted| wanted == state);
         if query.reason.is_none() && query.ended != Some(true) {
             if is_for(RunState::Queued) && self.inner.journal.shares_queue() {
@@ -281,7 +285,8 @@ impl Engine {
                 let is_last = lines.len() <= limit;
                 query.before = lines.last().map(|line| line.run.clone()).or(query.before);
                 for view in self.seen_all(lines).await? {
-                    if is_for(view.state) {
+                    let fits_class = |class: StopClass| view.class.as_deref() == Some(class.name());
+                    if is_for(view.state) && filter.class.is_none_or(fits_class) {
                         seen += 1;
                         views.push(view);
                     }

@@ -20,7 +20,7 @@ use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::resume::Origin;
-use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful};
+use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful, warned};
 use crate::stream::{self, Line, cut, note, note_part};
 use crate::{people, places, screen};
 
@@ -307,6 +307,7 @@ impl Chat {
             view.finish(&meta.outcome);
         }
         doubts(&meta.outcome);
+        warned(&meta.outcome);
         if let Some(received) = ends {
             return Ok(Some(End::Signal(received)));
         }

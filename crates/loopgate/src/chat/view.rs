@@ -310,7 +310,8 @@ impl View {
             | Note::Merged { .. }
             | Note::GateDecided { .. }
             | Note::OpinionGiven(_)
-            | Note::Stopped { .. } => {}
+            | Note::Stopped { .. }
+            | Note::StopSettled { .. } => {}
         }
     }
 

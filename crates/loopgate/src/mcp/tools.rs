@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{Outcome, Phase, Run, RunSpec, StopClass, StopReason};
 use loop_runtime::journal::RunLine;
-use loop_runtime::report::{PersonRequestReport, explain};
+use loop_runtime::report::{PersonRequestReport, explain, warnings};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -159,6 +159,8 @@ pub(crate) struct RunResult {
     pub(crate) totals: TotalsResult,
     /// The tool results that the document cites. Empty if they were not requested.
     pub(crate) evidence: Vec<EvidenceResult>,
+    /// What was irregular and did not end the run. Empty if nothing was.
+    pub(crate) warnings: Vec<String>,
     /// What to do next, in one sentence.
     pub(crate) next: String,
 }
@@ -291,6 +293,7 @@ impl RunResult {
                 cost_usd: totals.cost.total().map(|cost| cost.as_usd()),
                 wall_ms: if outcome.is_some() { totals.wall_ms } else { run.elapsed_ms() },
             },
+            warnings: warnings(&run.model_calls(), run.warnings()),
             evidence: listed
                 .iter()
                 .filter(|_| evidence)

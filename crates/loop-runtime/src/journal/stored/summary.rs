@@ -180,7 +180,8 @@ fn read_notes(connection: &Connection, runs: &[Listed]) -> Result<BTreeMap<RunId
         runs.iter().map(|listed| (listed.run.clone(), RunSummary::default())).collect();
     // Most entries have neither, and are not read.
     let list = format!(
-        "SELECT run, notes FROM entries {} AND (notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%')
+        "SELECT run, notes FROM entries {} AND (notes LIKE '%call_charged%' OR notes LIKE '%\"stopped\"%'
+                                     OR notes LIKE '%\"stop_settled\"%')
          ORDER BY run, seq",
         named(connection)
     );
@@ -195,13 +196,10 @@ fn read_notes(connection: &Connection, runs: &[Listed]) -> Result<BTreeMap<RunId
             continue;
         };
         for note in notes {
-            match note {
-                Note::CallCharged { cost, .. } => summary.cost.add(cost),
-                Note::Stopped { certificate } => {
-                    summary.class.get_or_insert(certificate.class);
-                }
-                _ => {}
+            if let Note::CallCharged { cost, .. } = note {
+                summary.cost.add(cost);
             }
+            summary.class = note.certificate().map(|certificate| certificate.class).or(summary.class);
         }
     }
     Ok(summaries)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{Cost, PicoUsd, Run, StopReason, Totals, WorkItem};
 use loop_runtime::journal::Recorded;
-use loop_runtime::report::explain;
+use loop_runtime::report::{explain, warnings};
 use maud::{Markup, html};
 
 use super::Seen;
@@ -30,6 +30,7 @@ pub(super) struct Head {
     unverified: Option<Arc<str>>,
     status: Changing<Status>,
     figures: [(&'static str, Changing<String>); 6],
+    warnings: Changing<Vec<String>>,
     has_ended: bool,
 }
 
@@ -123,12 +124,14 @@ impl Head {
             unverified: recorded.unverified.clone(),
             status: Changing::default(),
             figures: names.map(|name| (name, Changing::default())),
+            warnings: Changing::default(),
             has_ended: false,
         }
     }
 
     pub(super) fn see(&mut self, seen: &Seen<'_>) {
         self.status.set(seen.at, Status::of(seen.run));
+        self.warnings.set(seen.at, warnings(&seen.run.model_calls(), seen.run.warnings()));
         let Totals { passes, model_calls, tool_calls, usage, cost: spent, wall_ms, .. } = seen.run.totals();
         let elapsed = if seen.run.outcome().is_some() { *wall_ms } else { seen.run.elapsed_ms() };
         let now = [
@@ -198,6 +201,12 @@ impl Head {
                             }
                         }
                     }
+                }
+            }
+            @for (span, warnings) in self.warnings.iter().filter(|(_, warnings)| !warnings.is_empty()) {
+                div.notice.caution data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
+                    p { strong { (counted(warnings.len() as u64, "warning", "warnings")) } }
+                    ul { @for warning in warnings { li { (t(warning)) } } }
                 }
             }
             details.more #item {
