@@ -1,10 +1,12 @@
 //! Which settings a domain may let the callers of a server give: those by which a caller loosens nothing.
 
+use loop_core::Tier;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use crate::config::{Config, LimitsConfig, ModelsConfig};
+use crate::remote::LOCAL;
 use crate::similar::hint;
 use crate::tree::own_limit;
 
@@ -17,6 +19,20 @@ pub(crate) fn own_name(key: &str) -> String {
     match steps.as_slice() {
         ["limits", limit] => format!("limits.{}", own_limit(limit)),
         steps => steps.join("."),
+    }
+}
+
+/// Whether a setting still applies where `model`, as `PROVIDER/NAME`, is given later for a tier. Settings of that tier do not,
+/// except for how a model with a server replies.
+pub fn outlives_model(key: &str, tier: Tier, model: &str) -> bool {
+    let name = own_name(key);
+    match name.split('.').collect::<Vec<_>>().as_slice() {
+        ["models"] => false,
+        ["models", of, rest @ ..] if *of == tier.name() => {
+            let is_remote = model.split_once('/').is_some_and(|(provider, _)| !LOCAL.contains(&provider));
+            is_remote && matches!(rest, [field] if OF_MODEL.contains(field))
+        }
+        _ => true,
     }
 }
 

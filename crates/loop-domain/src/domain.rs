@@ -28,7 +28,8 @@ use crate::report::{self, DomainReport};
 use crate::scripts::Scripts;
 use crate::{hooks, item, parts, protocol, remote, spec, tools};
 
-/// What the caller gives besides the folder. It replaces settings of the file, in the order of the fields.
+/// What the caller gives besides the folder. It replaces settings of the file: first the profile, then the models, then
+/// the single settings, then the base URLs.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// The profile to use. `None`: none.
@@ -37,7 +38,7 @@ pub struct LoadOptions {
     /// it is not TOML.
     pub set: Vec<(String, String)>,
     /// Models that replace the file's: a tier and `PROVIDER/NAME`. For `scripted`, the name is the file with the
-    /// replies.
+    /// replies. What `set` says of such a model, for example its temperature, applies to it.
     pub models: Vec<(Tier, String)>,
     /// Base URLs of the servers of tiers' models, which replace the file's.
     pub base_urls: Vec<(Tier, String)>,
@@ -58,11 +59,15 @@ impl LoadOptions {
     fn overridden(&self) -> Vec<Overridden> {
         let of = |setting: &str, value: &str| Overridden { setting: setting.into(), value: value.into() };
         let profile = self.profile.iter().map(|name| of("profile", name));
-        let set = self.set.iter().map(|(key, value)| of(key, value));
+        // In the order in which they apply: what is set of a model lies over the model that is given.
+        let (of_models, set): (Vec<_>, Vec<_>) =
+            self.set.iter().partition(|(key, _)| key.trim_start().starts_with("models"));
+        let set = set.into_iter().map(|(key, value)| of(key, value));
+        let of_models = of_models.into_iter().map(|(key, value)| of(key, value));
         let models = self.models.iter().map(|(tier, model)| of(&format!("models.{}", tier.name()), model));
         let urls = self.base_urls.iter();
         let urls = urls.map(|(tier, url)| of(&format!("models.{}.base_url", tier.name()), url));
-        profile.chain(set).chain(models).chain(urls).collect()
+        profile.chain(set).chain(models).chain(of_models).chain(urls).collect()
     }
 }
 

@@ -248,13 +248,16 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     }
     // What is wrong in the file itself is said before what is wrong in a setting.
     typed(&tree)?;
-    for (key, value) in &options.set {
-        tree.set(key, value, &shown_setting(key, value))?;
-    }
+    let lay_settings = |tree: &mut Node| -> Result<(), Fault> {
+        options.set.iter().try_for_each(|(key, value)| tree.set(key, value, &shown_setting(key, value)))
+    };
+    lay_settings(&mut tree)?;
     let mut replaced = Replaced::new();
     for (tier, model) in &options.models {
         set_model(&mut tree, *tier, model, &mut replaced)?;
     }
+    // A model that is given takes the place of what the file says of the tier, and not of what the settings say.
+    lay_settings(&mut tree)?;
     for (tier, url) in &options.base_urls {
         // The URL itself may hold a password.
         let option = format!("--base-url {}", tier.name());

@@ -87,6 +87,7 @@ mod tools;
 mod tree;
 
 pub use calibration::{CalibrationFile, CalibrationRow, CountedLevel, calibration_schema};
+pub use caller::outlives_model;
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};

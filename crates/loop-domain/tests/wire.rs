@@ -10,6 +10,8 @@ use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Scripted};
 use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
 use loop_runtime::models::Offline;
+use loop_runtime::report::warnings;
+use serde_json::{Value, json};
 
 fn helpdesk() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/helpdesk")
@@ -167,6 +169,109 @@ async fn a_provider_that_cannot_be_had_gives_way_to_the_fallback() {
     let outcome = run(&Domain::load(helpdesk(), &options).unwrap(), "T-1042").await;
     assert_eq!(outcome.stop.class, StopClass::Answered, "{:?}", outcome.stop);
     assert!(!other.requests().is_empty());
+}
+
+/// What a request says besides the conversation itself.
+fn options_of(body: &Value) -> Vec<(String, Value)> {
+    let spoken = ["messages", "input", "contents", "system", "instructions", "systemInstruction", "tools"];
+    let members = body.as_object().unwrap().iter().filter(|(key, _)| !spoken.contains(&key.as_str()));
+    members.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The options of the first request of a run whose model of one tier is behind a server, and the outcome.
+async fn sniffed(provider: &str, tier: Tier, set: &[(&str, &str)], is_given: bool) -> (Vec<Value>, Outcome) {
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap();
+    let busy = Service::of(Arc::new(Offline::new())).usually(Behaviour::status(401, "{}"));
+    let busy = LoopbackServer::start(busy).unwrap();
+    let (tier_name, mut set) = (tier.name(), set.to_vec());
+    let (path, url) = (|key: &str| format!("models.{tier_name}.{key}"), server.base_url());
+    let described = [
+        (path("provider"), provider.to_owned()),
+        (path("model"), "offline-1".to_owned()),
+        (path("base_url"), url.clone()),
+    ];
+    let mut options = LoadOptions::default();
+    if is_given {
+        options.models = vec![(tier, format!("{provider}/offline-1"))];
+        options.base_urls = vec![(tier, url)];
+    } else {
+        let described = described.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        set = described.chain(set).collect();
+    }
+    if tier == Tier::Fallback {
+        options.models.push((Tier::Base, "openai-chat/busy".to_owned()));
+        options.base_urls.push((Tier::Base, busy.base_url()));
+    }
+    set.push(("selection.enabled", "true"));
+    options.set = set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let outcome = run(&Domain::load(helpdesk(), &options).unwrap(), "T-1042").await;
+    let requests = server.requests();
+    let first = requests.first().unwrap_or_else(|| panic!("{provider} {tier_name}: no request"));
+    let sent = options_of(&first.body);
+    (sent.into_iter().map(|(key, value)| json!({ key: value })).collect(), outcome)
+}
+
+#[tokio::test]
+async fn settings_of_a_model_that_is_given_by_name_are_sent_as_those_of_one_in_the_file() {
+    // Issue 40, T6: `--model` dropped them, and outcome and journal said that they were set.
+    let price = "{ input_usd_per_million = 2, output_usd_per_million = 10 }";
+    for provider in PROTOCOLS {
+        for tier in [Tier::Base, Tier::Selector, Tier::Fallback] {
+            let (plain, _) = sniffed(provider, tier, &[], true).await;
+            for (key, value, is_sent) in [
+                ("temperature", "0.25", true),
+                ("top_p", "0.5", true),
+                ("seed", "7", matches!(provider, "openai-chat" | "gemini")),
+                ("effort", "low", true),
+                ("max_output_tokens", "1777", true),
+                ("base_model", "gpt-4.1-mini", false),
+                ("price", price, false),
+            ] {
+                let place = format!("{provider} {} {key}", tier.name());
+                let path = format!("models.{}.{key}", tier.name());
+                // A model of which it is known that it takes an effort.
+                let (base_model, reasons) = (
+                    format!("models.{}.base_model", tier.name()),
+                    match provider {
+                        "anthropic" => "claude-opus-4-5",
+                        "gemini" => "gemini-3-pro-preview",
+                        _ => "gpt-5.1",
+                    },
+                );
+                let mut set = vec![(path.as_str(), value)];
+                if key == "effort" {
+                    set.push((base_model.as_str(), reasons));
+                }
+                let (given, outcome) = sniffed(provider, tier, &set, true).await;
+                let (described, expected) = sniffed(provider, tier, &set, false).await;
+                assert_eq!(given, described, "{place}");
+                assert_eq!(given != plain, is_sent, "{place}: {given:?}");
+                assert_eq!(outcome.totals.cost, expected.totals.cost, "{place}");
+                // Issue 40, T10: what a provider does not take is a warning of the run.
+                let warned = warnings(&outcome.calls, &outcome.warnings);
+                let is_warned = warned.iter().any(|line| line.contains(&format!("param_dropped({key})")));
+                assert_eq!(is_warned, key == "seed" && !is_sent, "{place}: {warned:?}");
+                if key == "base_model" {
+                    let base_model = |outcome: &Outcome| {
+                        outcome
+                            .calls
+                            .iter()
+                            .find(|call| call.tier == tier)
+                            .and_then(|call| call.base_model.clone())
+                    };
+                    assert_eq!(base_model(&outcome).as_deref(), Some(value), "{place}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_recorded_of_the_settings_is_in_the_order_in_which_they_apply() {
+    // Issue 40, T6: the last of two that say the same is the one that was sent.
+    let set = [("models.base.model", "other"), ("models.base.temperature", "0.5")];
+    let domain = spoken("openai-chat", "http://127.0.0.1:1/v1", &[Tier::Base], &set);
+    assert_eq!(&*domain.spec.models.base.model, "other");
 }
 
 #[tokio::test]

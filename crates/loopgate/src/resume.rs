@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::{EventKind, Phase, Run, Saved, StopClass};
-use loop_domain::{Domain, may_hold_secret};
+use loop_domain::{Domain, may_hold_secret, outlives_model};
 use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
@@ -158,19 +158,23 @@ impl Origin {
         command
     }
 
-    /// The same, with other settings: each of them replaces what was given for it.
+    /// The same, with other settings: each of them replaces what was given for it, and a model also what was said of the one
+    /// before it.
     pub(crate) fn changed(&self, settings: &SettingArgs) -> DomainArgs {
         let key = |text: &str| text.split_once('=').map_or(text, |(key, _)| key).trim().to_owned();
         let merged = |before: &[String], given: &[String]| -> Vec<String> {
             let is_given = |text: &&String| given.iter().any(|it| key(it) == key(text));
             before.iter().filter(|text| !is_given(text)).chain(given).cloned().collect()
         };
+        let models: Vec<_> = settings.models.iter().filter_map(|text| places::model(text).ok()).collect();
+        let outlives = |set: &&String| models.iter().all(|(tier, it)| outlives_model(&key(set), *tier, it));
+        let set: Vec<String> = self.set.iter().filter(outlives).cloned().collect();
         DomainArgs {
             domain: self.domain.clone(),
             profile: settings.profile.clone().or_else(|| self.profile.clone()),
             models: merged(&self.models, &settings.models),
             base_urls: merged(&self.base_urls, &settings.base_urls),
-            set: merged(&self.set, &settings.set),
+            set: merged(&set, &settings.set),
         }
     }
 

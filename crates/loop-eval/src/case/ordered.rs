@@ -29,6 +29,11 @@ impl<T> Ordered<T> {
         self.0.is_empty()
     }
 
+    /// Keeps the members whose names fit.
+    pub fn retain(&mut self, fits: impl Fn(&str) -> bool) {
+        self.0.retain(|(name, _)| fits(name));
+    }
+
     /// Puts a member in place of the one of its name, or behind all others.
     pub fn insert(&mut self, name: String, value: T) {
         match self.0.iter_mut().find(|(known, _)| *known == name) {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use loop_core::Tier;
+use loop_domain::outlives_model;
 
 use crate::case::Case;
 
@@ -125,10 +126,11 @@ impl Configuration {
         self
     }
 
-    /// The case with these models in place of its own.
+    /// The case with these models in place of its own, and of what it says of its own. How they reply stays.
     pub(crate) fn applied(&self, case: &Case) -> Case {
         let mut case = case.clone();
         for (tier, model) in &self.models {
+            case.set.retain(|key| outlives_model(key, *tier, model));
             if *tier == Tier::Base {
                 (case.replies, case.script, case.exhausted) = (None, None, None);
                 case.model = Some(model.clone());
