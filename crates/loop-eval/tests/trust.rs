@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loop_core::EventKind;
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::case::{AnswerKind, Case, CaseRecordError, Expected, case_of_run};
-use loop_eval::eval::{VerifyError, run_case, verify};
+use loop_eval::eval::{Against, VerifyError, run_case, verify};
 use loop_runtime::{
     RunSpec, Runner, WorkItem,
     journal::{Journal, MemoryJournal, Recorded},
@@ -255,4 +255,47 @@ async fn a_crash_repeats_nothing_that_has_settled() {
     );
     let trace: Vec<&String> = crashed.trace.iter().filter(|line| !line.contains(":resume:")).collect();
     assert_eq!((trace, crashed.tool_calls), (whole.trace.iter().collect(), whole.tool_calls));
+}
+
+#[tokio::test]
+async fn a_recorded_case_in_a_domain_is_run_against_the_domain_as_it_is_now() {
+    // Issue 40, T13: it tested a copy, and passed after its tool was forbidden.
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["loopgate.toml", "shop.sql"] {
+        std::fs::copy(examples().join("refunds").join(name), folder.path().join(name)).unwrap();
+    }
+    let policies = folder.path().join("policies");
+    std::fs::create_dir(&policies).unwrap();
+    for entry in std::fs::read_dir(examples().join("refunds/policies")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), policies.join(entry.file_name())).unwrap();
+    }
+    let recorded = recorded("refunds", "orders/O-104.json", None).await;
+    let case = case_of_run("again", &recorded).unwrap();
+    let text = serde_json::to_string(&case).unwrap();
+    let at = |place: &str| Case::parse(&text, folder.path().join(place)).unwrap();
+    let inside = at("evals/again.json");
+    let result = run_case(&inside).await;
+    assert_eq!((result.passed, result.against), (true, Some(Against::Domain)), "{:#?}", result.failures);
+    let mut frozen = inside.clone();
+    frozen.recorded.as_mut().unwrap().frozen = true;
+    let settings = folder.path().join("loopgate.toml");
+    let written = std::fs::read_to_string(&settings).unwrap();
+    // A tool that is required could not be forbidden.
+    let required = written.lines().find(|line| line.starts_with("required_tools")).unwrap();
+    let forbidden =
+        written.replace(required, "").replace("forbid = [", "forbid = [\"read_delivery_status\", ");
+    assert_ne!(written, forbidden);
+    std::fs::write(&settings, forbidden).unwrap();
+    let result = run_case(&inside).await;
+    assert!(!result.passed && result.error.is_none(), "{:#?}", result.failures);
+    let said = "`read_delivery_status` did not run, and is required";
+    assert!(result.failures.iter().any(|it| it == said), "{:#?}", result.failures);
+    let table = loop_eval::report::table(&[result], &loop_eval::eval::Metrics::of(&[]));
+    assert!(table.contains("again (domain)"), "{table}");
+    let result = run_case(&frozen).await;
+    assert_eq!((result.passed, result.against), (true, Some(Against::Frozen)), "{:#?}", result.failures);
+    // A domain of another name is not the run's.
+    std::fs::write(&settings, written.replace("name = \"refunds\"", "name = \"other\"")).unwrap();
+    assert_eq!(run_case(&inside).await.against, Some(Against::Frozen));
 }

@@ -315,6 +315,9 @@ pub(crate) struct EvalArgs {
     /// Make every run anew, also where its result is stored, and replace that
     #[arg(long, conflicts_with_all = ["list", "ablate"])]
     pub(crate) fresh: bool,
+    /// Run recorded cases against their recorded settings and tools, also where they lie in the run's domain
+    #[arg(long, conflicts_with = "list")]
+    pub(crate) frozen: bool,
     /// Number of runs in parallel [default: twice the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -351,6 +354,9 @@ pub(crate) struct EvalRecordArgs {
     /// The case file to create; it must not exist yet
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Run the case against the recorded settings and tools, also where it lies in the run's domain
+    #[arg(long)]
+    pub(crate) frozen: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }

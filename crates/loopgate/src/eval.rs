@@ -24,6 +24,9 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         return record(args).await;
     }
     let mut suite = Suite::read(&args.paths)?;
+    if args.frozen {
+        suite.cases.iter_mut().filter_map(|case| case.recorded.as_mut()).for_each(|it| it.frozen = true);
+    }
     if let Some(text) = &args.filter {
         suite = suite.filter(text);
         if suite.cases.is_empty() {
@@ -224,8 +227,9 @@ async fn record(args: &EvalRecordArgs) -> Result<ExitCode, Failure> {
     let shown = args.output.display();
     let name = args.output.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = name.trim_end_matches(".json").trim_end_matches(".case");
-    let case = case_of_run(if name.is_empty() { "recorded" } else { name }, &recorded)
+    let mut case = case_of_run(if name.is_empty() { "recorded" } else { name }, &recorded)
         .map_err(|error| Failure::new(format!("run {run}: {error}")))?;
+    case.recorded.iter_mut().for_each(|recording| recording.frozen = args.frozen);
     let text = format!("{}\n", serde_json::to_string_pretty(&case)?);
     // What is written is what is run, not what it was made from.
     let result = run_case(&Case::parse(&text, &args.output)?).await;
@@ -234,7 +238,8 @@ async fn record(args: &EvalRecordArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::new(format!("-o {shown}: {error}; name a file that is not there yet")))?;
     file.write_all(text.as_bytes()).map_err(|error| Failure::new(format!("-o {shown}: {error}")))?;
     if result.passed {
-        stream::note(format!("{shown}: {} ends with {} again", run, result.stop_reason));
+        let against = result.against.map_or("", |against| against.name());
+        stream::note(format!("{shown}: {run} ends with {} again ({against})", result.stop_reason));
         return Ok(ExitCode::SUCCESS);
     }
     stream::note(format!("{shown}: written, and it does not run as it ran:"));

@@ -41,7 +41,8 @@ pub struct Case {
     /// `version` and `name` may be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec: Option<Map<String, Value>>,
-    /// Instead of a domain: the spec of a recorded run.
+    /// Instead of a domain: a recorded run. If the case lies in the folder of the run's domain, it is run against that domain
+    /// as it is now, unless `frozen` is set there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<CaseRecording>,
     /// Settings that replace those of the domain or the spec, by dotted paths such as `limits.passes`.
@@ -102,6 +103,12 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseRecording {
+    /// Whether the case is run against the recorded spec and tools, wherever it lies. Default: false.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub frozen: bool,
+    /// The settings that were given for the run in place of the domain's, by dotted paths, and `profile`.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
+    pub overridden: Ordered<String>,
     /// The spec, as the journal holds it.
     #[schemars(with = "Map<String, Value>")]
     pub spec: RunSpec,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, FailureKind, Note, PersonAnswer, Run, Status, StopMode};
+use loop_core::{CommandKey, EventKind, FailureKind, Note, PersonAnswer, Run, Status, StopMode, Verdict};
 use loop_llm::{ScriptedCall, ScriptedReply};
 use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};
@@ -54,6 +54,13 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
         _ => Map::new(),
     };
     let (stop, totals) = (&outcome.stop, &outcome.totals);
+    // The replies are those of the recorded model, whichever the domain has now.
+    let overridden = &run.started().provenance.overridden;
+    let overridden = overridden.iter().filter(|it| it.setting.split('.').next() != Some("models"));
+    // One that a stop cut off may be cut off elsewhere the next time.
+    let ran = outcome.actions.iter().filter(|it| it.verdict == Verdict::Run && it.evidence.is_some());
+    let ran = ran.filter(|_| !received.was_stopped_at_work);
+    let ran: BTreeSet<String> = ran.map(|it| it.tool_name().to_owned()).collect();
     // What was lost with a driver was counted then, and is not there to be lost again; a case stops a run only while it
     // waits for its model.
     let counts = (!received.was_resumed && !received.was_stopped_at_work).then_some(Counts {
@@ -71,6 +78,8 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
         profile: None,
         spec: None,
         recorded: Some(CaseRecording {
+            frozen: false,
+            overridden: overridden.map(|it| (it.setting.to_string(), it.value.to_string())).collect(),
             spec: (*recorded.spec).clone(),
             tools: serde_json::from_str(&recorded.manifest)?,
             scope,
@@ -97,6 +106,7 @@ pub fn case_of_run(name: &str, recorded: &Recorded) -> Result<Case, CaseRecordEr
             stop_reason: Names(vec![stop.reason().name().to_owned()]),
             class: Some(stop.class.name().to_owned()),
             counts,
+            required_tools: ran.into_iter().collect(),
             ..Expected::default()
         },
         origin: PathBuf::new(),

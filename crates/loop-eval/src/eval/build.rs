@@ -24,6 +24,7 @@ use crate::case::{Case, CaseError, CaseRecording, MockedOutcome, escaped, unknow
 use crate::eval::configuration::RunOptions;
 use crate::eval::guards::AblationGuard;
 use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
+use crate::eval::result::Against;
 
 /// A case that is ready to run.
 pub(crate) struct Prepared {
@@ -35,6 +36,8 @@ pub(crate) struct Prepared {
     pub(crate) made: Value,
     /// The folders that the domain's tools search.
     pub(crate) searched: Vec<PathBuf>,
+    /// Against what a recorded run is run. `None`: the case is none.
+    pub(crate) against: Option<Against>,
     /// What an inline spec was read from; it goes with the run.
     _folder: Option<TempDir>,
 }
@@ -76,6 +79,7 @@ struct Parts {
     item: WorkItem,
     searched: Vec<PathBuf>,
     folder: Option<TempDir>,
+    against: Option<Against>,
 }
 
 impl Prepared {
@@ -90,7 +94,10 @@ impl Prepared {
             Some(recording) => recorded(case, recording)?,
             None => loaded(case, domains, options)?,
         };
-        named_tools(case, &parts.registry)?;
+        // What is not in the domain any more is a finding.
+        if parts.against != Some(Against::Domain) {
+            named_tools(case, &parts.registry)?;
+        }
         named_sections(case, &parts.spec)?;
         let beyond = Beyond::default();
         parts.registry = mocked(case, &parts.registry, without, &beyond)?;
@@ -118,6 +125,7 @@ impl Prepared {
             beyond,
             made,
             searched: parts.searched,
+            against: parts.against,
             _folder: parts.folder,
         })
     }
@@ -188,6 +196,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
         item,
         searched: domain.searched_folders().collect(),
         folder,
+        against: None,
     })
 }
 
@@ -379,13 +388,39 @@ impl ChatModel for Exhausted {
     }
 }
 
+/// The domain of a recorded run as it is now, if the case lies in its folder and is not frozen.
+fn live_domain(case: &Case, recording: &CaseRecording) -> Result<Option<Domain>, CaseError> {
+    let folder = case.folder().canonicalize().unwrap_or_else(|_| case.folder().to_owned());
+    let folder = folder.ancestors().find(|folder| folder.join("loopgate.toml").is_file());
+    let Some(folder) = folder.filter(|_| !recording.frozen) else { return Ok(None) };
+    let (profile, set) = recording.overridden.iter().partition::<Vec<_>, _>(|(key, _)| *key == "profile");
+    let owned = |(key, value): (&str, &String)| (key.to_owned(), value.clone());
+    let options = LoadOptions {
+        profile: profile.first().map(|(_, name)| (*name).clone()),
+        set: set.into_iter().map(owned).collect(),
+        cwd: folder.to_owned(),
+        ..LoadOptions::default()
+    };
+    let domain = Domain::load(folder, &options).map_err(|error| misread(case, "/recorded", &error))?;
+    Ok(Some(domain).filter(|domain| domain.spec.domain == recording.spec.domain))
+}
+
 /// The parts of a run that was recorded.
 fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> {
     let mut builder = Registry::builder();
-    for (at, declared) in recording.tools.iter().enumerate() {
-        let declaration =
-            declaration_of(declared).map_err(|error| case.error(format!("/recorded/tools/{at}"), error))?;
-        builder = builder.tool(DryTool(declaration));
+    let domain = live_domain(case, recording)?;
+    match &domain {
+        Some(domain) => {
+            let declared = domain.registry.declarations().cloned();
+            builder = declared.fold(builder, |builder, declared| builder.tool(DryTool(declared)));
+        }
+        None => {
+            for (at, declared) in recording.tools.iter().enumerate() {
+                let declaration = declaration_of(declared)
+                    .map_err(|error| case.error(format!("/recorded/tools/{at}"), error))?;
+                builder = builder.tool(DryTool(declaration));
+            }
+        }
     }
     let registry = builder.build().map_err(|error| case.error("/recorded/tools", error))?;
     let scope = serde_json::from_value(Value::Object(recording.scope.clone()))
@@ -413,15 +448,24 @@ fn recorded(case: &Case, recording: &CaseRecording) -> Result<Parts, CaseError> 
             return Err(case.error("/model", message));
         }
     };
+    let (spec, prompts, against) = match domain {
+        // The replies are those of the recorded models, at their prices.
+        Some(domain) => {
+            let spec = RunSpec { models: recording.spec.models.clone(), ..(*domain.spec).clone() };
+            (spec, domain.prompts, Against::Domain)
+        }
+        None => (recording.spec.clone(), Arc::new(Prompts::builtin()), Against::Frozen),
+    };
     Ok(Parts {
-        spec: recording.spec.clone(),
+        spec,
         registry,
         models: Models::one(model),
-        prompts: Arc::new(Prompts::builtin()),
+        prompts,
         credentials: Arc::new(Credentials::none()),
         item,
         searched: Vec::new(),
         folder: None,
+        against: Some(against),
     })
 }
 

@@ -37,7 +37,7 @@ pub use calibration::{
 pub use configuration::{Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions};
 pub use guards::{AblationGuard, GUARDS};
 pub use metrics::{Metrics, Share};
-pub use result::{ActionCounts, CaseResult};
+pub use result::{ActionCounts, Against, CaseResult};
 pub use store::ResultStore;
 pub use suite::{Suite, run_case};
 pub use summary::{CaseCount, ConfigurationSummary, ReasonCount};

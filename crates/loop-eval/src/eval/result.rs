@@ -26,6 +26,10 @@ pub struct CaseResult {
     /// Whether the result was stored by an earlier command, so that no model was called. Absent: it was not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub stored: bool,
+    /// Against what a recorded run was run: `domain`, the domain in which the case lies, or `frozen`, the recorded spec and
+    /// tools. Absent: the case is no recorded run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
     /// The file of the case.
     pub file: PathBuf,
     /// Whether it met all its expectations.
@@ -79,6 +83,26 @@ pub struct CaseResult {
     pub(crate) entries: Vec<Entry>,
 }
 
+/// Against what a recorded run is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Against {
+    /// The domain in whose folder the case lies, as it is now.
+    Domain,
+    /// The spec and the tools that were recorded.
+    Frozen,
+}
+
+impl Against {
+    /// Its name in JSON and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Domain => "domain",
+            Self::Frozen => "frozen",
+        }
+    }
+}
+
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -114,7 +138,7 @@ impl CaseResult {
 
     /// The case's name with the configuration and the repeat, where there are several.
     pub fn name(&self) -> String {
-        let mut name = self.case_id.clone();
+        let mut name = self.shown_id();
         if !self.configuration.is_empty() {
             name.push_str(&format!(" [{}]", self.configuration));
         }
@@ -122,6 +146,12 @@ impl CaseResult {
             name.push_str(&format!(" #{}", self.repeat));
         }
         name
+    }
+
+    /// The case's id, and against what it was run where it is a recorded run.
+    pub fn shown_id(&self) -> String {
+        let against = self.against.map_or_else(String::new, |against| format!(" ({})", against.name()));
+        format!("{}{against}", self.case_id)
     }
 
     /// Whether it ended needing a person to continue.

@@ -168,7 +168,8 @@ pub(crate) fn prepare(
 /// Drives a case that is ready, and compares what happened with what it expects.
 pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult {
     let failed = |error: String| CaseResult::failed(&case.case_id, case.origin.clone(), error);
-    let (beyond, spec) = (prepared.beyond.clone(), Arc::clone(prepared.runner.spec()));
+    let (beyond, spec, against) =
+        (prepared.beyond.clone(), Arc::clone(prepared.runner.spec()), prepared.against);
     let Driven { recorded, outcome, undone } = match drive(case, prepared).await {
         Ok(driven) => driven,
         Err(error) => return failed(format!("{}: {error}", case.shown())),
@@ -198,6 +199,7 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         configuration: String::new(),
         repeat: 0,
         stored: false,
+        against,
         file: case.origin.clone(),
         passed: failures.is_empty(),
         failures,

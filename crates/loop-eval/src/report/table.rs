@@ -8,14 +8,15 @@ use crate::eval::{Ablation, CaseResult, Metrics, Share};
 
 /// A line for each case, what was not as expected below it, and the metrics at the end.
 pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
-    let width = results.iter().map(|result| result.case_id.chars().count()).max().unwrap_or_default().max(4);
+    let width =
+        results.iter().map(|result| result.shown_id().chars().count()).max().unwrap_or_default().max(4);
     let mut text = format!(
         "     {:<width$}  {:<18} {:>6} {:>6} {:>6} {:>9} {:>12} {:>7}\n",
         "case", "stopped", "passes", "tools", "again", "tokens", "cost", "ms"
     );
     for result in results {
         let mark = if result.passed { "ok  " } else { "FAIL" };
-        let name = &result.case_id;
+        let name = result.shown_id();
         if result.error.is_some() {
             let _ = writeln!(text, "{mark} {name:<width$}  could not be run");
         } else {
