@@ -12,13 +12,13 @@ use loop_core::{
     Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
-use loop_prompts::Prompts;
+use loop_prompts::{Prompts, Thread};
 use loop_tools::{Credentials, Registry};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::Callbacks;
-use crate::conversation::{Offered, Rules};
+use crate::conversation::{self, Offered, Rules};
 use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::event_queue::event_queue;
@@ -569,6 +569,15 @@ impl Runner {
         let mut opening = self.reopen(run).await?;
         opening.hear(stated.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
         Ok(opening)
+    }
+
+    /// Everything that was said in a conversation up to the end of this recorded run, as another run of it continues from.
+    ///
+    /// # Errors
+    /// If the messages before the run cannot be read.
+    pub fn messages_of(&self, run: &Run) -> Result<Vec<Message>, StartError> {
+        let own = Thread::whole(&self.parts.prompts, run).into_iter().map(conversation::message);
+        Ok(read_history(run.started())?.iter().cloned().chain(own).collect())
     }
 
     /// A run that is ready to be taken up again.

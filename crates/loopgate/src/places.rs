@@ -44,7 +44,8 @@ pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
     Ok(McpServers::load(&args.domain, &options(args, None, cwd()?)?)?)
 }
 
-fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
+/// The same, with the exchanges with models written to `record`.
+pub(crate) fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
     let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
     panics::add(domain.secrets());
     // A level that is not lowered because it was not measured is said where it matters.

@@ -309,3 +309,60 @@ fn a_provider_that_sends_nothing_is_told_about_in_a_chat() {
     child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     assert_eq!(out, "");
 }
+
+// Issue 40, R4
+#[test]
+fn a_chat_is_continued_after_it_ended_with_a_turn_that_waits_and_after_a_kill() {
+    let shell = Shell::new();
+    let folder = shell.copy_of("examples/crm");
+    std::fs::remove_dir_all(folder.join(".loopgate")).ok();
+    let folder = folder.to_str().unwrap();
+    // The domain asks before it changes anything.
+    let typed = "Find user named Alice\nFind Bob and update his company to EPAM\n";
+    let ran = shell.run_with_input(&["chat", folder], typed);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let run = shell.json(&["runs", "--json"])["runs"][0]["run"].as_str().unwrap().to_owned();
+    assert!(ran.err.contains(&format!("to continue: loopgate chat --continue {run}")), "{}", ran.err);
+    // Nobody can be asked here: it is shown again, and waits.
+    let again = shell.run_with_input(&["chat", "--continue"], "/history\n");
+    assert_eq!(again.code, 5, "{}", again.err);
+    assert!(again.err.contains("update_user") && again.err.contains("waiting:"), "{}", again.err);
+    let pending = shell.json(&["pending", "--json"]);
+    let action = pending["pending"][0]["action"].as_str().unwrap();
+    assert_eq!(shell.run(&["approve", &run, action]).code, 0);
+    let typed = "/history\nFind user named Alice\n/quit\n";
+    let ran = shell.run_with_input(&["chat", "--continue", &run], typed);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    for said in ["you:    Find user named Alice", "you:    Find Bob", "agent:  Updated Bob"] {
+        assert!(ran.err.contains(said), "{said}: {}", ran.err);
+    }
+    assert!(ran.out.contains("Found 15 users named Alice"), "{}", ran.out);
+
+    // Killed in the middle of a turn.
+    let provider = Provider::replying(vec![
+        text("m", "Good morning."),
+        Says::Nothing,
+        text("m", "It is ten."),
+        text("m", "You are welcome."),
+    ]);
+    let url = format!("base={}", provider.url);
+    let args = ["chat", folder, "--model", "base=compatible/m", "--base-url", &url];
+    let mut child = shell.command(&args).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(b"Hello\nWhat time is it?\n").unwrap();
+    provider.wait();
+    provider.wait();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ran = shell.run_with_input(&["chat", "--continue"], "/history\nThanks\n");
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("It is ten.") && ran.out.contains("You are welcome."), "{}", ran.out);
+    assert!(ran.err.contains("you:    Hello") && ran.err.contains("you:    What time"), "{}", ran.err);
+    let last = provider.received().pop().unwrap();
+    let (_, body) = last.split_once("\r\n\r\n").unwrap();
+    let last: serde_json::Value = serde_json::from_str(body).unwrap();
+    let roles: Vec<&str> =
+        last["messages"].as_array().unwrap().iter().map(|it| it["role"].as_str().unwrap()).collect();
+    assert_eq!(roles[1..], ["user", "assistant", "user", "assistant", "user"], "{last}");
+    shell.run(&["chat", "--continue", "zz"]).fails_with(&["no run zz"]);
+    assert_eq!(shell.run(&["chat"]).code, 2);
+}

@@ -10,19 +10,24 @@ use std::time::Duration;
 use anstyle::Style;
 use futures::StreamExt;
 use loop_core::{
-    Effect, PersonAnswer, PersonRequest, PicoUsd, ProtocolSpec, StopClass, StopMode, StopReason, Totals,
+    Effect, PersonAnswer, PersonRequest, PicoUsd, ProtocolSpec, Run, StopClass, StopMode, StopReason, Totals,
 };
 use loop_domain::Domain;
-use loop_runtime::{Message, Runner, agent::Meta, run::Remote};
+use loop_runtime::{
+    Message, Runner,
+    agent::Meta,
+    journal::{Journal as _, RunLine},
+    run::Remote,
+};
 
-use crate::args::ChatArgs;
+use crate::args::{ChatArgs, DomainArgs, JournalArgs, SettingArgs};
 use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
-use crate::resume::Origin;
+use crate::resume::{Found, Origin};
 use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful, warned};
 use crate::stream::{self, Line, cut, note, note_part};
-use crate::{people, places, screen};
+use crate::{people, places, screen, show};
 
 use typed::{Lines, Typed};
 use view::View;
@@ -40,12 +45,17 @@ const HELP: &str = "/help     this list
 Ctrl-C stops a turn; what was said until then stays.";
 
 pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
-    let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
+    let continued = match &args.continues {
+        Some(named) => Some(last_turn(named, &args.journal).await?),
+        None => None,
+    };
+    let (arguments, cwd) = arguments(&args, continued.as_ref())?;
+    let domain = places::load_with(&arguments, args.record.as_deref(), cwd.clone())?;
     check(&domain)?;
     domain.ready(false)?;
     domain.start_servers();
     let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-    let origin = Origin::of(&args.domain, /*saves*/ false, /*asks*/ true)?.text()?;
+    let origin = Origin::of_folder(&arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = Lines::begin(item_bytes_max);
     let runner = domain
@@ -76,7 +86,15 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         // Where the signal cannot be heard, Ctrl-Z leaves a row behind, and all else is as it was.
         let _ = screen::stop_cleanly();
     }
-    let ended = chat.conversation().await;
+    let ended = match continued {
+        Some(turn) => chat.continued(turn, &domain).await,
+        None => Ok(None),
+    };
+    let ended = match ended {
+        Ok(None) => chat.conversation().await,
+        Ok(Some(end)) => Ok(end),
+        Err(failure) => Err(failure),
+    };
     note(chat.session.to_string());
     match (domain.finish_recording(), &args.record) {
         (Ok(Some(exchanges)), Some(path)) => {
@@ -91,6 +109,45 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
         // Whoever ended it does not wait for what is still read from standard input.
         End::Signal(received) => stream::exit(received.exit_code().into()),
+    }
+}
+
+/// The last turn of the chat that is to be continued: a run by its name, or the latest turn in the journal.
+async fn last_turn(named: &str, journal: &JournalArgs) -> Result<Found, Failure> {
+    let at = places::existing_journal(journal)?;
+    let run = if named == "last" {
+        let turn = at.runs().await?.into_iter().find(is_turn).map(|line| line.run);
+        turn.ok_or_else(|| Failure::new("the journal holds no chat yet; `loopgate chat DOMAIN` begins one"))?
+    } else {
+        show::find(at.as_ref(), named).await?.run
+    };
+    Found::read(at, &run).await
+}
+
+/// Whether a run is a turn of a chat of this program, by what the list of runs has.
+fn is_turn(line: &RunLine) -> bool {
+    &*line.item == "message" && line.origin.is_some() && !line.is_imported
+}
+
+/// The domain and the settings of the chat, and the folder that its paths begin at: as they are given, over those that it was
+/// begun with.
+fn arguments(args: &ChatArgs, continued: Option<&Found>) -> Result<(DomainArgs, PathBuf), Failure> {
+    let here = places::cwd()?;
+    let origin = continued.and_then(|turn| turn.recorded.origin.as_deref()).map(Origin::read).transpose()?;
+    let given = |domain: PathBuf| {
+        let SettingArgs { profile, models, base_urls, set } = args.settings.clone();
+        DomainArgs { domain, profile, models, base_urls, set }
+    };
+    match (&args.domain, origin) {
+        (domain, Some(origin)) => {
+            let arguments = origin.changed(&args.settings);
+            let domain = domain.as_ref().map_or(arguments.domain.clone(), |domain| here.join(domain));
+            Ok((DomainArgs { domain, ..arguments }, origin.cwd().to_owned()))
+        }
+        (Some(domain), None) => Ok((given(domain.clone()), here)),
+        (None, None) => {
+            Err(Failure::new("the run does not say which domain it is of; name the folder of the domain"))
+        }
     }
 }
 
@@ -136,6 +193,13 @@ struct Chat {
     is_in_doubt: bool,
 }
 
+/// What a turn answers.
+enum Asked {
+    Message(String),
+    /// It was begun before, and has not ended.
+    Unfinished(Box<Run>),
+}
+
 /// What is done with a line.
 enum LineAction {
     Message(String),
@@ -144,6 +208,29 @@ enum LineAction {
 }
 
 impl Chat {
+    /// Takes the chat up behind this turn. One that has not ended is continued first, with what waits for the person here.
+    async fn continued(&mut self, turn: Found, domain: &Domain) -> Result<Option<End>, Failure> {
+        let Found { journal, recorded, run } = turn;
+        let id = run.id().clone();
+        let (mut before, mut entries) = (journal.runs().await?, Vec::new());
+        // The replies of a script are used up by the turns before.
+        before.retain(|line| is_turn(line) && line.origin == recorded.origin);
+        for line in before.iter().rev().filter(|_| &*run.spec().models.base.provider == "scripted") {
+            entries.extend(journal.read(&line.run).await?.entries);
+        }
+        domain.goes_on_behind(&entries);
+        let messages = self.runner.messages_of(&run)?;
+        note(format!(
+            "continues the chat of run {id}: {}; /history shows them",
+            count(messages.len() as u32, "message", "messages")
+        ));
+        if run.is_done() {
+            self.messages = messages;
+            return Ok(None);
+        }
+        self.turn(Asked::Unfinished(Box::new(run))).await
+    }
+
     /// Turn by turn, to its end.
     async fn conversation(&mut self) -> Result<End, Failure> {
         loop {
@@ -175,7 +262,7 @@ impl Chat {
                 LineAction::Nothing => {}
                 LineAction::Quit => return Ok(End::Quit),
                 LineAction::Message(text) => {
-                    if let Some(end) = self.turn(text).await? {
+                    if let Some(end) = self.turn(Asked::Message(text)).await? {
                         return Ok(end);
                     }
                 }
@@ -241,13 +328,22 @@ impl Chat {
         Ok(LineAction::Nothing)
     }
 
-    /// One turn: a run that answers `text`. Gives what ends the whole chat, if anything did.
-    async fn turn(&mut self, text: String) -> Result<Option<End>, Failure> {
+    /// One turn: a run that answers a message. Gives what ends the whole chat, if anything did.
+    async fn turn(&mut self, asked: Asked) -> Result<Option<End>, Failure> {
         let Self { runner, journal, signals, lines, messages, session, is_warned, is_in_doubt, .. } = self;
         let before = messages.len();
-        messages.push(Message::user(text));
-        let mut view = View::new(runner.spec());
-        let mut run = runner.chat(messages).stream().await?;
+        let is_new = matches!(asked, Asked::Message(_));
+        let (mut view, request) = match asked {
+            Asked::Message(text) => {
+                messages.push(Message::user(text));
+                (View::new(runner.spec(), None), runner.chat(&mut *messages))
+            }
+            Asked::Unfinished(begun) => {
+                let request = runner.chat(&mut *messages).resume(begun.id());
+                (View::new(runner.spec(), Some(*begun)), request)
+            }
+        };
+        let mut run = request.stream().await?;
         let remote = run.remote();
         let mut requested = None;
         // What ends the chat once the turn has ended.
@@ -261,14 +357,16 @@ impl Chat {
                     }
                     continue;
                 }
-                event = run.next() => event,
+                event = run.next() => match event {
+                    Some(event) => Some(event),
+                    None => break,
+                },
                 () = tokio::time::sleep(STATUS) => {
                     view.status();
-                    continue;
+                    None
                 }
             };
-            let Some(event) = event else { break };
-            view.show(&event);
+            event.iter().for_each(|event| view.show(event));
             if *is_warned || ends.is_some() || !lines.is_answered() {
                 continue;
             }
@@ -303,6 +401,11 @@ impl Chat {
             note(
                 "waiting: a person has to answer, and standard input is not a terminal, so nothing in it is an answer",
             );
+            note(format!(
+                "to continue: loopgate chat --continue {}{}",
+                meta.outcome.run,
+                places::at(journal.as_deref())
+            ));
         } else {
             view.finish(&meta.outcome);
         }
@@ -315,7 +418,7 @@ impl Chat {
             return Ok(Some(End::Waiting));
         }
         let has_room = !matches!(meta.reason(), StopReason::MaxMessages | StopReason::TokenLimit);
-        if !has_room && meta.totals.passes == 0 {
+        if !has_room && meta.totals.passes == 0 && is_new {
             // What came before stays as it was, so that another question can be put.
             messages.truncate(before);
             let clear = if before > 0 { "; /clear forgets what was said before it" } else { "" };

@@ -80,10 +80,11 @@ enum Open {
 }
 
 impl View {
-    pub(super) fn new(spec: &Arc<RunSpec>) -> Self {
+    /// `run`: the turn so far, where it was begun before.
+    pub(super) fn new(spec: &Arc<RunSpec>, run: Option<Run>) -> Self {
         Self {
             spec: Arc::clone(spec),
-            run: None,
+            run,
             calls: VecDeque::new(),
             ended: Millis(0),
             early: BTreeMap::new(),
