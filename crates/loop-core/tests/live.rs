@@ -77,6 +77,7 @@ fn thinking_is_not_shown_and_every_line_break_ends_a_line() {
         (format!("<think>\nhm\n## A\nb\n{contract}"), "## A\nb\n"),
         (format!("Use `<think>`.\n{contract}"), "Use `<think>`.\n"),
         ("<think></think>".repeat(100_000), ""),
+        (format!("<think>hm</think>{contract}## A\nb"), "## A\nb"),
     ] {
         assert_eq!(shown(&[&reply]), wanted, "{reply}");
         let letters: Vec<String> = reply.chars().map(String::from).collect();

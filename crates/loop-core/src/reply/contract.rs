@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::reply::markdown::Layout;
+use crate::reply::markdown::{Layout, with_line_feeds};
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::without_thoughts;
 use crate::spec::NonceMode;
@@ -147,7 +147,8 @@ pub(crate) fn end_of_last(text: &str, layout: &Layout) -> Option<usize> {
 
 /// Finds the contract in the reply to a repair call: a fenced block, or the whole text as one object.
 pub(crate) fn find_repaired(text: &str, rules: Rules<'_>) -> Found {
-    let text = &*without_thoughts(text);
+    let fed = with_line_feeds(text);
+    let text = &*without_thoughts(&fed);
     let found = find(text, &Layout::of(text), rules);
     if found.contract.is_some() || !text.trim_start().starts_with('{') {
         return found;

@@ -190,25 +190,9 @@ fn first_shown(text: &str) -> Option<(char, usize)> {
 /// Longer entities and tags are read as text.
 const MAX_ENTITY: usize = 32;
 
-/// The named entities of letters that headings of European languages hold.
-const LETTERS: [(&str, char); 16] = [
-    ("auml", 'ä'),
-    ("ouml", 'ö'),
-    ("uuml", 'ü'),
-    ("szlig", 'ß'),
-    ("eacute", 'é'),
-    ("egrave", 'è'),
-    ("ecirc", 'ê'),
-    ("agrave", 'à'),
-    ("aacute", 'á'),
-    ("iacute", 'í'),
-    ("oacute", 'ó'),
-    ("uacute", 'ú'),
-    ("ntilde", 'ñ'),
-    ("ccedil", 'ç'),
-    ("aring", 'å'),
-    ("oslash", 'ø'),
-];
+/// The named entities of letters that headings of European languages hold, each before its letter.
+const LETTERS: &str =
+    "auml ä ouml ö uuml ü szlig ß eacute é egrave è ecirc ê agrave à ccedil ç ntilde ñ aring å oslash ø";
 
 /// The character of an entity. One that is not a letter separates words.
 fn entity(name: &str) -> Option<char> {
@@ -219,7 +203,8 @@ fn entity(name: &str) -> Option<char> {
         };
         return char::from_u32(code.ok()?);
     }
-    let letter = LETTERS.iter().find(|(letter, _)| name.eq_ignore_ascii_case(letter)).map(|(_, c)| *c);
+    let mut words = LETTERS.split(' ').skip_while(|word| !name.eq_ignore_ascii_case(word));
+    let letter = words.nth(1).and_then(|letter| letter.chars().next());
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     letter.or(is_name.then_some(' '))
 }
@@ -339,8 +324,8 @@ impl LiveText {
     }
 
     fn take_line(&mut self, mut line: &str, shown: &mut String) {
-        let content = line.trim_end_matches(['\n', '\r']);
         if let Some((Held::Block(fence), held)) = &mut self.held {
+            let content = line.trim_end_matches(['\n', '\r']);
             let (fence, is_over) = (*fence, is_heading(content));
             if !is_over {
                 held.push_str(line);
@@ -351,14 +336,15 @@ impl LiveText {
             if !is_over {
                 return;
             }
-        } else if self.held.is_none()
-            && let Some(fence) = Fence::opened_by(content)
-        {
-            self.held = Some((Held::Block(fence), line.to_owned()));
-            return;
         }
         // A line may hold the end of one thought and the beginning of another.
         loop {
+            if let Some(fence) =
+                Fence::opened_by(line.trim_end_matches(['\n', '\r'])).filter(|_| self.held.is_none())
+            {
+                self.held = Some((Held::Block(fence), line.to_owned()));
+                return;
+            }
             let is_thought = self.held.is_some();
             let tag = thought_tags(line, if is_thought { "</" } else { "<" }).next();
             let before = tag.as_ref().and_then(|tag| line.get(..tag.start)).unwrap_or(line);
