@@ -146,7 +146,7 @@ pub use types::{
     Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
     EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, InvalidTraceParent,
     ItemForm, Locale, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates,
-    Received, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals, TraceId,
-    TraceParent, Usage, WorkItem, canonical, cleaned, digest, digest_text, edits, is_blank, is_clean,
-    is_clean_text, is_invisible, is_joiner, is_plain_line, push_json_text, unescaped_run,
+    Received, RequestPart, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals,
+    TraceId, TraceParent, Usage, WorkItem, canonical, cleaned, digest, digest_text, edits, is_blank,
+    is_clean, is_clean_text, is_invisible, is_joiner, is_plain_line, push_json_text, unescaped_run,
 };

@@ -3,7 +3,9 @@
 use crate::common::confidence;
 use loop_testkit::*;
 
-use loop_core::{FailureKind, Measure, Millis, PromptSize, StopClass, StopReason};
+use loop_core::{
+    FailureKind, Measure, Millis, ModelFailure, Note, PromptSize, RequestPart, StopClass, StopReason, Usage,
+};
 
 fn device(name: &str) -> DraftReply {
     draft("medium").asks("fetch_device", target(name))
@@ -141,4 +143,31 @@ fn a_final_pass_that_is_lost_again_and_again_keeps_its_cause() {
 fn one_pass_means_one_final_pass() {
     let world = run().limits(|limits| limits.passes = 1).start().expect_call("1/final", 1);
     world.replied(&draft("high")).ends(StopReason::MaxPasses);
+}
+
+#[test]
+fn what_a_provider_refuses_by_name_is_left_out_and_the_call_is_made_once_more() {
+    // T17: also where no further call would be permitted, as no model saw the request.
+    let refused = |part| ModelFailure {
+        kind: FailureKind::InvalidRequest,
+        refused: Some(part),
+        usage: Some(Usage::default()),
+        ..failure(false)
+    };
+    let scarce = run().limits(|limits| limits.model_calls = 2).start().replied(&device("a")).all_finished();
+    for world in [last_pass(), scarce.expect_call("2/final", 1)] {
+        let world = world.started().failed(refused(RequestPart::ToolChoice)).expect_call("2/final", 2);
+        let world = world.started().failed(refused(RequestPart::LateInstruction)).expect_call("2/final", 3);
+        assert_eq!((world.run.left_out().len(), world.run.totals().model_calls), (2, 1));
+        let noted: Vec<_> = world
+            .all_notes()
+            .filter_map(|note| if let Note::CallRetried { without, .. } = note { *without } else { None })
+            .collect();
+        assert_eq!(noted, [RequestPart::ToolChoice, RequestPart::LateInstruction]);
+        // Once for each part.
+        let again = world.clone().started().failed(refused(RequestPart::ToolChoice));
+        assert_eq!(again.outcome().stop.class, StopClass::Partial);
+        let world = world.replied(&draft("high"));
+        assert_eq!((world.outcome().stop.class, world.run.totals().model_calls), (StopClass::Answered, 2));
+    }
 }

@@ -129,7 +129,7 @@ fn a_reply_of_an_earlier_try_is_rejected() {
 #[test]
 fn another_try_is_noted_by_its_number() {
     let world = run().start().started().failed(failure(true));
-    let retried = Note::CallRetried { key: key("1/main"), attempt: 2, not_before: None };
+    let retried = Note::CallRetried { key: key("1/main"), attempt: 2, not_before: None, without: None };
     assert!(world.notes().contains(&retried), "{:?}", world.notes());
 }
 

@@ -117,6 +117,7 @@ fn stray(driven: &Driven, bytes: &mut Bytes<'_>) -> EventKind {
 
 fn failure(bytes: &mut Bytes<'_>) -> ModelFailure {
     ModelFailure {
+        refused: None,
         kind: *bytes.one(&[FailureKind::Overloaded, FailureKind::ContextTooLong, FailureKind::Connection]),
         message: "try later".into(),
         retryable: bytes.next().is_multiple_of(2),

@@ -60,6 +60,8 @@ impl LlmError {
         match (self.phase, self.detail.as_ref().and_then(|detail| detail.status)) {
             (ErrorPhase::Encode | ErrorPhase::Connect, _) => true,
             // 503 and 529 mean that the server was too busy to start.
+            // A chat template refuses a request before a model sees it, and some servers say so with status 500.
+            (ErrorPhase::Headers, Some(_)) if self.kind == LlmErrorKind::InvalidRequest => true,
             (ErrorPhase::Headers, Some(status)) => matches!(status, 300..500 | 503 | 529),
             // Without a status it is unknown how far the server had come.
             (ErrorPhase::Headers, None) => false,
@@ -339,6 +341,12 @@ pub enum RequestChange {
     OtherApi,
     /// Tell the model what was wrong with its reply.
     Feedback,
+    /// Leave the choice of tools to the model.
+    LeaveToolChoice,
+    /// Do not limit calls to one at a time.
+    LeaveOneCall,
+    /// Send instructions behind the first message as the user's.
+    InstructAsUser,
 }
 
 impl RequestChange {
@@ -349,6 +357,9 @@ impl RequestChange {
             Self::RebuildState => "rebuild_state",
             Self::OtherApi => "other_api",
             Self::Feedback => "feedback",
+            Self::LeaveToolChoice => "leave_tool_choice",
+            Self::LeaveOneCall => "leave_one_call",
+            Self::InstructAsUser => "instruct_as_user",
         }
     }
 }

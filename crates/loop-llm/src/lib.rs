@@ -70,7 +70,8 @@ pub use loop_core::{Arguments, ToolCall};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolDefinition, Unsupported};
 pub use profile::{
-    Auth, CacheMarks, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack, SystemRole, ToolIds,
+    Auth, CacheMarks, EffortRow, LateInstructions, MaxTokensField, NullContent, Profile, ReasoningBack,
+    SystemRole, ToolIds,
 };
 pub use progress::{CallProgress, ProgressListener};
 pub use raw::Raw;

@@ -30,6 +30,8 @@ pub struct Profile {
     pub max_tokens_field: MaxTokensField,
     /// Whose word the rules are.
     pub system_role: SystemRole,
+    /// The role of instructions behind the first message.
+    pub late_instructions: LateInstructions,
     /// What stands in place of the text of a turn of calls alone.
     pub null_content: NullContent,
     /// Whether usage has to be asked for in a stream.
@@ -140,6 +142,19 @@ words! {
 }
 
 words! {
+    /// The role of instructions behind the first message. Chat templates of many open models take the rules only as the
+    /// first message.
+    LateInstructions {
+        /// Role `user`, marked as the operator's.
+        User,
+        /// Role `system`.
+        System,
+        /// Role `developer`.
+        Developer,
+    }
+}
+
+words! {
     /// What stands in place of a text that there is not.
     NullContent {
         /// `null`.
@@ -198,6 +213,17 @@ impl Profile {
     }
 }
 
+impl LateInstructions {
+    /// The role's name, where it is not the user's.
+    pub(crate) fn role(self) -> Option<&'static str> {
+        match self {
+            Self::User => None,
+            Self::System => Some("system"),
+            Self::Developer => Some("developer"),
+        }
+    }
+}
+
 impl Profile {
     /// The efforts of a model according to this profile. `None` if the profile has no rows.
     pub(crate) fn efforts_of(&self, model: &str) -> Option<&[Effort]> {
@@ -238,6 +264,7 @@ fn openai_chat() -> Profile {
         known_models: true,
         max_tokens_field: MaxTokensField::MaxCompletionTokens,
         system_role: SystemRole::Developer,
+        late_instructions: LateInstructions::Developer,
         null_content: NullContent::Null,
         ask_usage: true,
         reasoning_back: ReasoningBack::Never,
@@ -275,6 +302,7 @@ fn compatible() -> Profile {
         known_models: false,
         max_tokens_field: MaxTokensField::MaxTokens,
         system_role: SystemRole::System,
+        late_instructions: LateInstructions::User,
         null_content: NullContent::EmptyString,
         // Google's compatible API signs tool calls in `extra_content`, and requires the signature back.
         members_back: ["extra_content".into()].into(),

@@ -419,7 +419,8 @@ fn a_server_that_is_loading_its_model_is_given_time() {
     let template = "Conversation roles must alternate user/assistant: {{ raise_exception('...') }}";
     let broken = json!({"error": {"code": 500, "message": template, "type": "server_error"}});
     let broken = error(500, &[], broken);
-    assert_eq!((broken.kind, broken.retry), (Kind::InvalidRequest, RetryAdvice::Never));
+    let change = RetryAdvice::AfterChange(RequestChange::InstructAsUser);
+    assert_eq!((broken.kind, broken.retry), (Kind::InvalidRequest, change));
 }
 
 // wire WE25 WE27 WQ11 WQ24 WQ28 WQ41
@@ -484,4 +485,45 @@ fn a_stream_of_messages_tells_an_error_by_its_type_alone() {
     assert_eq!(kind("not_found_error"), Kind::ModelNotFound);
     assert_eq!(kind("billing_error"), Kind::Billing);
     assert_eq!(kind("request_too_large"), Kind::RequestTooLarge);
+}
+
+// T17
+#[test]
+fn what_a_server_refuses_by_name_is_told() {
+    let openai = |param: &str, message: &str| json!({"error": {"message": message, "type": "invalid_request_error", "param": param, "code": null}});
+    let template =
+        |message: &str| json!({"error": {"code": 500, "message": message, "type": "server_error"}});
+    for (status, body, change) in [
+        (400, openai("tool_choice", "tool_choice none is not supported"), RequestChange::LeaveToolChoice),
+        (
+            422,
+            json!({"detail": [{"loc": ["body", "tool_choice"], "msg": "Input should be 'auto'"}]}),
+            RequestChange::LeaveToolChoice,
+        ),
+        (400, openai("", "Unknown parameter: 'parallel_tool_calls'"), RequestChange::LeaveOneCall),
+        (
+            500,
+            template("Jinja Exception: System message must be at the beginning."),
+            RequestChange::InstructAsUser,
+        ),
+        (400, openai("messages[4].role", "Invalid value: 'system'"), RequestChange::InstructAsUser),
+        (
+            400,
+            json!({"error": "Only user and assistant roles are supported!"}),
+            RequestChange::InstructAsUser,
+        ),
+    ] {
+        let error = error(status, &[("x-should-retry", "false")], &body);
+        assert_eq!(
+            (error.kind, error.retry),
+            (Kind::InvalidRequest, RetryAdvice::AfterChange(change)),
+            "{body}"
+        );
+        assert!(error.is_free(), "{body}");
+    }
+    // Another parameter that is refused is not left out, and what passes is what it was.
+    let other = error(400, &[], openai("temperature", "temperature is not supported with tool_choice"));
+    assert_eq!((other.kind, other.retry), (Kind::InvalidRequest, RetryAdvice::Never));
+    assert_eq!(error(500, &[], template("internal error")).kind, Kind::ServerError);
+    assert_eq!(error(503, &[], template("tool_choice worker is busy")).kind, Kind::Overloaded);
 }

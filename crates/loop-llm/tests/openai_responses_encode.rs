@@ -131,7 +131,7 @@ fn pictures_and_late_rules() {
     assert_eq!(body["input"][4]["output"], json!([image]));
     assert_eq!(body["input"][5], json!({"role": "developer", "content": "Be brief."}));
     let body = Wire::new("xai", "grok-4.3").turns(&turns).sent();
-    assert_eq!(body["input"][5]["role"], json!("system"));
+    assert_eq!(body["input"][5], json!({"role": "user", "content": "[operator]\nBe brief."}));
 }
 
 // wire WR21

@@ -4,8 +4,8 @@ use crate::common;
 
 use common::{Wire, cut, foreign};
 use loop_llm::{
-    AssistantTurn, ErrorPhase, Image, LlmErrorKind, Message, ModelRequest, OutputFormat, Raw, Strictness,
-    ToolChoice, ToolDefinition, Unsupported,
+    Api, AssistantTurn, ErrorPhase, Image, LateInstructions, LlmErrorKind, Message, ModelRequest,
+    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
@@ -168,6 +168,24 @@ fn a_late_instruction_that_travels_as_a_users_text_is_marked_and_told() {
         let wire = Wire::new(profile, model)
             .turns(&[Message::user("Hi"), Message::Operator { text: "Be brief.".into() }]);
         assert_eq!(wire.warnings(), Vec::<String>::new(), "{profile}");
+    }
+}
+
+#[test]
+fn a_late_instruction_has_the_role_that_a_server_takes() {
+    // T17
+    let late = |profile: Profile| {
+        let wire = Wire::of(profile, "m")
+            .turns(&[Message::user("Hi"), Message::Operator { text: "Be brief.".into() }]);
+        (wire.sent()["messages"].as_array().unwrap().last().unwrap().clone(), wire.warnings())
+    };
+    let users = json!({"role": "user", "content": "[operator]\nBe brief."});
+    for profile in Profile::all().iter().filter(|it| it.api == Api::OpenaiChat && !it.known_models) {
+        assert_eq!(late((**profile).clone()), (users.clone(), vec![]), "{}", profile.name);
+    }
+    for (role, name) in [(LateInstructions::System, "system"), (LateInstructions::Developer, "developer")] {
+        let profile = Profile { late_instructions: role, ..Profile::default() };
+        assert_eq!(late(profile).0, json!({"role": name, "content": "Be brief."}));
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{
     CallExtent, CallModel, CostMode, EventKind, Execution, FinishReason, MAX_REQUESTED_CALLS, ModelFailure,
-    Received, Reply, Run, Slot, Tier, ToolCall, Usage,
+    Received, Reply, RequestPart, Run, Slot, Tier, ToolCall, Usage,
 };
 use loop_llm::{
     Caching, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message, ModelEvent,
@@ -99,7 +99,18 @@ pub(crate) fn native_request(
     conversation: &mut Conversation,
     memory: Memory,
 ) -> ModelRequest {
+    let left_out = |part| run.left_out().contains(&part);
+    let mut messages = conversation.borrow();
+    if left_out(RequestPart::LateInstruction) {
+        for message in &mut messages {
+            if let Message::Operator { text } = message {
+                *message = Message::user(Arc::clone(text));
+            }
+        }
+    }
     let tool_choice = match call.key.slot {
+        // The prompt says whether tools may be called, and a call of the last reply is not run.
+        _ if left_out(RequestPart::ToolChoice) => ToolChoice::Auto,
         // The tools stay, so that the prefix stays the same.
         Slot::Final => ToolChoice::None,
         // It has to end with a call.
@@ -109,10 +120,11 @@ pub(crate) fn native_request(
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(conversation.system()),
-        messages: conversation.borrow(),
+        messages,
         tools: Arc::clone(conversation.tools()),
         tool_choice,
-        one_call_at_a_time: run.spec().protocol.execution() == Execution::Single,
+        one_call_at_a_time: run.spec().protocol.execution() == Execution::Single
+            && !left_out(RequestPart::OneCall),
         max_output_tokens: Some(max_output_tokens),
         cache: Caching::hint(Arc::clone(&run.id().0)),
         meta: meta(run, call),
@@ -197,13 +209,35 @@ pub(crate) async fn call(
                 // Half a second, then one, then two.
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
+            let refused = refused(&error, &request, messages.as_deref().unwrap_or_default());
             let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
+            let failure = ModelFailure { refused, ..failure };
             Settled {
                 retry,
                 messages,
                 ..Settled::of(EventKind::ModelFailed { key, attempt, failure: failure.into() })
             }
         }
+    }
+}
+
+/// The part of this request that the provider refuses by name, where it has the part.
+fn refused(error: &LlmError, request: &ModelRequest, messages: &[Message]) -> Option<RequestPart> {
+    let RetryAdvice::AfterChange(change) = error.retry else { return None };
+    let has_late = || messages.iter().any(|message| matches!(message, Message::Operator { .. }));
+    match change {
+        RequestChange::LeaveToolChoice if request.tool_choice != ToolChoice::Auto => {
+            Some(RequestPart::ToolChoice)
+        }
+        RequestChange::LeaveOneCall if request.one_call_at_a_time => Some(RequestPart::OneCall),
+        RequestChange::InstructAsUser if has_late() => Some(RequestPart::LateInstruction),
+        RequestChange::LeaveToolChoice
+        | RequestChange::LeaveOneCall
+        | RequestChange::InstructAsUser
+        | RequestChange::StripReasoning
+        | RequestChange::RebuildState
+        | RequestChange::OtherApi
+        | RequestChange::Feedback => None,
     }
 }
 
@@ -497,6 +531,7 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
         None => (received.text.into(), None, received.usage),
     };
     ModelFailure {
+        refused: None,
         kind: error.kind.into(),
         message: short_line(&message),
         retryable,

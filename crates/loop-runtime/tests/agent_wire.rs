@@ -9,13 +9,16 @@ use agents::{
     texts, with_tools,
 };
 use futures::StreamExt;
-use loop_core::FinishReason;
+use loop_core::{Execution, FinishReason, Limits, RunSpec, SectionSpec, WorkItem};
 use loop_llm::{
-    AssistantTurn, ChatModel, Codec, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile,
-    ReplyEnd, Scripted, ScriptedReply,
+    Api, AssistantTurn, ChatModel, Codec, ErrorPhase, EventStream, HttpModel, LateInstructions, LlmError,
+    LlmErrorKind, ModelEvent, ModelRequest, Profile, ReplyEnd, Scripted, ScriptedReply, ToolChoice,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
-use loop_runtime::{Agent, Message, StopReason, agent::AgentModel, models::ModelSpec};
+use loop_runtime::models::{Models, Offline};
+use loop_runtime::{
+    Agent, Message, Runner, StopReason, agent::AgentModel, models::ModelSpec, tools::Registry,
+};
 use serde_json::json;
 
 const PROTOCOLS: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];
@@ -118,6 +121,86 @@ async fn a_conversation_goes_on_with_another_provider() {
     }
     assert_eq!(shape(&messages), "UCTA".repeat(8) + "U");
     assert_valid(&messages);
+}
+
+/// A model whose server takes rules only as the first message, and knows neither a choice of tools nor one call at a time.
+#[derive(Debug)]
+struct Strict(Arc<dyn ChatModel>);
+
+#[async_trait::async_trait]
+impl ChatModel for Strict {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let has_late = request.messages.iter().any(|message| matches!(message, Message::Operator { .. }));
+        let refused = match () {
+            () if has_late => "Jinja Exception: System message must be at the beginning.",
+            () if request.tool_choice != ToolChoice::Auto => "tool_choice is not supported",
+            () if request.one_call_at_a_time => "Unknown parameter: parallel_tool_calls",
+            () => return self.0.stream(request).await,
+        };
+        Err(LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Headers, refused))
+    }
+}
+
+#[tokio::test]
+async fn every_form_of_request_is_answered_by_a_strict_server() {
+    // T17
+    let strict =
+        |provider: &str, replies: Vec<ScriptedReply>| served(provider, Arc::new(Strict(scripted(replies))));
+    let refusals = |server: &LoopbackServer| {
+        server.requests().iter().filter(|request| request.status != Some(200)).count()
+    };
+    for profile in Profile::all() {
+        let provider = &*profile.name;
+        // The last reply at a limit, with a turn after it.
+        for limits in [Limits { passes: 3, ..Limits::agent() }, Limits { model_calls: 3, ..Limits::agent() }]
+        {
+            let (model, server) =
+                strict(provider, vec![looks(&["1"]), looks(&["2"]), says("As far as I came."), says("Yes.")]);
+            let agent = with_tools(Agent::new(model), &Activity::default()).limits(limits).build().unwrap();
+            let mut messages = ask("Go");
+            let error = agent.chat(&mut messages).await.unwrap_err();
+            assert_eq!(
+                (&*shape(&messages), messages.last().unwrap().text()),
+                ("UCTCTA", "As far as I came."),
+                "{provider}: {error}"
+            );
+            let is_late = profile.late_instructions != LateInstructions::User
+                && !matches!(profile.api, Api::Anthropic | Api::Gemini);
+            assert_eq!(refusals(&server), 1 + usize::from(is_late), "{provider}");
+            messages.push(Message::user("Really?"));
+            assert_eq!(&*agent.chat(&mut messages).await.unwrap().text, "Yes.", "{provider}");
+        }
+        // An output that has to be called, one call at a time, with an answer of the tool and a second attempt. Its provider
+        // is asked for each part once.
+        let script = vec![looks(&["one"]), save_lead("Ann", 101), submits(), save_lead("Bob", 7), submits()];
+        let (model, server) = strict(provider, script);
+        let tool = lead_tool()
+            .reflect(|lead| format!("# {}", lead.name))
+            .validator("score", |lead: agents::Lead| async move {
+                if lead.score <= 100 { Ok(()) } else { Err("too much") }
+            });
+        let agent = with_tools(Agent::output(model, tool), &Activity::default()).execution(Execution::Single);
+        let found = agent.build().unwrap().chat(&mut ask("Go")).await.unwrap();
+        assert_eq!((found.value, found.meta.totals.model_calls), (lead("Bob", 7), 5), "{provider}");
+        assert!(refusals(&server) <= 2, "{provider}: {}", refusals(&server));
+    }
+}
+
+#[tokio::test]
+async fn every_call_of_a_document_is_answered_by_a_strict_server() {
+    // T17: selection, passes, the repair of a contract, and the final pass.
+    for profile in Profile::all() {
+        let server = LoopbackServer::start(Service::of(Arc::new(Strict(Arc::new(Offline::new()))))).unwrap();
+        let client = HttpModel::new(Arc::clone(profile), Some(&server.base_url())).unwrap();
+        let sections = [SectionSpec::new("findings", "Findings").required()];
+        let mut spec = RunSpec::document("help", sections, ModelSpec::new("offline", "offline-1"));
+        spec.limits.passes = 1;
+        let runner = Runner::new(spec, Registry::builder().build().unwrap(), Models::one(Arc::new(client)));
+        let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+        let outcome = runner.run(item).await.unwrap();
+        assert!(!outcome.document.sections.is_empty(), "{}: {:?}", profile.name, outcome.stop);
+        assert!(server.requests().iter().all(|request| request.status == Some(200)), "{}", profile.name);
+    }
 }
 
 #[tokio::test]

@@ -86,6 +86,7 @@ pub fn used(input: u64, output: u64) -> Usage {
 /// An overloaded provider: ten tokens were charged, nothing was written.
 pub fn failure(retryable: bool) -> ModelFailure {
     ModelFailure {
+        refused: None,
         kind: FailureKind::Overloaded,
         message: "try later".into(),
         retryable,

@@ -403,7 +403,7 @@ impl Live {
             Note::CallRefused { key, refusal } => {
                 note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
             }
-            Note::CallRetried { key, attempt, not_before } => {
+            Note::CallRetried { key, attempt, not_before, .. } => {
                 let wait = stream::wait(not_before.map(|to| to.since(at)));
                 note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")))
             }

@@ -30,6 +30,11 @@ const STOP: u64 = 2;
 /// A read that starts before its reply is complete: its announcement and its end.
 const EAGER: u64 = 2;
 
+/// A request that is refused for a part, and made once more without it: its two events.
+const LEFT_OUT: u64 = 2;
+/// The parts that a request can do without.
+const PARTS: u64 = 3;
+
 /// The reads that may still start before their reply is complete, and those that run.
 fn early(run: &Run) -> u64 {
     let (totals, reads) = (run.totals(), run.eager_reads());
@@ -61,6 +66,7 @@ pub fn bound(spec: &RunSpec) -> u64 {
         passes.saturating_mul(a_pass),
         u64::from(spec.protocol.properties().native_calls),
         REFUSALS,
+        LEFT_OUT * PARTS,
         STOP,
         save,
     ];
@@ -128,6 +134,7 @@ pub fn rank(run: &Run) -> u64 {
         left(limits.passes, totals.passes).saturating_mul(a_pass),
         asks,
         refusals,
+        LEFT_OUT * PARTS.saturating_sub(run.left_out().len() as u64),
         whole,
         validation,
         STOP,

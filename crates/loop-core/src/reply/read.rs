@@ -115,6 +115,7 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         | FinishReason::Other => return None,
     };
     Some(ModelFailure {
+        refused: None,
         kind,
         message,
         retryable: true,

@@ -1,5 +1,6 @@
 //! The run and its state: how it begins, how an event is applied, and what can be read from it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,8 @@ use crate::spec::Setting;
 use crate::spec::{CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
 use crate::types::planted::{self, Planted};
 use crate::types::{
-    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RunId, Taint, Tier, Totals, WorkItem,
+    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals,
+    WorkItem,
 };
 
 /// A run of the loop: its spec and its state.
@@ -377,6 +379,11 @@ impl Run {
             }
             _ => {}
         }
+    }
+
+    /// The parts that a provider refused by name. Requests leave them out.
+    pub fn left_out(&self) -> &BTreeSet<RequestPart> {
+        &self.state.route.left_out
     }
 
     /// The main calls whose replies were read, in order.

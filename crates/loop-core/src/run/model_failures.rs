@@ -103,6 +103,15 @@ impl Rest<'_> {
             call.shortened = true;
             return self.try_again(call, purpose, failure, failure.retry_at);
         }
+        // Once for each part: later calls leave it out.
+        if let Some(part) = failure.refused
+            && is_open
+            && self.route.left_out.insert(part)
+        {
+            // No model saw the request, so it is none of the permitted calls.
+            self.budget.totals.model_calls = self.budget.totals.model_calls.saturating_sub(1);
+            return self.try_again(call, purpose, failure, /*not_before*/ None);
+        }
         // A retry after the end of the wall clock is a failure now.
         let in_time = |at: Millis| at < self.clock.ends_at(self.spec.limits.wall_ms);
         // A retry in the time reserved for the final pass is one as well, if a final pass would not help.
@@ -153,7 +162,7 @@ impl Rest<'_> {
         let (key, attempt) = (call.key, call.attempt + 1);
         let phase = self.call_again(call, purpose, not_before);
         if phase.is_working() {
-            self.notes.push(Note::CallRetried { key, attempt, not_before });
+            self.notes.push(Note::CallRetried { key, attempt, not_before, without: failure.refused });
         }
         phase
     }

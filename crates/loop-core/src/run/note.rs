@@ -13,7 +13,7 @@ use crate::run::eager::DroppedRead;
 use crate::run::event::Refusal;
 use crate::run::opinion::OpinionRecord;
 use crate::spec::Calibrated;
-use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, Status, Tier, Usage};
+use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, RequestPart, Status, Tier, Usage};
 
 /// Something that the core decided, for the journal and for observers. Large values are boxed or shared, because every
 /// note takes the space of the largest.
@@ -57,6 +57,9 @@ pub enum Note {
         attempt: u32,
         /// The earliest instant of that try, since the start of the run. `None`: at once.
         not_before: Option<Millis>,
+        /// The part of the request that the provider refused, which this try and later calls leave out.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        without: Option<RequestPart>,
     },
     /// A tool was not ready (`pending`). It is polled again without a model call.
     Polled {

@@ -1,10 +1,12 @@
 //! The route: the tier whose model is called, and why.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::gate::{TierCause, TierChange};
 use crate::spec::RunSpec;
-use crate::types::Tier;
+use crate::types::{RequestPart, Tier};
 
 /// The tier of main calls, with the changes that led to it.
 ///
@@ -17,6 +19,9 @@ pub(super) struct Route {
     /// Bytes and input tokens of the last main call, for the estimate of the next one. `None` once the prefix or the
     /// model has changed.
     pub(super) last_main: Option<MainCall>,
+    /// The parts that a provider refused, which later requests leave out.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) left_out: BTreeSet<RequestPart>,
 }
 
 /// The last main call's size.
@@ -32,7 +37,7 @@ pub(super) struct MainCall {
 impl Route {
     /// The route at the start of a run.
     pub(super) fn start() -> Self {
-        Self { tier: Tier::Base, changes: Vec::new(), last_main: None }
+        Self { tier: Tier::Base, changes: Vec::new(), last_main: None, left_out: BTreeSet::new() }
     }
 
     /// The changes of tier, in order.

@@ -33,6 +33,22 @@ pub struct ModelFailure {
     /// What was received of the reply. A call without reported usage is estimated from it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub received: Received,
+    /// The part of the request that the provider refuses by name, where the call can be made without it. `None`: it names
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RequestPart>,
+}
+
+/// A part of a request that some providers refuse and that a run can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestPart {
+    /// The choice among the tools. Without it the model chooses.
+    ToolChoice,
+    /// The limit of one call at a time.
+    OneCall,
+    /// The role of an instruction behind the first message. Without it the instruction is a user's message.
+    LateInstruction,
 }
 
 impl ModelFailure {

@@ -50,7 +50,7 @@ pub use confidence::Confidence;
 pub use data::Data;
 pub use effect::Effect;
 pub use evidence::Evidence;
-pub use failure::{FailureKind, ModelFailure};
+pub use failure::{FailureKind, ModelFailure, RequestPart};
 pub use ids::{Digest, EvidenceId, InvalidDigest, Millis, RunId};
 pub use instruction::Instruction;
 pub(crate) use invisible::is_drawn_as_nothing;

@@ -1,8 +1,8 @@
 //! `[providers.NAME]`: where models are, and what their servers are like.
 
 use loop_llm::{
-    Api, Auth, CacheMarks, Effort, EffortRow, MaxTokensField, NullContent, Profile, ReasoningBack,
-    SystemRole, ToolIds,
+    Api, Auth, CacheMarks, Effort, EffortRow, LateInstructions, MaxTokensField, NullContent, Profile,
+    ReasoningBack, SystemRole, ToolIds,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,6 +36,8 @@ pub(crate) struct ProviderConfig {
     pub(crate) max_tokens_field: Option<MaxTokensField>,
     /// The role in which the rules are sent.
     pub(crate) system_role: Option<SystemRole>,
+    /// The role of instructions behind the first message, such as that the next reply is the last.
+    pub(crate) late_instructions: Option<LateInstructions>,
     /// What is in place of the text of a turn of calls alone.
     pub(crate) null_content: Option<NullContent>,
     /// Whether usage has to be asked for in a stream.
@@ -110,6 +112,7 @@ impl ProviderConfig {
             known_models,
             max_tokens_field,
             system_role,
+            late_instructions,
             null_content,
             ask_usage,
             reasoning_back,

@@ -10,13 +10,16 @@ use super::turn::{ASSISTANT, Writer};
 use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, described, turns};
 use crate::error::{LlmError, LlmErrorKind};
 use crate::options::{Effort, OutputFormat, Strictness};
+use crate::profile::LateInstructions;
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
-    let turns = turns(request, &Writer { target: *target, late_system: abilities.late_system })?;
+    let is_users = target.profile.late_instructions == LateInstructions::User;
+    let late_system = abilities.late_system && !is_users;
+    let turns = turns(request, &Writer { target: *target, late_system })?;
     if turns.iter().all(|turn| turn.values == 0) {
         let message = "a request without a turn that says anything";
         return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, Target, TurnWriter, Written, results_in_order, short_id,
-    turns, wire_name,
+    Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, results_in_order,
+    short_id, turns, wire_name,
 };
 use crate::error::{LlmError, LlmErrorKind};
 use crate::openai::{Abilities, before_result, choose, effort, known, shape, strict};
@@ -102,14 +102,13 @@ impl TurnWriter for Writer<'_> {
     ) -> Result<Written, LlmError> {
         let values = match message {
             Message::User { text, images, .. } => self.user(text, images, before, json),
-            Message::Operator { text } => {
-                json.raw("{\"role\":")
-                    .text(system_role(&self.target))
-                    .raw(",\"content\":")
-                    .text(text)
-                    .raw("}");
-                1
-            }
+            Message::Operator { text } => match self.target.profile.late_instructions.role() {
+                Some(role) => {
+                    json.raw("{\"role\":").text(role).raw(",\"content\":").text(text).raw("}");
+                    1
+                }
+                None => self.user(&[OPERATOR, text].concat(), &[], before, json),
+            },
             Message::Assistant(turn) => match self.target.own(turn) {
                 Some(raw) => return Written::own(Joint::NONE, raw, json),
                 None => self.assistant(turn, before, json),

@@ -6,11 +6,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::codec::{
-    Joint, Json, List, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
+    Joint, Json, List, OPERATOR, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
 };
 use crate::error::LlmError;
 use crate::openai::before_result;
-use crate::profile::SystemRole;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Image, Message, ToolOutput};
 
@@ -38,11 +37,9 @@ impl TurnWriter for Writer<'_> {
                 1
             }
             Message::Operator { text } => {
-                let role = match self.target.profile.system_role {
-                    SystemRole::Developer => "developer",
-                    SystemRole::System => "system",
-                };
-                json.raw("{\"role\":").value(role).raw(",\"content\":").value(text).raw("}");
+                let role = self.target.profile.late_instructions.role();
+                json.raw("{\"role\":").value(role.unwrap_or("user")).raw(",\"content\":");
+                json.text_after(if role.is_none() { OPERATOR } else { "" }, text).raw("}");
                 1
             }
             Message::Assistant(turn) => match self.target.own(turn) {

@@ -116,6 +116,7 @@ impl<'a> Outside<'a> {
         let latest = self.now.plus(call.timeout_ms);
         let failed = |at: Millis, kind, retry_ms: Option<u64>, usage| {
             let failure = ModelFailure {
+                refused: None,
                 kind,
                 message: MESSAGE.into(),
                 retryable: retry_ms.is_some(),
@@ -221,6 +222,7 @@ impl<'a> Outside<'a> {
                 }
                 _ => {
                     let failure = ModelFailure {
+                        refused: None,
                         kind: FailureKind::Cancelled,
                         message: MESSAGE.into(),
                         retryable: false,

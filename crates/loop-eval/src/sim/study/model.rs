@@ -181,6 +181,7 @@ impl Draw<'_> {
 /// A failure of this kind, with nothing received.
 pub(super) fn failed(kind: FailureKind, retry_at: Option<Millis>) -> ModelFailure {
     ModelFailure {
+        refused: None,
         kind,
         message: "simulated".into(),
         retryable: true,

@@ -3,7 +3,7 @@
 use super::head;
 use super::overflow::is_overflow;
 use super::reported::Reported;
-use crate::error::LlmErrorKind as Kind;
+use crate::error::{LlmErrorKind as Kind, RequestChange};
 
 /// The parts of a response that are classified.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl<'a> Case<'a> {
             402 | 429 => Kind::RateLimited,
             498 | 503 | 529 => Kind::Overloaded,
             499 => Kind::Cancelled,
-            500.. if self.says(&TEMPLATE) => Kind::InvalidRequest,
+            500.. if self.says(&TEMPLATE) || self.refused().is_some() => Kind::InvalidRequest,
             // A conflict is temporary, like a server error.
             409 | 500.. => Kind::ServerError,
             200..300 => Kind::BadResponse,
@@ -125,6 +125,27 @@ impl<'a> Case<'a> {
             || (matches!(self.status, 400 | 404) && self.says(&["v1/responses"]))
     }
 
+    /// The change by which a request can do without what the server refuses by name.
+    pub(super) fn refused(&self) -> Option<RequestChange> {
+        let names = |words: &[&str]| {
+            let is_param = words.iter().any(|word| self.reported.param.starts_with(word));
+            is_param || (self.reported.param.is_empty() && self.says(words))
+        };
+        match self.status {
+            400 | 404 | 422 | 500 | 501 if names(&TOOL_CHOICE) => Some(RequestChange::LeaveToolChoice),
+            400 | 404 | 422 | 500 | 501 if names(&ONE_CALL) => Some(RequestChange::LeaveOneCall),
+            400 | 404 | 422 | 500 | 501
+                if self.says(&TEMPLATE)
+                    || self.says(&LATE_SYSTEM)
+                    || (self.reported.param.starts_with("messages")
+                        && self.reported.param.ends_with("role")) =>
+            {
+                Some(RequestChange::InstructAsUser)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether the server is still loading the model.
     pub(super) fn is_loading(&self) -> bool {
         self.status >= 500 && self.says(&["loading model", "model is loading", "currently loading"])
@@ -179,5 +200,23 @@ const NO_MODEL_STATED: [&str; 2] = ["is not a valid model id", "model not exist"
 const NO_KEY: [&str; 4] = ["invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"];
 const LATE: [&str; 3] = ["timeout", "timeout_error", "deadline_exceeded"];
 const NOT_ALLOWED: [&str; 3] = ["permission_error", "permission_denied", "failed_precondition"];
+/// Names of the choice of tools, in all protocols.
+const TOOL_CHOICE: [&str; 5] =
+    ["tool_choice", "toolchoice", "tool choice", "function_calling_config", "functioncallingconfig"];
+/// Names of the limit of one call at a time.
+const ONE_CALL: [&str; 2] = ["parallel_tool_calls", "disable_parallel_tool_use"];
+/// How servers name a message in the role of the rules behind the first one.
+const LATE_SYSTEM: [&str; 10] = [
+    "system message",
+    "system prompt",
+    "system role",
+    "role system",
+    "role: system",
+    "role 'system'",
+    "role \"system\"",
+    "developer message",
+    "role 'developer'",
+    "roles are supported",
+];
 /// Error messages of a chat template that cannot render the turns.
 const TEMPLATE: [&str; 4] = ["raise_exception", "roles must alternate", "chat template", "jinja"];

@@ -92,6 +92,12 @@ fn judge(
     if kind == LlmErrorKind::InvalidRequest && case.wants_other_api() {
         error.retry = RetryAdvice::AfterChange(RequestChange::OtherApi);
     }
+    if kind == LlmErrorKind::InvalidRequest
+        && error.retry == RetryAdvice::Never
+        && let Some(change) = case.refused()
+    {
+        error.retry = RetryAdvice::AfterChange(change);
+    }
     if kind == LlmErrorKind::Overloaded && case.is_loading() {
         error.retry = RetryAdvice::After(LOADING);
     }
@@ -108,7 +114,8 @@ fn judge(
     {
         error.retry = RetryAdvice::After(delay);
     }
-    if should_retry == Some(false) {
+    // The advice is about the same request.
+    if should_retry == Some(false) && !matches!(error.retry, RetryAdvice::AfterChange(_)) {
         error.retry = RetryAdvice::Never;
     }
     let request = request_id(headers, secrets)
