@@ -137,8 +137,8 @@ pub use spec::{
     LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs,
     NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, OutputSpec, OwnReason,
     ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
-    SchemaViolation, SecondOpinion, SectionSpec, Selection, Setting, SpecNames, Stale, TaintRule, ThreeTier,
-    ToolPolicy, ToolRepeats, ToolSpec,
+    STRICT_BYTES_A_TOKEN, SchemaViolation, SecondOpinion, SectionSpec, Selection, Setting, SpecNames, Stale,
+    TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
 #[cfg(feature = "planted-bugs")]
 pub use types::Planted;

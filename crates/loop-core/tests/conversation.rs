@@ -335,6 +335,21 @@ fn a_refusal_ends_the_run_and_says_so() {
 }
 
 #[test]
+fn the_work_itself_is_not_the_reason_of_a_refusal_and_the_words_of_the_refusal_are() {
+    // T11: "The model refused the work: ## Situation."
+    for (refusal, expected) in [(None, "no reason given"), (Some("I will not."), "I will not.")] {
+        let mut reply = draft("high").ending(FinishReason::Refusal).reply();
+        reply.refusal = refusal.map(Into::into);
+        let mut world = run().start().started();
+        let reply = reply.into();
+        world.apply(loop_core::EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply });
+        let world = world.ends(StopReason::Refused);
+        assert_eq!(world.outcome().stop.primary.value, Measure::Text(expected.into()));
+        assert!(world.outcome().document.get("situation").is_some(), "what was written is kept");
+    }
+}
+
+#[test]
 fn what_changes_something_needs_consent_unless_it_was_given_beforehand() {
     // C3, S4: nobody there to be asked, somebody there, and consent beforehand.
     let write = calls(&[("fetch_device", target("a")), ("restart", target("a"))]);

@@ -156,7 +156,27 @@ fn a_call_that_may_succeed_only_after_the_end_fails_now() {
 fn the_gate_sees_the_wall_clock_too() {
     let world =
         run().limits(|limits| limits.wall_ms = 1_000).start().started().wait(1_000).answered(&device("a"));
-    world.ends(StopReason::Timeout);
+    let world = world.ends(StopReason::Timeout);
+    // T11: with a millisecond more it would have ended as well. What the next call would take is not known.
+    assert_eq!(world.outcome().stop.primary.change, None);
+}
+
+#[test]
+fn a_limit_that_a_call_has_passed_names_no_value_that_would_be_refused_again() {
+    // T11: in `estimated` one more pico-dollar pays for no call, and checked after the spend it does.
+    for after in [false, true] {
+        let setup = run().limits(|limits| limits.cost = usd(500_000_000));
+        let setup = if after { setup.checked_after() } else { setup };
+        let world = setup.start().started().answered(&device("a").using(Some(used(90_000, 100))));
+        let world = world.ends(StopReason::BudgetExceeded);
+        assert_eq!(world.outcome().stop.primary.change.is_some(), after);
+    }
+    let mut cut = failure(true);
+    cut.kind = loop_core::FailureKind::Timeout;
+    let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
+    let world = world.started().wait(30_000).failed(cut).expect_call("2/final", 1);
+    let world = world.replied(&draft("low")).ends(StopReason::Timeout);
+    assert_eq!(world.outcome().stop.primary.change, None, "the call would have been cut off again");
 }
 
 #[test]

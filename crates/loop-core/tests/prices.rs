@@ -91,7 +91,7 @@ fn every_reserve_of_a_large_prompt_is_at_the_price_of_a_large_prompt() {
     for (mode, bytes, expected) in [
         (CostMode::Estimated, 600_000, 300_000 * 4_000_000 + 256 * 15_000_000),
         (CostMode::Estimated, 500_000, 250_000 * 2_000_000 + 256 * 10_000_000),
-        (CostMode::Strict, 299_744, 300_000 * 10_000_000 + 256 * 15_000_000),
+        (CostMode::Strict, 299_744, 300_000 * 10_000_000 + 6 * 256 * 15_000_000),
     ] {
         let world = run()
             .with(|spec| {
@@ -111,9 +111,10 @@ fn every_reserve_of_a_large_prompt_is_at_the_price_of_a_large_prompt() {
 
 #[test]
 fn what_money_leaves_for_output_is_counted_at_the_price_above_the_threshold() {
-    // S0-45: a quarter is held back for the final pass; what is left pays for 1,000 tokens of the dearer kind.
+    // S0-45: a quarter is held back for the final pass; what is left pays for 1,000 tokens of the dearer kind,
+    // six bytes each.
     let input = 300_000 * 10_000_000;
-    let left = input + 1_000 * 15_000_000;
+    let left = input + 1_000 * 6 * 15_000_000;
     let world = run()
         .with(|spec| {
             spec.models.base.price = Some(tiered());

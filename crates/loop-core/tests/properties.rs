@@ -275,11 +275,11 @@ fn beyond_the_reserves(before: &World, after: &World) -> (u64, u64) {
 }
 
 /// Runs to the end; `check` sees every event with the world before it. A call really uses as many tokens as its bytes
-/// at most, and never more output than it was granted.
+/// at most: of output what it was granted, and in `strict` all the bytes at which its reply is cut (T7).
 fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &World)) -> World {
     let mut world = poor(mode, spending);
     let (mut prompts, mut usages) = (spending.prompts.iter().cycle(), spending.usages.iter().cycle());
-    let mut bytes = 0;
+    let (mut bytes, arrives) = (0, if mode == CostMode::Strict { 6 } else { 1 });
     for n in 0_usize.. {
         let Some(command) = world.run.commands().into_iter().next() else { break };
         let before = world.clone();
@@ -293,7 +293,8 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
             Command::CallModel(call) => {
                 let granted = call.granted.unwrap();
                 let usage = usages.next().unwrap();
-                let usage = usage.map(|(input, output)| used(bytes * input / 100, granted * output / 100));
+                let usage =
+                    usage.map(|(input, output)| used(bytes * input / 100, arrives * granted * output / 100));
                 let name = format!("{n}");
                 let reply = draft("low")
                     .asks("fetch_docs", target(&name))
@@ -304,7 +305,7 @@ fn spend(mode: CostMode, spending: &Spending, mut check: impl FnMut(&World, &Wor
                 let mut observation = found(&tool.key.to_string());
                 if let Some(budget) = tool.sub_call {
                     let usage = usages.next().unwrap().map(|(input, output)| {
-                        used(budget.bytes * input / 100, budget.output_tokens * output / 100)
+                        used(budget.bytes * input / 100, arrives * budget.output_tokens * output / 100)
                     });
                     observation.sub_call = Some(SubCallUse::new(true, usage).into());
                 }

@@ -260,7 +260,7 @@ fn strict_counts_a_token_a_byte_at_the_dearest_price_and_never_passes() {
     };
     let quote = setup(100_000_000_000).start().run.quote(&key("1/main"), FIRST).unwrap();
     assert_eq!(quote.reserve.input_tokens, 2_256, "2,000 bytes and the frame of the turns");
-    assert_eq!(quote.reserve.cost, usd(2_256 * 125_000 + 4_096 * 400_000));
+    assert_eq!(quote.reserve.cost, usd(2_256 * 125_000 + 6 * 4_096 * 400_000));
     // What suffices for the estimate is refused here.
     assert!(with_money(300_000_000).start().run.quote(&key("1/main"), FIRST).is_ok());
     let tight = setup(300_000_000).start();

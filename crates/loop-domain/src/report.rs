@@ -10,6 +10,8 @@ use loop_core::{
     Tier, ToolSpec,
 };
 
+use loop_runtime::report::counted;
+
 use crate::protocol;
 
 /// What a domain holds, and what its author may want to change.
@@ -40,7 +42,7 @@ pub(crate) fn lines(
         (None, _) => lines.push(format!("profiles: {}", profiles.join(", "))),
     }
     match &spec.protocol {
-        ProtocolSpec::Document(document) => lines.push(count(document.sections.len(), "section")),
+        ProtocolSpec::Document(document) => lines.push(counted(document.sections.len() as u64, "section")),
         ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => lines.push(native(spec)),
     }
     for section in spec.sections() {
@@ -62,7 +64,7 @@ pub(crate) fn lines(
         lines.push(format!("  {}: {}{marks}", section.id, section.heading));
     }
     let tools: Vec<&ToolSpec> = tools(spec).collect();
-    lines.push(count(tools.len(), "tool"));
+    lines.push(counted(tools.len() as u64, "tool"));
     for tool in tools {
         let kind = kinds.get(&*tool.name).copied().unwrap_or("code");
         let smart = if tool.smart { ", smart" } else { "" };
@@ -116,8 +118,8 @@ fn native(spec: &RunSpec) -> String {
             let members = protocol::members(spec).filter(|members| !members.is_empty());
             let members = members.map_or_else(String::new, |members| format!(" with {members}"));
             let (tool, attempts, passes) = (&output.tool, output.attempts, output.passes_per_attempt);
-            let attempts = count(attempts as usize, "attempt");
-            format!("output {tool}{members}: {attempts} of {}, {how}", passes_of(passes))
+            let attempts = counted(attempts, "attempt");
+            format!("output {tool}{members}: {attempts} of {}, {how}", counted(passes, "pass"))
         }
     }
 }
@@ -128,35 +130,27 @@ fn tools(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     spec.tools.iter().filter(move |tool| Some(&tool.name) != output)
 }
 
-fn passes_of(passes: u32) -> String {
-    if passes == 1 { "1 pass".to_owned() } else { format!("{passes} passes") }
-}
-
-fn count(number: usize, what: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
-}
-
 fn model(model: &ModelSpec) -> String {
     let price = match &model.price {
         None => "price unknown",
         Some(price) if price.is_free() => "free",
         Some(_) => "priced",
     };
-    format!("{}/{} ({price}, {} tokens)", model.provider, model.model, model.context_tokens)
+    format!("{}/{} ({price}, {})", model.provider, model.model, counted(model.context_tokens, "token"))
 }
 
 fn limits(spec: &RunSpec) -> String {
     let limits = &spec.limits;
     let mode = limits.cost_mode.name();
     let cost = limits.cost.map_or_else(|| "no cost limit".to_owned(), |cost| format!("{cost} ({mode})"));
-    let tokens = limits.tokens.map_or_else(String::new, |tokens| format!(", {tokens} tokens"));
-    let messages = limits.messages.map_or_else(String::new, |messages| format!(", {messages} messages"));
+    let tokens = limits.tokens.map_or_else(String::new, |tokens| format!(", {}", counted(tokens, "token")));
+    let messages =
+        limits.messages.map_or_else(String::new, |messages| format!(", {}", counted(messages, "message")));
     format!(
         "limits: {}, {cost}{tokens}{messages}, {}, {}, {} s",
-        passes_of(limits.passes),
-        count(limits.tool_calls as usize, "tool call"),
-        count(limits.model_calls as usize, "model call"),
+        counted(limits.passes, "pass"),
+        counted(limits.tool_calls, "tool call"),
+        counted(limits.model_calls, "model call"),
         Millis(limits.wall_ms).in_seconds()
     )
 }
@@ -165,7 +159,7 @@ fn gate(spec: &RunSpec) -> String {
     let gate = &spec.gate;
     let after = |passes: u32, what: &str| match passes {
         0 => format!("never {what}"),
-        passes => format!("{what} after {}", passes_of(passes)),
+        passes => format!("{what} after {}", counted(passes, "pass")),
     };
     let is_document = spec.protocol.properties().has_sections;
     let stale = is_document.then(|| format!("stale {}", gate.stale.name()));

@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
-use loop_core::FinishReason;
+use loop_core::{CostMode, FinishReason, Usage};
 
 use crate::call::ReplyEnd;
 use crate::model::ModelReply;
+use crate::request::ModelRequest;
 
 /// The output cap of one reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,9 @@ pub struct OutputCap {
     pub tokens: u64,
     /// Bytes of the output: eight for each of these tokens.
     pub bytes: usize,
+    /// Whether no limit of cost may be passed: of a reply that was cut, no more counts than a token for each of these
+    /// bytes, whatever it reports.
+    pub strict: bool,
 }
 
 impl OutputCap {
@@ -26,7 +30,24 @@ impl OutputCap {
     pub fn of(max_output_tokens: Option<u64>) -> Self {
         let tokens = max_output_tokens.unwrap_or(UNLIMITED).saturating_mul(2).saturating_add(FLOOR_TOKENS);
         let bytes = usize::try_from(tokens.saturating_mul(BYTES_A_TOKEN)).unwrap_or(usize::MAX);
-        Self { tokens, bytes: bytes.min(MAX_BYTES) }
+        Self { tokens, bytes: bytes.min(MAX_BYTES), strict: false }
+    }
+
+    /// The cap of the reply to this request. With [`strict_cost`](crate::RequestMeta::strict_cost) it has as many bytes as
+    /// tokens are reserved, six for each that was granted.
+    pub fn of_request(request: &ModelRequest) -> Self {
+        let cap = Self::of(request.max_output_tokens);
+        let Some(granted) = request.max_output_tokens.filter(|_| request.meta.strict_cost) else {
+            return cap;
+        };
+        let reserved = CostMode::Strict.reserved_output(granted);
+        let bytes = usize::try_from(reserved).unwrap_or(usize::MAX).min(MAX_BYTES);
+        Self { tokens: cap.tokens.min(reserved), bytes, strict: true }
+    }
+
+    /// Whether usage that a cut reply reports is what it is charged by.
+    pub fn counts(self, usage: Usage) -> bool {
+        !self.strict || usage.total_output() <= self.bytes as u64
     }
 
     /// Maximum bytes of a stream, including framing and keep-alives: 8 MiB, and one KiB for each token.
@@ -63,12 +84,19 @@ impl OutputCap {
             fits = false;
         }
         let calls = reply.tool_calls.iter();
-        let of_calls = calls.map(|call| call.id.len() + call.name.len() + call.arguments.text().len());
+        let of_calls =
+            calls.map(|call| CALL_BYTES + call.id.len() + call.name.len() + call.arguments.text().len());
         fits &= of_calls.fold(0_usize, usize::saturating_add) <= left;
         if !fits {
             reply.tool_calls.clear();
             reply.raw = None;
             reply.warnings.push(CUT.into());
+            if self.strict {
+                reply.cost = None;
+                if reply.usage.take_if(|usage| !self.counts(*usage)).is_some() {
+                    reply.warnings.push(BEYOND_CUT.into());
+                }
+            }
             if reply.refusal.is_none() {
                 (reply.finish, reply.stop) = (FinishReason::Capped, Some(ReplyEnd::Capped));
             }
@@ -110,7 +138,7 @@ impl OutputCap {
     }
 
     /// A reply that was cut at the cap, with the text received by then.
-    pub fn cut(self, text: &str, usage: Option<loop_core::Usage>) -> ModelReply {
+    pub fn cut(self, text: &str, usage: Option<Usage>) -> ModelReply {
         let text = text.get(..text.floor_char_boundary(self.bytes)).unwrap_or_default();
         ModelReply {
             finish: FinishReason::Capped,
@@ -151,6 +179,8 @@ fn short(text: &str, max: usize) -> Arc<str> {
 pub(crate) const MARK: &str = "… [cut]";
 /// The warning that a reply was cut at the cap.
 pub(crate) const CUT: &str = "reply_cut";
+/// The warning that a reply reports more than a token for each byte before the cut, and is charged its whole reserve.
+pub(crate) const BEYOND_CUT: &str = "usage_beyond_cut";
 /// The warning that a provider's own turn is too large to be sent back.
 pub(crate) const RAW_TOO_LARGE: &str = "raw_too_large";
 /// The warning that a provider's own turn is not valid JSON and is not sent back.
@@ -161,6 +191,8 @@ pub(crate) const MAX_WORD: usize = 256;
 const MAX_DETAIL: usize = 4 << 10;
 /// Maximum warnings of a reply.
 pub(crate) const MAX_WARNINGS: usize = 64;
+/// Bytes that a call counts for besides its id, name and arguments: even an empty one is output.
+pub(crate) const CALL_BYTES: usize = 16;
 /// Output tokens of a call without a limit.
 const UNLIMITED: u64 = 128 << 10;
 /// Tokens above twice the limit.

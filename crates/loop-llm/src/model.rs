@@ -214,7 +214,7 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
     let mut events = model.stream(request).await?;
     while let Some(event) = events.next().await {
         if let ModelEvent::Finished(reply) = event? {
-            return Ok(OutputCap::of(request.max_output_tokens).hold(*reply));
+            return Ok(OutputCap::of_request(request).hold(*reply));
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
     Api, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap, ReplyEnd,
-    RetryAdvice, RetryPolicy, Retrying, Scripted, Timers,
+    RequestMeta, RetryAdvice, RetryPolicy, Retrying, Scripted, Timers,
 };
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_testkit::{call, is_full, llm::weather};
@@ -700,6 +700,44 @@ async fn a_server_that_ignores_the_output_limit_is_cut_at_a_small_multiple_of_it
         assert_eq!((reply.stop, reply.text.len()), (Some(ReplyEnd::Capped), cap.bytes), "{}", api.name());
         let received = soon(server.ended(1)).await;
         assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "the connection is closed");
+    }
+}
+
+#[tokio::test]
+async fn where_no_limit_may_be_passed_a_reply_is_cut_at_six_bytes_a_token_and_reports_no_more_than_those() {
+    // T7: text, reasoning, arguments and many empty calls, streamed and not
+    let meta = RequestMeta { strict_cost: true, ..RequestMeta::default() };
+    let strict = |no_stream| ModelRequest { meta: meta.clone(), ..small(no_stream) };
+    let cap = OutputCap::of_request(&strict(false));
+    assert_eq!((cap.tokens, cap.bytes), (768, 1_536));
+    let endless = "word ".repeat(200_000);
+    let texts = ModelReply::text(endless.as_str(), None);
+    let mut thoughts = ModelReply::text("", None);
+    thoughts.reasoning = endless.as_str().into();
+    let mut arguments = ModelReply::text("I will look.", None);
+    arguments.tool_calls = vec![call("call_a", "look", &format!("{{\"at\":\"{endless}\"}}"))];
+    let mut calls = ModelReply::text("", None);
+    calls.tool_calls = (0..10_000).map(|_| call("", "l", "{}")).collect();
+    for reply in [&mut arguments, &mut calls] {
+        (reply.stop, reply.finish) = (Some(ReplyEnd::ToolUse), ReplyEnd::ToolUse.finish());
+    }
+    let all = [("text", texts), ("reasoning", thoughts), ("arguments", arguments), ("calls", calls)];
+    for api in Api::ALL {
+        for (no_stream, reported) in [(false, 250_000), (true, 250_000), (true, 1_000)] {
+            for (what, stated) in &all {
+                let usage = Some(Usage { input: 3, output: reported, ..Usage::default() });
+                let server = LoopbackServer::start(replying(ModelReply { usage, ..stated.clone() })).unwrap();
+                let reply =
+                    soon(loop_llm::complete(&client(api, &server), &strict(no_stream))).await.unwrap();
+                let what = format!("{what} over {}, whole: {no_stream}, {reported}", api.name());
+                assert_eq!(reply.stop, Some(ReplyEnd::Capped), "{what}: {:?}", reply.warnings);
+                assert!(reply.bytes() as usize <= cap.bytes, "{what}: {} bytes", reply.bytes());
+                assert_eq!(reply.cost, None, "{what}");
+                // A whole reply says what it took; more than a token a byte of what was kept does not count.
+                assert!(reply.usage.is_none_or(|usage| usage.output == 1_000), "{what}: {:?}", reply.usage);
+                assert_eq!(reply.usage.is_some(), reported == 1_000, "{what}: {:?}", reply.usage);
+            }
+        }
     }
 }
 

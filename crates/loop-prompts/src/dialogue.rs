@@ -22,7 +22,8 @@ pub struct Prompt {
     pub system: Arc<str>,
     /// The turns. The first and the last are the user's.
     pub turns: Vec<Turn>,
-    /// Its size in bytes, and how many of them it shares with the previous main call.
+    /// Its size in bytes, and how many of them it shares with the previous main call. Of a selection: how many bytes the main
+    /// call after it has.
     pub size: PromptSize,
 }
 
@@ -68,7 +69,12 @@ impl Dialogue {
     /// The prompt of the model call `key` of `run`. `None`: `key` is not a model call.
     pub fn prompt(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> Option<Prompt> {
         match key.slot {
-            Slot::Select => Some(selector(prompts, run, self.of_run(run))),
+            Slot::Select => {
+                let mut prompt = selector(prompts, run, self.of_run(run));
+                let main = self.prompt(prompts, run, CommandKey::new(1, Slot::Main));
+                prompt.size.shared_bytes = main.map_or(0, |main| main.size.bytes);
+                Some(prompt)
+            }
             Slot::Repair => Some(repair(prompts, run, self.of_run(run))),
             Slot::Opinion => Some(opinion(prompts, run, self.of_run(run))),
             Slot::Main | Slot::Final => Some(match prompts.layout() {

@@ -1,6 +1,6 @@
 //! A stop in words.
 
-use loop_core::{Certificate, Condition, Measure, Setting, StopClass, StopReason, Written};
+use loop_core::{Certificate, Change, Condition, Measure, Setting, StopClass, StopReason, Written};
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
@@ -11,7 +11,7 @@ pub fn explain(certificate: &Certificate) -> String {
         _ => sentence(&certificate.primary),
     };
     // Where something else was true as well, one setting would not have been enough.
-    if let Some(change) = certificate.primary.change.as_ref().filter(|_| certificate.also.is_empty()) {
+    if let Some(change) = continued_with(&certificate.primary).filter(|_| certificate.also.is_empty()) {
         text.push_str(&format!(" It would have gone on with {change}."));
     }
     if !certificate.also.is_empty() {
@@ -29,6 +29,23 @@ pub fn explain(certificate: &Certificate) -> String {
     text
 }
 
+/// The smallest change of a setting with which the run would have continued. How much more a reply that was cut would have
+/// written is not known.
+pub fn continued_with(condition: &Condition) -> Option<&Change> {
+    condition.change.as_ref().filter(|_| !matches!(condition.value, Measure::Output(_)))
+}
+
+/// A number of things: `1 token`, `2 tokens`, `3 passes`, `4 entries`.
+pub fn counted(number: impl Into<u64>, thing: &str) -> String {
+    let number = number.into();
+    match (number, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) if !stem.ends_with(['a', 'o', 'e']) => format!("{number} {stem}ies"),
+        _ if thing.ends_with('s') => format!("{number} {thing}es"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
 /// A reason that was true as well, by its name; of a failure with what failed.
 fn beside(condition: &Condition, name: &str) -> String {
     match (condition.reason, &condition.value) {
@@ -36,8 +53,8 @@ fn beside(condition: &Condition, name: &str) -> String {
             format!("{name} ({what})")
         }
         (StopReason::OutputLimit, Measure::Output(written)) => {
-            let granted = condition.threshold.as_ref().map_or_else(String::new, ToString::to_string);
-            format!("{name} (the last reply was cut: {})", cut(*written, &granted))
+            let granted = condition.threshold.as_ref().map_or_else(String::new, |it| cut(*written, it));
+            format!("{name} (the last reply was cut: {granted})")
         }
         (StopReason::TierChanged, Measure::Tiers(_)) | (StopReason::EffectNotDone, Measure::NotDone(_)) => {
             format!("{name} ({})", condition.value)
@@ -69,16 +86,20 @@ pub(crate) fn sentence(condition: &Condition) -> String {
         } else {
             "The reply used its output limit before any text was visible"
         };
-        let help = match (written.capped, written.visible) {
-            (true, _) => " No setting helps: name another model or provider.",
-            (false, true) => "",
-            (false, false) if condition.change.is_some() => {
-                " Raise limits.output_tokens, or lower the model's effort."
-            }
+        // Only reasoning is less with less effort: a call whose arguments were cut has used its tokens otherwise.
+        let reasoned =
+            written.reasoning > 0 && written.tokens.is_some_and(|all| written.reasoning * 2 >= all);
+        let help = match (written.capped, condition.change.is_some(), reasoned) {
+            (true, _, _) => " No setting helps: name another model or provider.",
+            (false, true, true) => " Raise limits.output_tokens, or lower the model's effort.",
+            (false, true, false) => " Raise limits.output_tokens.",
             // The model, the context or the money left less than that setting permits.
-            (false, false) => " Lower the model's effort: limits.output_tokens permits more than was left.",
+            (false, false, true) => {
+                " Lower the model's effort: limits.output_tokens permits more than was left."
+            }
+            (false, false, false) => " limits.output_tokens permits more than was left.",
         };
-        return format!("{what}: {}.{help}", cut(*written, &granted.to_string()));
+        return format!("{what}: {}.{help}", cut(*written, granted));
     }
     // A limit that was not reached: the next call would have passed it, and the value says so in words.
     if let (Measure::Text(text), true) = (value, condition.reason.class() == StopClass::Partial) {
@@ -95,27 +116,27 @@ pub(crate) fn sentence(condition: &Condition) -> String {
         StopReason::NoNewActions => format!("Nothing new is left to run, and the confidence is {value}."),
         StopReason::StaleConfidence => match &condition.threshold {
             Some(before) if before != value => {
-                format!("The confidence went from {before} to {value}: more passes do not help.")
+                format!("The confidence went from {before} to {value}, {NOT_RISEN}")
             }
-            Some(_) | None => format!("The confidence stays at {value}: more passes do not help."),
+            Some(_) | None => format!("The confidence stays at {value}, {NOT_RISEN}"),
         },
         StopReason::NoProgress => {
-            format!("{value} passes in a row added nothing new.")
+            format!("{} in a row added nothing new.", of(value, "pass"))
         }
         StopReason::MaxPasses if *value == Measure::Count(0) => {
             "No pass is permitted: the limit is 0.".to_owned()
         }
         StopReason::MaxPasses => format!("Pass {value} was the last of the limit{limit}."),
         StopReason::MaxMessages => {
-            format!("The next call would be made with {value} messages, more than the limit{limit}.")
+            format!("The next call would be made with {}, more than the limit{limit}.", of(value, "message"))
         }
-        StopReason::MaxModelCalls => format!("{value} model calls were made, the limit{limit} is reached."),
-        StopReason::MaxToolCalls => format!("{value} tool calls were made, the limit{limit} leaves none."),
+        StopReason::MaxModelCalls => format!("{}, the limit{limit} is reached.", made(value, "model call")),
+        StopReason::MaxToolCalls => format!("{}, the limit{limit} leaves none.", made(value, "tool call")),
         StopReason::BudgetExceeded => format!("{value} was spent, the limit{limit} is reached."),
         StopReason::TokenLimit if would_change(condition, Setting::OutputTokens) => {
             "No call may write anything.".to_owned()
         }
-        StopReason::TokenLimit => format!("{value} tokens were used, the limit{limit} is reached."),
+        StopReason::TokenLimit => format!("{} used, the limit{limit} is reached.", were(value, "token")),
         StopReason::Timeout => format!("{value} have passed, the limit{limit} is reached."),
         StopReason::EvidenceMissing => format!("It ends without what the domain demands: {value}."),
         StopReason::Refused if would_change(condition, Setting::OnDenied) => {
@@ -151,7 +172,7 @@ pub(crate) fn sentence(condition: &Condition) -> String {
         StopReason::MaxAttempts if *value == Measure::Count(1) => {
             "The only attempt returned no valid output.".to_owned()
         }
-        StopReason::MaxAttempts => format!("{value} attempts returned no valid output."),
+        StopReason::MaxAttempts => format!("{} returned no valid output.", of(value, "attempt")),
         StopReason::StorageFailed => format!("The journal could not be written: {value}."),
         StopReason::ManualStop => format!("It was stopped by hand after {value}."),
         StopReason::InDoubt => format!("The outcome of an effect is unknown: {value}."),
@@ -160,19 +181,40 @@ pub(crate) fn sentence(condition: &Condition) -> String {
 }
 
 /// What a reply that was cut had written, of how much.
-fn cut(written: Written, granted: &str) -> String {
+fn cut(written: Written, granted: &Measure) -> String {
     let reasoning = match written.reasoning {
         0 => String::new(),
         tokens => format!(", {tokens} of them for reasoning"),
     };
     match (written.capped, written.tokens) {
         (true, _) => {
-            format!("the provider ignored the limit of {granted} tokens, and its reply was cut off here")
+            let granted = of(granted, "token");
+            format!("the provider ignored the limit of {granted}, and its reply was cut off here")
         }
-        (false, Some(tokens)) => format!("{tokens} tokens of {granted}{reasoning}"),
-        (false, None) => format!("the limit was {granted} tokens{reasoning}"),
+        (false, Some(tokens)) => format!("{} of {granted}{reasoning}", counted(tokens, "token")),
+        (false, None) => format!("the limit was {}{reasoning}", of(granted, "token")),
     }
 }
+
+/// A number of things, where the value is one.
+fn of(value: &Measure, thing: &str) -> String {
+    match value {
+        Measure::Count(number) => counted(*number, thing),
+        other => format!("{other} {thing}s"),
+    }
+}
+
+fn were(value: &Measure, thing: &str) -> String {
+    let verb = if *value == Measure::Count(1) { "was" } else { "were" };
+    format!("{} {verb}", of(value, thing))
+}
+
+fn made(value: &Measure, thing: &str) -> String {
+    format!("{} made", were(value, thing))
+}
+
+/// What a run's end by stale confidence says: it may have found new evidence all the same.
+const NOT_RISEN: &str = "and gate.stale ends a run whose confidence does not rise.";
 
 /// Whether this setting made an end of it: it is the domain's and not the model's.
 fn would_change(condition: &Condition, setting: Setting) -> bool {

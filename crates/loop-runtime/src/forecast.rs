@@ -9,6 +9,8 @@ use loop_core::{
 };
 use loop_prompts::{Dialogue, Prompts};
 
+use crate::explain::counted;
+
 /// How many passes each limit of a run is sure to leave room for, whatever the models and tools do.
 ///
 /// Each pass is taken to write all the output that it may, and to return its share of tool results in full length. Input is
@@ -66,32 +68,28 @@ impl fmt::Display for Forecast {
     /// One line: the limits, then the first that can bind.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.limits;
-        f.write_str(&counted(limits.passes, "pass", "passes"))?;
+        f.write_str(&counted(limits.passes, "pass"))?;
         match limits.cost {
             Some(cost) => write!(f, ", {cost} ({})", limits.cost_mode.name())?,
             None => f.write_str(", no limit of money")?,
         }
         if let Some(tokens) = limits.tokens {
-            write!(f, ", {tokens} tokens")?;
+            write!(f, ", {}", counted(tokens, "token"))?;
         }
         write!(
             f,
             ", {}, {}, {} s",
-            counted(limits.tool_calls, "tool call", "tool calls"),
-            counted(limits.model_calls, "model call", "model calls"),
+            counted(limits.tool_calls, "tool call"),
+            counted(limits.model_calls, "model call"),
             Millis(limits.wall_ms).in_seconds()
         )?;
         let Some(first) = self.first() else { return Ok(()) };
         write!(f, "; counting each pass at its most, {} binds first, ", first.setting)?;
         match first.passes {
             0 => f.write_str("before a whole pass"),
-            passes => write!(f, "after {}", counted(passes, "pass", "passes")),
+            passes => write!(f, "after {}", counted(passes, "pass")),
         }
     }
-}
-
-fn counted(number: u32, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
 }
 
 /// What a run takes at the worst.
@@ -137,12 +135,13 @@ impl<'a> Worst<'a> {
             CostMode::Estimated | CostMode::After => bytes.div_ceil(2),
         };
         let mut taken = 0_u64;
+        let output_tokens = self.spec.limits.cost_mode.reserved_output(self.output_tokens);
         if self.selections {
-            taken = takes(self.spec.model(Tier::Selector), tokens(self.first_bytes), self.output_tokens);
+            taken = takes(self.spec.model(Tier::Selector), tokens(self.first_bytes), output_tokens);
         }
         let mut bytes = self.first_bytes;
         for pass in 0..self.spec.limits.passes {
-            taken = taken.saturating_add(takes(&self.spec.models.base, tokens(bytes), self.output_tokens));
+            taken = taken.saturating_add(takes(&self.spec.models.base, tokens(bytes), output_tokens));
             if taken > limit {
                 return pass;
             }

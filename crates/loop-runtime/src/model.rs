@@ -193,6 +193,7 @@ pub(crate) async fn call(
                 unread_calls: reply.unread_calls,
                 reasoning: Some(Arc::clone(&reply.reasoning)).filter(|reasoning| !reasoning.is_empty()),
                 finish: reply.finish,
+                refusal: reply.refusal.clone().filter(|_| !reply.text.is_empty()),
                 usage: reply.usage,
                 cost: reply.cost,
                 // Results would not find their calls in it.
@@ -210,7 +211,7 @@ pub(crate) async fn call(
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
             let refused = refused(&error, &request, messages.as_deref().unwrap_or_default());
-            let failure = failure(error, received, OutputCap::of(request.max_output_tokens));
+            let failure = failure(error, received, OutputCap::of_request(&request));
             let failure = ModelFailure { refused, ..failure };
             Settled {
                 retry,
@@ -417,7 +418,7 @@ async fn drain(
     let mut quiet = Quiet::new(waits, hear);
     let mut events = quiet.during(model.stream(request)).await?;
     received.began = true;
-    let cap = OutputCap::of(request.max_output_tokens);
+    let cap = OutputCap::of_request(request);
     let mut pieces = 0_u32;
     while let Some(event) = quiet.during(events.next()).await {
         if !matches!(event, Ok(ModelEvent::KeepAlive)) {
@@ -450,6 +451,7 @@ async fn drain(
                 let reply = cap.hold(*reply);
                 if reply.finish == FinishReason::Capped && reply.usage.is_none() {
                     received.extent = CallExtent::Open;
+                    received.usage = received.usage.filter(|usage| cap.counts(*usage));
                 }
                 return Ok(reply);
             }
@@ -465,6 +467,7 @@ async fn drain(
         }
         if is_beyond {
             received.extent = CallExtent::Open;
+            received.usage = received.usage.filter(|usage| cap.counts(*usage));
             return Ok(cap.cut(&received.text, /*usage*/ None));
         }
     }
@@ -480,7 +483,7 @@ fn panicked() -> LlmError {
 }
 
 /// Bytes that an event adds to what was received.
-fn bytes_of(event: &ModelEvent) -> u64 {
+pub(crate) fn bytes_of(event: &ModelEvent) -> u64 {
     let bytes = match event {
         ModelEvent::TextDelta { text }
         | ModelEvent::ReasoningDelta { text }

@@ -8,17 +8,17 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::policy::{forbids, is_forbidden};
 use loop_core::{
-    Event, EventKind, Facts, GateSettings, History, NotTakenOver, Overridden, PicoUsd, Program, Provenance,
-    Rejected, Run, RunId, RunSpec, SpecNames, Started, WorkItem,
+    Change, CommandKey, Event, EventKind, Facts, GateSettings, History, NotTakenOver, Overridden, Phase,
+    PicoUsd, Program, Provenance, Purpose, Rejected, Run, RunId, RunSpec, Slot, SpecNames, Started, WorkItem,
 };
 use loop_llm::{Message, Secrets, holds_url_secret};
-use loop_prompts::{Prompts, Thread};
+use loop_prompts::{Dialogue, Prompts, Thread};
 use loop_tools::{Credentials, Registry};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::Callbacks;
-use crate::conversation::{self, Offered, Rules};
+use crate::conversation::{self, Conversation, Offered, Rules};
 use crate::driver::sharing::Sharing;
 use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::event_queue::event_queue;
@@ -206,6 +206,15 @@ pub enum StartError {
         limit: PicoUsd,
         /// The model, by the provider's name for it.
         model: Arc<str>,
+    },
+    /// The limits of cost and tokens do not pay for the first pass. Nothing was journaled or spent.
+    #[error(
+        "the limits do not pay for the first pass, so nothing was started; the smallest that work are {}",
+        changes(.least)
+    )]
+    FirstPassUnpaid {
+        /// The limits, each with the smallest value that works.
+        least: Vec<Change>,
     },
     /// The run shares a budget, and the price of a model is unknown, so the budget could not be kept.
     #[error(
@@ -542,15 +551,17 @@ impl Runner {
         self.parts.check_price()?;
         let secrets = &self.parts.secrets;
         let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));
+        let history: Arc<[Message]> = history.into();
         let id = id.unwrap_or_else(Self::new_id);
         let parts = &self.parts;
         let facts = parts.facts(written(&history, parts)?);
         let header = Header { request_key, ..parts.header(&id, &facts, &item) };
         let (run, event, notes) = Run::start_named(id, Arc::clone(spec), parts.names(), item, facts);
+        parts.check_first_pass(&run, Arc::clone(&history))?;
         let opened = Arc::new(Entry { seq: 0, event, notes });
         let messages = parts.new_messages(Before::default(), &run);
         let writer = parts.journal.create_announcing(&header, &opened, messages).await?;
-        Ok(Opening::of_new(run, writer, opened, history.into()))
+        Ok(Opening::of_new(run, writer, opened, history))
     }
 
     /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
@@ -709,6 +720,30 @@ impl Parts {
         unpriced.map_or(Ok(()), |limit| Err(StartError::CostWithoutPrice { limit, model: model() }))
     }
 
+    /// An error if the limits of a run that is about to begin do not pay for its first pass.
+    pub(crate) fn check_first_pass(&self, run: &Run, history: Arc<[Message]>) -> Result<(), StartError> {
+        let limits = &run.spec().limits;
+        if limits.cost.is_none() && limits.tokens.is_none() {
+            return Ok(());
+        }
+        let main = CommandKey::new(1, Slot::Main);
+        let (select, main) = match run.spec().protocol.properties().answers_every_call {
+            true => {
+                let mut said = Conversation::new(&self.rules, &self.prompts, run, &self.offered, history);
+                (None, Some(said.grow(&self.prompts, run, main).0))
+            }
+            false => {
+                let mut dialogue = Dialogue::default();
+                let mut size = |key| Some(dialogue.prompt(&self.prompts, run, key)?.size);
+                let selects = matches!(run.phase(), Phase::Calling { purpose: Purpose::Select, .. });
+                let select = selects.then(|| size(CommandKey::new(0, Slot::Select))).flatten();
+                (select, size(main))
+            }
+        };
+        let least = main.map_or_else(Vec::new, |main| run.first_pass_unpaid(select, main));
+        if least.is_empty() { Ok(()) } else { Err(StartError::FirstPassUnpaid { least }) }
+    }
+
     /// What a run that begins now is started with.
     pub(crate) fn facts(&self, history: Option<History>) -> Facts {
         Facts {
@@ -776,6 +811,12 @@ impl Opening {
         }
         Ok(())
     }
+}
+
+/// Changes of settings, as a domain file has them.
+fn changes(changes: &[Change]) -> String {
+    let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    changes.join(" and ")
 }
 
 /// Where a fork can begin, for a sentence.

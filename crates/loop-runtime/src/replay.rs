@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use loop_core::repeats::stable_digest;
 use loop_core::{
-    Command, CommandKey, Digest, EventKind, Note, Observation, PromptSize, Run, RunTool, Status, ToolSpec,
+    Command, CommandKey, Digest, EventKind, Note, Observation, PromptSize, Run, RunTool, Slot, Status,
+    ToolSpec,
 };
 use loop_llm::Message;
 use loop_prompts::Dialogue;
@@ -355,7 +356,11 @@ impl<'a> Rendering<'a> {
         };
         let recorded = PromptSize { bytes, shared_bytes };
         self.found.rendered += 1;
-        let now = self.render(run, key);
+        let mut now = self.render(run, key);
+        if let Some((size, _)) = now.as_mut().filter(|_| key.slot == Slot::Select) {
+            // Of the main call after it, which has a prompt of its own.
+            size.shared_bytes = shared_bytes;
+        }
         let is_same =
             now.is_some_and(|(size, digest)| size == recorded && hash.is_none_or(|hash| hash == digest));
         if !is_same {

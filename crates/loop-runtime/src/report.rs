@@ -17,7 +17,7 @@ pub use crate::audit::{AUDIT_VERSION, AuditFault, AuditFinding, JournalAudit, Ru
 pub use crate::batch_line::{BatchLine, BatchState};
 pub use crate::claims::{ClaimReport, ClaimTotalsReport, marked};
 pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff, decided, line_diff};
-pub use crate::explain::explain;
+pub use crate::explain::{continued_with, counted, explain};
 pub use crate::forecast::{Bound, Forecast};
 pub use crate::listed::{
     LISTED_VERSION, ListedCost, ListedRun, ListedRuns, ListedState, ListedTotals, StatsReport,

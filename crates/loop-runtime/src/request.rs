@@ -16,6 +16,7 @@ use crate::fresh::fresh_id;
 use crate::handle::Handle;
 use crate::journal::{JournalError, Recorded};
 use crate::parts::{Runner, StartError};
+use crate::sink;
 use crate::stream::RunStream;
 use crate::take_over::From;
 use crate::versions::replay;
@@ -83,12 +84,18 @@ impl Runner {
         RunId::new(fresh_id(std::time::SystemTime::now()).to_string())
     }
 
-    /// Whether a run can begin: each limit of cost has the prices that it needs.
+    /// Whether a run of this item can begin: each limit of cost has the prices that it needs, and the limits pay for the
+    /// first pass.
     ///
     /// # Errors
-    /// If the price of a model is unknown.
-    pub fn check_price(&self) -> Result<(), StartError> {
-        self.parts().check_price()
+    /// If the price of a model is unknown, or a limit is too small.
+    pub fn check_begins(&self, item: WorkItem) -> Result<(), StartError> {
+        let parts = self.parts();
+        parts.check_price()?;
+        let item = sink::item(&parts.secrets, item);
+        let facts = parts.facts(None);
+        let (run, ..) = Run::start_named(Self::new_id(), Arc::clone(&parts.spec), parts.names(), item, facts);
+        parts.check_first_pass(&run, Arc::default())
     }
 
     /// A request that runs a work item; awaited, it gives the outcome.

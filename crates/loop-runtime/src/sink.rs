@@ -122,12 +122,12 @@ fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
 }
 
 fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
-    let Reply { text: stated, calls, reasoning, raw, served_model, warnings, .. } = reply;
+    let Reply { text: stated, calls, reasoning, refusal, raw, served_model, warnings, .. } = reply;
     for ToolCall { id, name, arguments } in calls {
         text(secrets, id);
         mask_requested(secrets, name, arguments);
     }
-    let optional = [reasoning, raw, served_model].into_iter().filter_map(Option::as_mut);
+    let optional = [reasoning, refusal, raw, served_model].into_iter().filter_map(Option::as_mut);
     std::iter::once(stated).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
 }
 

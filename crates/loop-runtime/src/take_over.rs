@@ -147,11 +147,12 @@ impl Runner {
         let header = Header { request_key, ..parts.header(&id, &facts, &before.started().item) };
         let started = Run::start_from(id, Arc::clone(self.spec()), parts.names(), (before, parent), facts);
         let (run, event, notes) = started.map_err(refused)?;
+        let history = read_history(run.started())?;
+        parts.check_first_pass(&run, Arc::clone(&history))?;
         let opened = Arc::new(Entry { seq: 0, event, notes });
         // Also where the run that it begins from waited already: this one is another.
         let messages = parts.new_messages(Before::default(), &run);
         let writer = self.journal().create_announcing(&header, &opened, messages).await?;
-        let history = read_history(run.started())?;
         Ok(Opening::of_new(run, writer, opened, history))
     }
 }

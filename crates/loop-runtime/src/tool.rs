@@ -21,7 +21,7 @@ use loop_tools::{
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::model::Settled;
+use crate::model::{Settled, bytes_of};
 use crate::waits::{Hear, Quiet, Waits};
 
 /// A tool call with all that it needs of its run, as data.
@@ -198,12 +198,22 @@ async fn complete(
     mut quiet: Quiet<'_>,
 ) -> Result<ModelReply, LlmError> {
     let mut events = quiet.during(model.stream(request)).await?;
+    let cap = OutputCap::of_request(request);
+    let (mut text, mut bytes) = (String::new(), 0_u64);
     while let Some(event) = quiet.during(events.next()).await {
         if !matches!(event, Ok(ModelEvent::KeepAlive)) {
             quiet.ends();
         }
-        if let ModelEvent::Finished(reply) = event? {
-            return Ok(OutputCap::of(request.max_output_tokens).hold(*reply));
+        let event = event?;
+        bytes = bytes.saturating_add(bytes_of(&event));
+        if let ModelEvent::TextDelta { text: piece } = &event {
+            text.push_str(piece);
+        }
+        if let ModelEvent::Finished(reply) = event {
+            return Ok(cap.hold(*reply));
+        }
+        if bytes > cap.bytes as u64 {
+            return Ok(cap.cut(&text, /*usage*/ None));
         }
     }
     Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))

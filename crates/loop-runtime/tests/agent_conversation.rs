@@ -558,7 +558,7 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
         assert!(agent.chat(&mut ask("Hi")).await.is_ok());
     }
     // With a price the default binds, and so does the same amount where it was set.
-    let price = Price::flat(1_000_000_000, 1_000_000_000);
+    let price = Price::flat(100_000_000, 100_000_000);
     for limits in [None, Some(Limits { cost: ten_cents, ..Limits::agent() })] {
         let spec = ModelSpec::new("compatible", "own").with_price(price.clone());
         let usage = Some(Usage { input: 60, output: 30, ..Usage::default() });

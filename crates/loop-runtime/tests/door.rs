@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_llm::{Scripted, ScriptedReply};
 use loop_mock::{Behaviour, LoopbackServer, Service};
-use loop_runtime::{Agent, AgentError, StopReason, agent::NamedModel, models::Price};
+use loop_runtime::{Agent, AgentError, agent::NamedModel, models::Price, run::StartError};
 use serde_json::json;
 
 #[allow(dead_code)]
@@ -41,8 +41,10 @@ async fn a_limit_that_nothing_fits_into_sends_nothing() {
         NamedModel::new(NAME).with_base_url(server.base_url()).with_price(Price::flat(1_000_000, 5_000_000));
     let agent = Agent::new(model).limit(loop_core::CostLimit::usd("0.000001")).build().unwrap();
     let error = agent.prompt("2 + 5?").await.unwrap_err();
-    assert!(matches!(&error, AgentError::Stopped { reason: StopReason::BudgetExceeded, .. }), "{error:?}");
-    assert_eq!(error.meta().unwrap().totals.model_calls, 0);
+    // T8
+    assert!(matches!(&error, AgentError::Start(StartError::FirstPassUnpaid { .. })), "{error:?}");
+    assert!(error.to_string().contains("limits.cost_usd = 0.00"), "{error}");
+    assert!(error.meta().is_none());
 }
 
 #[test]

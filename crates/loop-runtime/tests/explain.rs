@@ -62,9 +62,39 @@ fn every_reason_is_a_sentence() {
     reads(condition(R::NoNewActions, unsure()), "Nothing new is left to run, and the confidence is medium.");
     reads(
         condition(R::StaleConfidence, unsure()),
-        "The confidence stays at medium: more passes do not help.",
+        "The confidence stays at medium, and gate.stale ends a run whose confidence does not rise.",
     );
     reads(condition(R::NoProgress, Count(2)), "2 passes in a row added nothing new.");
+    // T11: one is one.
+    reads(condition(R::NoProgress, Count(1)), "1 pass in a row added nothing new.");
+    reads(condition(R::MaxAttempts, Count(2)), "2 attempts returned no valid output.");
+    let of = |reason, limit: u64| Condition { threshold: Some(Count(limit)), ..condition(reason, Count(1)) };
+    reads(of(R::MaxModelCalls, 1), "1 model call was made, the limit of 1 is reached.");
+    reads(of(R::MaxToolCalls, 1), "1 tool call was made, the limit of 1 leaves none.");
+    reads(of(R::TokenLimit, 1), "1 token was used, the limit of 1 is reached.");
+    reads(
+        Condition {
+            threshold: Some(Count(1)),
+            ..condition(R::OutputLimit, written(Some(1), 0, true, false))
+        },
+        "The reply was cut at its output limit: 1 token of 1. limits.output_tokens permits more than was left.",
+    );
+    // Where no reasoning took them, no effort is to blame.
+    reads(
+        limit(
+            R::OutputLimit,
+            written(Some(300), 0, false, false),
+            Count(300),
+            Setting::OutputTokens,
+            Count(301),
+        ),
+        "The reply used its output limit before any text was visible: 300 tokens of 300. Raise limits.output_tokens.",
+    );
+    let once = Measure::InARow { what: "failures of look".into(), times: 1 };
+    reads(
+        limit(R::NeedsHuman, once, Count(1), Setting::ToolFailuresBreaker, Count(2)),
+        "1 failure of look: the limit of 1 is reached. It would have gone on with gate.breakers.tool_failures = 2.",
+    );
     reads(
         limit(R::MaxPasses, Count(5), Count(5), Setting::Passes, Count(6)),
         "Pass 5 was the last of the limit of 5. It would have gone on with limits.passes = 6.",
@@ -126,7 +156,7 @@ fn every_reason_is_a_sentence() {
             Setting::Stale,
             text("equal"),
         ),
-        "The confidence went from high to medium: more passes do not help. It would have gone on with gate.stale = equal.",
+        "The confidence went from high to medium, and gate.stale ends a run whose confidence does not rise. It would have gone on with gate.stale = equal.",
     );
     reads(
         Condition {
@@ -201,7 +231,7 @@ fn every_reason_is_a_sentence() {
             Setting::OutputTokens,
             Count(301),
         ),
-        "The reply was cut at its output limit: 300 tokens of 300. It would have gone on with limits.output_tokens = 301.",
+        "The reply was cut at its output limit: 300 tokens of 300. Raise limits.output_tokens.",
     );
     // P6
     reads(
@@ -212,7 +242,7 @@ fn every_reason_is_a_sentence() {
             Setting::OutputTokens,
             Count(301),
         ),
-        "The reply used its output limit before any text was visible: 300 tokens of 300, 298 of them for reasoning. Raise limits.output_tokens, or lower the model's effort. It would have gone on with limits.output_tokens = 301.",
+        "The reply used its output limit before any text was visible: 300 tokens of 300, 298 of them for reasoning. Raise limits.output_tokens, or lower the model's effort.",
     );
     // Where that setting permits more, it is not named.
     let left = Condition {

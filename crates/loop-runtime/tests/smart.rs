@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Forty documents, of which the ranking by code keeps the first three.
-struct Documents(ToolDeclaration);
+pub struct Documents(pub ToolDeclaration);
 
 #[async_trait]
 impl Source for Documents {

@@ -13,6 +13,7 @@ use loop_eval::eval::{
 };
 use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
+use loop_runtime::report::counted;
 
 use crate::args::{EvalArgs, EvalCommand, EvalRecordArgs};
 use crate::failure::Failure;
@@ -216,7 +217,7 @@ fn list(suite: &Suite) -> String {
             let _ = writeln!(text, "    {}{covers}", case.shows);
         }
     }
-    let _ = writeln!(text, "{} cases", suite.cases.len());
+    let _ = writeln!(text, "{}", counted(suite.cases.len() as u64, "case"));
     text
 }
 

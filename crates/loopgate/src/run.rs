@@ -15,7 +15,7 @@ use loop_runtime::{
     journal::{Entry, Journal, StoredJournal},
     observe::{Events, RunEvent},
     people::PeopleReport,
-    report::{EvidenceDetail, Forecast, Report, explain, warnings},
+    report::{EvidenceDetail, Forecast, Report, counted, explain, warnings},
     run::{Driven, EndedRun, Handle, Remote, RunId, StartError, StopMode, Waiting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -334,11 +334,11 @@ const MAX_UNDONE: usize = 20;
 pub(crate) fn bill(totals: &Totals) -> String {
     let mark = if totals.usage.estimated { " (in part estimated)" } else { "" };
     format!(
-        "{}, {}, {}, {} tokens{mark}, {}, {:.1} s",
+        "{}, {}, {}, {}{mark}, {}, {:.1} s",
         count(totals.passes, "pass", "passes"),
         count(totals.model_calls, "model call", "model calls"),
         count(totals.tool_calls, "tool call", "tool calls"),
-        totals.usage.total(),
+        counted(totals.usage.total(), "token"),
         cost(&totals.cost),
         totals.wall_ms as f64 / 1_000.0,
     )

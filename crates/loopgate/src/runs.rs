@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use loop_core::{PicoUsd, RunId, StopClass, StopReason, edits};
 use loop_runtime::journal::{Journal, RunLine, StoredJournal, replay};
-use loop_runtime::report::{LISTED_VERSION, ListedRun, ListedRuns, ListedState, ListedTotals};
+use loop_runtime::report::{LISTED_VERSION, ListedRun, ListedRuns, ListedState, ListedTotals, counted};
 use serde::Deserialize;
 
 use crate::args::JournalArgs;
@@ -126,7 +126,7 @@ pub(crate) fn one(text: &mut String, listed: &ListedRun) {
     if let Some(trouble) = &listed.trouble {
         return row(text, &format!("{head} damaged: {trouble}"));
     }
-    let stop = reason.clone().unwrap_or_else(|| format!("{}, {entries} entries", listed.state.name()));
+    let stop = reason.clone().unwrap_or_else(|| format!("{}, {}", listed.state.name(), counted(*entries, "entry")));
     // A class that the reason alone does not say, for example of a run whose effect is in doubt.
     let own = StopReason::ALL.iter().find(|own| own.name() == stop).map(|own| own.class().name());
     let class = listed.class.as_deref().filter(|class| Some(*class) != own);

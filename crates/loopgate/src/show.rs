@@ -10,7 +10,7 @@ use loop_core::{
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
-    report::{CallReport, Report, warnings},
+    report::{CallReport, Report, continued_with, counted, warnings},
     tools::{ToolUse, ToolUses},
 };
 use serde_json::json;
@@ -170,7 +170,8 @@ pub(crate) fn heading(state: &Run) -> String {
     let (started, mut text) = (state.started(), String::new());
     row(&mut text, &format!("# {} {}: {}", started.item.kind, started.item.id, started.item.title));
     text.push('\n');
-    let after = started.history.as_ref().map(|history| format!(", after {} messages", history.messages));
+    let after =
+        started.history.as_ref().map(|history| format!(", after {}", counted(history.messages, "message")));
     let after = after.unwrap_or_default();
     let (run, domain, time) = (&started.run, &state.spec().domain, time(started.unix_ms));
     row(&mut text, &format!("run {run} of {domain}, {time}{after}"));
@@ -194,7 +195,8 @@ fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Opt
     row(&mut text, &format!("so far: {}", run::bill(&totals_so_far(state))));
     let Reserve { input_tokens, output_tokens, cost } = state.reserved();
     let money = cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
-    let tokens = format!("{input_tokens} input tokens, {output_tokens} output tokens");
+    let tokens =
+        format!("{}, {}", counted(input_tokens, "input token"), counted(output_tokens, "output token"));
     row(&mut text, &format!("reserved for what was in flight: {tokens}, {money}"));
     if !is_written {
         row(&mut text, &format!("to continue: loopgate {next} {}{}", state.id(), places::at(journal)));
@@ -305,9 +307,7 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
                 .threshold
                 .as_ref()
                 .map_or_else(String::new, |threshold| format!(" against {threshold}"));
-            let change = condition
-                .change
-                .as_ref()
+            let change = continued_with(condition)
                 .map_or_else(String::new, |change| format!("; would have gone on with {change}"));
             row(&mut text, &format!("- {}: {}{against}{change}", condition.reason, condition.value));
         }

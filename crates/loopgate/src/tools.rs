@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use loop_core::{Scope, Status};
 use loop_domain::{Domain, ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
+use loop_runtime::report::counted;
 use loop_runtime::tools::markdown_of;
 use loop_tools::ToolContext;
 use serde_json::Value;
@@ -48,7 +49,10 @@ fn import(args: OpenapiArgs) -> Result<ExitCode, Failure> {
     if !options.list {
         let all = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(", ");
         let off = imported.off;
-        stream::note(format!("{} tools, {off} of them off until you have reviewed them", imported.count));
+        stream::note(format!(
+            "{}, {off} of them off until you have reviewed them",
+            counted(imported.count as u64, "tool")
+        ));
         stream::note(format!("they connect to {}", all(&imported.places)));
         if !imported.secrets.is_empty() {
             stream::note(format!("they need the secrets {}", all(&imported.secrets)));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_core::RunId;
-use loop_runtime::report::{AuditFault, AuditFinding, JournalAudit, RunAudit};
+use loop_runtime::report::{AuditFault, AuditFinding, JournalAudit, RunAudit, counted};
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
@@ -87,7 +87,7 @@ fn of_run(text: &mut String, audit: &RunAudit) {
     let stop = stop.as_deref().unwrap_or("not ended");
     let Some((first, others)) = findings.split_first() else {
         let imported = if audit.imported { " (imported)" } else { "" };
-        row(text, &format!("{run}  ok: {entries} entries, {stop}{imported}"));
+        row(text, &format!("{run}  ok: {}, {stop}{imported}", counted(*entries, "entry")));
         return;
     };
     row(text, &format!("{run}  {}", finding(first)));

@@ -6,7 +6,7 @@ use crate::gate::stop::{Certificate, Condition, Measure};
 use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
-use crate::spec::{Calibrated, FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
+use crate::spec::{Calibrated, CostMode, FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
 use crate::types::planted::{self, Planted};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
@@ -122,8 +122,12 @@ pub(crate) struct Candidates {
 pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) -> Vec<Condition> {
     let count = |n: u32| Measure::Count(n.into());
     let mut reached = Vec::new();
+    // What the next call needs is not known here, so a limit of cost, tokens or time that would do for it cannot be named.
+    // After the spend any amount that is left does.
+    let after = limits.cost_mode == CostMode::After;
     let mut push = |reason, value: Measure, threshold: Measure, setting: Setting, to: Measure| {
-        reached.push(Condition::new(reason, value).threshold(threshold).change(setting, to));
+        let is_known = after || !matches!(setting, Setting::Cost | Setting::Tokens);
+        reached.push(Condition::new(reason, value).threshold(threshold).change_if(is_known, setting, to));
     };
     if totals.passes >= limits.passes.saturating_add(planted::is(Planted::OnePassMore).into()) {
         let to = count(totals.passes.saturating_add(1));
@@ -159,14 +163,8 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
         );
     }
     if elapsed_ms >= limits.wall_ms {
-        let to = Measure::Millis(elapsed_ms.saturating_add(1));
-        push(
-            StopReason::Timeout,
-            Measure::Millis(elapsed_ms),
-            Measure::Millis(limits.wall_ms),
-            Setting::WallMs,
-            to,
-        );
+        let reached_at = Condition::new(StopReason::Timeout, Measure::Millis(elapsed_ms));
+        reached.push(reached_at.threshold(Measure::Millis(limits.wall_ms)));
     }
     reached
 }

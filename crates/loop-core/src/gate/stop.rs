@@ -120,6 +120,8 @@ impl fmt::Display for Measure {
                 let effects: Vec<String> = effects.iter().map(ToString::to_string).collect();
                 f.write_str(&effects.join("; "))
             }
+            // It is written for many: `failures of look`.
+            Self::InARow { what, times: 1 } => write!(f, "1 {}", what.replacen("s ", " ", 1)),
             Self::InARow { what, times } => write!(f, "{times} {what} in a row"),
             Self::Output(written) => written.fmt(f),
             Self::NextTokens { used, needs, held } => {
@@ -145,6 +147,7 @@ pub struct Written {
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.tokens {
+            Some(1) => f.write_str("1 output token")?,
             Some(tokens) => write!(f, "{tokens} output tokens")?,
             None => f.write_str("an unknown number of output tokens")?,
         }

@@ -42,7 +42,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
     take(&mut proposal, found);
     match reply.finish {
         FinishReason::Refusal | FinishReason::Filtered if proposal.refused.is_none() => {
-            proposal.refused = refused(reply);
+            proposal.refused = refused(reply, /*is_work*/ !layout.headings.is_empty());
             proposal.has_contract = true;
         }
         FinishReason::MaxTokens => proposal.parse_warnings.push(ParseWarning::CutReply),

@@ -24,6 +24,10 @@ pub struct Reply {
     pub reasoning: Option<Arc<str>>,
     /// Why the model ended its reply.
     pub finish: FinishReason,
+    /// The words of a refusal, where the provider gives them apart from the text. `None`: the text has them, or nothing was
+    /// refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Arc<str>>,
     /// Tokens as reported. `None`: not reported, so they are estimated from [`received`](Self::received).
     pub usage: Option<Usage>,
     /// What was received. A call without reported usage is estimated from it.
@@ -53,6 +57,7 @@ impl Reply {
             unread_calls: 0,
             reasoning: None,
             finish: FinishReason::EndTurn,
+            refusal: None,
             usage: None,
             received: Received::ended(),
             cost: None,

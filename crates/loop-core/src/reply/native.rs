@@ -23,7 +23,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         confidence: Confidence::Unknown,
         reason: "".into(),
         actions: actions.collect(),
-        refused: refused(reply),
+        refused: refused(reply, /*is_work*/ false),
         escalated: None,
         // These protocols have no contract to repair.
         has_contract: true,
@@ -63,10 +63,15 @@ pub(super) fn lacks_its_calls(reply: &Reply, spec: &RunSpec) -> bool {
     spec.protocol.properties().native_calls && reply.finish == FinishReason::ToolUse && reply.calls.is_empty()
 }
 
-/// The refusal of the work, by the reply's finish reason. `None`: it was not refused.
-pub(super) fn refused(reply: &Reply) -> Option<Refused> {
+/// The refusal of the work, by the reply's finish reason. `None`: it was not refused. `is_work` says whether the text is
+/// what was asked for, which gives no reason.
+pub(super) fn refused(reply: &Reply, is_work: bool) -> Option<Refused> {
     match reply.finish {
-        FinishReason::Refusal => Some(Refused::ByModel(first_line(&reply.text))),
+        FinishReason::Refusal => {
+            let text =
+                reply.refusal.as_deref().or(Some(&reply.text).filter(|_| !is_work).map(|text| &**text));
+            Some(Refused::ByModel(first_line(text.unwrap_or_default())))
+        }
         FinishReason::Filtered => Some(Refused::ByFilter),
         FinishReason::EndTurn
         | FinishReason::ToolUse

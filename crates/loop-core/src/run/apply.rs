@@ -28,7 +28,7 @@ use crate::run::route::Route;
 use crate::run::step::{Place, Rest, step};
 use crate::run::warning::RunWarning;
 use crate::spec::Setting;
-use crate::spec::{CostMode, RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
+use crate::spec::{RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
 use crate::types::planted::{self, Planted};
 use crate::types::{
     CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals,
@@ -516,11 +516,6 @@ impl Run {
             // The order is steps, tool calls, time.
             let at = reached.iter().position(|limit| limit.reason == StopReason::Timeout);
             reached.insert(at.unwrap_or(reached.len()), gate::no_tool_calls());
-        }
-        if rest.spec.limits.cost_mode != CostMode::After {
-            // The first call's cost is unknown before its prompt is rendered, so no sufficient limit can be named.
-            let is_amount = |reason| matches!(reason, StopReason::BudgetExceeded | StopReason::TokenLimit);
-            reached.iter_mut().filter(|limit| is_amount(limit.reason)).for_each(|limit| limit.change = None);
         }
         let place = Place { phase: phase.name(), pass: 0 };
         if let Some(certificate) = Certificate::of(reached.into_iter().chain(unpriced)) {

@@ -113,10 +113,10 @@ impl Rest<'_> {
     fn estimated(&self, charge: &Charge) -> Usage {
         let Reserve { input_tokens, output_tokens, .. } = charge.reserve;
         let received = charge.received.bytes.div_ceil(ESTIMATED_BYTES_A_TOKEN);
-        let extent = match self.spec.limits.cost_mode {
-            // In `strict` mode only a report releases a reserve.
-            CostMode::Strict => CallExtent::Open,
-            CostMode::Estimated | CostMode::After => charge.received.extent,
+        let (extent, received) = match self.spec.limits.cost_mode {
+            // In `strict` mode only a report releases a reserve, and a reply is cut where its reserve ends.
+            CostMode::Strict => (CallExtent::Open, received.min(output_tokens)),
+            CostMode::Estimated | CostMode::After => (charge.received.extent, received),
         };
         let (input, output) = match extent {
             CallExtent::NoReply if received == 0 => (0, 0),

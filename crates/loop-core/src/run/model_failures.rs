@@ -85,7 +85,9 @@ impl Rest<'_> {
             && is_main
             && let Some(cause) = self.out_of_time()
         {
-            // It was cancelled to leave time for the final pass, so its partial reply is kept and it is not retried.
+            // It was cancelled to leave time for the final pass, so its partial reply is kept and it is not retried. How long
+            // it would have taken is not known, so no limit that would do is named.
+            let cause = Condition { change: None, ..cause };
             if returned_nothing && reroutes {
                 self.reroute(key.pass);
             }

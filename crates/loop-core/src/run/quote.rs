@@ -1,6 +1,6 @@
 //! Quotes: whether a model call is granted, on which tier, with how many output tokens and which reserve.
 
-use crate::gate::{Condition, Measure, StopReason, TierCause};
+use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
 use crate::run::budget::Budget;
 use crate::run::event::{EventKind, Refusal, Reserve};
@@ -21,7 +21,8 @@ pub(super) const FRAME_TOKENS: u64 = 256;
 pub struct PromptSize {
     /// The whole prompt, in bytes.
     pub bytes: u64,
-    /// Bytes at its beginning that it shares with the main call before it on the same tier; 0 if none.
+    /// Bytes at its beginning that it shares with the main call before it on the same tier; 0 if none. Of a selection:
+    /// bytes of the main call after it, for which it leaves enough; 0 if they are not known.
     pub shared_bytes: u64,
 }
 
@@ -71,7 +72,7 @@ struct Headroom {
     taken: u64,
     /// The amount for the call's input.
     input: u64,
-    /// The amount for one output token.
+    /// The amount that is reserved for one granted output token.
     output_token: u64,
     /// The reserve of the final pass. 0: the call is the final pass.
     final_pass: u64,
@@ -94,6 +95,13 @@ impl Headroom {
         };
         let tokens = for_output.checked_div(self.output_token).unwrap_or(u64::MAX);
         (tokens >= least).then_some(tokens)
+    }
+
+    /// The same, of a selection that leaves enough for this main call.
+    fn leaving(self, main: Option<Self>) -> Self {
+        let Some(main) = main else { return self };
+        let input = self.input.saturating_add(main.needs(LEAST_OUTPUT_TOKENS));
+        Self { input, final_pass: main.final_pass, ..self }
     }
 
     /// The cost of a call with `least` output tokens.
@@ -156,6 +164,25 @@ impl Run {
             }
             Some(_) | None => Err(Refusal::NotCommanded),
         }
+    }
+
+    /// Why the first pass of a run that has just begun cannot be paid: the limits of cost and tokens that do not cover it,
+    /// each with the smallest value that does. The pass is the selection, where there is one, and the main call, both with
+    /// the fewest output tokens, besides what is reserved for the final pass. Empty: it can be paid, a pass was made
+    /// already, or the limits are checked after the spend.
+    pub fn first_pass_unpaid(&self, select: Option<PromptSize>, main: PromptSize) -> Vec<Change> {
+        let is_over = self.outcome().is_some() || self.totals().passes > 0;
+        if is_over || self.spec.limits.cost_mode == CostMode::After {
+            return Vec::new();
+        }
+        let quoting = self.quoting();
+        let cost = quoting.least_of_first_pass(select, main, |tier, slot, input| {
+            quoting.money(tier, slot, input).ok().flatten()
+        });
+        let tokens = quoting.least_of_first_pass(select, main, |_, slot, input| quoting.tokens(slot, input));
+        let cost = cost.map(|to| Change { setting: Setting::Cost, to: Measure::PicoUsd(PicoUsd(to)) });
+        let tokens = tokens.map(|to| Change { setting: Setting::Tokens, to: Measure::Count(to) });
+        cost.into_iter().chain(tokens).collect()
     }
 
     /// What a final pass may cost after the commanded call `key` with this quote. A driver that asks a shared budget for
@@ -249,11 +276,17 @@ impl Quoting<'_> {
         let fits = self.fits(tier, prompt)?;
         let mut max_output_tokens = fits.output_tokens;
         let mode = self.spec.limits.cost_mode;
+        let after = PromptSize { bytes: prompt.shared_bytes, shared_bytes: 0 };
+        let main =
+            (slot == Slot::Select && after.bytes > 0).then(|| self.input_bound(self.route.tier, after));
         if let Some(headroom) = self.tokens(slot, fits.input_tokens) {
+            let headroom = headroom.leaving(main.and_then(|input| self.tokens(Slot::Main, input)));
             let paid = headroom.output_tokens(mode, fits.least).ok_or(Refusal::Tokens)?;
             max_output_tokens = max_output_tokens.min(paid);
         }
         if let Some(headroom) = self.money(tier, slot, fits.input_tokens)? {
+            let main = main.and_then(|input| self.money(self.route.tier, Slot::Main, input).ok().flatten());
+            let headroom = headroom.leaving(main);
             let paid = headroom.output_tokens(mode, fits.least).ok_or(Refusal::Cost)?;
             max_output_tokens = max_output_tokens.min(paid);
         }
@@ -263,8 +296,9 @@ impl Quoting<'_> {
             max_output_tokens = max_output_tokens.min(paid);
         }
         let input_tokens = fits.input_tokens;
-        let cost = model.price.as_ref().map(|price| self.price(price, input_tokens, max_output_tokens));
-        let reserve = Reserve { input_tokens, output_tokens: max_output_tokens, cost };
+        let output_tokens = mode.reserved_output(max_output_tokens);
+        let cost = model.price.as_ref().map(|price| self.price(price, input_tokens, output_tokens));
+        let reserve = Reserve { input_tokens, output_tokens, cost };
         Ok(Quote { tier, max_output_tokens, reserve })
     }
 
@@ -308,7 +342,7 @@ impl Quoting<'_> {
             CostMode::Strict => limits.sub_call_bytes.saturating_add(FRAME_TOKENS),
             CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
         };
-        let output_tokens = limits.sub_call_tokens;
+        let output_tokens = limits.cost_mode.reserved_output(limits.sub_call_tokens);
         let price = self.spec.model(self.route.auxiliary_tier(self.spec)).price.as_ref();
         let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
         Reserve { input_tokens, output_tokens, cost }
@@ -319,7 +353,8 @@ impl Quoting<'_> {
         let reserve = self.sub_call_reserve();
         let pays = |headroom: Option<Headroom>| {
             headroom.is_none_or(|headroom| {
-                headroom.output_tokens(self.spec.limits.cost_mode, reserve.output_tokens).is_some()
+                let limits = &self.spec.limits;
+                headroom.output_tokens(limits.cost_mode, limits.sub_call_tokens).is_some()
             })
         };
         // A sub-call belongs to an action, which is never the final pass.
@@ -403,6 +438,40 @@ impl Quoting<'_> {
         Some(Condition::new(reason, value).threshold(threshold).change(setting, to))
     }
 
+    /// The smallest value of a limit that covers the first pass, whose calls have this headroom in it. `None`: the limit
+    /// covers it, or something else refuses its main call.
+    fn least_of_first_pass(
+        &self,
+        select: Option<PromptSize>,
+        main: PromptSize,
+        headroom: impl Fn(Tier, Slot, u64) -> Option<Headroom>,
+    ) -> Option<u64> {
+        let limits = &self.spec.limits;
+        let call = |tier, slot, prompt| {
+            let fits = self.fits(tier, prompt).ok()?;
+            headroom(tier, slot, fits.input_tokens).map(|it| (it, it.needs(fits.least)))
+        };
+        let selecting =
+            select.and_then(|prompt| call(self.route.auxiliary_tier(self.spec), Slot::Main, prompt));
+        let selecting = selecting.map_or(0, |(_, needs)| needs);
+        let is_last = limits.passes <= 1 || limits.model_calls <= 1 + u32::from(select.is_some());
+        let slot = if is_last { Slot::Final } else { Slot::Main };
+        let due = self.route.tier;
+        let tiers = std::iter::once(&due).chain(self.cheaper_than(due));
+        let mut refused = None;
+        for (headroom, needs) in tiers.filter_map(|tier| call(*tier, slot, main)) {
+            let least = least_limit(
+                headroom.taken.saturating_add(selecting).saturating_add(needs),
+                headroom.final_pass,
+            );
+            if least <= headroom.limit {
+                return None;
+            }
+            refused = Some(refused.map_or(least, |other: u64| other.min(least)));
+        }
+        refused
+    }
+
     fn tokens(&self, slot: Slot, input: u64) -> Option<Headroom> {
         let limit = self.spec.limits.tokens?;
         let reserved = self.reserved();
@@ -416,9 +485,10 @@ impl Quoting<'_> {
         let final_pass = match slot {
             Slot::Final => 0,
             _ if !self.spec.finishes() => 0,
-            _ => self.final_pass_input(input).saturating_add(FINAL_PASS_OUTPUT_TOKENS),
+            _ => self.final_pass_input(input).saturating_add(self.final_pass_output()),
         };
-        Some(Headroom { limit, taken, input, output_token: 1, final_pass, is_shared: false })
+        let output_token = self.spec.limits.cost_mode.reserved_output(1);
+        Some(Headroom { limit, taken, input, output_token, final_pass, is_shared: false })
     }
 
     fn money(&self, tier: Tier, slot: Slot, input: u64) -> Result<Option<Headroom>, Refusal> {
@@ -440,7 +510,7 @@ impl Quoting<'_> {
             limit: limit.0,
             taken: self.budget.totals.cost.known.plus(reserved).0,
             input: self.price(price, input, 0).0,
-            output_token: self.rates(price, input).output,
+            output_token: self.spec.limits.cost_mode.reserved_output(self.rates(price, input).output),
             final_pass: self.final_pass_cost(price, slot, input).0,
             is_shared: false,
         })
@@ -458,7 +528,12 @@ impl Quoting<'_> {
             return PicoUsd(0);
         }
         let finishes_on = self.spec.model(self.route.tier).price.as_ref().unwrap_or(price);
-        self.price(finishes_on, self.final_pass_input(input), FINAL_PASS_OUTPUT_TOKENS)
+        self.price(finishes_on, self.final_pass_input(input), self.final_pass_output())
+    }
+
+    /// The output tokens that are reserved for the final pass.
+    fn final_pass_output(&self) -> u64 {
+        self.spec.limits.cost_mode.reserved_output(FINAL_PASS_OUTPUT_TOKENS)
     }
 
     /// The assumed input of a final pass: that of this call, or of the last main call if it was larger.

@@ -12,8 +12,8 @@ use crate::types::{Digest, PicoUsd, Price, RunId, Tier, WorkItem};
 
 /// The most that any run of a spec uses, whatever the models, the tools and the people do.
 ///
-/// It assumes of a provider that a call takes no more input than `context_tokens` and writes no more than it is granted,
-/// that a byte is at most one token, that prices are the spec's, and that the driver reports deadlines in time.
+/// It assumes of a provider that a call takes no more input than `context_tokens` and writes no more than it is granted
+/// (with the cost mode `strict`: than arrives), that a byte is at most one token, that prices are the spec's, and that the driver reports deadlines in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {
     /// Main calls, from 0.
@@ -54,14 +54,15 @@ impl WorstCase {
         let is_called = |price: Option<&Price>| limits.cost.is_none() || price.is_some();
         let mut most = Most::default();
         for model in models.into_iter().filter(|model| is_called(model.price.as_ref())) {
-            let output = limits.output_tokens.min(model.max_output_tokens);
+            let output = limits.cost_mode.reserved_output(limits.output_tokens.min(model.max_output_tokens));
             most.add(Most::call(model.price.as_ref(), model.context_tokens, output));
         }
         let mut in_flight = most;
         if spec.tools.iter().any(|tool| tool.smart) {
             let input = limits.sub_call_bytes.saturating_add(FRAME_TOKENS);
             for model in models.into_iter().filter(|model| is_called(model.price.as_ref())) {
-                let one = Most::call(model.price.as_ref(), input, limits.sub_call_tokens);
+                let output = limits.cost_mode.reserved_output(limits.sub_call_tokens);
+                let one = Most::call(model.price.as_ref(), input, output);
                 most.add(one);
                 in_flight.add(one.times(sub_calls_at_once(spec)));
             }

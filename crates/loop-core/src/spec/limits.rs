@@ -159,13 +159,26 @@ pub enum CostMode {
     #[default]
     Estimated,
     /// A call is made only if its worst case fits into the remaining budget: a token for each byte of input, at the
-    /// highest input price. No limit is exceeded, but small limits refuse more calls.
+    /// highest input price, and a token for each of the [`STRICT_BYTES_A_TOKEN`] bytes a granted token at which its reply
+    /// is cut. A limit is exceeded only if a provider bills more than one token a byte. Small limits refuse more calls.
     Strict,
     /// A call is made as long as any budget is left. The last call may exceed the limit.
     After,
 }
 
+/// Bytes of a reply for each granted output token at which the mode `strict` cuts it.
+pub const STRICT_BYTES_A_TOKEN: u64 = 6;
+
 impl CostMode {
+    /// The output tokens that are reserved for a call that is granted this many: with `strict`, one for each byte that may
+    /// arrive.
+    pub fn reserved_output(self, granted: u64) -> u64 {
+        match self {
+            Self::Strict => granted.saturating_mul(STRICT_BYTES_A_TOKEN),
+            Self::Estimated | Self::After => granted,
+        }
+    }
+
     /// The mode's name in a domain file.
     pub fn name(self) -> &'static str {
         match self {

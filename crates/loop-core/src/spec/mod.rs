@@ -24,7 +24,7 @@ pub use args::{ArgSpec, ArgType, SchemaViolation};
 pub use calibration::{Calibrated, Calibration, MeasuredLevel, MeasuredModel};
 pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
 pub use gate::{GateSettings, GroundingRule, Stale};
-pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS};
+pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS, STRICT_BYTES_A_TOKEN};
 pub use models::{ModelSpec, ModelSpecs};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
 pub use policy::{

@@ -186,7 +186,10 @@ fn sub_call(run: &Run) -> Reserve {
         CostMode::Strict => limits.sub_call_bytes + FRAME,
         CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
     };
-    let output_tokens = limits.sub_call_tokens;
+    let output_tokens = match limits.cost_mode {
+        CostMode::Strict => limits.sub_call_tokens * 6,
+        CostMode::Estimated | CostMode::After => limits.sub_call_tokens,
+    };
     let price = run.spec().model(Tier::Selector).price.as_ref();
     Reserve {
         input_tokens,

@@ -9,7 +9,7 @@ use super::calls::{Calls, MAX_ARGUMENTS, Open};
 use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, ReplyEnd};
-use crate::cap::{self, MAX_WARNINGS, MAX_WORD, OutputCap, word};
+use crate::cap::{self, CALL_BYTES, MAX_WARNINGS, MAX_WORD, OutputCap, word};
 use crate::error::{LlmError, LlmErrorKind, Partial};
 use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
@@ -177,6 +177,7 @@ impl Assembly {
     /// [`pass_over`](Self::pass_over).
     pub(crate) fn add_call(&mut self, id: &str, index: Option<u64>) -> Option<usize> {
         self.received += 1;
+        self.count(CALL_BYTES);
         let at = self.calls.add(id, index, &self.secrets);
         if at.is_none() {
             self.pass_over(id.len());
@@ -187,7 +188,7 @@ impl Assembly {
     /// Counts a tool call above the maximum, once for each id and index.
     pub(crate) fn leave_call(&mut self, id: &str, index: Option<u64>) {
         self.calls.leave(id, index);
-        self.pass_over(id.len());
+        self.pass_over(CALL_BYTES + id.len());
     }
 
     /// The reply exceeds a limit of the protocol's state: it is cut here.
@@ -432,6 +433,12 @@ impl Assembly {
         self.is_capped = true;
         if self.is_open() {
             self.usage = None;
+        }
+        if self.cap.strict {
+            self.cost = None;
+            if self.usage.take_if(|usage| !self.cap.counts(*usage)).is_some() {
+                self.warn(cap::BEYOND_CUT);
+            }
         }
         self.warn(cap::CUT);
         if self.stop.is_none() {

@@ -196,7 +196,7 @@ impl Codec {
             Api::Anthropic => anthropic::protocol(request, &target),
             Api::Gemini => gemini::protocol(request, &target),
         };
-        let cap = OutputCap::of(request.max_output_tokens);
+        let cap = OutputCap::of_request(request);
         Decoder::new(protocol, target.origin(), aliases, secrets, cap)
     }
 }

@@ -73,7 +73,7 @@ impl Runner {
     /// run from the journal.
     ///
     /// # Errors
-    /// If the item is blank, or a limit of money could not be kept.
+    /// If the item is blank, a limit of money could not be kept, or the limits do not pay for the first pass.
     pub fn first_event(&self, engine: &str, id: RunId, item: WorkItem) -> Result<Event, StartError> {
         if item.is_blank() {
             return Err(StartError::Blank { kind: item.kind });
@@ -83,7 +83,8 @@ impl Runner {
         let item = sink::item(&parts.secrets, item);
         let mut facts = parts.facts(None);
         facts.provenance.engine = engine.into();
-        let (_, event, _) = Run::start_named(id, Arc::clone(&parts.spec), parts.names(), item, facts);
+        let (run, event, _) = Run::start_named(id, Arc::clone(&parts.spec), parts.names(), item, facts);
+        parts.check_first_pass(&run, Arc::default())?;
         Ok(event)
     }
 }

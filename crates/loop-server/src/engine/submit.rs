@@ -119,7 +119,9 @@ impl Engine {
         if !body.settings.is_empty() || body.budget.is_some() {
             let runner = self.runner_of(domain, &body).await?.map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
-            check_begins(&runner)?;
+            check_begins(&runner, &body.item)?;
+        } else {
+            check_begins(&domain.runner, &body.item)?;
         }
         let submission = Submission {
             run: Runner::new_id(),
@@ -261,8 +263,8 @@ fn digest(domain: &str, priority: i32, body: &str) -> Digest {
     Digest::of("submission", format!("{domain}\n{priority}\n{}", canonical(&body)).as_bytes())
 }
 
-fn check_begins(runner: &Runner) -> Result<(), EngineError> {
-    runner.check_price().map_err(|error| EngineError::Setting(error.to_string()))
+fn check_begins(runner: &Runner, item: &WorkItem) -> Result<(), EngineError> {
+    runner.check_begins(item.clone()).map_err(|error| EngineError::Setting(error.to_string()))
 }
 
 /// A name that a caller gives: one visible line of at most 200 characters.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::{Outcome, Phase, Run, RunSpec, StopClass, StopReason};
 use loop_runtime::journal::RunLine;
-use loop_runtime::report::{PersonRequestReport, explain, warnings};
+use loop_runtime::report::{PersonRequestReport, counted, explain, warnings};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -336,7 +336,7 @@ impl RunResult {
         }
         let TotalsResult { passes, tokens, cost_usd, .. } = &self.totals;
         let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), |cost| format!("USD {cost}"));
-        lines.push(format!("totals: {passes} passes, {tokens} tokens, {cost}"));
+        lines.push(format!("totals: {}, {}, {cost}", counted(*passes, "pass"), counted(*tokens, "token")));
         lines.push(self.next.clone());
         parts.push(lines.join("\n"));
         parts.join("\n\n---\n\n")

@@ -1,6 +1,8 @@
 //! Cost and tokens: charges are what was reported, reserves are what is in flight, and limits hold.
 
-use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, Slot};
+use loop_core::{
+    CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, STRICT_BYTES_A_TOKEN, Slot,
+};
 
 use crate::sim::check::{Checked, Ghost, Step, call, must, work};
 
@@ -120,7 +122,7 @@ pub(crate) fn stays_within_shared(step: &Step<'_>, ghost: &Ghost) -> Checked {
     must(!more || after <= limit, check, || format!("{} -> {after} of {limit}", cost(step.before)))
 }
 
-/// In strict mode a reserve covers each byte of the prompt as a token, at the highest price.
+/// In strict mode a reserve covers each byte of the prompt and of the reply as a token, at the highest price.
 fn strict_reserve(step: &Step<'_>) -> Checked {
     let EventKind::CallStarted { tier, prompt_bytes, max_output_tokens, reserve, .. } = &step.event.kind
     else {
@@ -130,11 +132,11 @@ fn strict_reserve(step: &Step<'_>) -> Checked {
     if spec.limits.cost_mode != CostMode::Strict {
         return Ok(());
     }
-    let covers = reserve.input_tokens >= *prompt_bytes && reserve.output_tokens >= *max_output_tokens;
+    let written = max_output_tokens * STRICT_BYTES_A_TOKEN;
+    let covers = reserve.input_tokens >= *prompt_bytes && reserve.output_tokens >= written;
     let price = spec.model(*tier).price.as_ref();
-    let pays = price.is_none_or(|price| {
-        reserve.cost.is_some_and(|cost| cost >= price.ceiling(*prompt_bytes, *max_output_tokens))
-    });
+    let pays = price
+        .is_none_or(|price| reserve.cost.is_some_and(|cost| cost >= price.ceiling(*prompt_bytes, written)));
     must(covers && pays, "I-1 a strict reserve covers the whole prompt", || format!("{reserve:?}"))
 }
 
@@ -170,7 +172,10 @@ fn sub_reserve(run: &Run) -> Reserve {
         CostMode::Strict => limits.sub_call_bytes + FRAME,
         CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
     };
-    let output_tokens = limits.sub_call_tokens;
+    let output_tokens = match limits.cost_mode {
+        CostMode::Strict => limits.sub_call_tokens * STRICT_BYTES_A_TOKEN,
+        CostMode::Estimated | CostMode::After => limits.sub_call_tokens,
+    };
     let price = run.spec().model(run.auxiliary_tier()).price.as_ref();
     let cost = price.map(|price| priced(run, price, input_tokens, output_tokens));
     Reserve { input_tokens, output_tokens, cost }

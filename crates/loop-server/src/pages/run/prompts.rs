@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{CommandKey, EventKind, Run};
+use loop_core::{CommandKey, EventKind, Run, Slot};
 use loop_runtime::journal::Recorded;
 use loop_runtime::report::{SentPrompt, sent_prompts};
 use loop_runtime::spec::Prompts;
@@ -73,7 +73,7 @@ impl PromptPart {
                     attempt: *attempt,
                     tier: tier.name(),
                     bytes: *prompt_bytes,
-                    shared: *shared_bytes,
+                    shared: if key.slot == Slot::Select { 0 } else { *shared_bytes },
                     max_output_tokens: *max_output_tokens,
                     shared_parts: 0,
                     parts: None,
