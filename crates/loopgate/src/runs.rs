@@ -126,7 +126,8 @@ pub(crate) fn one(text: &mut String, listed: &ListedRun) {
     if let Some(trouble) = &listed.trouble {
         return row(text, &format!("{head} damaged: {trouble}"));
     }
-    let stop = reason.clone().unwrap_or_else(|| format!("{}, {}", listed.state.name(), counted(*entries, "entry")));
+    let stop =
+        reason.clone().unwrap_or_else(|| format!("{}, {}", listed.state.name(), counted(*entries, "entry")));
     // A class that the reason alone does not say, for example of a run whose effect is in doubt.
     let own = StopReason::ALL.iter().find(|own| own.name() == stop).map(|own| own.class().name());
     let class = listed.class.as_deref().filter(|class| Some(*class) != own);
