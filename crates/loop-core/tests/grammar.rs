@@ -203,7 +203,7 @@ fn a_reply_that_cannot_be_cut_into_sections_is_kept_whole() {
 #[test]
 fn a_reply_that_begins_again_is_told_and_not_doubled() {
     // T12
-    let once = text("## Situation\nThe disk is full.\n## Findings\nNone.\n").text.to_string() + HIGH;
+    let once = format!("## Situation\nThe disk is full.\n## Findings\nNone.\n{HIGH}");
     let sections = ["situation: The disk is full.", "findings: None."];
     for reply in [format!("{once}{once}"), format!("{}\n\n{once}", once.trim_end())] {
         let found = read_in(run().start(), &reply);
