@@ -173,7 +173,16 @@ async fn a_provider_that_cannot_be_had_gives_way_to_the_fallback() {
 
 /// What a request says besides the conversation itself.
 fn options_of(body: &Value) -> Vec<(String, Value)> {
-    let spoken = ["messages", "input", "contents", "system", "instructions", "systemInstruction", "tools"];
+    let spoken = [
+        "messages",
+        "input",
+        "contents",
+        "system",
+        "instructions",
+        "systemInstruction",
+        "tools",
+        "prompt_cache_key",
+    ];
     let members = body.as_object().unwrap().iter().filter(|(key, _)| !spoken.contains(&key.as_str()));
     members.map(|(key, value)| (key.clone(), value.clone())).collect()
 }

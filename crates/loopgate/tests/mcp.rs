@@ -438,7 +438,12 @@ fn a_cost_limit_of_the_process_is_kept_before_a_run_starts() {
     // K17
     let shell = Shell::new();
     let model = slow(&shell);
-    let priced = ["--set", "models.base.price={input=1, output=1}", "--set", "limits.cost_usd=0.10"];
+    let priced = [
+        "--set",
+        "models.base.price={input_usd_per_million=1, output_usd_per_million=1}",
+        "--set",
+        "limits.cost_usd=0.10",
+    ];
     let args = [&["examples/helpdesk", "--model", &model, "--max-cost", "0.15"], &priced[..]].concat();
     let mut client = Client::start(&shell, &args);
     client.call("start_run", json!({"item": "first"}));
