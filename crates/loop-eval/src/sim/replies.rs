@@ -255,6 +255,7 @@ pub(crate) fn failure(choices: &mut Choices, now: u64) -> ModelFailure {
         retryable: !choices.one_in(5),
         retry_at,
         partial,
+        refused: None,
         served_model: None,
         usage: choices.one_in(2).then(|| Usage { input: 10, ..Usage::default() }),
         received: Received::default(),
