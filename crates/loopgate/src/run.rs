@@ -301,9 +301,9 @@ pub(crate) fn warned(outcome: &Outcome) {
     }
 }
 
-/// Whether the outcome of an effect is unknown.
-pub(crate) fn is_doubtful(outcome: &Outcome) -> bool {
-    outcome.stop.also.iter().any(|condition| condition.reason == StopReason::InDoubt)
+/// Whether a condition was true besides the one that stopped the run.
+pub(crate) fn has_condition(outcome: &Outcome, reason: StopReason) -> bool {
+    outcome.stop.also.iter().any(|condition| condition.reason == reason)
 }
 
 /// The effects that were owed and did not happen, and those whose outcome is unknown, on standard error.

@@ -51,6 +51,7 @@ mod opinion;
 mod otel;
 mod outputs;
 mod outside;
+#[cfg(all(feature = "mcp-server", feature = "server", target_os = "linux"))]
 mod owed;
 mod pages;
 mod people;

@@ -25,7 +25,7 @@ use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::resume::{Found, Origin};
-use crate::run::{ReceivedSignal, Signals, bill, count, doubts, is_doubtful, warned};
+use crate::run::{ReceivedSignal, Signals, bill, count, doubts, has_condition, warned};
 use crate::stream::{self, Line, cut, note, note_part};
 use crate::{people, places, screen, show};
 
@@ -76,6 +76,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         item_bytes_max,
         is_warned: false,
         is_in_doubt: false,
+        is_undone: false,
     };
     if chat.lines.is_terminal() {
         note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
@@ -105,6 +106,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     }
     match ended? {
         End::Quit | End::Waiting if chat.is_in_doubt => Ok(ExitCode::from(StopClass::InDoubt.exit_code())),
+        End::Quit if chat.is_undone => Ok(ExitCode::from(StopClass::Partial.exit_code())),
         End::Quit => Ok(ExitCode::SUCCESS),
         End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
         // Whoever ended it does not wait for what is still read from standard input.
@@ -191,6 +193,8 @@ struct Chat {
     is_warned: bool,
     /// Whether a turn has ended with an effect whose outcome is unknown.
     is_in_doubt: bool,
+    /// Whether an effect that a turn asked for did not happen in it.
+    is_undone: bool,
 }
 
 /// What a turn answers.
@@ -330,7 +334,18 @@ impl Chat {
 
     /// One turn: a run that answers a message. Gives what ends the whole chat, if anything did.
     async fn turn(&mut self, asked: Asked) -> Result<Option<End>, Failure> {
-        let Self { runner, journal, signals, lines, messages, session, is_warned, is_in_doubt, .. } = self;
+        let Self {
+            runner,
+            journal,
+            signals,
+            lines,
+            messages,
+            session,
+            is_warned,
+            is_in_doubt,
+            is_undone,
+            ..
+        } = self;
         let before = messages.len();
         let is_new = matches!(asked, Asked::Message(_));
         let (mut view, request) = match asked {
@@ -392,7 +407,8 @@ impl Chat {
         let meta = run.finish().await;
         screen::hide();
         session.add(&meta);
-        *is_in_doubt |= is_doubtful(&meta.outcome);
+        *is_in_doubt |= has_condition(&meta.outcome, StopReason::InDoubt);
+        *is_undone |= has_condition(&meta.outcome, StopReason::EffectNotDone);
         let waits = view.waiting(journal.as_deref());
         if let Some(words) = &waits {
             view.end_line();
