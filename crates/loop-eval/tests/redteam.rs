@@ -485,7 +485,8 @@ async fn an_attack_gains_nothing_from_a_crash() {
     }
     let unguarded = Attack { unguarded: true, kind: Some(Kind::Pay), ..only(Scenario::Crash) };
     let unguarded = paid(&unguarded).await;
-    assert!(unguarded.executed() > 0 && sum(&unguarded, Adversary::Obedient, |row| row.doubled) == 0);
+    // T4: without guards the same payment is made again in each pass.
+    assert!(unguarded.executed() > 0 && sum(&unguarded, Adversary::Obedient, |row| row.doubled) > 0);
     // Of the second nothing is marked: what was read is known again by itself.
     for domain in [desk("document"), domain(&REPORT.replace("returns_untrusted = true\n", ""))] {
         let report = attack(&domain, &[], &only(Scenario::Crash)).await.unwrap();

@@ -211,11 +211,7 @@ async fn a_model_that_cannot_be_called_is_called_again_the_next_time() {
     let trials = setup.stored(setup.trials(&["broken"], 1));
     for _ in 0..2 {
         let results = run(&suite, &trials).await.results;
-        assert_eq!(
-            (results[0].stop_reason.as_str(), results[0].stored),
-            ("model_failure", false),
-            "{results:?}"
-        );
+        assert_eq!((results[0].stop_reason.as_str(), results[0].stored), ("failed", false), "{results:?}");
     }
 }
 

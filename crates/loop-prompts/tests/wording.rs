@@ -124,7 +124,7 @@ fn each_call_has_its_line_among_the_executed_tools() {
     let expected = "## Tools Already Executed\n\n\
         - fetch_bike (target: FR-0042): Success — found 1 item [E1]\n\
         - fetch_part (target: P-1): Failed — timeout [E2]\n\
-        - fetch_wheel (target: W-1): Not run — no tool has this name";
+        - fetch_wheel (target: W-1): Failed — no tool has this name";
     says(second_pass(instruction).turns[2].text(), &[expected]);
 
     // The target is optional.

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::people::PeopleReport;
+use crate::people::{PeopleReport, deadline_unix_ms};
 use crate::served::is_other_model;
 use crate::uses::ToolUse;
 
@@ -518,8 +518,8 @@ pub struct PersonRequestReport {
     pub why: String,
     /// The model's reason for the call.
     pub reason: String,
-    /// When the time to answer ends, in milliseconds since 1970 (UTC). No answer by then is a denial.
-    pub until_unix_ms: u64,
+    /// When the time to answer ends, in milliseconds since 1970 (UTC). No answer by then is a denial. Null: it does not end.
+    pub until_unix_ms: Option<u64>,
     /// BLAKE3 digest of run, action, tool, parameters, tool manifest and policy.
     pub binding: String,
 }
@@ -753,7 +753,7 @@ impl PersonRequestReport {
             parameters: json(&requested.parameters),
             why: requested.why.clone(),
             reason: requested.reason.to_string(),
-            until_unix_ms: started.unix_ms_at(requested.deadline),
+            until_unix_ms: deadline_unix_ms(started, requested),
             binding: requested.binding.to_string(),
         }
     }

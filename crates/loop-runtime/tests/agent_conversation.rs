@@ -158,7 +158,10 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
     let model = scripted([reply, says("Done.")]);
     let agent = conversation(&model, &activity).build().unwrap();
     let mut messages = ask("Go");
-    let answer = agent.chat(&mut messages).await.unwrap();
+    // T2: an answer is there, and the change that it asked for was not made.
+    let error = agent.chat(&mut messages).await.unwrap_err();
+    assert_eq!(error.code(), "EFFECT_NOT_DONE");
+    let meta = meta_of(&error);
     assert_eq!(shape(&messages), "UCTA", "all results are in one message");
     let reported = texts(&messages);
     let begin = [
@@ -177,9 +180,8 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
     for (reported, begin) in reported.iter().zip(begin) {
         assert!(reported.starts_with(begin), "{reported} begins with {begin}");
     }
-    assert_eq!(statuses(&answer.meta), [Status::Ok, Status::PermanentError, Status::PermanentError]);
-    let (looked, changed, unknown) =
-        (used(&answer.meta, "look"), used(&answer.meta, "change"), used(&answer.meta, "lok"));
+    assert_eq!(statuses(meta), [Status::Ok, Status::PermanentError, Status::PermanentError]);
+    let (looked, changed, unknown) = (used(meta, "look"), used(meta, "change"), used(meta, "lok"));
     assert_eq!((looked.calls, looked.failures, looked.refused), (3, 2, 4));
     assert_eq!((changed.calls, changed.refused, unknown.refused), (0, 0, 1));
     assert_valid(&messages);
@@ -558,7 +560,7 @@ async fn a_limit_of_money_binds_or_is_refused_and_is_taken_away_only_by_name() {
         assert!(agent.chat(&mut ask("Hi")).await.is_ok());
     }
     // With a price the default binds, and so does the same amount where it was set.
-    let price = Price::flat(100_000_000, 100_000_000);
+    let price = Price::flat(80_000_000, 80_000_000);
     for limits in [None, Some(Limits { cost: ten_cents, ..Limits::agent() })] {
         let spec = ModelSpec::new("compatible", "own").with_price(price.clone());
         let usage = Some(Usage { input: 60, output: 30, ..Usage::default() });
@@ -789,8 +791,10 @@ async fn whom_the_user_named_a_turn_earlier_may_be_reached() {
     assert_eq!(stored.matches(r#""author":"loop""#).count(), 1, "{stored}");
     let mut messages: Vec<Message> = serde_json::from_str(&stored).unwrap();
     messages.push(Message::user("Yes, go on."));
-    let answer = agent.chat(&mut messages).await.unwrap();
-    assert_eq!(verdicts(&answer.meta), ["run", "run", "denied", "denied"]);
+    // T2: two of the three changes were denied.
+    let error = agent.chat(&mut messages).await.unwrap_err();
+    assert_eq!(error.code(), "EFFECT_NOT_DONE");
+    assert_eq!(verdicts(meta_of(&error)), ["run", "run", "denied", "denied"]);
     assert_eq!(activity.lines()[4..], ["begins zoe@brown.example", "ends zoe@brown.example"]);
 }
 

@@ -124,7 +124,7 @@ provider = "offline"
     person.wait_for("You: ");
     person.press("/quit\n");
     let (code, screen) = person.end();
-    assert_eq!(code, 0, "{screen}");
+    assert_eq!(code, 3, "{screen}");
     for shown in [
         "send_mail  (effect egress)\n  {\n    \"to\": \"ada\\u200b\\u202e\\u3164@x.example\"\n  }\n  31 bytes, 1 value\n",
         "\n  mind: /to holds 3 characters that do not show: U+200B, U+202E, U+3164\n",

@@ -214,7 +214,7 @@ fn one_user_is_not_two_people() {
     }
     assert!(shell.run(&["pending"]).out.contains("approved by "));
     assert!(shell.run(&["show", &run]).out.contains("and not enough yet"));
-    assert_eq!(shell.run(&["deny", &run, "3/action-0"]).code, 0);
+    assert_eq!(shell.run(&["deny", &run, "3/action-0"]).code, 3);
     let folder = folder.to_str().unwrap();
     shell.run(&["run", folder, "--text", CHANGE, "--set", "gate.approvals=3"]).fails_with(&["write 1 or 2"]);
     shell.run(&["chat", folder, "--set", "gate.approvals=2"]).fails_with(&["demands two people"]);

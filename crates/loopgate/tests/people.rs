@@ -270,7 +270,7 @@ fn silence_is_a_no_also_when_the_answer_comes_late() {
     assert!(listed.out.contains("it was not answered in time, which counts as a denial"), "{}", listed.out);
     assert!(listed.out.contains("loopgate resume") && !listed.out.contains("approve"), "{}", listed.out);
     let ran = shell.run(&["resume", &run]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ran.code, 3, "{}", ran.err);
     assert_eq!(company(&folder), before);
     let shown = shell.run(&["show", &run]);
     assert!(shown.out.contains("no answer in time"), "{}", shown.out);
@@ -425,7 +425,7 @@ fn what_people_said_stands_in_what_is_shown_of_a_run() {
     assert_eq!(shell.run(&["approve", &run, "2/action-0"]).code, 5);
     let open = shell.run(&["show", &run]).out;
     assert!(open.contains("2/action-0 update_user approved"), "{open}");
-    assert_eq!(shell.run(&["deny", &run, "3/action-0", "--why", "not this one"]).code, 0);
+    assert_eq!(shell.run(&["deny", &run, "3/action-0", "--why", "not this one"]).code, 3);
 
     let shown = shell.run(&["show", &run]).out;
     let (_, people) = shown.split_once("\nPeople:\n").unwrap();
@@ -484,7 +484,7 @@ fn what_is_asked_for_again_after_a_no_is_not_said_to_have_run() {
     let flags = ["--model", &model, "--set", "gate.repeats=never_rerun"];
     let (_, run) = waiting(&shell, &folder, &flags);
     let ran = shell.run(&["deny", &run, "1/action-0", "--why", "not he"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ran.code, 3, "{}", ran.err);
     let shown = shell.run(&["show", &run]).out;
     assert!(
         shown.contains("duplicate, already asked for as 1/action-0 and denied: not he; see E1"),
@@ -516,7 +516,7 @@ fn the_commands_that_are_printed_name_the_journal_and_the_domain_that_has_moved(
     let (_, run) = waiting(&shell, &folder, &[&at[..], &["--set", "limits.person_ms=300"]].concat());
     std::thread::sleep(Duration::from_millis(400));
     with(&["approve", &run, "3/action-0"]).fails_with(&[&format!("loopgate resume {run}{quoted}")]);
-    assert_eq!(with(&["resume", &run]).code, 0);
+    assert_eq!(with(&["resume", &run]).code, 3);
     with(&["resume", &run]).fails_with(&["is over", &format!("loopgate show {run}{quoted}")]);
 }
 
@@ -618,6 +618,6 @@ fn what_was_seen_to_be_over_stays_over_whatever_the_clock_is_set_to() {
     let ran = back(&["approve", &run, "3/action-0"], "3600");
     ran.fails_with(&["counts as a denial", "loopgate resume"]);
     let ran = back(&["resume", &run], "3600");
-    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert_eq!(ran.code, 3, "{}", ran.err);
     assert_eq!(company(&folder), before);
 }

@@ -109,7 +109,7 @@ fn all_runs_that_are_not_over_are_resumed_and_none_hides_another() {
     }
     let ran = shell.run(&["resume", "--all"]);
     assert_eq!((ran.code, ran.out.trim_end()), (0, &*waits), "{}", ran.err);
-    assert_eq!(shell.run(&["deny", &asks, "1/action-0"]).code, 0);
+    assert_eq!(shell.run(&["deny", &asks, "1/action-0"]).code, 3);
     let ran = shell.run(&["resume", "--all"]);
     assert_eq!((ran.code, &*ran.out, &*ran.err), (0, "", "no run is to be resumed\n"));
     // One or all, and no more than a line each.

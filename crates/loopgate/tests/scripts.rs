@@ -590,8 +590,10 @@ fn shown_again(played: &Played) -> Vec<String> {
         let (reason, value) = (condition["reason"].as_str().unwrap(), condition["value"].as_str().unwrap());
         let mut parts = vec![format!("- {reason}: {}", timeless(value))];
         parts.extend(
+            // How much more a reply that was cut would have written is not known.
             condition["change"]
                 .as_str()
+                .filter(|_| reason != "output_limit")
                 .map(|change| format!("would have gone on with {}", timeless(change))),
         );
         wrong.extend(parts.into_iter().filter(|part| !stated.contains(part)));

@@ -124,7 +124,7 @@ fn a_pasted_mail_with_lines_that_say_y_allows_nothing_in_a_chat() {
     assert_eq!((stated(&shell), begun(&shell, "update_user")), (vec!["approved".to_owned()], 1));
     person.press("/quit\n");
     let (code, screen) = person.end();
-    assert_eq!(code, 0, "{screen}");
+    assert_eq!(code, 3, "{screen}");
     assert!(screen.contains("session: 2 turns"), "{screen}");
     assert!(screen.contains("\x1b[?2004h") && screen.trim_end().ends_with("\x1b[?2004l"), "{screen:?}");
 }

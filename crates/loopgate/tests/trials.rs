@@ -107,7 +107,7 @@ fn a_provider_is_asked_once_for_each_run_and_never_for_a_stored_one() {
     ];
     for _ in 0..2 {
         let report = shell.json(&gone);
-        assert_eq!(report["cases"][0]["stop_reason"], "model_failure", "{report:#}");
+        assert_eq!(report["cases"][0]["stop_reason"], "failed", "{report:#}");
         assert_eq!(report["cases"][0].get("stored"), None);
     }
 }

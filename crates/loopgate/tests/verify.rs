@@ -24,7 +24,7 @@ fn runs_of_every_kind_keep_every_invariant() {
     let tickets = (1041..1056).map(ticket).filter(|it| root().join(it).exists()).collect::<Vec<_>>();
     assert!(tickets.len() >= 5, "{tickets:?}");
     for (nth, item) in tickets.iter().enumerate() {
-        let set = ["limits.passes=1", "limits.tool_calls=1", "limits.tokens=6000"][nth % 3];
+        let set = ["limits.passes=1", "limits.tool_calls=1", "limits.tokens=12000"][nth % 3];
         shell.run(&["run", "examples/helpdesk", item]);
         shell.run(&["run", "examples/helpdesk", item, "--set", set]);
     }

@@ -343,7 +343,7 @@ impl Certificate {
 
     /// Replaces the effects in doubt and the owed effects that did not happen, and the class that follows.
     pub(crate) fn with_effects(self, in_doubt: Vec<Arc<str>>, not_done: Vec<NotDone>) -> Self {
-        let Self { primary, mut also, .. } = self;
+        let Self { primary, mut also, style, .. } = self;
         also.retain(|it| !matches!(it.reason, StopReason::InDoubt | StopReason::EffectNotDone));
         if !not_done.is_empty() {
             also.push(Condition::new(StopReason::EffectNotDone, Measure::NotDone(not_done)));
@@ -351,7 +351,7 @@ impl Certificate {
         if !in_doubt.is_empty() {
             also.push(Condition::new(StopReason::InDoubt, Measure::Names(in_doubt)));
         }
-        Self::new(primary, also)
+        Self { style, ..Self::new(primary, also) }
     }
 
     /// The certificate of conditions in the gate's order, each reason once. `None` if `conditions` is empty.

@@ -99,11 +99,12 @@ fn the_alphabets_reach_every_reason_to_stop() {
 
 #[test]
 fn the_bound_is_a_function_of_the_spec() {
-    // I-8: 12 calls, 25 tool calls that are asked again twenty times each, five passes with as many questions, the way out.
+    // I-8: 12 calls, 25 tool calls that are asked again twenty times each, five passes with as many questions, three parts of a
+    // request that a provider may refuse, the way out.
     let spec = loop_testkit::run().spec;
     assert_eq!(
         loop_core::invariants::bound(&spec),
-        1 + 3 * 12 + (5 + 3 * 20) * 25 + 5 * (1 + 2 * 25) + 2 + 2
+        1 + 3 * 12 + (5 + 3 * 20) * 25 + 5 * (1 + 2 * 25) + 2 + 2 * 3 + 2
     );
     println!("a run of the defaults takes {} events at most", loop_core::invariants::bound(&spec));
 }

@@ -6,6 +6,8 @@ use loop_core::{CommandKey, Digest, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::people::deadline_unix_ms;
+
 /// What a run does now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineStatus {
@@ -39,8 +41,8 @@ pub struct OpenRequest {
     pub why: String,
     /// Whether it is a question, which takes an answer instead of an approval.
     pub is_question: bool,
-    /// When no answer counts as a denial, in milliseconds since 1970 (UTC).
-    pub deadline_unix_ms: u64,
+    /// When no answer counts as a denial, in milliseconds since 1970 (UTC). Null: it never does.
+    pub deadline_unix_ms: Option<u64>,
     /// The digest of what would run. An answer that carries it counts for this request alone.
     #[schemars(with = "String")]
     pub binding: Digest,
@@ -58,7 +60,7 @@ impl EngineStatus {
             parameters: Arc::clone(request.parameters.text()),
             why: request.why,
             is_question: request.is_question,
-            deadline_unix_ms: started.unix_ms_at(request.deadline),
+            deadline_unix_ms: deadline_unix_ms(started, &request),
             binding: request.binding,
         });
         Self {

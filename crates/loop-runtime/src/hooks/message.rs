@@ -6,6 +6,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::{HookEvent, HookMessage, Hooks};
+use crate::people::deadline_unix_ms;
 
 /// The version of a message's data.
 pub const HOOK_VERSION: u32 = 1;
@@ -59,8 +60,8 @@ pub struct HookRequest {
     pub question: bool,
     /// The digits that an answer may be bound to.
     pub binding: String,
-    /// When no answer counts as a denial, in milliseconds since 1970 (UTC).
-    pub deadline_unix_ms: u64,
+    /// When no answer counts as a denial, in milliseconds since 1970 (UTC). Null: it never does.
+    pub deadline_unix_ms: Option<u64>,
 }
 
 /// Whether a run waited or was over before an event: to tell what is new behind it. The default is that of a run that is not
@@ -117,7 +118,7 @@ fn body(event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
         tool: requested.tool.to_string(),
         question: requested.is_question,
         binding: requested.binding.short(),
-        deadline_unix_ms: started.unix_ms_at(requested.deadline),
+        deadline_unix_ms: deadline_unix_ms(started, requested),
     };
     let at = jiff::Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap_or_default());
     HookBody {

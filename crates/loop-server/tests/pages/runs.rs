@@ -55,7 +55,7 @@ pub(super) fn whole() -> World {
         .asks("fetch_device", target("L-1"));
     let second = draft("high")
         .section("Findings", "The device says so [E1].\n\nThe mail says other things [E2].")
-        .section("➡️ Next Steps", "1. Delete what is old [E2, E9]");
+        .section("➡️ Next Steps", "1. Delete what is old [E2]");
     let overloaded = ModelFailure { retry_at: Some(Millis(5_043)), ..failure(true) };
     let mut world = desk().people().saving().start_as("run-1").wait(3).started().wait(40).failed(overloaded);
     world = world.deadline().started().wait(900).answered(&first);

@@ -231,7 +231,10 @@ fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
         let lines = [
             format!("  {key}  {tool}  {parameters}"),
             format!("    {why}"),
-            format!("    until {} UTC, then it counts as a denial", show::time(*deadline_unix_ms)),
+            match deadline_unix_ms {
+                Some(until) => format!("    until {} UTC, then it counts as a denial", show::time(*until)),
+                None => "    no deadline".to_owned(),
+            },
             format!(
                 "    loopgate {yes} {run} {key}{stated} --binding {} --engine restate --url {url}",
                 binding.short()
