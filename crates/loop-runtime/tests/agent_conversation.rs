@@ -160,7 +160,7 @@ async fn every_call_is_answered_in_order_whatever_becomes_of_it() {
     let mut messages = ask("Go");
     // T2: an answer is there, and the change that it asked for was not made.
     let error = agent.chat(&mut messages).await.unwrap_err();
-    assert_eq!(error.code(), "EFFECT_NOT_DONE");
+    assert_eq!(&*error.code(), "EFFECT_NOT_DONE");
     let meta = meta_of(&error);
     assert_eq!(shape(&messages), "UCTA", "all results are in one message");
     let reported = texts(&messages);
@@ -793,7 +793,7 @@ async fn whom_the_user_named_a_turn_earlier_may_be_reached() {
     messages.push(Message::user("Yes, go on."));
     // T2: two of the three changes were denied.
     let error = agent.chat(&mut messages).await.unwrap_err();
-    assert_eq!(error.code(), "EFFECT_NOT_DONE");
+    assert_eq!(&*error.code(), "EFFECT_NOT_DONE");
     assert_eq!(verdicts(meta_of(&error)), ["run", "run", "denied", "denied"]);
     assert_eq!(activity.lines()[4..], ["begins zoe@brown.example", "ends zoe@brown.example"]);
 }

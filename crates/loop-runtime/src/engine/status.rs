@@ -55,12 +55,12 @@ impl EngineStatus {
     pub(super) fn of(run: &Run, entries: u64) -> Self {
         let started = run.started();
         let waiting = run.requested().into_iter().map(|request| OpenRequest {
+            deadline_unix_ms: deadline_unix_ms(started, &request),
             key: request.key,
             tool: request.tool,
             parameters: Arc::clone(request.parameters.text()),
             why: request.why,
             is_question: request.is_question,
-            deadline_unix_ms: deadline_unix_ms(started, &request),
             binding: request.binding,
         });
         Self {

@@ -118,7 +118,7 @@ fn body(event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
         tool: requested.tool.to_string(),
         question: requested.is_question,
         binding: requested.binding.short(),
-        deadline_unix_ms: deadline_unix_ms(started, requested),
+        deadline_unix_ms: deadline_unix_ms(started, &requested),
     };
     let at = jiff::Timestamp::from_millisecond(i64::try_from(unix_ms).unwrap_or_default());
     HookBody {
