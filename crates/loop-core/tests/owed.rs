@@ -98,6 +98,14 @@ fn an_effect_is_owed_until_it_ran_or_was_answered() {
 }
 
 #[test]
+fn an_effect_that_waits_for_a_person_is_not_said_to_be_undone() {
+    let world = conversation().people().start().replied(&calls(&[("wipe", target("a"))]));
+    let waits = loop_core::Condition::new(StopReason::NeedsHuman, Measure::Count(1));
+    let outcome = world.run.outcome_so_far(loop_core::Certificate::new(waits, Vec::new()));
+    assert_eq!((outcome.stop.class, outcome.stop.also), (StopClass::NeedsHuman, Vec::new()));
+}
+
+#[test]
 fn a_confident_end_waits_for_a_required_effect_that_was_not_admitted() {
     // design.md, gate, step 5
     let setup = run().approving(&["wipe"]).limits(|limits| limits.tool_calls = 1).patient();

@@ -188,7 +188,7 @@ async fn every_form_of_request_is_answered_by_a_strict_server() {
 
 #[tokio::test]
 async fn every_call_of_a_document_is_answered_by_a_strict_server() {
-    // T17: selection, passes, the repair of a contract, and the final pass.
+    // T17: the only permitted pass of a document, which is its final pass.
     for profile in Profile::all() {
         let server = LoopbackServer::start(Service::of(Arc::new(Strict(Arc::new(Offline::new()))))).unwrap();
         let client = HttpModel::new(Arc::clone(profile), Some(&server.base_url())).unwrap();

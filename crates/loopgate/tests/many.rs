@@ -337,7 +337,7 @@ fn many_items_under_one_budget_with_a_provider_that_lies_and_a_process_that_is_k
     let is_full = std::env::var("LOOPGATE_MANY").is_ok_and(|value| value == "full");
     let (count, jobs, kills) = if is_full { (500, "16", 5) } else { (40, "8", 2) };
     for (behaviour, usd, is_enough) in [
-        ("zero-usage", if is_full { "18" } else { "1.5" }, true),
+        ("zero-usage", if is_full { "36" } else { "3" }, true),
         ("huge-usage", if is_full { "2" } else { "0.15" }, false),
     ] {
         let shell = Shell::new();

@@ -37,7 +37,12 @@ impl Run {
         let batch = rest.answers_so_far(phase.asks().to_vec()).or_else(|| phase.batch().cloned());
         rest.keep_evidence(batch.unwrap_or_default());
         let stop = rest.with_all(stop);
-        rest.outcome_with(stop, stopped_in)
+        let mut outcome = rest.outcome_with(stop, stopped_in);
+        if !phase.asks().is_empty() {
+            // What waits for a person may still be done.
+            outcome.stop.also.retain(|condition| condition.reason != StopReason::EffectNotDone);
+        }
+        outcome
     }
 }
 
