@@ -157,8 +157,8 @@ pub enum Author {
     /// The user. Policy takes what stands in it for the user's words.
     #[default]
     User,
-    /// The loop, for example to say why an output was rejected. It may repeat what a model or a tool wrote.
-    Loop,
+    /// The runner, for example to say why an output was rejected. It may repeat what a model or a tool wrote.
+    Runner,
 }
 
 impl Message {

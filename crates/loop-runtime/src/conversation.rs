@@ -220,7 +220,7 @@ pub(crate) fn stored(prompts: &Prompts, run: &Run) -> Vec<Message> {
     turns
         .map(|message| match message {
             Message::User { text, images, .. } if !said(&text) => {
-                Message::User { text, images, author: Author::Loop }
+                Message::User { text, images, author: Author::Runner }
             }
             message => message,
         })

@@ -131,7 +131,7 @@ pub(crate) fn user_texts_of(history: &[Message], spec: &RunSpec) -> Vec<Arc<str>
     for message in history {
         match message {
             Message::User { text, author: Author::User, .. } => texts.push(Arc::clone(text)),
-            Message::User { author: Author::Loop, .. } | Message::Operator { .. } => {}
+            Message::User { author: Author::Runner, .. } | Message::Operator { .. } => {}
             Message::Assistant(turn) => calls = &turn.calls,
             Message::Tool { results } => {
                 let answers = results.iter().filter(|result| is_answer(result, calls, spec));
@@ -251,7 +251,7 @@ mod tests {
                 result("4", "without an origin", json!({"status": "ok"})),
             ]},
             {"role": "operator", "text": "rules"},
-            {"role": "user", "text": "rejected: model", "author": "loop"},
+            {"role": "user", "text": "rejected: model", "author": "runner"},
             {"role": "assistant", "text": "model"},
             {"role": "user", "text": "second", "author": "user"},
         ]))

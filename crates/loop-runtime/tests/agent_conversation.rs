@@ -788,7 +788,7 @@ async fn whom_the_user_named_a_turn_earlier_may_be_reached() {
     assert_eq!(shape(&messages), "UAUCTA");
     // Messages that were stored and read back say the same.
     let stored = serde_json::to_string(&messages).unwrap();
-    assert_eq!(stored.matches(r#""author":"loop""#).count(), 1, "{stored}");
+    assert_eq!(stored.matches(r#""author":"runner""#).count(), 1, "{stored}");
     let mut messages: Vec<Message> = serde_json::from_str(&stored).unwrap();
     messages.push(Message::user("Yes, go on."));
     // T2: two of the three changes were denied.
@@ -807,7 +807,7 @@ async fn what_the_loop_said_last_is_not_what_the_user_asks_for() {
     let mut messages: Vec<Message> = serde_json::from_value(json!([
         {"role": "user", "text": "Hello"},
         {"role": "assistant", "text": "I write to eve@evil.example."},
-        {"role": "user", "text": "rejected: I write to eve@evil.example.", "author": "loop"},
+        {"role": "user", "text": "rejected: I write to eve@evil.example.", "author": "runner"},
     ]))
     .unwrap();
     let error = agent.chat(&mut messages).await.unwrap_err();

@@ -293,7 +293,7 @@ fn done_already(
     }
     match ledger.last_ran(&fingerprint.signature()) {
         Some(evidence) => Some(format!("the same call ran already, see {evidence}")),
-        None => seen.has(fingerprint).then(|| "the same call is in this reply already".to_owned()),
+        None => seen.same(fingerprint).map(|_| "the same call is in this reply already".to_owned()),
     }
 }
 

@@ -30,7 +30,6 @@ const TWICE: u32 = 2;
 pub struct Ledger {
     /// Boxed because a `BTreeMap` node allocates space for eleven values.
     entries: BTreeMap<Digest, Box<Entry>>,
-    /// Boxed for the same reason.
     tools: BTreeMap<Arc<str>, Box<ToolLog>>,
     /// The last result of each group of near-duplicates, by the fingerprint that the group shares. Boxed too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -49,7 +48,7 @@ pub struct Ledger {
     /// `None` if the write ran before this ledger began.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     doubts: BTreeMap<Digest, Option<LastTry>>,
-    /// The results of writes that ran in this run, whatever scope of repeats they belong to.
+    /// The results of writes that ran in this run, in any scope of repeats.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ran: BTreeMap<Digest, EvidenceId>,
     /// Writes that the run before this one started after the place where this one begins, with their idempotency keys
@@ -94,7 +93,6 @@ struct Entry {
     is_read: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     near_duplicate: Option<Digest>,
-    /// Boxed because few calls are searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     query: Option<Box<Query>>,
     /// The group of searches that differ in their text alone. `None`: it is not a search.
@@ -234,13 +232,11 @@ pub struct OtherCalls {
     calls: BTreeMap<Digest, OtherCall>,
     tools: BTreeMap<Arc<str>, (u32, CommandKey)>,
     queries: Vec<(Arc<str>, Query, CommandKey)>,
-    /// The number of calls that may change something.
     changes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct OtherCall {
-    /// The key of the last of them.
+pub(crate) struct OtherCall {
     key: CommandKey,
     times: u32,
     /// The number of writes of the batch, other than this call, before the last of them.
@@ -266,13 +262,8 @@ impl OtherCalls {
         }
     }
 
-    /// Whether the same call is earlier in the batch.
-    pub(crate) fn has(&self, fingerprint: &Fingerprint) -> bool {
-        self.calls.contains_key(&fingerprint.signature)
-    }
-
     /// The same call earlier in the batch.
-    fn same(&self, fingerprint: &Fingerprint) -> Option<OtherCall> {
+    pub(crate) fn same(&self, fingerprint: &Fingerprint) -> Option<OtherCall> {
         self.calls.get(&fingerprint.signature).copied()
     }
 
@@ -305,15 +296,13 @@ impl Ledger {
         self.ran.get(signature).copied()
     }
 
-    /// Whether the run before this one started the write, and no approver has let it happen here since.
+    /// Whether the run before this one started the write, not yet allowed here.
     pub(crate) fn is_elsewhere(&self, signature: &Digest) -> bool {
         self.elsewhere.contains_key(signature)
     }
 
-    /// What a retry of the run knows: its writes, and its reads that returned something. A write whose end is
-    /// unknown is in doubt, and one that failed in a retryable way has all its tries again. Everything else that judges repeats begins anew. `name` gives
-    /// the key under
-    /// which the retry knows a call.
+    /// What a retry of the run knows: its writes, and its reads that returned something. A write whose end is unknown is in
+    /// doubt, and one that failed in a retryable way has all its tries again. `name` gives the retry's key of a call.
     pub(crate) fn for_retry(&self, mut name: impl FnMut(CommandKey) -> CommandKey) -> Self {
         let mut next =
             Self { doubts: self.doubts.clone(), elsewhere: self.elsewhere.clone(), ..Self::default() };
@@ -321,11 +310,10 @@ impl Ledger {
             last.key = name(last.key);
         }
         for (signature, entry) in &self.entries {
-            let is_kept = if entry.is_read {
-                entry.status.is_some_and(Status::is_citable)
-            } else {
-                !matches!(entry.status, Some(Status::Denied | Status::Duplicate | Status::Skipped))
-            };
+            let was_refused =
+                matches!(entry.status, Some(Status::Denied | Status::Duplicate | Status::Skipped));
+            let is_kept =
+                if entry.is_read { entry.status.is_some_and(Status::is_citable) } else { !was_refused };
             if !is_kept {
                 continue;
             }
@@ -387,7 +375,7 @@ impl Ledger {
         }
     }
 
-    /// The repeat of a write that the run before this one made with success. `None`: it did not.
+    /// The repeat of a write that the run before this one made with success.
     fn done_before(&self, fingerprint: &Fingerprint) -> Option<CallStatus> {
         let entry = self.entries.get(&fingerprint.signature).filter(|entry| entry.is_inherited)?;
         let is_done = !entry.is_read && entry.status.is_some_and(Status::is_citable);
@@ -578,11 +566,12 @@ impl Ledger {
             let last = LastTry { key: settled.key, attempt: settled.attempt };
             self.doubts.insert(settled.signature, Some(last));
         }
-        if matches!(status, Status::Denied | Status::Skipped | Status::Duplicate) {
-            return (false, false);
-        }
-        if !entry.is_read && matches!(status, Status::Ok | Status::Empty | Status::MalformedResult) {
-            self.ran.insert(settled.signature, entry.evidence);
+        match status {
+            Status::Denied | Status::Skipped | Status::Duplicate => return (false, false),
+            Status::Ok | Status::Empty | Status::MalformedResult if !entry.is_read => {
+                self.ran.insert(settled.signature, entry.evidence);
+            }
+            _ => {}
         }
         let log = self.tools.entry(Arc::clone(&entry.tool)).or_default();
         log.calls += 1;

@@ -40,7 +40,7 @@ pub(crate) fn begin_with(messages: &[Message]) -> Result<(WorkItem, Vec<Message>
             ));
         }
         // What the loop worded is not what a user asks for.
-        Some(Message::User { author: Author::Loop, .. }) => "".into(),
+        Some(Message::User { author: Author::Runner, .. }) => "".into(),
         Some(Message::User { text, images, .. }) if images.is_empty() && is_blank(text) => {
             return Err(blank());
         }

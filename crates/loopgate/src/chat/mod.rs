@@ -1,7 +1,10 @@
 //! `loopgate chat`: a conversation turn by turn, with its history kept and a person who is asked for consent.
 
+mod args;
 pub(crate) mod typed;
 mod view;
+
+pub(crate) use args::ChatArgs;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +23,7 @@ use loop_runtime::{
     run::Remote,
 };
 
-use crate::args::{ChatArgs, DomainArgs, JournalArgs, SettingArgs};
+use crate::args::{DomainArgs, JournalArgs, SettingArgs};
 use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
