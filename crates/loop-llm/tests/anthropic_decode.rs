@@ -722,7 +722,8 @@ fn no_call_is_kept_without_the_arguments_that_were_sent() {
         json!({"type": "message_stop"}),
     ];
     let start = json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "content": []}});
-    let reply = |events: &[Value]| wire().stream(&[&[start.clone()], events, &end[..]].concat()).unwrap();
+    let reply =
+        |events: &[Value]| wire().stream(&[std::slice::from_ref(&start), events, &end[..]].concat()).unwrap();
     for events in [
         vec![begin(0, "b", "remove"), piece(1, "{\"only\":"), piece(1, "\"drafts\"}"), stop(1), stop(0)],
         vec![begin(0, "b", "remove"), stop(0), piece(1, "{\"only\":\"drafts\"}"), stop(1)],

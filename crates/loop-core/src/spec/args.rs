@@ -534,7 +534,10 @@ mod tests {
         let spec = ArgSpec::from_schema(&schema);
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<ArgSpec>(&text).unwrap(), spec, "{text}");
-        assert!(spec.properties["page"].default == Some(Value::Null), "{spec:?}");
+        assert!(
+            spec.properties.get("page").and_then(|page| page.default.clone()) == Some(Value::Null),
+            "{spec:?}"
+        );
         assert_eq!(
             spec.rebuild(&json!({})),
             Ok(json!({"page": null})),
