@@ -169,7 +169,7 @@ impl Rest<'_> {
         let pass = self.draft.passes.len() as u32;
         let moves = |(at, action): &(usize, &Arc<JudgedAction>)| match action.verdict {
             Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
-            // The first refusal of a call is no repeat. Denials in a row have a breaker of their own.
+            // The first refusal of a call is not a repeat. Denials in a row have a breaker of their own.
             Verdict::Denied { .. } => !self.calls.was_denied(*at, action),
             Verdict::UnknownTool { .. }
             | Verdict::InvalidArguments { .. }
@@ -278,10 +278,10 @@ impl Rest<'_> {
                 && it.action.parameters == judged.action.parameters
                 && matches!(it.verdict, Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. })
         };
-        let mut latest = self.calls.actions.iter().rev().skip_while(|it| it.key.pass > before);
+        let mut latest = self.calls.actions.iter().rev().take_while(|it| it.key.pass >= before);
         self.spec.protocol.properties().states_confidence
             && self.spec.gate.on_invalid == OnInvalid::FeedBack
-            && !latest.by_ref().take_while(|it| it.key.pass == before).any(|it| is_same(it))
+            && !latest.any(|it| is_same(it))
     }
 
     pub(super) fn may_revise(&self) -> bool {
@@ -298,7 +298,7 @@ impl Rest<'_> {
         for judged in judged.iter().filter(matters).map(|it| &it.judged) {
             let JudgedAction { action, tool, verdict, .. } = judged;
             // A denied call that comes again counts as a repeat, not as one more denial.
-            if !self.calls.was_denied(usize::MAX, judged) || !matches!(verdict, Verdict::Denied { .. }) {
+            if !matches!(verdict, Verdict::Denied { .. }) || !self.calls.was_denied(usize::MAX, judged) {
                 self.calls.trouble.judged(verdict);
             }
             let name = tool.as_ref().unwrap_or(&action.tool);
