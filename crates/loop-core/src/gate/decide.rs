@@ -112,7 +112,7 @@ pub(crate) struct Candidates {
     pub(crate) needs_person: u32,
     pub(crate) denied: u32,
     pub(crate) over_limit: u32,
-    /// They name no tool or have invalid arguments, and the model has not been told so: the next pass reads it.
+    /// They name no tool or have invalid arguments, and the model has not read so yet: the next pass reads it.
     pub(crate) unheard: u32,
     /// The `required` ones of those.
     pub(crate) unheard_required: u32,
@@ -336,7 +336,7 @@ fn escalation(why: &Arc<str>) -> Condition {
     Condition::new(StopReason::NeedsHuman, Measure::Text(Arc::clone(why)))
 }
 
-/// The condition that what is left needs a person and nobody can be asked. No setting makes an approver available.
+/// The condition that what is left needs an approver, and none can be asked. No setting makes an approver available.
 fn nobody_to_ask(view: &View<'_>) -> Condition {
     let count = || Measure::Count(view.candidates.needs_person.into());
     let value = view.question.map_or_else(count, |question| Measure::Question(Arc::clone(question)));

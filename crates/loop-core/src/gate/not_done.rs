@@ -38,7 +38,7 @@ pub enum WhyNotDone {
     Denied,
     /// No approver answered in time.
     Expired,
-    /// It was not begun for another reason: a limit, an open breaker, nobody to ask, the end of the run.
+    /// It was not begun for another reason: a limit, an open breaker, no approver to ask, the end of the run.
     NotAdmitted,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for NotDone {
 /// The owed effects among `actions` that did not happen, each once, in request order. `evidence` holds their results.
 ///
 /// An effect is owed until it ran, whatever it returned, until an earlier result answered it, or until the same tool ran
-/// later. What names no tool or has invalid arguments is no effect: the model was told, and may correct or drop it.
+/// later. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
 pub(crate) fn not_done(spec: &RunSpec, actions: &[&JudgedAction], evidence: &[Evidence]) -> Vec<NotDone> {
     let effect = |action: &JudgedAction| {
         let tool = spec.tool(action.tool.as_deref()?)?;
