@@ -4,7 +4,7 @@ use loop_core::{Certificate, Change, Condition, Measure, Setting, StopClass, Sto
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {
-    let is_undone = certificate.also.iter().any(|it| it.reason == StopReason::EffectNotDone);
+    let is_undone = certificate.also_has(StopReason::EffectNotDone);
     let mut text = match certificate.primary.reason {
         // Not all that was asked for is there, so the sentence of a confident end would be untrue.
         StopReason::Confident if is_undone => "High confidence, and nothing left to run.".to_owned(),

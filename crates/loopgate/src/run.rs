@@ -301,11 +301,6 @@ pub(crate) fn warned(outcome: &Outcome) {
     }
 }
 
-/// Whether a condition was true besides the one that stopped the run.
-pub(crate) fn has_condition(outcome: &Outcome, reason: StopReason) -> bool {
-    outcome.stop.also.iter().any(|condition| condition.reason == reason)
-}
-
 /// The effects that were owed and did not happen, and those whose outcome is unknown, on standard error.
 pub(crate) fn doubts(outcome: &Outcome) {
     for condition in &outcome.stop.also {

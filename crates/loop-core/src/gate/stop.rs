@@ -379,6 +379,11 @@ impl Certificate {
         Self::new(self.primary, also)
     }
 
+    /// Whether this reason was true besides the primary one.
+    pub fn also_has(&self, reason: StopReason) -> bool {
+        self.also.iter().any(|condition| condition.reason == reason)
+    }
+
     /// The primary reason.
     pub fn reason(&self) -> StopReason {
         self.primary.reason

@@ -205,7 +205,7 @@ impl AgentError {
             reason => {
                 let explanation = explain(stop);
                 // An answer is there, and not all that was asked for happened.
-                let is_undone = stop.also.iter().any(|it| it.reason == StopReason::EffectNotDone);
+                let is_undone = stop.also_has(StopReason::EffectNotDone);
                 let is_answer = matches!(reason, StopReason::Confident | StopReason::Completed);
                 let reason = if is_undone && is_answer { StopReason::EffectNotDone } else { reason };
                 Self::Stopped { reason, explanation, meta }

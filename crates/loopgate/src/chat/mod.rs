@@ -28,7 +28,7 @@ use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::resume::{Found, Origin};
-use crate::run::{ReceivedSignal, Signals, bill, count, doubts, has_condition, warned};
+use crate::run::{ReceivedSignal, Signals, bill, count, doubts, warned};
 use crate::stream::{self, Line, cut, note, note_part};
 use crate::{people, places, screen, show};
 
@@ -410,8 +410,8 @@ impl Chat {
         let meta = run.finish().await;
         screen::hide();
         session.add(&meta);
-        *is_in_doubt |= has_condition(&meta.outcome, StopReason::InDoubt);
-        *is_undone |= has_condition(&meta.outcome, StopReason::EffectNotDone);
+        *is_in_doubt |= meta.outcome.stop.also_has(StopReason::InDoubt);
+        *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
         let waits = view.waiting(journal.as_deref());
         if let Some(words) = &waits {
             view.end_line();

@@ -57,7 +57,7 @@ impl Status {
         if let Some(outcome) = run.outcome() {
             let class = outcome.stop.class;
             return Self {
-                word: match outcome.stop.also.iter().any(|it| it.reason == StopReason::EffectNotDone) {
+                word: match outcome.stop.also_has(StopReason::EffectNotDone) {
                     true => format!("{}: effect not done", class.name().replace('_', " ")),
                     false => class.name().replace('_', " "),
                 },
