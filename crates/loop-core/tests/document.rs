@@ -165,7 +165,7 @@ fn an_identical_body_may_cite_what_has_come_since() {
     let first = merged(&Document::default(), 1, &[EvidenceId(0)]);
     let second = merged(&first, 2, &CITABLE);
     assert_eq!((cites(&first), cites(&second), pass(&second)), (0, 1, 1));
-    assert_eq!(second.get("findings").unwrap().bad_citations(), [EvidenceId(2)]);
+    assert_eq!(second.get("findings").unwrap().bad_citations, [EvidenceId(2)]);
 }
 
 #[test]

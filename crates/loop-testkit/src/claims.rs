@@ -18,6 +18,7 @@ pub fn findings(body: &str) -> Document {
         pass: 1,
         at: Millis(0),
         evidence: Vec::new(),
+        bad_citations: Vec::new(),
         replaced: None,
         known: true,
     };

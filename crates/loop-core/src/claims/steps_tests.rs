@@ -22,6 +22,7 @@ fn read(body: &str, data: Data) -> Vec<Claim> {
         pass: 1,
         at: Millis(0),
         evidence: Vec::new(),
+        bad_citations: Vec::new(),
         replaced: None,
         known: true,
     };

@@ -46,7 +46,10 @@ impl Layout {
     /// block. It then ends before the next `##` line, or with the text. So does thinking without an end.
     pub(crate) fn of(text: &str) -> Self {
         let mut lines = lines_of(text);
-        let ends: Vec<Range<usize>> = thought_tags(text, "</").collect();
+        let has_thoughts =
+            text.contains('<') && ["<", "</"].iter().any(|open| thought_tags(text, open).next().is_some());
+        let ends: Vec<Range<usize>> =
+            if has_thoughts { thought_tags(text, "</").collect() } else { Vec::new() };
         let mut layout = Self::default();
         let mut n = 0;
         while let Some(line) = lines.get(n).cloned() {
@@ -65,7 +68,7 @@ impl Layout {
                 n = end;
                 continue;
             }
-            if let Some(thought) = layout.thought(text, &line, (&lines, n), &ends) {
+            if has_thoughts && let Some(thought) = layout.thought(text, &line, (&lines, n), &ends) {
                 n += lines.iter().skip(n).take_while(|line| line.end <= thought.end).count();
                 // What follows the thinking in its last line is a line of its own.
                 if let Some(line) = lines.get_mut(n) {
@@ -151,7 +154,11 @@ pub(crate) fn line_feed(c: char, has_plain: &mut bool) -> char {
 
 /// A reply with line feeds, or carriage returns before them, as its only line breaks.
 pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
-    if !text.contains(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']) {
+    // Most texts are ruled out by bytes: these breaks, and the first bytes of the separators of Unicode.
+    let may_break = |byte: &u8| matches!(byte, b'\r' | 0xb | 0xc | 0xc2 | 0xe2);
+    let is_plain =
+        text.as_bytes().chunks(32).all(|bytes| !bytes.iter().fold(false, |any, it| any | may_break(it)));
+    if is_plain || !text.contains(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']) {
         return Cow::Borrowed(text);
     }
     let mut has_plain = text.contains(PLAIN_BREAKS);
@@ -235,6 +242,10 @@ fn end_of_block(text: &str, lines: &[Range<usize>], open: usize, fence: Fence) -
 }
 
 fn heading_text(line: &str, start: usize) -> Option<Range<usize>> {
+    // Most lines begin with another visible character.
+    if line.bytes().next().is_some_and(|first| first != b'#' && matches!(first, b'!'..=b'~')) {
+        return None;
+    }
     // Characters that no reader sees do not make a line another one.
     let is_blank = |c: char| c.is_whitespace() || is_invisible(c);
     let marks = line.trim_start_matches(|c| is_invisible(c) || is_joiner(c)).strip_prefix('#')?;

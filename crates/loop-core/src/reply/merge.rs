@@ -30,6 +30,9 @@ pub struct Section {
     pub at: Millis,
     /// The evidence that the body cites, among what existed and had not failed when it was last proposed.
     pub evidence: Vec<EvidenceId>,
+    /// The other evidence that it cites: it did not exist, or had failed. Empty: all its citations are valid.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bad_citations: Vec<EvidenceId>,
     /// The digest of the body that it replaced. `None`: there was none before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Digest>,
@@ -167,7 +170,7 @@ impl<'a> Draft<'a> {
         if before.is_some_and(|before| before.body == proposal.body) {
             // Evidence that it cites may have settled since.
             if let Some(same) = at.and_then(|at| self.sections.get_mut(at)?.as_mut()) {
-                same.evidence = citations(&same.body).into_iter().filter(is_citable).collect();
+                (same.evidence, same.bad_citations) = citations(&same.body).into_iter().partition(is_citable);
             }
             merge.identical.push(Arc::clone(&proposal.id));
             return;
@@ -191,8 +194,10 @@ impl<'a> Draft<'a> {
             return;
         }
         let (evidence, bad): (Vec<_>, Vec<_>) = citations(&proposal.body).into_iter().partition(is_citable);
-        let bad = bad.into_iter().map(|evidence| BadCitation { section: Arc::clone(&proposal.id), evidence });
-        merge.bad_citations.extend(bad);
+        let section = || Arc::clone(&proposal.id);
+        merge
+            .bad_citations
+            .extend(bad.iter().map(|evidence| BadCitation { section: section(), evidence: *evidence }));
         let replaced = before.map(|before| body_digest(&before.body));
         if &*proposal.id != PREAMBLE {
             let section = Arc::clone(&proposal.id);
@@ -213,6 +218,7 @@ impl<'a> Draft<'a> {
             pass: context.pass,
             at: context.at,
             evidence,
+            bad_citations: bad,
             replaced,
             known: proposal.known,
         };
@@ -223,13 +229,6 @@ impl<'a> Draft<'a> {
                 self.sections.push(Some(section));
             }
         }
-    }
-}
-
-impl Section {
-    /// Citations in the body of evidence that does not exist or that failed.
-    pub fn bad_citations(&self) -> Vec<EvidenceId> {
-        citations(&self.body).into_iter().filter(|id| !self.evidence.contains(id)).collect()
     }
 }
 

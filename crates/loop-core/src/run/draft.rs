@@ -159,8 +159,11 @@ fn bad_citations(
 ) -> BTreeSet<EvidenceId> {
     let declared = spec.sections().iter().find(|declared| declared.id == section.id);
     let must_cite = declared.is_some_and(|declared| declared.cite != Cite::No);
-    let exists = |id: EvidenceId| id == EvidenceId::ITEM || knowledge.find(id).is_some();
-    let is_bad = |id: &EvidenceId| !section.evidence.contains(id) && (must_cite || !exists(*id));
+    let is_bad =
+        |id: &EvidenceId| section.bad_citations.contains(id) && (must_cite || knowledge.find(*id).is_none());
+    if !section.bad_citations.iter().any(is_bad) {
+        return BTreeSet::new();
+    }
     let texts = || {
         let item = &started.item;
         let results = knowledge.evidence.iter().map(|it| it.observation.text());
