@@ -330,7 +330,7 @@ fn more_passes_continue_a_fork_and_fewer_end_it() {
     fork.autopilot(&draft("high")).ends(StopReason::Confident).check_replay();
     // A setting that is not the limit leaves it the final pass.
     let mut other = (*parent.spec).clone();
-    other.limits.person_ms += 1;
+    other.limits.person_ms = Some(1);
     let fork = parent.forked_under(last, other).unwrap().expect_phase("final_pass");
     fork.replied(&draft("high")).ends(StopReason::MaxPasses);
     // One pass was read, and the fork may have none more.
@@ -480,9 +480,10 @@ fn who_is_asked_anew_has_the_whole_time_again() {
     // I-26: the fork begins 1,000 ms after the parent asked. What was answered is asked for again as well.
     let asked = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
     let open = run().people().start().replied(&asked).wait(1_000).answered_by_person("1/action-0", APPROVED);
-    let (length, limit) = (open.journal.len(), open.spec.limits.person_ms);
-    let deadlines =
-        |world: &World| -> Vec<u64> { world.run.requested().iter().map(|it| it.deadline.0).collect() };
+    let (length, limit) = (open.journal.len(), open.spec.limits.person_ms.unwrap());
+    let deadlines = |world: &World| -> Vec<u64> {
+        world.run.requested().iter().map(|it| it.deadline.unwrap().0).collect()
+    };
     assert_eq!(deadlines(&open), [limit]);
     let fork = open.stop(StopMode::Now).autopilot(&draft("high")).forked(length).unwrap();
     assert_eq!(deadlines(&fork), [1_000 + limit; 2]);

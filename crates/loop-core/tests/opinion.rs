@@ -158,7 +158,7 @@ fn a_fork_asks_about_what_its_own_settings_ask_about() {
     assert_eq!(other.call().tier, Tier::Base);
     other.replied(&says(&setup, "yes")).ends(StopReason::Confident);
     forked(&|spec| spec.gate.second_opinion = None).ends(StopReason::Confident);
-    let same = forked(&|spec| spec.limits.person_ms += 1).expect_call("1/opinion", 1);
+    let same = forked(&|spec| spec.limits.person_ms = Some(1)).expect_call("1/opinion", 1);
     assert_eq!(same.call().tier, Tier::Selector);
     same.replied(&says(&setup, "no")).ends(StopReason::EvidenceMissing);
 }

@@ -126,6 +126,17 @@ fn silence_is_a_no() {
 }
 
 #[test]
+fn what_has_no_deadline_waits_until_it_is_answered() {
+    // U3
+    let reply = draft("low").asks("wipe", target("a"));
+    let world = run().people().limits(|limits| limits.person_ms = None).start().replied(&reply);
+    let world = world.expect_phase("waiting_for_person");
+    assert_eq!((world.run.deadline(), world.run.requested()[0].deadline), (None, None));
+    let years = world.wait(100 * 365 * 86_400_000).rejects(EventKind::DeadlineReached);
+    years.answered_by_person("1/action-0", YES).expect_tools(&["1/action-0#1 wipe"]);
+}
+
+#[test]
 fn an_answer_counts_once_and_only_in_time_and_only_for_what_was_asked() {
     // U4, I-26
     let answer =
@@ -250,7 +261,7 @@ fn what_is_asked_names_the_exact_arguments_the_reason_and_the_end() {
         (key("1/action-0"), "wipe", Effect::WriteIrreversible)
     );
     assert_eq!(&*first.parameters, r#"{"limit":3,"target":"a"}"#, "as it would be run");
-    assert_eq!((first.deadline, first.is_question), (Millis(600_000), false));
+    assert_eq!((first.deadline, first.is_question), (Some(Millis(600_000)), false));
     assert_eq!(Some(first.binding), world.run.binding(&first.key));
     assert!(first.why.contains("consent"), "{}", first.why);
     let world = world.answered_by_person("1/action-0", no());

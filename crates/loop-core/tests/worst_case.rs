@@ -109,7 +109,7 @@ fn check_within(world: &World, used_up: Used) {
     assert!(worst.cost.is_none_or(|cost| totals.cost.known <= cost), "{totals:?} {worst:?} {limits:?}");
     assert!(totals.wall_ms <= worst.wall_ms, "{totals:?} {worst:?}");
     assert!(used_up.requests <= worst.requests, "{used_up:?} {worst:?}");
-    assert!(used_up.person_ms <= worst.person_ms, "{used_up:?} {worst:?}");
+    assert!(worst.person_ms.is_some_and(|most| used_up.person_ms <= most), "{used_up:?} {worst:?}");
 }
 
 proptest! {
@@ -180,11 +180,12 @@ fn an_unknown_price_is_unknown_and_never_0() {
 #[test]
 fn without_a_person_none_is_asked() {
     let spec = |people| Arc::new(run().with(|spec| spec.gate.people = people).spec);
-    assert_eq!((WorstCase::of(&spec(false)).requests, WorstCase::of(&spec(false)).person_ms), (0, 0));
+    assert_eq!((WorstCase::of(&spec(false)).requests, WorstCase::of(&spec(false)).person_ms), (0, Some(0)));
     let asked = WorstCase::of(&spec(true));
     let limits = &spec(true).limits;
-    assert_eq!(asked.requests, limits.tool_calls * limits.passes);
-    assert_eq!(asked.person_ms, limits.person_ms * u64::from(limits.passes));
+    assert_eq!((asked.requests, asked.person_ms), (limits.tool_calls * limits.passes, None));
+    let in_time = Arc::new(run().people().spec);
+    assert_eq!(WorstCase::of(&in_time).person_ms, Some(600_000 * u64::from(in_time.limits.passes)));
     let reads =
         run().with(|spec| spec.tools.retain(|tool| tool.effect.is_read() && !tool.policy.asks_person));
     let reads = Arc::new(reads.with(|spec| spec.gate.people = true).spec);
@@ -231,7 +232,7 @@ fn sub_calls_of_one_batch_may_exceed_a_limit_together() {
 fn requests_that_are_denied_by_silence_do_not_use_up_the_tool_calls() {
     // W15: each pass may ask again, so the limit of tool calls alone does not bound the requests.
     let setup = run().patient().limits(|limits| {
-        (limits.passes, limits.tool_calls, limits.person_ms) = (5, 2, 5_000);
+        (limits.passes, limits.tool_calls, limits.person_ms) = (5, 2, Some(5_000));
     });
     let mut world = setup.with(|spec| spec.gate.people = true).start();
     let mut used_up = Used::default();
@@ -251,6 +252,6 @@ fn requests_that_are_denied_by_silence_do_not_use_up_the_tool_calls() {
     }
     let world = world.autopilot(&draft("high"));
     assert!(used_up.requests > world.spec.limits.tool_calls, "{used_up:?}");
-    assert!(used_up.person_ms > world.spec.limits.person_ms, "{used_up:?}");
+    assert!(Some(used_up.person_ms) > world.spec.limits.person_ms, "{used_up:?}");
     check_within(&world, used_up);
 }

@@ -272,7 +272,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
             tool.name
         ));
     }
-    if spec.gate.people && spec.limits.person_ms == 0 {
+    if spec.gate.people && spec.limits.person_ms == Some(0) {
         warnings.push(
             "limits.person_ms is 0: nobody has time to answer, so that every question is a no".to_owned(),
         );

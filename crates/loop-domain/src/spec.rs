@@ -9,7 +9,6 @@ use loop_core::{
     SecondOpinion, SectionSpec, Selection, StopReason, ThreeTier, Tier, ToolSpec, edits,
 };
 use loop_runtime::budget::{SharedBudget, Span};
-use loop_runtime::people::NO_DEADLINE_MS;
 use loop_tools::Registry;
 use serde_json::Value;
 
@@ -54,7 +53,7 @@ pub(crate) fn spec(
             calibration: calibration.as_ref().map(|taken| Arc::new(taken.calibration.clone())),
             ..gate(file, registry, defaults.gate)?
         },
-        limits: limits(&config.limits, cost, Limits { person_ms: NO_DEADLINE_MS, ..defaults.limits }),
+        limits: limits(&config.limits, cost, defaults.limits),
         tools,
         models,
         save: config.save.is_some(),
@@ -613,7 +612,7 @@ pub(crate) fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Lim
         sub_call_ms: config.sub_call_ms.unwrap_or(defaults.sub_call_ms),
         sub_call_tokens: config.sub_call_tokens.unwrap_or(defaults.sub_call_tokens),
         sub_call_bytes: config.sub_call_bytes.unwrap_or(defaults.sub_call_bytes),
-        person_ms: config.person_ms.unwrap_or(defaults.person_ms),
+        person_ms: config.person_ms.or(defaults.person_ms),
         messages: config.messages.or(defaults.messages),
     }
 }

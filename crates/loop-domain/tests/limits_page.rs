@@ -17,8 +17,7 @@ fn the_page_of_the_domain_file_has_the_defaults_of_the_limits() {
         let of_code = match key {
             "cost_usd" => json!(Limits::default().cost.unwrap().0 as f64 / 1e12),
             "cost_mode" => json!("estimated"),
-            // Of a domain. A program's own default is ten minutes.
-            "person_ms" => Value::Null,
+            "person_ms" => json!(Limits::default().person_ms),
             "requested_calls" => json!(Limits::default().requested_calls),
             "messages" => json!(Limits::agent().messages),
             key if document.get(key).is_some() => document[key].clone(),

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use loop_core::{Cite, Limits, NonceMode, PicoUsd, Price, ProtocolSpec, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_prompts::Layout;
-use loop_runtime::people::NO_DEADLINE_MS;
 use loop_runtime::{
     journal::SyncPolicy,
     save::{DetailedTarget, SaveTarget},
@@ -110,13 +109,8 @@ fn a_file_makes_a_spec() {
     assert_eq!(tools(&domain), ["zeta", "alpha"]);
     let timeouts: Vec<u64> = spec.tools.iter().map(|tool| tool.timeout_ms).collect();
     assert_eq!(timeouts, [12_000, 500]);
-    let expected = Limits {
-        passes: 4,
-        cost: Some(PicoUsd(70_000_000_000)),
-        wall_ms: 60_000,
-        person_ms: NO_DEADLINE_MS,
-        ..Limits::default()
-    };
+    let expected =
+        Limits { passes: 4, cost: Some(PicoUsd(70_000_000_000)), wall_ms: 60_000, ..Limits::default() };
     assert_eq!(spec.limits, expected);
     let price = Price { cache_read: Some(75_000), ..Price::flat(300_000, 2_500_000) };
     assert_eq!(spec.model(Tier::Base).price, Some(price));

@@ -7,7 +7,6 @@ use loop_core::{
     Effect, ErrorStyle, Execution, GateSettings, Limits, PicoUsd, ProtocolSpec, Repeats, StopReason,
 };
 use loop_domain::{Domain, DomainError, LoadOptions};
-use loop_runtime::people::NO_DEADLINE_MS;
 
 const CONVERSATION: &str = "[protocol]\ntype = \"conversation\"\n";
 const VALUE: &str = "[protocol]\ntype = \"output\"\n[output]\nname = \"save\"\nschema = \"lead.json\"\n";
@@ -53,7 +52,7 @@ fn a_conversation_has_the_defaults_of_one() {
     let spec = &domain.spec;
     let ProtocolSpec::Conversation(conversation) = &spec.protocol else { panic!("{:?}", spec.protocol) };
     assert_eq!((conversation.execution, conversation.errors), (Execution::Ordered, ErrorStyle::Plain));
-    assert_eq!(spec.limits, Limits { person_ms: NO_DEADLINE_MS, ..Limits::agent() });
+    assert_eq!(spec.limits, Limits::agent());
     assert_eq!(spec.gate, GateSettings { no_progress: 3, ..GateSettings::default() });
     assert!(!spec.selection.enabled && spec.selection.defaults.is_empty());
     assert_eq!((spec.limits.passes, spec.limits.messages), (10, Some(100)));
@@ -72,13 +71,8 @@ fn what_a_conversation_sets_is_kept() {
         (spec.protocol.execution(), spec.protocol.errors()),
         (Execution::Parallel, ErrorStyle::Prefixed)
     );
-    let limits = Limits {
-        passes: 4,
-        messages: Some(9),
-        cost: Some(PicoUsd(500_000_000_000)),
-        person_ms: NO_DEADLINE_MS,
-        ..Limits::agent()
-    };
+    let limits =
+        Limits { passes: 4, messages: Some(9), cost: Some(PicoUsd(500_000_000_000)), ..Limits::agent() };
     assert_eq!(spec.limits, limits);
     let expected = GateSettings {
         repeats: Some(Repeats::Reuse),
@@ -115,7 +109,7 @@ fn an_output_is_a_tool_of_its_own_schema() {
         ("save", &None, 2, 4)
     );
     // A domain has no deadline for people of its own.
-    assert_eq!(spec.limits, Limits { person_ms: NO_DEADLINE_MS, ..Limits::extract(2, 4) });
+    assert_eq!(spec.limits, Limits::extract(2, 4));
     let tool = spec.tool("save").unwrap();
     assert_eq!((tool.effect, tool.args.required.len()), (Effect::Read, 1));
     let report = domain.report();
@@ -123,7 +117,7 @@ fn an_output_is_a_tool_of_its_own_schema() {
     assert!(report.lines.iter().any(|line| line == shown), "{:#?}", report.lines);
     assert!(report.lines.iter().any(|line| line == "1 tool"), "the output is none to choose");
     let unset = load(VALUE);
-    assert_eq!(unset.spec.limits, Limits { person_ms: NO_DEADLINE_MS, ..Limits::extract(3, 15) });
+    assert_eq!(unset.spec.limits, Limits::extract(3, 15));
     assert!(unset.report().warnings.iter().any(|line| line.starts_with("the output has no `description`")));
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, Millis, Run, Started, Verdict};
+use loop_core::{CommandKey, EventKind, Run, Started, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -13,18 +13,9 @@ use crate::report::json;
 
 pub use loop_core::{Approver, PersonAnswer, PersonRequest};
 
-/// The time to answer of a domain that sets none: a hundred years, which counts as no deadline. What waits in a journal waits
-/// until it is answered.
-pub const NO_DEADLINE_MS: u64 = 3_155_760_000_000;
-
-/// When the time to answer a request ends, by the run's clock. `None`: it has no deadline.
-pub fn deadline_of(requested: &PersonRequest) -> Option<Millis> {
-    Some(requested.deadline).filter(|deadline| deadline.0 < NO_DEADLINE_MS)
-}
-
-/// [`deadline_of`] in milliseconds since 1970 (UTC).
+/// When the time to answer a request ends, in milliseconds since 1970 (UTC). `None`: it does not end.
 pub(crate) fn deadline_unix_ms(started: &Started, requested: &PersonRequest) -> Option<u64> {
-    deadline_of(requested).map(|deadline| started.unix_ms_at(deadline))
+    requested.deadline.map(|deadline| started.unix_ms_at(deadline))
 }
 
 /// What people were asked and answered. Of an approval the journal records which user of the system gave it, and the name

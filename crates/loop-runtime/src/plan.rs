@@ -55,8 +55,8 @@ pub struct AtMost {
     pub wall_ms: u64,
     /// Approvals and questions to people.
     pub requests_to_people: u32,
-    /// Milliseconds of waiting for people, in addition to `wall_ms`.
-    pub person_ms: u64,
+    /// Milliseconds of waiting for people, in addition to `wall_ms`. Null: people have no deadline.
+    pub person_ms: Option<u64>,
 }
 
 /// How many passes are certain to fit into a limit.

@@ -10,7 +10,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::world::{Log, Stage, answer, change, look, refuses, runner, says, tools_declared, unselected};
 use futures::StreamExt as _;
-use loop_core::{Effect, Event, EventKind, GateSettings, Millis, RunId, RunSpec, StopMode, StopReason};
+use loop_core::{
+    Effect, Event, EventKind, GateSettings, Limits, Millis, Run, RunId, RunSpec, StopMode, StopReason,
+};
 use loop_llm::LlmErrorKind;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
@@ -298,12 +300,16 @@ async fn of_two_processes_one_delivers_a_message() {
 
 /// A loop whose run waits for a person, and a receiver of all that happens to it.
 fn waiting_loop(journal: &StoredJournal) -> (Runner, Arc<Receiver>) {
+    waiting_loop_of(unselected(), journal, &[HookEvent::Waiting, HookEvent::Ended, HookEvent::Failed])
+}
+
+fn waiting_loop_of(spec: RunSpec, journal: &StoredJournal, on: &[HookEvent]) -> (Runner, Arc<Receiver>) {
     let stage = Stage::new(&Log::new())
         .on("main", [says(answer("low", &[change("ok-1")])), says(answer("high", &[]))]);
     let receiver = Receiver::failing(0);
-    let all = [HookEvent::Waiting, HookEvent::Ended, HookEvent::Failed];
-    let hooks = vec![hook("desk", &all, To(Arc::clone(&receiver)))];
-    (loop_of(journal, stage, hooks).with_people().leave_when_waiting(), receiver)
+    let hooks = Hooks::new([hook("desk", on, To(Arc::clone(&receiver)))]);
+    let runner = runner(spec, &Log::new(), stage).with_journal(Arc::new(journal.clone())).with_hooks(hooks);
+    (runner.with_people().leave_when_waiting(), receiver)
 }
 
 async fn waits(handle: Handle) -> RunId {
@@ -328,6 +334,56 @@ async fn the_end_of_a_run_without_a_driver_is_told() {
     assert!(runner.note_down(&run, [stop]).await.unwrap().is_done());
     assert_eq!(told(&receiver), [(HookEvent::Waiting, run.clone()), (HookEvent::Ended, run)]);
     assert_eq!(journal.outbox().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_time_to_answer_that_is_nearly_over_is_told_while_the_run_still_waits() {
+    // R3 of the runs that have left the process: the message is committed with the wait, and due before its end.
+    let folder = tempfile::tempdir().unwrap();
+    let journal = journal(folder.path());
+    let on = [HookEvent::Waiting, HookEvent::Expiring];
+    let timed = |person_ms| RunSpec { limits: Limits { person_ms, ..unselected().limits }, ..unselected() };
+    let (runner, _) = waiting_loop_of(timed(None), &journal, &on);
+    waits(runner.run(common::item()).start().await.unwrap()).await;
+    assert_eq!(journal.outbox().await.unwrap(), [], "without a deadline nothing is nearly over");
+    for (person_ms, soon) in [(600_000, 150_000), (86_400_000, 3_600_000)] {
+        let (runner, receiver) = waiting_loop_of(timed(Some(person_ms)), &journal, &on);
+        let run = waits(runner.run(common::item()).start().await.unwrap()).await;
+        assert_eq!(told(&receiver), [(HookEvent::Waiting, run.clone())], "it is not due");
+        let queued = journal.outbox().await.unwrap();
+        let state = replayed(&journal, &run).await;
+        let deadline = state.started().unix_ms_at(state.deadline().unwrap());
+        let due: Vec<_> = queued.iter().map(|it| (it.message.event, it.next_unix_ms)).collect();
+        assert_eq!(due, [(HookEvent::Expiring, Some(deadline - soon))]);
+        if person_ms == 600_000 {
+            let body: Value = serde_json::from_str(&queued[0].message.body).unwrap();
+            assert_eq!(body["type"], "run.expiring");
+            assert_eq!(body["data"]["waiting"][0]["deadline_unix_ms"], deadline);
+            runner.hooks().deliver(&journal, queued).await.unwrap();
+            assert_eq!(told(&receiver)[1..], [(HookEvent::Expiring, run)]);
+        } else {
+            // What was decided before is not told, and does not keep the run.
+            let stop = EventKind::StopRequested { how: StopMode::Now };
+            assert!(runner.note_down(&run, [stop]).await.unwrap().is_done());
+            assert!(runner.hooks().deliver(&journal, queued.clone()).await.unwrap().is_empty());
+            assert_eq!(told(&receiver).len(), 1);
+        }
+        assert_eq!(journal.outbox().await.unwrap(), []);
+    }
+    let (runner, _) = waiting_loop_of(timed(Some(600_000)), &journal, &on);
+    let run = waits(runner.run(common::item()).start().await.unwrap()).await;
+    runner.note_down(&run, [EventKind::StopRequested { how: StopMode::Now }]).await.unwrap();
+    assert_eq!(journal.outbox().await.unwrap().len(), 1);
+    journal.prune(&run).await.unwrap();
+    assert_eq!(journal.outbox().await.unwrap(), []);
+}
+
+async fn replayed(journal: &StoredJournal, run: &RunId) -> Run {
+    let recorded = journal.read(run).await.unwrap();
+    let mut entries = recorded.entries.iter();
+    let (mut state, _) = Run::open(&entries.next().unwrap().event, Arc::clone(&recorded.spec)).unwrap();
+    entries.for_each(|entry| drop(state.apply(&entry.event).unwrap()));
+    state
 }
 
 #[tokio::test]

@@ -134,7 +134,7 @@ fn limits_are_those_of_the_presets() {
     assert_eq!(value("tokens"), limits.tokens);
     assert_eq!(value("output_tokens"), Some(limits.output_tokens));
     assert_eq!(value("markdown_chars"), Some(limits.markdown_chars.into()));
-    assert_eq!(value("person_ms"), Some(limits.person_ms));
+    assert_eq!(value("person_ms"), limits.person_ms);
     assert_eq!(limits.cost.unwrap().to_string(), "$0.100000");
 
     let page = rows(&read("../../docs/how-to/output.md"));

@@ -45,7 +45,7 @@ pub fn random_setup(numbers: &mut Numbers) -> Setup {
             1 => CostMode::Strict,
             _ => CostMode::After,
         };
-        (limits.wall_ms, limits.person_ms) = (40_000, 3_000);
+        (limits.wall_ms, limits.person_ms) = (40_000, Some(3_000));
         (spec.gate.people, spec.gate.no_progress) = (people, no_progress);
         let breaker = &mut spec.gate.breakers;
         (breaker.tool_failures, breaker.denied, breaker.bad_arguments) = (breakers, breakers, breakers);

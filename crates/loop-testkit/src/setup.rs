@@ -111,9 +111,9 @@ impl Setup {
         self.with(|spec| spec.models.fallback = Some(model(Some(Price::flat(200_000, 800_000)))))
     }
 
-    /// A person answers when an action needs consent.
+    /// A person answers when an action needs consent, within ten minutes.
     pub fn people(self) -> Self {
-        self.gate(|gate| gate.people = true)
+        self.gate(|gate| gate.people = true).limits(|limits| limits.person_ms = Some(600_000))
     }
 
     /// These tools run without consent.

@@ -139,7 +139,9 @@ async fn deliver(journal: &Arc<StoredJournal>, all: bool) -> Result<ExitCode, Fa
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let is_due = |queued: &QueuedMessage| {
-        queued.is_sealed && (all || queued.next_unix_ms.is_some_and(|next| next <= now))
+        // What is told at its time is not told before.
+        let has_happened = queued.message.unix_ms <= now;
+        queued.is_sealed && has_happened && (all || queued.next_unix_ms.is_some_and(|next| next <= now))
     };
     let mut of_runs: BTreeMap<RunId, Vec<QueuedMessage>> = BTreeMap::new();
     for queued in journal.outbox().await?.into_iter().filter(is_due) {

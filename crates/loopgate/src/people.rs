@@ -11,7 +11,7 @@ use loop_core::{
 };
 use loop_runtime::{
     journal::{Journal, Recorded, expire, not_on_engine, replay},
-    people::{PeopleReport, deadline_of},
+    people::PeopleReport,
     report::PersonRequestReport,
 };
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         show::unverified(&line.run, &recorded);
         let now = recorded.now();
         let driven = not_on_engine(&line.run, &recorded);
-        if requested.iter().any(|requested| requested.deadline <= now) {
+        if requested.iter().any(|requested| requested.is_over(now)) {
             // What was seen to be over stays over. Where it cannot be journaled it is told all the same.
             let _ = expire(journal.as_ref(), &line.run).await;
         }
@@ -304,17 +304,18 @@ pub(crate) fn in_words(
             row(format!("    approved by {by}; another user of the system has to approve it as well"));
         }
         details(requested).into_iter().for_each(|line| row(format!("    {line}")));
-        let ends = started.unix_ms_at(*deadline);
-        let until = show::time(ends);
-        if deadline_of(requested).is_none() {
-            row("    no deadline: it waits until it is answered".to_owned());
-        } else if *deadline > now {
-            let left = left(deadline.since(now));
-            row(format!("    until {until} UTC ({left} left), then it counts as a denial"));
-        } else {
-            row(format!("    its time was over at {until} UTC, which counts as a denial"));
-            row(format!("    loopgate resume {run}{at}"));
-            continue;
+        let until = deadline.map(|deadline| show::time(started.unix_ms_at(deadline)));
+        match deadline.zip(until) {
+            None => row("    no deadline: it waits until it is answered".to_owned()),
+            Some((deadline, until)) if deadline > now => {
+                let left = left(deadline.since(now));
+                row(format!("    until {until} UTC ({left} left), then it counts as a denial"));
+            }
+            Some((_, until)) => {
+                row(format!("    its time was over at {until} UTC, which counts as a denial"));
+                row(format!("    loopgate resume {run}{at}"));
+                continue;
+            }
         }
         let bound = format!("--binding {}", binding.short());
         let yes = if *is_question { "answer" } else { "approve" };

@@ -67,11 +67,10 @@ fn at_most(text: &mut String, at_most: &AtMost) {
         0 => line("people", "are not asked"),
         requests => line(
             "people",
-            &format!(
-                "{}, and {} of waiting more",
-                count(requests, "request", "requests"),
-                seconds(at_most.person_ms)
-            ),
+            &match (count(requests, "request", "requests"), at_most.person_ms) {
+                (requests, Some(ms)) => format!("{requests}, and {} of waiting more", seconds(ms)),
+                (requests, None) => format!("{requests}, which wait until they are answered"),
+            },
         ),
     }
 }

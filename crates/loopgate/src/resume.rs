@@ -535,7 +535,7 @@ async fn resume_one(
     let now = found.recorded.now();
     let is_waiting = matches!(found.run.phase(), Phase::WaitingForPerson { .. });
     // Silence that has lasted long enough is a no, and the run continues with that.
-    if is_waiting && found.run.requested().iter().all(|requested| requested.deadline > now) {
+    if is_waiting && !found.run.requested().iter().any(|requested| requested.is_over(now)) {
         return Ok(waits());
     }
     let (domain, runner) = found.runner(go_on).await?;

@@ -158,7 +158,7 @@ fn parts(run: &Run, waits: &Waits, now: Instant) -> Option<Vec<Part>> {
         Phase::WaitingForPerson { asks, .. } => {
             part(0, "waiting for a person".to_owned());
             part(4, asked(run, asks));
-            let open = asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min();
+            let open = run.deadline();
             let left = open.map(|deadline| deadline.since(run.now()).saturating_sub(since));
             part(1, left.map_or_else(String::new, |ms| format!("{} to answer", clock(ms))));
         }

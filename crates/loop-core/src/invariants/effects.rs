@@ -128,7 +128,7 @@ pub(super) fn approvals_are_used_once(step: &Transition<'_>, past: &Past) -> Che
             let open = asks.iter().find(|ask| at(ask.action) == Some(*key));
             let Some(open) = open else { return Err(format!("{key} is answered and was not asked")) };
             must(!open.answered, || format!("{key} is answered twice"))?;
-            must(step.event.at < open.deadline, || format!("{key} is answered too late"))?;
+            must(!open.is_over(step.event.at), || format!("{key} is answered too late"))?;
             let same = binding.is_none_or(|binding| run.binding(key) == Some(binding));
             must(same, || format!("{key} is answered for other arguments than its own"))?;
             let asks = action_is_question(run, key);
@@ -144,7 +144,7 @@ pub(super) fn approvals_are_used_once(step: &Transition<'_>, past: &Past) -> Che
             let open = asks.iter().find(|ask| at(ask.action) == Some(*key));
             let Some(open) = open else { return Err(format!("{key} is approved and was not asked")) };
             must(!open.answered, || format!("{key} is approved twice"))?;
-            must(step.event.at < open.deadline, || format!("{key} is approved too late"))?;
+            must(!open.is_over(step.event.at), || format!("{key} is approved too late"))?;
             let same = binding.is_none_or(|binding| run.binding(key) == Some(binding));
             must(same, || format!("{key} is approved for other arguments than its own"))?;
             must(!action_is_question(run, key), || format!("{key} is a question and is approved"))?;

@@ -262,7 +262,7 @@ impl Rest<'_> {
             self.leave_undone(&asks, StopReason::Timeout);
         } else if is_open && !asks.is_empty() {
             let since = self.clock.now;
-            let deadline = since.plus(self.spec.limits.person_ms);
+            let deadline = self.spec.limits.person_ms.map(|ms| since.plus(ms));
             let ask = |action| Ask { action, deadline, answered: false, answer: None, approvers: Vec::new() };
             let asks = asks.into_iter().map(ask);
             return Phase::waiting(asks.collect(), since);

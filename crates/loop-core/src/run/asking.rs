@@ -39,8 +39,8 @@ pub struct PersonRequest {
     pub why: String,
     /// Whether it is a question, which takes an answer instead of an approval.
     pub is_question: bool,
-    /// When the time to answer ends, since the start of the run. No answer by then is a denial.
-    pub deadline: Millis,
+    /// When the time to answer ends, since the start of the run. No answer by then is a denial. `None`: it does not end.
+    pub deadline: Option<Millis>,
     /// The digest of tool, parameters, tool manifest and policy. An answer that carries it counts for this request
     /// alone.
     pub binding: Digest,
@@ -48,6 +48,13 @@ pub struct PersonRequest {
     pub approvals: u32,
     /// Who has approved it so far.
     pub approvers: Vec<Approver>,
+}
+
+impl PersonRequest {
+    /// Whether the time to answer is over at this instant of the run's clock.
+    pub fn is_over(&self, now: Millis) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
 }
 
 /// Why the answer of a person does not count.
@@ -199,8 +206,11 @@ impl Asking<'_> {
         if ask.answered && !planted::is(Planted::ApprovalCountsTwice) {
             return Err(AnswerFault::Answered);
         }
-        if at >= ask.deadline && !planted::is(Planted::LateApproval) {
-            return Err(AnswerFault::Expired { limit_ms: self.spec.limits.person_ms });
+        let over = ask.deadline.zip(self.spec.limits.person_ms).filter(|(deadline, _)| at >= *deadline);
+        if let Some((_, limit_ms)) = over
+            && !planted::is(Planted::LateApproval)
+        {
+            return Err(AnswerFault::Expired { limit_ms });
         }
         if is_other { Err(AnswerFault::OtherBinding) } else { Ok(place) }
     }
@@ -380,7 +390,7 @@ impl Rest<'_> {
     /// Denies every request whose time to answer is over.
     pub(super) fn expire_asks(&mut self, mut asks: Vec<Ask>, since: Millis) -> Phase {
         let now = self.clock.now;
-        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.deadline <= now) {
+        for ask in asks.iter_mut().filter(|ask| !ask.answered && ask.is_over(now)) {
             self.decide(
                 ask,
                 Verdict::Denied { why: "nobody answered in time".into(), by: DeniedBy::Silence },

@@ -18,8 +18,9 @@ pub enum Command {
         key: CommandKey,
         /// What would run: the tool's own name and the rebuilt parameters.
         action: Action,
-        /// When the time to answer ends, since the start of the run. No answer by then is a denial.
-        deadline: Millis,
+        /// When the time to answer ends, since the start of the run. No answer by then is a denial. `None`: it does not
+        /// end.
+        deadline: Option<Millis>,
     },
     /// Validate an output.
     Validate(Validate),

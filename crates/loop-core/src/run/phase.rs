@@ -508,8 +508,9 @@ impl Batch {
 pub struct Ask {
     /// Its index in the run's list of actions.
     pub action: u32,
-    /// When the time to answer ends, since the start of the run. No answer by then is a denial.
-    pub deadline: Millis,
+    /// When the time to answer ends, since the start of the run. No answer by then is a denial. `None`: it does not end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Millis>,
     /// Whether the person has answered.
     pub answered: bool,
     /// The answer to a question, until all are answered. `None`: not answered, or not a question.
@@ -517,4 +518,11 @@ pub struct Ask {
     /// Who has approved it so far. Empty: no known person has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<Approver>,
+}
+
+impl Ask {
+    /// Whether the time to answer is over at this instant.
+    pub(crate) fn is_over(&self, now: Millis) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
 }

@@ -66,7 +66,7 @@ impl Run {
             }
             Phase::Validating { .. } => Some(wall),
             Phase::WaitingForPerson { asks, .. } => {
-                asks.iter().filter(|ask| !ask.answered).map(|ask| ask.deadline).min()
+                asks.iter().filter(|ask| !ask.answered).filter_map(|ask| ask.deadline).min()
             }
             Phase::Stopping(Stopping { since, .. }) => Some(grace_ends(*since)),
             Phase::Saving { not_before, .. } => not_before.filter(|at| *at > self.state.clock.now),

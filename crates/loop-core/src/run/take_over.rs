@@ -438,7 +438,7 @@ impl Rest<'_> {
     /// denials stay.
     fn asked_anew(&mut self, ask: Ask, parent: &Parent) -> Ask {
         let Some(action) = self.calls.actions.get(ask.action as usize).map(Arc::clone) else { return ask };
-        let deadline = self.clock.now.plus(self.spec.limits.person_ms);
+        let deadline = self.spec.limits.person_ms.map(|ms| self.clock.now.plus(ms));
         // The policy may be another one, so all are asked again.
         let ask = Ask { deadline, approvers: Vec::new(), ..ask };
         let signature = signature(self.spec, action.tool_name(), &action.parameters);

@@ -32,8 +32,8 @@ pub struct WorstCase {
     pub wall_ms: u64,
     /// Approvals and questions to a person; 0 where no person can be asked.
     pub requests: u32,
-    /// Milliseconds that the run waits for people, in addition to `wall_ms`.
-    pub person_ms: u64,
+    /// Milliseconds that the run waits for people, in addition to `wall_ms`. `None`: without a bound.
+    pub person_ms: Option<u64>,
     /// Tokens by which the worst case exceeds `limits.tokens`, because input is estimated; 0 without such a limit and in
     /// `strict` mode.
     pub tokens_over: u64,
@@ -88,9 +88,9 @@ impl WorstCase {
             wall_ms: limits.wall_ms.saturating_add(GRACE_MS),
             requests,
             person_ms: match requests {
-                0 => 0,
+                0 => Some(0),
                 // The requests of one pass wait side by side.
-                _ => limits.person_ms.saturating_mul(limits.passes.into()),
+                _ => limits.person_ms.map(|ms| ms.saturating_mul(limits.passes.into())),
             },
             tokens_over: limits.tokens.map_or(0, |limit| tokens.saturating_sub(limit)),
             cost_over: limits
@@ -108,7 +108,7 @@ impl WorstCase {
         cost: Some(PicoUsd(0)),
         wall_ms: 0,
         requests: 0,
-        person_ms: 0,
+        person_ms: Some(0),
         tokens_over: 0,
         cost_over: PicoUsd(0),
     };

@@ -65,8 +65,10 @@ pub struct Limits {
     pub sub_call_tokens: u64,
     /// Maximum input of a smart tool's sub-call in bytes. Default 24,000.
     pub sub_call_bytes: u64,
-    /// Time that a person has to answer, in milliseconds. Default 600,000. Silence is a denial; 0 leaves no time.
-    pub person_ms: u64,
+    /// Time that a person has to answer, in milliseconds. Default `None`: no deadline. Silence is then a denial; 0 leaves
+    /// no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person_ms: Option<u64>,
     /// Maximum number of messages in one request, with each tool result counted. Default `None`: no limit. The preset
     /// of a conversation sets 100.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +93,7 @@ impl Default for Limits {
             sub_call_ms: 10_000,
             sub_call_tokens: 512,
             sub_call_bytes: 24_000,
-            person_ms: 600_000,
+            person_ms: None,
             messages: None,
         }
     }

@@ -35,7 +35,7 @@ pub fn setups() -> impl Strategy<Value = Setup> {
                 limits.selected = selected;
                 limits.tokens = tokens;
                 limits.wall_ms = 60_000;
-                limits.person_ms = 5_000;
+                limits.person_ms = Some(5_000);
             });
             setup.with(|spec| {
                 spec.selection.enabled = selector;
@@ -82,7 +82,7 @@ pub fn native_setups() -> impl Strategy<Value = Setup> {
                 (spec.limits.passes, spec.limits.model_calls) = (passes, model_calls);
                 (spec.limits.tool_calls, spec.limits.messages) = (tool_calls, messages);
                 (spec.limits.tokens, spec.limits.wall_ms) = (tokens, 60_000);
-                spec.limits.person_ms = 5_000;
+                spec.limits.person_ms = Some(5_000);
                 (spec.gate.repeats, spec.gate.no_progress) = (repeats, no_progress);
                 (spec.gate.people, spec.save) = (people, saves);
                 judgement.set(spec);
@@ -270,7 +270,7 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
                 true => EventKind::ApprovedBy { key, by: world.next_approver(&key), binding: None },
                 false => EventKind::PersonAnswered { key, answer, binding: None },
             };
-            if Millis(world.now) < deadline {
+            if deadline.is_none_or(|deadline| Millis(world.now) < deadline) {
                 world.apply(kind)
             } else {
                 world.apply(EventKind::DeadlineReached)

@@ -12,7 +12,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
 }
 
 /// The actions that wait for an answer, each with the instant at which silence becomes a no.
-fn open(run: &Run) -> Vec<(CommandKey, Millis)> {
+fn open(run: &Run) -> Vec<(CommandKey, Option<Millis>)> {
     let Phase::WaitingForPerson { asks, .. } = run.phase() else { return Vec::new() };
     let open = asks.iter().filter(|ask| !ask.answered);
     open.map(|ask| (run.actions()[ask.action as usize].key, ask.deadline)).collect()
@@ -36,7 +36,9 @@ fn suits(run: &Run, key: CommandKey, answer: &PersonAnswer) -> bool {
 /// Whether the run has to take the event, where it is an answer: to what is open, in time, for what was shown.
 pub fn counts(run: &Run, event: &Event) -> bool {
     let EventKind::PersonAnswered { key, answer, binding } = &event.kind else { return true };
-    let is_open = open(run).iter().any(|(open, deadline)| open == key && event.at < *deadline);
+    let is_open = open(run)
+        .iter()
+        .any(|(open, deadline)| open == key && deadline.is_none_or(|deadline| event.at < deadline));
     is_open && suits(run, *key, answer) && binding.is_none_or(|binding| run.binding(key) == Some(binding))
 }
 
@@ -73,7 +75,7 @@ pub fn that_do_not_count(run: &Run) -> Vec<Event> {
                 answer(now, *key, given, own);
                 continue;
             }
-            for late in [*deadline, deadline.plus(1)].into_iter().filter(|late| *late >= now) {
+            for late in deadline.iter().flat_map(|end| [*end, end.plus(1)]).filter(|late| *late >= now) {
                 answer(late, *key, given, None);
                 answer(late, *key, given, own);
             }

@@ -53,7 +53,7 @@ fn small(setup: Setup) -> Setup {
         limits.tool_calls = 5;
         limits.model_calls = 6;
         limits.wall_ms = 60_000;
-        limits.person_ms = 5_000;
+        limits.person_ms = Some(5_000);
     })
 }
 

@@ -12,8 +12,8 @@ use serde::Deserialize;
     allow(dead_code, reason = "without the features it is only recognised")
 )]
 pub(crate) struct HookConfig {
-    /// What it is told: `waiting` (the run waits for a person), `ended` (for whatever reason), `failed` (it ended as failed or
-    /// in doubt). At least one.
+    /// What it is told: `waiting` (the run waits for a person), `expiring` (the time to answer is nearly over), `ended` (for
+    /// whatever reason), `failed` (it ended as failed or in doubt). At least one.
     pub(crate) on: Vec<HookEvent>,
     /// A program and its arguments, which reads the message from its standard input. It runs in the domain's folder with the
     /// whole environment, and has delivered it once it ends with 0. Default: none.

@@ -88,8 +88,8 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
             // An answer that comes too late: now and then it is reported all the same.
             let is_late = choices.one_in(12);
             if is_late {
-                *now = deadline.0.max(*now);
-            } else if *now >= deadline.0 {
+                *now = deadline.map_or(*now, |deadline| deadline.0.max(*now));
+            } else if deadline.is_some_and(|deadline| *now >= deadline.0) {
                 return EventKind::DeadlineReached;
             }
             let answer = match choices.below(3) {

@@ -149,7 +149,7 @@ fn limits(choices: &mut Choices, limits: &mut Limits, is_priced: bool) {
     };
     limits.tokens = choices.one_in(4).then(|| 3_000 + u64::from(choices.below(60)) * 1_000);
     limits.wall_ms = 180_000 - u64::from(choices.below(3)) * 60_000;
-    limits.person_ms = 5_000;
+    limits.person_ms = Some(5_000);
     limits.sub_call_bytes = 2_000;
     if choices.one_in(4) {
         limits.messages = Some(2 + choices.below(14));

@@ -7,8 +7,10 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use loop_core::RunId;
 
-use super::{ClaimedMessage, Delivered, Hook, HookEvent, Hooks, QueuedMessage};
+use super::message::expiring_at;
+use super::{ClaimedMessage, Delivered, Hook, HookEvent, HookMessage, Hooks, QueuedMessage};
 use crate::journal::{Journal, JournalError, unix_ms};
+use crate::versions::replay;
 
 /// How often a delivery may fail before it is not repeated by itself.
 pub const MAX_DELIVERIES: u32 = 10;
@@ -75,6 +77,10 @@ impl Hooks {
             return Ok(None);
         }
         let message = &queued.message;
+        if message.event == HookEvent::Expiring && !is_expiring(journal, message).await? {
+            journal.settle_message(&message.id, &Delivered::Yes).await?;
+            return Ok(None);
+        }
         let sending = std::panic::AssertUnwindSafe(hook.sender.send(message)).catch_unwind();
         let sent = match tokio::time::timeout(hook.timeout, sending).await {
             Ok(Ok(sent)) => sent,
@@ -102,6 +108,14 @@ impl Hooks {
         }
         Ok(Some(report))
     }
+}
+
+/// Whether the wait that a message is about is still open.
+async fn is_expiring(journal: &dyn Journal, message: &HookMessage) -> Result<bool, JournalError> {
+    let recorded = journal.read(&message.run).await?;
+    let Ok(run) = replay(&message.run, &recorded) else { return Ok(false) };
+    let is_over = run.deadline().is_none_or(|deadline| deadline <= recorded.now());
+    Ok(!is_over && expiring_at(&run) == Some(message.unix_ms))
 }
 
 /// When a message is delivered again that has failed so often.

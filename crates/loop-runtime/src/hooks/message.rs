@@ -14,10 +14,10 @@ pub const HOOK_VERSION: u32 = 1;
 /// The body of a message. It holds ids, names and numbers, the title of the work item, and no text of a model or a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct HookBody {
-    /// `run.waiting`, `run.ended` or `run.failed`.
+    /// `run.waiting`, `run.expiring`, `run.ended` or `run.failed`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When it happened, as an RFC 3339 time in UTC.
+    /// When it happened, or the message is due, as an RFC 3339 time in UTC.
     pub timestamp: String,
     /// What happened.
     pub data: HookData,
@@ -82,27 +82,46 @@ impl Hooks {
     /// The messages of what has just happened to a run.
     pub(crate) fn messages(&self, before: Before, run: &Run, unix_ms: u64) -> Vec<HookMessage> {
         let now = Before::of(run);
-        let events: &[HookEvent] = match (now.waits && !before.waits, now.done && !before.done) {
-            (true, _) => &[HookEvent::Waiting],
-            (false, true) if has_failed(run) => &[HookEvent::Failed, HookEvent::Ended],
-            (false, true) => &[HookEvent::Ended],
-            (false, false) => return Vec::new(),
-        };
-        let of_hook = |hook: &super::Hook| {
-            // The first that the hook asks for.
-            let event = *events.iter().find(|event| hook.on.contains(event))?;
-            let body = serde_json::to_string(&body(event, run, unix_ms)).ok()?;
-            Some(HookMessage {
-                id: format!("msg_{}", Uuid::now_v7()).into(),
-                run: run.id().clone(),
-                hook: hook.name.clone(),
-                event,
-                body: body.into(),
-                unix_ms,
+        let is_end = now.done && !before.done;
+        let is_wait = now.waits && !before.waits;
+        let mut events = Vec::new();
+        if is_wait {
+            events.push((HookEvent::Waiting, unix_ms));
+            events.extend(expiring_at(run).map(|at| (HookEvent::Expiring, at)));
+        } else if is_end {
+            events.extend(has_failed(run).then_some((HookEvent::Failed, unix_ms)));
+            events.push((HookEvent::Ended, unix_ms));
+        }
+        let of_hook = |hook: &super::Hook| -> Vec<HookMessage> {
+            let asked = events.iter().filter(|(event, _)| hook.on.contains(event));
+            // An end is told once.
+            let told = asked.take(if is_wait { events.len() } else { 1 });
+            told.filter_map(|(event, at)| {
+                let body = serde_json::to_string(&body(*event, run, *at)).ok()?;
+                Some(HookMessage {
+                    id: format!("msg_{}", Uuid::now_v7()).into(),
+                    run: run.id().clone(),
+                    hook: hook.name.clone(),
+                    event: *event,
+                    body: body.into(),
+                    unix_ms: *at,
+                })
             })
+            .collect()
         };
-        self.hooks.iter().filter_map(of_hook).collect()
+        self.hooks.iter().flat_map(of_hook).collect()
     }
+}
+
+/// The longest time before a deadline at which it is nearly over, in milliseconds.
+const SOON_MS: u64 = 3_600_000;
+
+/// When the time to answer what a run waits for is nearly over, in milliseconds since 1970 (UTC). `None`: it does not wait, or
+/// without a deadline.
+pub(super) fn expiring_at(run: &Run) -> Option<u64> {
+    let deadline = run.deadline().filter(|_| Before::of(run).waits)?;
+    let soon = (run.spec().limits.person_ms? / 4).min(SOON_MS);
+    Some(run.started().unix_ms_at(deadline).saturating_sub(soon))
 }
 
 fn has_failed(run: &Run) -> bool {
@@ -112,7 +131,7 @@ fn has_failed(run: &Run) -> bool {
 
 fn body(event: HookEvent, run: &Run, unix_ms: u64) -> HookBody {
     let started = run.started();
-    let stop = run.outcome().filter(|_| event != HookEvent::Waiting).map(|outcome| &outcome.stop);
+    let stop = run.outcome().map(|outcome| &outcome.stop);
     let waiting = |requested: PersonRequest| HookRequest {
         action: requested.key.to_string(),
         tool: requested.tool.to_string(),

@@ -1,4 +1,5 @@
-//! Hooks: what other programs are told of a run, at least once, when it waits for a person, ends or fails.
+//! Hooks: what other programs are told of a run, at least once: that it waits for a person, that the time to answer is
+//! nearly over, that it has ended or failed.
 //!
 //! ```text
 //! entry ─┐
@@ -7,7 +8,8 @@
 //! ```
 //!
 //! A message is committed together with the entry that caused it, so neither is there without the other. It is delivered
-//! after that. A hook changes nothing about its run.
+//! after that. A hook changes nothing about its run. The message that the time to answer is nearly over is committed with
+//! the beginning of the wait, due before its end, and given up where the wait has ended earlier.
 
 mod deliver;
 mod message;
@@ -34,6 +36,8 @@ pub use sign::signature;
 pub enum HookEvent {
     /// It waits for a person.
     Waiting,
+    /// It waits for a person, and the time to answer is nearly over: a quarter of it is left, or an hour if that is less.
+    Expiring,
     /// It has ended, for whatever reason.
     Ended,
     /// It has ended as `failed` or `in_doubt`.
@@ -45,6 +49,7 @@ impl HookEvent {
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
+            Self::Expiring => "expiring",
             Self::Ended => "ended",
             Self::Failed => "failed",
         }

@@ -235,7 +235,7 @@ impl Engine {
         self.check_version(run, &recorded)?;
         let now = recorded.now();
         if matches!(state.phase(), Phase::WaitingForPerson { .. })
-            && state.requested().iter().all(|requested| requested.deadline > now)
+            && !state.requested().iter().any(|requested| requested.is_over(now))
         {
             return Err(EngineError::State(
                 "the run waits for a person; decide what GET /v1/pending lists, and it continues by itself"

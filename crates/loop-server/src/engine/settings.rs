@@ -49,7 +49,7 @@ fn raised(before: &Limits, after: &Limits) -> Option<&'static str> {
             ("sub_call_ms", limits.sub_call_ms),
             ("sub_call_tokens", limits.sub_call_tokens),
             ("sub_call_bytes", limits.sub_call_bytes),
-            ("person_ms", limits.person_ms),
+            ("person_ms", known(limits.person_ms)),
             ("messages", known(limits.messages.map(u64::from))),
         ]
     };

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId, StopClass};
 use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission, not_on_engine};
-use loop_runtime::people::NO_DEADLINE_MS;
 use loop_runtime::report::{ListedCost, PersonRequestReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
 use super::submit::Body;
-use super::work::ELSEWHERE;
+use super::work::{ELSEWHERE, NEVER, until};
 use super::{Engine, EngineError, RunPhase};
 
 /// A run.
@@ -360,7 +359,7 @@ impl Engine {
     pub async fn pending_of(&self, run: &RunId) -> Result<Vec<PendingAction>, EngineError> {
         let (recorded, state) = self.open_run(run).await?;
         let (started, now) = (state.started(), recorded.now());
-        let actions = state.requested().into_iter().filter(|requested| requested.deadline > now);
+        let actions = state.requested().into_iter().filter(|requested| !requested.is_over(now));
         let of = |requested: loop_core::PersonRequest| PendingAction {
             run: run.to_string(),
             domain: state.spec().domain.to_string(),
@@ -460,7 +459,7 @@ impl Engine {
             reason: line.stop.as_ref().map(|stop| stop.name().to_owned()),
             class: line.stop.as_ref().and(summary.class).map(|class| class.name().to_owned()),
             cost: summary.cost.into(),
-            until_unix_ms: until.filter(|until| until.saturating_sub(line.unix_ms) < NO_DEADLINE_MS),
+            until_unix_ms: until.filter(|until| *until != NEVER),
             trouble,
         }
     }
@@ -469,13 +468,13 @@ impl Engine {
     async fn waits_until(&self, run: &RunId) -> Result<Option<u64>, EngineError> {
         let (recorded, state) = self.open_run(run).await?;
         let waits = matches!(state.phase(), Phase::WaitingForPerson { .. });
-        let deadline = state.requested().iter().map(|requested| requested.deadline).min();
-        let open = deadline.filter(|deadline| waits && *deadline > recorded.now());
-        if open.is_none() {
+        let deadline = state.deadline();
+        let is_open = waits && deadline.is_none_or(|deadline| deadline > recorded.now());
+        if !is_open {
             not_on_engine(run, &recorded)?;
             self.check_version(run, &recorded)?;
         }
-        Ok(open.map(|deadline| state.started().unix_ms_at(deadline)))
+        Ok(is_open.then(|| until(state.started(), deadline)))
     }
 }
 

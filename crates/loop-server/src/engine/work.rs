@@ -169,11 +169,9 @@ impl Engine {
         self.check_version(&cell.run, &recorded)?;
         let stop = cell.stop();
         if matches!(run.phase(), Phase::WaitingForPerson { .. }) && stop.is_none() {
-            let now = recorded.now();
-            let requested = run.requested();
-            let deadline = requested.iter().map(|requested| requested.deadline).min();
-            if let Some(deadline) = deadline.filter(|deadline| *deadline > now) {
-                return Ok(Came::Waits { until_unix_ms: run.started().unix_ms_at(deadline) });
+            let deadline = run.deadline();
+            if deadline.is_none_or(|deadline| deadline > recorded.now()) {
+                return Ok(Came::Waits { until_unix_ms: until(run.started(), deadline) });
             }
         }
         let runner = inner.source.of_run(&cell.run).await.map_err(EngineError::NotResumed)?;
@@ -220,7 +218,7 @@ impl Engine {
         Ok(match driven {
             Driven::Ended(outcome) => self.ended_as(cell, &outcome).await?,
             Driven::Waiting(waiting) => {
-                let deadline = waiting.requested.iter().map(|requested| requested.deadline).min();
+                let deadline = waiting.requested.iter().filter_map(|requested| requested.deadline).min();
                 Came::Waits { until_unix_ms: until(&started, deadline) }
             }
         })
@@ -320,8 +318,8 @@ impl Engine {
     }
 }
 
-fn until(started: &Started, deadline: Option<loop_core::Millis>) -> u64 {
-    deadline.map_or(u64::MAX, |deadline| started.unix_ms_at(deadline))
+pub(super) fn until(started: &Started, deadline: Option<loop_core::Millis>) -> u64 {
+    deadline.map_or(NEVER, |deadline| started.unix_ms_at(deadline))
 }
 
 /// A place, until it is dropped. A run whose task panicked is left to the operator.
@@ -346,6 +344,9 @@ impl Drop for Place {
 
 /// In place of the time until which a run waits: another process drives it.
 pub(super) const ELSEWHERE: u64 = 0;
+
+/// The end of a wait that has none.
+pub(super) const NEVER: u64 = u64::MAX;
 /// How long an engine waits before it looks at runs that wait again, where nothing else is said.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 /// How often messages are delivered again, where nothing else is said.

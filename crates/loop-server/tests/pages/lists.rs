@@ -131,7 +131,7 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
     let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
     assert!(!html.contains("<form") && inert(&html).seen().contains("not decide it"), "{html}");
     let late = ApproveForm { csrf: "token-1".to_owned(), ..ApproveForm::default() };
-    let html = approve(&ApprovePage::of(&world.run, requested.deadline, late));
+    let html = approve(&ApprovePage::of(&world.run, requested.deadline.unwrap(), late));
     assert!(!html.contains("<form") && inert(&html).seen().contains("counts as a denial"), "{html}");
 }
 

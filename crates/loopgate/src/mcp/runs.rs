@@ -375,7 +375,7 @@ impl Tending {
                 return None;
             }
             let now = recorded.now();
-            if run.requested().iter().any(|requested| requested.deadline > now) {
+            if !run.requested().iter().all(|requested| requested.is_over(now)) {
                 continue;
             }
             let Ok(place) = Arc::clone(&self.runs.places).try_acquire_owned() else { continue };

@@ -30,7 +30,7 @@ pub(crate) fn drawn_spec(choices: &mut Choices) -> RunSpec {
         passes: 2 + choices.below(4),
         tool_calls: 3 + choices.below(8),
         wall_ms: 120_000,
-        person_ms: 30_000,
+        person_ms: Some(30_000),
         cost: None,
         ..spec.limits
     };

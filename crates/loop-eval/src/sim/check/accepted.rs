@@ -115,7 +115,7 @@ fn may_count(
     };
     let at_action = |index: u32| before.actions().get(index as usize);
     let ask = asks.iter().find(|ask| at_action(ask.action).is_some_and(|action| action.key == key));
-    let is_open = ask.is_some_and(|ask| !ask.answered && at < ask.deadline);
+    let is_open = ask.is_some_and(|ask| !ask.answered && ask.deadline.is_none_or(|deadline| at < deadline));
     must(is_open && !ghost.answered.contains(&key), check, || {
         format!("{answer:?} for {key} at {} ms", at.0)
     })?;

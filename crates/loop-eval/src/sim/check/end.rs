@@ -60,7 +60,7 @@ pub(crate) fn at_the_end(run: &Run, ghost: &Ghost, calm_since: Option<u64>, now:
         format!("{} were reported, {sub_calls} are counted", ghost.sub_calls)
     })?;
     let limits = &run.spec().limits;
-    let people = u64::from(limits.passes + 1) * limits.person_ms;
+    let people = u64::from(limits.passes + 1) * limits.person_ms.unwrap_or_default();
     let most = limits.wall_ms + people + 60_000;
     let took = calm_since.map_or(0, |since| now.saturating_sub(since));
     must(took <= most, "I-8 a run ends in time once faults have ended", || format!("{took} ms of {most} ms"))

@@ -48,12 +48,13 @@ pub(super) fn put(connection: &Connection, messages: &[HookMessage], key: &Key) 
     Ok(())
 }
 
-/// How many messages of a run are left.
+/// How many messages of a run are left. The end of a time to answer is no news of a run that has ended.
 pub(super) fn count(connection: &Connection, run: &RunId) -> Result<u64, Fault> {
     if !connection.has_table("outbox")? {
         return Ok(0);
     }
-    let mut count = connection.prepare_cached("SELECT count(*) FROM outbox WHERE run = ?1")?;
+    let mut count =
+        connection.prepare_cached("SELECT count(*) FROM outbox WHERE run = ?1 AND event <> 'expiring'")?;
     let count: i64 = count.query_row([run.as_str()], |row| row.get(0))?;
     Ok(u64::try_from(count).unwrap_or_default())
 }

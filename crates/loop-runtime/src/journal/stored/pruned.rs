@@ -177,8 +177,8 @@ impl StoredJournal {
                     row.request_key = None;
                 }
                 bury(connection, &row, key)?;
-                for table in ["summaries", "entries", "runs"] {
-                    if table != "summaries" || connection.has_table(table)? {
+                for table in ["summaries", "outbox", "entries", "runs"] {
+                    if connection.has_table(table)? {
                         let delete = format!("DELETE FROM {table} WHERE run = ?1");
                         connection.prepare_cached(&delete)?.execute([run.as_str()])?;
                     }

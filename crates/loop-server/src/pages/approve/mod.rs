@@ -5,7 +5,6 @@ mod origin;
 use std::collections::BTreeSet;
 
 use loop_core::{Approver, Grounding, Millis, PersonRequest, Run, Scope, policy};
-use loop_runtime::people::deadline_of;
 use maud::{Markup, html};
 
 use super::run::anchor;
@@ -61,10 +60,8 @@ struct Request {
     requested: PersonRequest,
     shown: policy::ShownArgs,
     origins: Vec<ValueOrigin>,
-    until_unix_ms: u64,
-    /// Milliseconds that are left to answer. `None`: there is no deadline.
-    left_ms: Option<u64>,
-    is_over: bool,
+    /// When the time to answer ends, in milliseconds since 1970 (UTC), and how many are left. `None`: it does not end.
+    until: Option<(u64, u64)>,
 }
 
 impl ApprovePage {
@@ -83,9 +80,7 @@ impl ApprovePage {
         let request = |requested: PersonRequest| Request {
             shown: policy::shown(&requested.parameters),
             origins: origin::of(run, &requested),
-            until_unix_ms: started.unix_ms_at(requested.deadline),
-            left_ms: deadline_of(&requested).map(|deadline| deadline.since(now)),
-            is_over: requested.deadline <= now,
+            until: requested.deadline.map(|deadline| (started.unix_ms_at(deadline), deadline.since(now))),
             requested,
         };
         let claims = run.claims();
@@ -192,11 +187,11 @@ impl Request {
                 @for warning in &self.shown.warnings { p.warn { strong { "Mind: " } (t(warning)) } }
                 (origin::table(&self.origins, &page.run))
                 (approved_so_far(*approvals, approvers))
-                @if self.is_over {
-                    p.notice.bad { "Its time was over at " (time(self.until_unix_ms)) " UTC, which counts as a denial." }
+                @if let Some((until, 0)) = self.until {
+                    p.notice.bad { "Its time was over at " (time(until)) " UTC, which counts as a denial." }
                 } @else {
-                    @match self.left_ms {
-                        Some(left) => p.warn[left < SOON_MS] { "Until " strong { (time(self.until_unix_ms)) " UTC" } " (" (duration(left)) " left), then it counts as a denial." }
+                    @match self.until {
+                        Some((until, left)) => p.warn[left < SOON_MS] { "Until " strong { (time(until)) " UTC" } " (" (duration(left)) " left), then it counts as a denial." }
                         None => p { "It has no deadline: it waits until it is answered." }
                     }
                     @if page.form.csrf.is_empty() {

@@ -52,7 +52,7 @@ struct Request {
     bytes: u64,
     warnings: Vec<String>,
     approvals: u32,
-    deadline: Millis,
+    deadline: Option<Millis>,
     /// Approvals and answers, each from its event on.
     answers: Vec<(u64, Millis, String)>,
     /// The event that ended it. `None`: it waits.
@@ -174,7 +174,7 @@ impl Request {
             p { "Asked because " (t(&self.why)) "." @if !self.reason.is_empty() { " The model says: " (t(&self.reason)) } }
             pre tabindex="0" { (t(&self.shown.text)) }
             (rest(&self.shown, &shown.rest))
-            p.quiet { (self.bytes) " bytes, until " (self.deadline.in_seconds()) " s after the start"
+            p.quiet { (self.bytes) " bytes" @if let Some(deadline) = self.deadline { ", until " (deadline.in_seconds()) " s after the start" }
                 @if people > 1 { ", " (people) " people have to approve it" } }
             @for warning in &self.warnings { p.warn { "Mind: " (t(warning)) } }
             @for (at, ms, answer) in &self.answers {
