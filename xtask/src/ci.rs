@@ -34,7 +34,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
         tested.then(|| std::thread::spawn(|| Ok(calls().iter().map(Call::kept).collect::<Vec<_>>())));
     if !tested {
         done.extend(calls().iter().map(Call::shown));
-        done.push(step("test", || test::run(None, /*write*/ false, /*full*/ true)));
+        done.push(step("test", || test::run(None, /*full*/ true)));
     }
     // Counted instructions do not depend on what else the machine does. Their build has the walk of `explore` in it.
     let counting = std::thread::spawn(counted);

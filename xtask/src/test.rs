@@ -3,12 +3,8 @@
 
 use std::path::Path;
 
-use crate::blocks::{self, TESTING};
 use crate::teed::teed;
-use crate::workspace::{self, Failure};
-
-/// The block of the document that says how long each suite takes.
-const BLOCK: &str = "times";
+use crate::workspace::Failure;
 
 /// Where the tests of properties take the seed of their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
@@ -34,18 +30,10 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// How much the tests try: a share of many cases, or all of them.
 const SCOPE: &str = "LOOPGATE_TESTS";
 
-pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Failure> {
+pub(crate) fn run(suite: Option<&str>, full: bool) -> Result<(), Failure> {
     let is_lies = suite == Some(LIES);
     let full = full || is_lies;
     let package = suite.filter(|_| !is_lies).map(package).transpose()?;
-    if write && suite.is_some() {
-        return Err(Failure::Usage(
-            "--write writes the seconds of all suites: leave the suite out".to_owned(),
-        ));
-    }
-    if write && full {
-        return Err(Failure::Usage("--write writes the seconds of a share: leave --full out".to_owned()));
-    }
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
     match package {
         // Modules of two programs: runs in process, and the command itself.
@@ -75,10 +63,10 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
     }
     let times = times(&lines);
     println!("\n{}", table(&times));
-    if !passed {
-        return Err(Failure::Check("test: some tests failed".to_owned()));
+    match passed {
+        true => Ok(()),
+        false => Err(Failure::Check("test: some tests failed".to_owned())),
     }
-    if write { blocks::write(workspace::root(), TESTING, BLOCK, &block(&times)) } else { Ok(()) }
 }
 
 /// More tests at a time than processors: those that start programs and servers wait for half of their time.
@@ -161,12 +149,6 @@ fn table(suites: &[Suite]) -> String {
     suites.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
-fn block(suites: &[Suite]) -> String {
-    let row = |suite: &Suite| format!("| {} | {} | {} |\n", suite.name, suite.tests, seconds(suite));
-    let rows: String = suites.iter().map(row).collect();
-    format!("\n| suite | tests | seconds |\n|---|---|---|\n{rows}\n")
-}
-
 fn seconds(suite: &Suite) -> String {
     format!("{}.{}", suite.centiseconds / 100, suite.centiseconds / 10 % 10)
 }
@@ -213,6 +195,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::workspace;
 
     #[test]
     fn every_crate_has_a_suite() {
@@ -253,14 +236,6 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         ];
         assert_eq!(suites, expected);
         assert!(table(&suites).starts_with("core                    16 tests      2.0 s  2 FAILED\n"));
-        assert!(block(&suites).contains("| core, walk (narrow) | 46 | 62.0 |\n| e2e | 7 | 20.0 |\n"));
-    }
-
-    #[test]
-    fn times_are_written_of_all_suites_alone() {
-        assert!(matches!(run(Some("core"), true, false), Err(Failure::Usage(_))));
-        // The seconds on the page are those of a share.
-        assert!(matches!(run(None, true, true), Err(Failure::Usage(_))));
     }
 
     #[test]
