@@ -11,7 +11,6 @@ mod claims_corpus;
 #[path = "../benches/sim/driver/mod.rs"]
 mod driver;
 mod examples;
-mod fleet;
 mod guard;
 mod guard_set;
 mod redteam;

@@ -13,7 +13,6 @@ mod domain;
 mod engine;
 mod eval;
 mod failure;
-mod fleet;
 mod fork;
 mod grounding;
 mod guard;
@@ -55,7 +54,6 @@ mod selection;
 mod serve;
 mod servers;
 mod show;
-mod sim;
 mod status;
 mod stream;
 #[cfg(feature = "otel")]
@@ -104,8 +102,6 @@ fn main() -> ExitCode {
             Command::Plan(args) => plan::plan(&args),
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Tune(args) => tune::tune(*args).await,
-            Command::Sim(args) => sim::sim(&args),
-            Command::Fleet(args) => fleet::fleet(&args),
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
             Command::Tokens(command) => tokens::tokens(command),

@@ -17,8 +17,6 @@ const COMMANDS: &[&str] = &[
     "plan",
     "backtest",
     "tune",
-    "sim",
-    "fleet",
     "runs",
     "journal stats",
     "journal prune",

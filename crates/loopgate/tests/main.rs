@@ -73,7 +73,6 @@ mod serve;
 mod serve_client;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod serve_load;
-mod sim;
 mod terminal;
 mod tickets;
 mod trials;
