@@ -11,4 +11,3 @@ pub mod redteam;
 pub mod report;
 pub mod sim;
 pub mod trace;
-pub mod tune;

@@ -20,5 +20,4 @@ mod sim_driver;
 mod step;
 mod trials;
 mod trust;
-mod tune;
 mod verdicts;

@@ -45,8 +45,6 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Find out what recorded runs would have done under other limits and gate settings
     Backtest(Box<crate::backtest::BacktestArgs>),
-    /// Find the cheapest limits and gate settings that keep the good outcomes of recorded runs
-    Tune(Box<crate::tune::TuneArgs>),
     /// List the runs in the journal, newest first
     Runs(Box<crate::runs::RunsCommandArgs>),
     /// Look after the journal: its size, deleting old runs, exporting and importing runs

@@ -63,7 +63,6 @@ mod telemetry;
 mod telemetry;
 mod tokens;
 mod tools;
-mod tune;
 mod verify;
 mod view;
 mod why;
@@ -101,7 +100,6 @@ fn main() -> ExitCode {
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
             Command::Backtest(args) => backtest::backtest(*args).await,
-            Command::Tune(args) => tune::tune(*args).await,
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
             Command::Tokens(command) => tokens::tokens(command),

@@ -16,7 +16,6 @@ const COMMANDS: &[&str] = &[
     "diff",
     "plan",
     "backtest",
-    "tune",
     "runs",
     "journal stats",
     "journal prune",
