@@ -108,9 +108,6 @@ pub(crate) enum Command {
     Retry(crate::fork::RetryArgs),
     /// Run eval cases and compare the results with expectations
     Eval(Box<EvalArgs>),
-    /// Score rules against repeats on recorded runs
-    #[command(subcommand)]
-    Guard(GuardCommand),
     /// Attack a domain with injected texts and with models that obey them
     Redteam(Box<RedteamArgs>),
     /// Print the completions of a shell
@@ -351,39 +348,6 @@ pub(crate) struct EvalRecordArgs {
     pub(crate) frozen: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum GuardCommand {
-    /// Run repeat policies over recorded runs, turn by turn, and print what each would have refused
-    Score(GuardArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct GuardArgs {
-    /// Recorded runs, one JSON object per line
-    #[arg(required = true, value_name = "FILE.jsonl")]
-    pub(crate) files: Vec<PathBuf>,
-    /// A policy: progress, three_tier, three_tier_literal, never_rerun, reuse, off, cycles5, openhands, consecutive,
-    /// consecutive:N or last3; each is a row [default: all but
-    /// three_tier_literal and reuse]
-    #[arg(long = "policy", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    pub(crate) policies: Vec<loop_eval::guard::Policy>,
-    /// Use only this half of a labelled set: dev or held_out
-    #[arg(long, value_name = "HALF")]
-    pub(crate) split: Option<loop_eval::guard::Split>,
-    /// Effects of tools that the runs do not declare: a JSON object from tool to read, write, egress or exec
-    #[arg(long, value_name = "FILE")]
-    pub(crate) effects: Option<PathBuf>,
-    /// Print each run with a refusal, and each labelled loop without one
-    #[arg(long)]
-    pub(crate) details: bool,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write it as a page: one static file without scripts
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

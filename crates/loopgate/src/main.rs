@@ -15,7 +15,6 @@ mod eval;
 mod failure;
 mod fork;
 mod grounding;
-mod guard;
 mod hooks;
 mod identity;
 mod init;
@@ -72,7 +71,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, DomainCommand, GuardCommand, PolicyCommand};
+use args::{Args, Command, DomainCommand, PolicyCommand};
 
 fn main() -> ExitCode {
     panics::mask();
@@ -129,7 +128,6 @@ fn main() -> ExitCode {
             Command::Fork(args) => fork::fork(args).await,
             Command::Retry(args) => fork::retry(args).await,
             Command::Eval(args) => eval::eval(*args).await,
-            Command::Guard(GuardCommand::Score(args)) => guard::score(&args),
             Command::Redteam(args) => redteam::redteam(*args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),

@@ -44,7 +44,6 @@ const COMMANDS: &[&str] = &[
     "domain check",
     "policy check",
     "eval",
-    "guard score",
     "redteam",
     "mcp",
     "view",

@@ -18,7 +18,6 @@ mod doors;
 mod eval;
 mod explain;
 mod fork;
-mod guard;
 mod handbook;
 mod help;
 mod hooks;
