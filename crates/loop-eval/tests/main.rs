@@ -1,4 +1,4 @@
-//! Cases, guards and adversaries.
+//! Cases, backtests and adversaries.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-eval --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -11,9 +11,6 @@ mod claims_corpus;
 #[path = "../benches/sim/driver/mod.rs"]
 mod driver;
 mod examples;
-mod fleet;
-mod guard;
-mod guard_set;
 mod redteam;
 mod schema;
 mod sim;
@@ -21,5 +18,4 @@ mod sim_driver;
 mod step;
 mod trials;
 mod trust;
-mod tune;
 mod verdicts;

@@ -1,4 +1,4 @@
-//! A recorded run in the form that guard scores read.
+//! A recorded run as its calls and their results, in one line.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct RecordedStep<'a> {
     status: Status,
 }
 
-/// A run as one line that [`Trajectories`](super::Trajectories) reads, without the line break. `success` says whether the
+/// A run as one line of JSON with its calls and their results, without the line break. `success` says whether the
 /// run was answered or failed, and is null for every other end. A turn begins with the work item, and with each
 /// instruction of a person.
 ///

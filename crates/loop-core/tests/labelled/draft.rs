@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::canonical;
+use loop_core::{Digest, Status, canonical};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+
+use super::score::Step;
 
 /// Chance that is the same each time (splitmix64).
 pub(crate) struct Rng(u64);
@@ -12,7 +13,7 @@ pub(crate) struct Rng(u64);
 impl Rng {
     /// Chance for one run, by its id.
     pub(crate) fn of(id: &str) -> Self {
-        let hash = Sha256::digest(id.as_bytes());
+        let Digest(hash) = Digest::of("labelled", id.as_bytes());
         Self(hash.iter().take(8).fold(0, |seed, byte| seed << 8 | u64::from(*byte)))
     }
 
@@ -55,28 +56,29 @@ impl Rng {
 /// A run that is being written.
 #[derive(Default)]
 pub(crate) struct Draft {
-    pub(crate) steps: Vec<Value>,
+    pub(crate) steps: Vec<Step>,
     pub(crate) effects: BTreeMap<String, &'static str>,
     pub(crate) loop_from: Option<usize>,
-    turn: u32,
+    turn: u64,
     serial: u64,
 }
 
 impl Draft {
     fn call(&mut self, tool: &str, arguments: Value, reported: impl ToText, failed: bool) {
         let result = reported.to_text();
-        let sha: String =
-            Sha256::digest(result.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        self.steps.push(json!({
-            "turn": self.turn,
-            "tool": tool,
-            "arguments": arguments,
-            "call_id": format!("c{}", self.steps.len()),
-            "result_len": result.chars().count(),
-            "result_sha256": sha,
-            "result": result,
-            "is_error": failed,
-        }));
+        // As some providers write them: JSON in a text.
+        let arguments = match arguments {
+            Value::String(text) => serde_json::from_str(&text).unwrap(),
+            arguments => arguments,
+        };
+        let may_have_run = failed && self.effects.get(tool) == Some(&"exec");
+        let (status, result) = match status(tool, &arguments, &result, failed) {
+            // A program may have changed something before it failed.
+            None if may_have_run => (Some(Status::Ok), format!("failed: {result}")),
+            status => (status, result),
+        };
+        let (turn, tool) = (self.turn, tool.to_owned());
+        self.steps.push(Step { turn, tool, arguments, result, is_error: failed, status });
     }
 
     fn with(&mut self, tool: &str, effect: &'static str) {
@@ -114,13 +116,20 @@ impl Draft {
         self.call(tool, arguments, reported, true);
     }
 
-    /// A shell command: what it does is known by its first word alone.
+    /// A shell command. What only looks is another tool, since effects are those of tools.
     pub(crate) fn shell(&mut self, command: &str, reported: &str) {
-        self.call("bash", json!({ "command": command }), reported, false);
+        self.command(command, reported, false);
     }
 
     pub(crate) fn shell_fails(&mut self, command: &str, reported: &str) {
-        self.call("bash", json!({ "command": command }), reported, true);
+        self.command(command, reported, true);
+    }
+
+    fn command(&mut self, command: &str, reported: &str, failed: bool) {
+        let only_looks = LOOKS.iter().any(|first| command.starts_with(first));
+        let (tool, effect) = if only_looks { ("look", "read") } else { ("bash", "exec") };
+        self.with(tool, effect);
+        self.call(tool, json!({ "command": command }), reported, failed);
     }
 
     /// The next call is the first that should be refused.
@@ -139,6 +148,48 @@ impl Draft {
         self.serial += 1;
         self.serial
     }
+}
+
+/// How the shell commands begin that only look.
+const LOOKS: &[&str] = &["cat ", "git status", "grep ", "head ", "ls ", "sed -n ", "tail ", "wc "];
+
+/// What a result says that is not ready (its `status` or `state`).
+const WAITS: &[&str] = &["pending", "queued", "running", "processing", "in_progress", "not_ready"];
+
+/// What a failure says that may pass.
+const MAY_PASS: &[&str] = &[
+    "timed out",
+    "timeout",
+    "too many requests",
+    "overloaded",
+    "unavailable",
+    "connection reset",
+    "connection lost",
+    "connection refused",
+    "rate limit",
+    "try again later",
+    "429",
+    "502",
+    "503",
+    "504",
+];
+
+/// How a call ended. `None`: a success, or a failure of unknown kind.
+fn status(tool: &str, arguments: &Value, result: &str, failed: bool) -> Option<Status> {
+    let lower = result.to_lowercase();
+    if failed {
+        return MAY_PASS.iter().any(|words| lower.contains(words)).then_some(Status::RetryableError);
+    }
+    let is_small = |members: &serde_json::Map<String, Value>| {
+        members.len() <= 6 && members.values().all(|value| !value.is_array() && !value.is_object())
+    };
+    let waits = serde_json::from_str::<Value>(result).is_ok_and(|value| {
+        let word = |key: &str| value[key].as_str().is_some_and(|word| WAITS.contains(&word));
+        value.as_object().is_some_and(is_small) && (word("status") || word("state"))
+    });
+    let sleeps = tool.split('_').any(|word| word == "wait" || word == "sleep")
+        || arguments["command"].as_str().is_some_and(|command| command.contains("sleep "));
+    (waits || sleeps).then_some(Status::Pending)
 }
 
 /// A result as a tool writes it.
