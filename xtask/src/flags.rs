@@ -9,7 +9,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz, wirecheck, mutants or lies
+            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz, wirecheck or lies
             optional suite: String
             /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
@@ -29,26 +29,6 @@ xflags::xflags! {
             optional --seed seed: u64
             /// A part of the name of what to play
             optional part: String
-        }
-        /// Change the code of loop-core in small ways, and see whether its tests notice. Needs cargo-mutants, which lists the
-        /// changes; all of them are in one build, each behind a switch.
-        cmd mutants {
-            /// Every file of the core, in place of what changed
-            optional --full
-            /// The commit to compare with (default: the merge base with main)
-            optional --base commit: String
-            /// Files or folders of crates/loop-core/src alone, for example run/under.rs or gate
-            repeated --file file: PathBuf
-            /// Run those too that docs/reference/mutants.txt lists; without it they count as missed
-            optional --listed
-            /// N of them in a random order, in place of all
-            optional --sample count: usize
-            /// The seed of the order (default: 1)
-            optional --seed seed: u64
-            /// The K-th of N shares, as K/N
-            optional --shard shard: String
-            /// How many run at a time (default: 1)
-            optional --jobs count: usize
         }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {

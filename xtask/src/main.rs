@@ -15,7 +15,6 @@ mod flags;
 mod layers;
 mod links;
 mod measures;
-mod mutants;
 mod prices;
 mod publish;
 mod requirements;
@@ -58,7 +57,6 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write, flags.full),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
-        XtaskCmd::Mutants(flags) => mutants::run(&flags),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),
         XtaskCmd::Sim(flags) => {
             let [seeds, driver, seed, bug] =
