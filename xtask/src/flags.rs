@@ -37,19 +37,6 @@ xflags::xflags! {
             /// See five times as many states of each alphabet, and print what was seen
             optional --full
         }
-        /// Simulate runs of the real core and of the real driver, each from one seed, and find the planted bugs.
-        cmd sim {
-            /// Seeds of the core, as A..B
-            optional --seeds range: String
-            /// Seeds of the driver, as A..B
-            optional --driver range: String
-            /// One seed of the core, whose fault is shrunk and printed
-            optional --seed seed: String
-            /// The number of a planted bug, or `all`
-            optional --bug number: String
-            /// A million runs of the core, and twenty thousand of the driver
-            optional --full
-        }
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
         /// loop costs compared with a client without one and with a loop by hand; or check that no instruction count grew.
         cmd bench {

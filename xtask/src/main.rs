@@ -21,7 +21,6 @@ mod requirements;
 mod rooms;
 mod rust_text;
 mod servers;
-mod sim;
 mod teed;
 mod terms;
 mod test;
@@ -58,11 +57,6 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),
-        XtaskCmd::Sim(flags) => {
-            let [seeds, driver, seed, bug] =
-                [&flags.seeds, &flags.driver, &flags.seed, &flags.bug].map(Option::as_deref);
-            sim::run(sim::Asked { seeds, driver, seed, bug }, flags.full)
-        }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
         XtaskCmd::Servers(flags) => {
