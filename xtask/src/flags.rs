@@ -1,7 +1,6 @@
 //! The command line, as `xflags` reads it.
 #![allow(unreachable_pub, reason = "the macro writes `pub`")]
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 xflags::xflags! {
@@ -9,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz, wirecheck or lies
+            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz or lies
             optional suite: String
             /// Write the seconds of each suite into docs/reference/testing.md
             optional --write
@@ -81,11 +80,6 @@ xflags::xflags! {
             optional --dry-run
             /// Do not build the packages
             optional --quick
-        }
-        /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
-        cmd wire {
-            /// Files of exchanges, and options: `cargo xtask wire --help`
-            repeated arguments: OsString
         }
         /// Draw the pictures of the documentation from their texts in docs/drawings.
         cmd drawings {

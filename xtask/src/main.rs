@@ -25,10 +25,8 @@ mod teed;
 mod terms;
 mod test;
 mod tidy;
-mod wire;
 mod workspace;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::flags::XtaskCmd;
@@ -40,12 +38,7 @@ fn main() -> ExitCode {
         Some(Ok(code)) => return code,
         Some(Err(error)) => return ended(Err(Failure::Check(format!("xtask did not start again: {error}")))),
     }
-    // The command behind `wire` reads its own arguments, so that `-` is a name there.
-    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "wire") {
-        return ended(wire::run(&arguments.split_off(1)));
-    }
-    match flags::Xtask::from_vec(arguments) {
+    match flags::Xtask::from_vec(std::env::args_os().skip(1).collect()) {
         Ok(flags) => ended(run(flags)),
         Err(error) => error.exit(),
     }
@@ -68,7 +61,6 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
-        XtaskCmd::Wire(flags) => wire::run(&flags.arguments),
         XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(flags) => tidy::run(flags.report),
     }
@@ -85,6 +77,5 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
-        Err(Failure::Encoded(code)) => ExitCode::from(code),
     }
 }

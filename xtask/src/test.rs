@@ -175,7 +175,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 20] = [
+const SUITES: [(&str, &str); 19] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -195,7 +195,6 @@ const SUITES: [(&str, &str); 20] = [
     ("bench", "loop-bench"),
     ("fuzz", "loop-fuzz"),
     ("testkit", "loop-testkit"),
-    ("wirecheck", "loop-wirecheck"),
 ];
 
 #[cfg(test)]
@@ -259,7 +258,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, bench, fuzz, testkit, wirecheck, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, bench, fuzz, testkit, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }
