@@ -91,10 +91,9 @@ fn calls() -> Vec<Call> {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Call { name: name.to_owned(), arguments }
     };
-    let features = format!("{ALL_FEATURES},loop-eval/planted-bugs");
     let lints = ["--all-targets", "--locked", "--", "-D", "warnings"];
     let mut calls = vec![
-        call("clippy", &[&["clippy", "--workspace", "--features", &features], &lints[..]].concat()),
+        call("clippy", &[&["clippy", "--workspace", "--features", ALL_FEATURES], &lints[..]].concat()),
         call("doc", &["doc", "--workspace", "--no-deps", "--locked"]),
     ];
     calls.extend(ALONE.map(|(package, more)| {

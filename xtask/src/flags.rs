@@ -1,7 +1,6 @@
 //! The command line, as `xflags` reads it.
 #![allow(unreachable_pub, reason = "the macro writes `pub`")]
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 xflags::xflags! {
@@ -9,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz, wirecheck, mutants or lies
+            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz or lies
             optional suite: String
             /// Every case of every test, in place of a share of the dear ones
             optional --full
@@ -28,44 +27,11 @@ xflags::xflags! {
             /// A part of the name of what to play
             optional part: String
         }
-        /// Change the code of loop-core in small ways, and see whether its tests notice. Needs cargo-mutants, which lists the
-        /// changes; all of them are in one build, each behind a switch.
-        cmd mutants {
-            /// Every file of the core, in place of what changed
-            optional --full
-            /// The commit to compare with (default: the merge base with main)
-            optional --base commit: String
-            /// Files or folders of crates/loop-core/src alone, for example run/under.rs or gate
-            repeated --file file: PathBuf
-            /// Run those too that docs/reference/mutants.txt lists; without it they count as missed
-            optional --listed
-            /// N of them in a random order, in place of all
-            optional --sample count: usize
-            /// The seed of the order (default: 1)
-            optional --seed seed: u64
-            /// The K-th of N shares, as K/N
-            optional --shard shard: String
-            /// How many run at a time (default: 1)
-            optional --jobs count: usize
-        }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {
             /// Write what was seen into crates/loop-core/tests/explore/walk.txt, in place of comparing it
             optional --write
             /// See five times as many states of each alphabet, and print what was seen
-            optional --full
-        }
-        /// Simulate runs of the real core and of the real driver, each from one seed, and find the planted bugs.
-        cmd sim {
-            /// Seeds of the core, as A..B
-            optional --seeds range: String
-            /// Seeds of the driver, as A..B
-            optional --driver range: String
-            /// One seed of the core, whose fault is shrunk and printed
-            optional --seed seed: String
-            /// The number of a planted bug, or `all`
-            optional --bug number: String
-            /// A million runs of the core, and twenty thousand of the driver
             optional --full
         }
         /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
@@ -112,11 +78,6 @@ xflags::xflags! {
             optional --dry-run
             /// Do not build the packages
             optional --quick
-        }
-        /// Compare our codecs with recorded exchanges: docs/reference/recorded-exchanges.md.
-        cmd wire {
-            /// Files of exchanges, and options: `cargo xtask wire --help`
-            repeated arguments: OsString
         }
         /// Draw the pictures of the documentation from their texts in docs/drawings.
         cmd drawings {

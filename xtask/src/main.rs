@@ -14,22 +14,18 @@ mod flags;
 mod layers;
 mod links;
 mod measures;
-mod mutants;
 mod prices;
 mod publish;
 mod requirements;
 mod rooms;
 mod rust_text;
 mod servers;
-mod sim;
 mod teed;
 mod terms;
 mod test;
 mod tidy;
-mod wire;
 mod workspace;
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use crate::flags::XtaskCmd;
@@ -41,12 +37,7 @@ fn main() -> ExitCode {
         Some(Ok(code)) => return code,
         Some(Err(error)) => return ended(Err(Failure::Check(format!("xtask did not start again: {error}")))),
     }
-    // The command behind `wire` reads its own arguments, so that `-` is a name there.
-    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    if arguments.first().is_some_and(|first| first == "wire") {
-        return ended(wire::run(&arguments.split_off(1)));
-    }
-    match flags::Xtask::from_vec(arguments) {
+    match flags::Xtask::from_vec(std::env::args_os().skip(1).collect()) {
         Ok(flags) => ended(run(flags)),
         Err(error) => error.exit(),
     }
@@ -57,13 +48,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.full),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
-        XtaskCmd::Mutants(flags) => mutants::run(&flags),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),
-        XtaskCmd::Sim(flags) => {
-            let [seeds, driver, seed, bug] =
-                [&flags.seeds, &flags.driver, &flags.seed, &flags.bug].map(Option::as_deref);
-            sim::run(sim::Asked { seeds, driver, seed, bug }, flags.full)
-        }
         XtaskCmd::Bench(flags) => bench::run(flags.suite.as_deref(), flags.write, flags.against.as_deref()),
         XtaskCmd::Browser(flags) => browser::run(flags.write, None),
         XtaskCmd::Servers(flags) => {
@@ -75,7 +60,6 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
-        XtaskCmd::Wire(flags) => wire::run(&flags.arguments),
         XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(flags) => tidy::run(flags.report),
     }
@@ -92,6 +76,5 @@ fn ended(result: Result<(), Failure>) -> ExitCode {
             eprintln!("error: {message}");
             ExitCode::FAILURE
         }
-        Err(Failure::Encoded(code)) => ExitCode::from(code),
     }
 }

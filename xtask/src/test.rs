@@ -17,12 +17,8 @@ pub(crate) const FEATURES: &str =
 pub(crate) const ALL_FEATURES: &str =
     "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
-/// The packages and features of all tests, but for those of `APART`.
-pub(crate) const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", APART, "--features", ALL_FEATURES];
-
-/// Reads Rust with the libraries of which procedural macros are made. Where one build has both, cargo builds all such macros
-/// in another way, and with them all that the README's first command has built above them.
-const APART: &str = "loop-mutants";
+/// The packages and features of all tests.
+pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", ALL_FEATURES];
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -55,12 +51,7 @@ pub(crate) fn run(suite: Option<&str>, full: bool) -> Result<(), Failure> {
     // A test run compares snapshots and never writes them.
     let scope = if full { "full".to_owned() } else { std::env::var(SCOPE).unwrap_or_default() };
     let environment = [("INSTA_UPDATE", "no"), (SEED, &*seed), (THREADS, &*threads), (SCOPE, &*scope)];
-    let (mut lines, mut passed) = teed("cargo", &arguments, &environment)?;
-    if suite.is_none() {
-        let apart = teed("cargo", &["test", "--locked", "--no-fail-fast", "-p", APART], &environment)?;
-        lines.extend(apart.0);
-        passed &= apart.1;
-    }
+    let (lines, passed) = teed("cargo", &arguments, &environment)?;
     let times = times(&lines);
     println!("\n{}", table(&times));
     match passed {
@@ -166,7 +157,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 21] = [
+const SUITES: [(&str, &str); 19] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -186,8 +177,6 @@ const SUITES: [(&str, &str); 21] = [
     ("bench", "loop-bench"),
     ("fuzz", "loop-fuzz"),
     ("testkit", "loop-testkit"),
-    ("wirecheck", "loop-wirecheck"),
-    ("mutants", "loop-mutants"),
 ];
 
 #[cfg(test)]
@@ -244,7 +233,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, bench, fuzz, testkit, wirecheck, mutants, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, bench, fuzz, testkit, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

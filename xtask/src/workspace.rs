@@ -12,15 +12,12 @@ pub(crate) enum Failure {
     Usage(String),
     /// A check failed, or could not be made: exit 1.
     Check(String),
-    /// A command that was started has said why, and ended with this code.
-    Encoded(u8),
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(message) | Failure::Check(message) => f.write_str(message),
-            Failure::Encoded(code) => write!(f, "exit code {code}"),
         }
     }
 }

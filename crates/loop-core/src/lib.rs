@@ -140,8 +140,6 @@ pub use spec::{
     STRICT_BYTES_A_TOKEN, SchemaViolation, SecondOpinion, SectionSpec, Selection, Setting, SpecNames, Stale,
     TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
 };
-#[cfg(feature = "planted-bugs")]
-pub use types::Planted;
 pub use types::{
     Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
     EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, InvalidTraceParent,

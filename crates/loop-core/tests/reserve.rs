@@ -547,7 +547,7 @@ fn nobody_waits_into_the_final_passes_time_for_a_final_pass_that_would_bring_not
 
 #[test]
 fn a_revision_that_broke_off_and_supplied_what_was_missing_is_not_reported_as_missing_it() {
-    // I-10: found by `cargo xtask sim --seed 56439`. The required section is missing, the revision returns it and breaks off.
+    // I-10: found by seed 56439 of the simulator. The required section is missing, the revision returns it and breaks off.
     let revised = |partial: Option<&str>| {
         let world = run().start().replied(&bare_draft("high").section("Findings", "x")).started();
         let mut cut = failure(false);

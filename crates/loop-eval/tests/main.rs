@@ -7,8 +7,6 @@ mod backtest;
 mod bad_input;
 mod baseline;
 mod claims_corpus;
-/// The simulation of the driver is the one of the bench target `sim`.
-#[path = "../benches/sim/driver/mod.rs"]
 mod driver;
 mod examples;
 mod redteam;

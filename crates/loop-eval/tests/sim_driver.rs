@@ -1,21 +1,30 @@
-//! Simulations of the driver: a share of what `cargo xtask sim` simulates, in the test profile.
+//! Simulations of the driver: a share of seeds in the test profile.
 
 use std::io::Write as _;
+use std::ops::Range;
 use std::time::Instant;
 
 use crate::driver::bugs::Bug;
 use crate::driver::{Tally, one, shrink};
+use crate::sim::named;
 
-/// Seeds of a test run. `LOOPGATE_SIM_DRIVER=20000` simulates as many as `cargo xtask sim --full`, and prints their time.
+/// Seeds of a test run. `LOOPGATE_SIM_DRIVER=0..20000` simulates these seeds in place of the share, and prints their time.
 const SEEDS: u64 = 150;
 /// Seeds in which a bug is searched for.
 const MAX_SEEDS: u64 = 400;
+/// How many simulations the shrinking of a failing seed may take.
+const TRIES: u32 = 2_000;
 
-fn simulated(from: u64, to: u64) -> Tally {
+fn simulated(seeds: Range<u64>) -> Tally {
     let mut all = Tally::default();
-    for seed in from..to {
+    for seed in seeds {
         let driven = one(seed, None);
-        assert!(driven.fault.is_none(), "cargo xtask sim --driver {seed}..{}: {:?}", seed + 1, driven.fault);
+        if let Some(fault) = driven.fault {
+            match shrink(seed, None, TRIES) {
+                Some(shrunk) => panic!("{shrunk}"),
+                None => panic!("seed {seed} of the driver: {fault:?}, which depends on more than its seed"),
+            }
+        }
         all.add(&driven.tally);
     }
     all
@@ -24,12 +33,13 @@ fn simulated(from: u64, to: u64) -> Tally {
 #[test]
 fn every_invariant_holds_on_the_first_seeds_of_the_driver() {
     // I-6, I-11 to I-14, I-25, and each invariant of the core on each entry; shared budgets (I-1, I-21), two people (U4, I-26).
-    let named = std::env::var("LOOPGATE_SIM_DRIVER").ok().and_then(|seeds| seeds.parse().ok());
-    let (seeds, began) = (named.unwrap_or(SEEDS), Instant::now());
-    let tally = simulated(0, seeds);
+    let named = named("LOOPGATE_SIM_DRIVER");
+    let (seeds, began) = (named.clone().unwrap_or(0..SEEDS), Instant::now());
+    let tally = simulated(seeds);
     if named.is_some() {
-        writeln!(std::io::stderr(), "{tally:?} in {:?}", began.elapsed()).unwrap();
+        return writeln!(std::io::stderr(), "{tally:?} in {:?}", began.elapsed()).unwrap();
     }
+    let seeds = SEEDS;
     assert_eq!(tally.runs, seeds, "{tally:?}");
     assert!(tally.entries > 8 * seeds && tally.dispatches > seeds / 2, "{tally:?}");
     assert!([tally.deaths, tally.shared, tally.prefixes].iter().all(|runs| *runs > seeds / 6), "{tally:?}");

@@ -7,7 +7,6 @@ use crate::gate::stop_reason::StopReason;
 use crate::reply::{Ending, Refused};
 use crate::spec::Setting;
 use crate::spec::{Calibrated, CostMode, FINAL_PASS_MS, GateSettings, Limits, OwnReason, Stale, least_limit};
-use crate::types::planted::{self, Planted};
 use crate::types::{Confidence, Evidence, Millis, PicoUsd, Totals, is_blank};
 
 /// The input of the gate.
@@ -129,7 +128,7 @@ pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) 
         let is_known = after || !matches!(setting, Setting::Cost | Setting::Tokens);
         reached.push(Condition::new(reason, value).threshold(threshold).change_if(is_known, setting, to));
     };
-    if totals.passes >= limits.passes.saturating_add(planted::is(Planted::OnePassMore).into()) {
+    if totals.passes >= limits.passes {
         let to = count(totals.passes.saturating_add(1));
         push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), Setting::Passes, to);
     }

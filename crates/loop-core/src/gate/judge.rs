@@ -10,7 +10,6 @@ use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
 use crate::policy::{self, PolicyAsk, Resolved, RunSources};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
 use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, SchemaViolation, ToolSpec};
-use crate::types::planted::{self, Planted};
 use crate::types::{Action, Arguments, CommandKey, Effect, Priority, RunId, Slot, Taint};
 
 /// The context in which actions are judged.
@@ -206,9 +205,6 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let fingerprint =
         judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
     match context.ledger.call_status(fingerprint, &rules, seen) {
-        CallStatus::Repeat { .. } if planted::is(Planted::RepeatRunsAgain) => {}
-        CallStatus::InDoubt if planted::is(Planted::DoubtForgotten) => {}
-        CallStatus::Again { .. } if planted::is(Planted::RetryUnderNewKey) => {}
         // It is not a repeat of a call, so the verdict names the limit.
         CallStatus::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };

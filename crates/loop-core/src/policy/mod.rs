@@ -37,7 +37,6 @@ use serde_json::Value;
 
 use crate::spec::{RunSpec, TaintRule, ToolSpec};
 use crate::types::Effect;
-use crate::types::planted::{self, Planted};
 
 pub use crate::types::Taint;
 
@@ -289,9 +288,6 @@ pub(crate) fn has_tools(spec: &RunSpec) -> bool {
 /// Why policy denies every call of a tool. `None`: it does not.
 pub(crate) fn forbidden(spec: &RunSpec, tool: &ToolSpec) -> Option<Reason> {
     let gate = &spec.gate;
-    if planted::is(Planted::ForbiddenRuns) {
-        return None;
-    }
     if forbids(spec, &tool.name) {
         return Some(Reason::Forbidden);
     }

@@ -11,7 +11,6 @@ use crate::reply::proposal::{Ending, Proposal, Refused};
 use crate::reply::read::Reading;
 use crate::reply::sections;
 use crate::spec::{DocumentSpec, NonceMode};
-use crate::types::planted::{self, Planted};
 use crate::types::{Confidence, ToolCall};
 
 pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>) -> Proposal {
@@ -66,10 +65,7 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
     // The text after the last heading may be cut anywhere, unless a contract follows it. The text before it is complete.
     let text = with_line_feeds(partial);
     let layout = Layout::of(&text);
-    let complete = match layout.headings.last() {
-        Some(_) if planted::is(Planted::HalfSectionKept) => text.len(),
-        last => last.map_or(0, |heading| heading.line.start),
-    };
+    let complete = layout.headings.last().map_or(0, |heading| heading.line.start);
     let complete = contract::end_of_last(&text, &layout).map_or(complete, |end| end.max(complete));
     let text = text.get(..complete).unwrap_or_default();
     let reply = Reply { finish: FinishReason::Other, ..Reply::text(text) };

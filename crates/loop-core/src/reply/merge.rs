@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::reply::citation::{citations, has_words};
 use crate::reply::sections::{PREAMBLE, ProposedSection, emoji_of};
 use crate::spec::SectionSpec;
-use crate::types::planted::{self, Planted};
 use crate::types::{Digest, EvidenceId, Millis, steps};
 
 /// A section with its provenance: its pass, its evidence, and what it replaced.
@@ -104,9 +103,7 @@ impl Document {
     /// Merges `proposed` into a copy of this document, and returns it with the changes. A section that is not proposed
     /// stays unchanged, byte for byte. Merging nothing changes nothing, and merging twice equals merging once.
     pub fn merged(&self, proposed: &[ProposedSection], context: MergeContext<'_>) -> (Self, Merge) {
-        let empty = Self::default();
-        let is_dropped = planted::is(Planted::SectionDropped) && !proposed.is_empty();
-        let mut draft = Draft::of(if is_dropped { &empty } else { self }, context.declared);
+        let mut draft = Draft::of(self, context.declared);
         let mut merge = Merge::default();
         for proposal in proposed {
             draft.merge_one(proposal, context, &mut merge);

@@ -16,7 +16,6 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Poll, Stage, Stopping, Work};
 use crate::run::step::{Place, Rest};
 use crate::spec::{OnInvalid, OnToolError, Setting};
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Status};
 
 /// How often a driver may end while a tool runs before the tool is not run again.
@@ -228,12 +227,6 @@ impl Rest<'_> {
         if work.sub_call.take().is_some() {
             self.settle_sub_call(key, attempt, used);
         }
-        if planted::is(Planted::EvidenceByCompletion)
-            && let Some(open) = batch.work.iter().position(|work| work.observation.is_none())
-            && open < at
-        {
-            batch.work.swap(open, at);
-        }
     }
 
     /// Decides what follows once a piece of a batch has settled: wait for the rest, or store the results and then ask
@@ -320,7 +313,7 @@ impl Rest<'_> {
         let is_violation = |judged: &JudgedAction| self.knowledge.is_violation(judged);
         let (ending, last) = gate::ending(proposal.ending.clone(), &judged, None, is_violation, self.spec);
         self.draft.take_ending(&ending, last);
-        for judged in judged.iter_mut().filter(|_| !planted::is(Planted::ActsAfterReason)) {
+        for judged in &mut judged {
             judged.judged.verdict = Verdict::Ended { reason };
         }
         self.admit(judged);
@@ -375,9 +368,6 @@ impl Rest<'_> {
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
         let notes = self.calls.ledger.settled(&settled, &self.spec.gate.repeat_notes);
         self.take_notes(notes, &batch);
-        if planted::is(Planted::ResultLost) && batch.work.len() > 1 {
-            batch.work.pop();
-        }
         for mut work in batch.work {
             let unknown = |status| is_unknown(&work, self.calls.effect(&work, self.spec), status);
             let unknown = work.observation.as_ref().and_then(|observation| unknown(observation.status));
@@ -386,7 +376,7 @@ impl Rest<'_> {
             };
             let tool: Arc<str> = action.tool_name().into();
             let (pass, parameters) = (action.key.pass, action.parameters.clone());
-            if let Some(tool) = self.spec.tool(&tool).filter(|_| !planted::is(Planted::TaintDropped)) {
+            if let Some(tool) = self.spec.tool(&tool) {
                 self.knowledge.taint = self.knowledge.taint.after(tool, observation.status);
             }
             self.calls.trouble.settled(&tool, pass, observation.status);
@@ -467,10 +457,6 @@ impl Rest<'_> {
             let is_last = work.lost + 1 >= KILLS || !is_working;
             let effect = self.calls.effect(work, self.spec);
             let (status, message) = match effect {
-                _ if planted::is(Planted::LostWriteRunsAgain) => {
-                    self.work_again(batch, at, effect);
-                    continue;
-                }
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
                     (Status::InDoubt, "it may or may not have happened: the program ended while it ran")
                 }

@@ -29,7 +29,6 @@ use crate::run::step::{Place, Rest, step};
 use crate::run::warning::RunWarning;
 use crate::spec::Setting;
 use crate::spec::{RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
-use crate::types::planted::{self, Planted};
 use crate::types::{
     CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals,
     WorkItem,
@@ -231,14 +230,11 @@ impl Run {
     /// Why the event cannot follow.
     pub fn apply(&mut self, event: &Event) -> Result<Vec<Note>, Rejected> {
         let (before, at) = (self.state.clock.now, event.at);
-        if at < before && !planted::is(Planted::ClockGoesBack) {
+        if at < before {
             return Err(Rejected::BackInTime { event: event.kind.name(), at: at.0, now: before.0 });
         }
         // Read the deadline before the clock moves: `deadline` does not return an instant that has passed.
-        if event.kind == EventKind::DeadlineReached
-            && self.deadline().is_none_or(|due| due > at)
-            && !planted::is(Planted::DeadlineEarly)
-        {
+        if event.kind == EventKind::DeadlineReached && self.deadline().is_none_or(|due| due > at) {
             return Err(Rejected::Early { at: at.0 });
         }
         let announced = self.announced_early(at, &event.kind).transpose();
@@ -251,7 +247,7 @@ impl Run {
         match step(taken, &mut rest, &event.kind) {
             Ok(next) => {
                 // A later driver asks the shared budget anew: it may have more, on another day.
-                if matches!(event.kind, EventKind::Resumed { .. }) && !planted::is(Planted::SharedRestStays) {
+                if matches!(event.kind, EventKind::Resumed { .. }) {
                     rest.budget.shared = None;
                 }
                 debug_assert!(rest.eager.is_empty(), "an eager read is neither used nor dropped");
@@ -261,9 +257,7 @@ impl Run {
             Err(refused) => {
                 let (same, why) = *refused;
                 *phase = same;
-                if !planted::is(Planted::RejectionMovesClock) {
-                    rest.clock.now = before;
-                }
+                rest.clock.now = before;
                 Err(why)
             }
         }

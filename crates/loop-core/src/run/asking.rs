@@ -14,7 +14,6 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
 use crate::run::step::Rest;
 use crate::spec::{RunSpec, ToolSpec};
-use crate::types::planted::{self, Planted};
 use crate::types::{
     Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, cleaned,
     digest,
@@ -178,10 +177,7 @@ impl Asking<'_> {
         }
         let place = place?;
         let mut approvers = self.asks.get(place).into_iter().flat_map(|ask| &ask.approvers);
-        if people > 1
-            && approvers.any(|before| before.account == by.account)
-            && !planted::is(Planted::SamePersonTwice)
-        {
+        if people > 1 && approvers.any(|before| before.account == by.account) {
             return Err(AnswerFault::SamePerson { people });
         }
         Ok(place)
@@ -190,8 +186,7 @@ impl Asking<'_> {
     /// The index of the request about an action that is open at the instant `at`.
     fn open(&self, at: Millis, key: &CommandKey, binding: Option<&Digest>) -> Result<usize, AnswerFault> {
         let action = self.calls.action(key).ok_or(AnswerFault::NoAction)?;
-        let is_other = binding.is_some_and(|binding| *binding != self.binding_of(action))
-            && !planted::is(Planted::BindingIgnored);
+        let is_other = binding.is_some_and(|binding| *binding != self.binding_of(action));
         let is_it = |index: u32| self.calls.actions.get(index as usize).is_some_and(|it| it.key == *key);
         let Some(place) = self.asks.iter().position(|ask| is_it(ask.action)) else {
             let waits = self.later.iter().any(|index| is_it(*index));
@@ -203,13 +198,11 @@ impl Asking<'_> {
             });
         };
         let ask = self.asks.get(place).ok_or(AnswerFault::NoAction)?;
-        if ask.answered && !planted::is(Planted::ApprovalCountsTwice) {
+        if ask.answered {
             return Err(AnswerFault::Answered);
         }
         let over = ask.deadline.zip(self.spec.limits.person_ms).filter(|(deadline, _)| at >= *deadline);
-        if let Some((_, limit_ms)) = over
-            && !planted::is(Planted::LateApproval)
-        {
+        if let Some((_, limit_ms)) = over {
             return Err(AnswerFault::Expired { limit_ms });
         }
         if is_other { Err(AnswerFault::OtherBinding) } else { Ok(place) }
@@ -336,9 +329,6 @@ impl Rest<'_> {
     pub(super) fn take_instruction(&mut self, phase: &Phase, text: &Arc<str>) {
         let announced =
             matches!(phase, Phase::Calling { call, purpose: Purpose::Main } if call.started.is_some());
-        if announced && planted::is(Planted::InstructionDropped) {
-            return;
-        }
         let from_pass = self.draft.passes.len() as u32 + 1 + u32::from(announced);
         if self.spec.protocol.properties().has_contract {
             self.knowledge.echoes.read(text);
@@ -380,7 +370,7 @@ impl Rest<'_> {
             ask.approvers.push(by.clone());
             let enough =
                 u32::try_from(ask.approvers.len()).is_ok_and(|people| people >= self.spec.gate.approvals);
-            if enough || planted::is(Planted::OneApprovalIsEnough) {
+            if enough {
                 self.decide(ask, Verdict::Run);
             }
         }
@@ -495,9 +485,6 @@ impl Rest<'_> {
 
     /// Excludes the time since `since` from the wall clock, because the run waited for a person.
     pub(super) fn count_waiting(&mut self, since: Millis) {
-        if planted::is(Planted::WaitingCounts) {
-            return;
-        }
         let waited = self.clock.now.since(since);
         self.clock.leave_out(waited);
     }

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::outcome::ServedCall;
 use crate::spec::RunSpec;
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, PicoUsd, Tier, Totals};
 
 /// What a run has used so far, call by call and in total.
@@ -38,8 +37,7 @@ struct CallRecord {
 impl Budget {
     /// Lowers what the run may use of the shared budget to `left` from now on.
     pub(super) fn shared_leaves(&mut self, left: PicoUsd) {
-        let earlier = self.shared.filter(|_| planted::is(Planted::SharedRestAddsUp));
-        self.shared = Some(earlier.unwrap_or(self.totals.cost.known).plus(left));
+        self.shared = Some(self.totals.cost.known.plus(left));
     }
 
     /// Records a settled call. [`served_by`](Self::served_by) adds the model that served it.

@@ -10,7 +10,6 @@ use crate::run::phase::{Call, StartedCall};
 use crate::run::step::Rest;
 use crate::run::warning::RunWarning;
 use crate::spec::CostMode;
-use crate::types::planted::{self, Planted};
 use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Received, SubCallUse, Tier, Usage};
 
 /// Bytes of a reply for each estimated token. English has more, and most other languages, code and JSON have fewer.
@@ -79,9 +78,6 @@ impl Rest<'_> {
     /// Charges the sub-call of a smart tool, and releases its reserve.
     pub(super) fn settle_sub_call(&mut self, key: CommandKey, attempt: u32, used: Option<Box<SubCallUse>>) {
         self.budget.release_sub_call();
-        if planted::is(Planted::SubCallIsFree) {
-            return;
-        }
         let Some(SubCallUse { usage, received, served_model, .. }) = used.map(|used| *used) else { return };
         self.budget.totals.model_calls += 1;
         self.budget.totals.sub_calls += 1;
@@ -99,7 +95,6 @@ impl Rest<'_> {
         let price = self.spec.model(tier).price.as_ref();
         // Estimated usage is priced like its reserve, which may be at a higher rate.
         let own = price.map(|price| match charge.usage {
-            Some(_) if planted::is(Planted::ReasoningIsFree) => price.of(&Usage { reasoning: 0, ..usage }),
             Some(_) => price.of(&usage),
             None => self.quoting().price(price, usage.total_input(), usage.total_output()),
         });

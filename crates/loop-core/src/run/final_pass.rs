@@ -8,7 +8,6 @@ use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::PromptSize;
 use crate::run::step::{Place, Rest};
 use crate::spec::RepeatScope;
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Millis, Slot};
 
 impl Rest<'_> {
@@ -54,7 +53,7 @@ impl Rest<'_> {
     ) -> Phase {
         call.attempt += 1;
         call.started = None;
-        call.not_before = not_before.filter(|_| !planted::is(Planted::RetryAtIgnored));
+        call.not_before = not_before;
         if !matches!(purpose, Purpose::Main) {
             return Phase::calling(call, purpose);
         }

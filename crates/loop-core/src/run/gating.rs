@@ -13,7 +13,6 @@ use crate::run::note::{Decision, Note};
 use crate::run::phase::{Call, Phase, Stage};
 use crate::run::step::{Place, Rest};
 use crate::spec::{EndCall, OnDenied, OnInvalid, Setting};
-use crate::types::planted::{self, Planted};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 
 impl Rest<'_> {
@@ -32,10 +31,8 @@ impl Rest<'_> {
         if proposal.confidence == Confidence::High && proposal.actions.iter().any(is_required) {
             self.budget.totals.contradictions += 1;
         }
-        let more = u32::from(planted::is(Planted::OneToolCallMore));
-        let limit = self.spec.limits.tool_calls.saturating_add(more);
-        let quota =
-            Quota { left: limit.saturating_sub(self.budget.totals.tool_calls), limit: Limit::ToolCalls };
+        let left = self.spec.limits.tool_calls.saturating_sub(self.budget.totals.tool_calls);
+        let quota = Quota { left, limit: Limit::ToolCalls };
         let mut judged = judge(&proposal.actions, self.context(pass, quota));
         let stored = self.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_violation = |judged: &JudgedAction| self.knowledge.is_violation(judged);

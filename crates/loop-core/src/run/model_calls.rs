@@ -16,7 +16,6 @@ use crate::run::route::MainCall;
 use crate::run::step::{Place, Rest};
 use crate::run::warning::RunWarning;
 use crate::spec::{Calibrated, Setting};
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Confidence, Slot, Tier};
 
 /// The size of a prompt, and the quote of its call or the refusal.
@@ -288,7 +287,7 @@ impl Rest<'_> {
             fresh,
             confidence: proposal.confidence,
             confidence_reason: Arc::clone(&proposal.reason),
-            at: self.clock.now.plus(if planted::is(Planted::AmbientInput) { planted::tick() } else { 0 }),
+            at: self.clock.now,
             cut: cut_of(reply, granted),
             calibrated: None,
         });

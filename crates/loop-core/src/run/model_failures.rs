@@ -10,7 +10,6 @@ use crate::run::note::Note;
 use crate::run::opinion::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::step::{Place, Rest};
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
 
 /// The maximum number of tries of a call.
@@ -119,7 +118,7 @@ impl Rest<'_> {
         // A retry in the time reserved for the final pass is one as well, if a final pass would not help.
         let in_vain = |at: Millis| is_main && self.out_of_time_at(at).is_some() && !self.final_pass_helps();
         let may_retry = failure.may_pass()
-            && (call.try_here() < ATTEMPTS || planted::is(Planted::RetriesForever))
+            && call.try_here() < ATTEMPTS
             && is_open
             && failure.retry_at.is_none_or(|at| in_time(at) && !in_vain(at));
         // With a fallback route, an unavailable route is not retried. A reply that broke off or a lost connection is.

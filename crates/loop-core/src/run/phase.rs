@@ -13,7 +13,6 @@ use crate::run::event::Reserve;
 use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
 use crate::spec::{Execution, RunSpec};
-use crate::types::planted::{self, Planted};
 use crate::types::{Approver, CommandKey, Digest, EvidenceId, Millis, Observation, Slot, SubCallUse, Tier};
 
 /// What a run is doing.
@@ -363,8 +362,7 @@ impl Call {
 
     /// The grant, if the call is in flight and `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<StartedCall> {
-        let is_stale = planted::is(Planted::StaleAttempt) && attempt < self.attempt;
-        self.started.filter(|_| self.key == *key && (self.attempt == attempt || is_stale))
+        self.started.filter(|_| self.key == *key && self.attempt == attempt)
     }
 
     /// Whether it may be announced at `now`.
@@ -462,8 +460,7 @@ impl Batch {
 
     /// The index of the work in flight, if `key` and `attempt` name it.
     pub(super) fn in_flight(&self, key: &CommandKey, attempt: u32) -> Option<usize> {
-        let is_stale = |work: &Work| planted::is(Planted::StaleAttempt) && attempt < work.attempt;
-        let is_it = |work: &Work| work.key == *key && (work.attempt == attempt || is_stale(work));
+        let is_it = |work: &Work| work.key == *key && work.attempt == attempt;
         self.work.iter().position(|work| is_it(work) && work.is_in_flight())
     }
 
@@ -478,8 +475,7 @@ impl Batch {
     pub(super) fn is_held(&self, inbox: &Inbox, spec: &RunSpec) -> bool {
         let setting = spec.gate.on_tool_error;
         let ends = |work: &Work| work.observation.as_ref().is_some_and(|it| setting.stops_at(it.status));
-        inbox.stop_requested.is_some() && !planted::is(Planted::WorkAfterStopRequest)
-            || self.work.iter().any(ends)
+        inbox.stop_requested.is_some() || self.work.iter().any(ends)
     }
 
     /// The open work that may run now, with its indices. With native calls only one write runs at a time. With ordered

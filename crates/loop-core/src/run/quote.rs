@@ -8,7 +8,6 @@ use crate::run::phase::{Call, StartedCall};
 use crate::run::route::Route;
 use crate::spec::Setting;
 use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Digest, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call that could have fewer output tokens than this is refused.
@@ -323,7 +322,7 @@ impl Quoting<'_> {
     /// What the calls in flight reserve until they settle: the model call, and the granted sub-calls.
     fn reserved(&self) -> Reserve {
         let call = self.in_flight.map_or(NOTHING, |started| started.reserve);
-        if self.budget.granted_sub_calls == 0 || planted::is(Planted::SubCallsNotReserved) {
+        if self.budget.granted_sub_calls == 0 {
             return call;
         }
         let one = self.sub_call_reserve();
@@ -558,8 +557,7 @@ impl Quoting<'_> {
 
     fn input_bound(&self, tier: Tier, prompt: PromptSize) -> u64 {
         if self.spec.limits.cost_mode == CostMode::Strict {
-            let bytes = if planted::is(Planted::ReserveIsHalved) { prompt.bytes / 2 } else { prompt.bytes };
-            return bytes.saturating_add(FRAME_TOKENS);
+            return prompt.bytes.saturating_add(FRAME_TOKENS);
         }
         let first = prompt.bytes.div_ceil(2);
         match self.route.last_main {

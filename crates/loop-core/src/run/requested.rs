@@ -6,7 +6,6 @@ use crate::run::Run;
 use crate::run::command::{CallModel, Command, RunTool, Validate};
 use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
-use crate::types::planted::{self, Planted};
 use crate::types::{Action, CommandKey, KEY_BYTES, Millis, Slot};
 
 impl Run {
@@ -137,11 +136,7 @@ impl Run {
                     key: work.key,
                     attempt: work.attempt,
                     tool: Arc::clone(&tool.name),
-                    parameters: if planted::is(Planted::ArgumentsAsWritten) {
-                        action.action.parameters.clone()
-                    } else {
-                        action.parameters.clone()
-                    },
+                    parameters: action.parameters.clone(),
                     effect: tool.effect,
                     announced: work.announced,
                     // The timeout of a write is not cut for the final pass.

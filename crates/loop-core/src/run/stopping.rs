@@ -13,7 +13,6 @@ use crate::run::note::Note;
 use crate::run::outcome::{Outcome, Saved, StoppedIn};
 use crate::run::phase::{Ask, Batch, Call, Phase, Purpose, Stopping};
 use crate::run::step::{Place, Rest};
-use crate::types::planted::{self, Planted};
 use crate::types::{CommandKey, Millis, Tier};
 
 /// How long calls in flight may take to settle, once the stop reason is fixed, in milliseconds.
@@ -51,7 +50,6 @@ impl Rest<'_> {
     pub(super) fn stop_requested(&mut self, phase: Phase, how: StopMode) -> Phase {
         self.inbox.stop_requested.get_or_insert(self.clock.now);
         match how {
-            StopMode::Now if planted::is(Planted::StopNowWaits) => self.stop_at_gate(phase),
             StopMode::Now => self.stop_by_hand(phase),
             StopMode::AtGate => self.stop_at_gate(phase),
         }
@@ -133,9 +131,6 @@ impl Rest<'_> {
         result: &SaveResult,
     ) -> Phase {
         outcome.saved = Some(match result {
-            SaveResult::Saved { .. } if planted::is(Planted::SavesAgain) && attempt < ATTEMPTS => {
-                return Phase::saving(outcome, attempt + 1, None);
-            }
             SaveResult::Saved { location } => Saved::At { location: location.clone() },
             SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
                 return Phase::saving(outcome, attempt + 1, Some(*at));
@@ -191,18 +186,11 @@ impl Rest<'_> {
     }
 
     fn fix(&mut self, place: Place, certificate: Certificate) -> Stopping {
-        let mut certificate =
-            self.with_all(certificate).with_effects(self.calls.in_doubt(), self.not_done(&[]));
-        if planted::is(Planted::StopReasonLies) && certificate.primary.reason == StopReason::MaxPasses {
-            certificate.primary.reason = StopReason::Confident;
-        }
+        let certificate = self.with_all(certificate).with_effects(self.calls.in_doubt(), self.not_done(&[]));
         self.notes.push(Note::Stopped { certificate: certificate.clone().into() });
         let attempt = self.draft.attempts.len() as u32;
         let stopped_in = StoppedIn { phase: place.phase.into(), pass: place.pass, attempt };
         let from = std::mem::replace(&mut self.route.tier, Tier::Base);
-        if planted::is(Planted::TierNotRestored) {
-            self.route.tier = from;
-        }
         if from != Tier::Base {
             self.notes.push(Note::TierChanged { from, to: Tier::Base, why: TierCause::Ended });
         }
@@ -217,8 +205,7 @@ impl Rest<'_> {
 
     fn outcome_with(&self, stop: Certificate, stopped_in: StoppedIn) -> Outcome {
         let doubts = &self.calls.doubts;
-        let in_doubt =
-            if planted::is(Planted::DoubtNotReported) { Vec::new() } else { self.calls.in_doubt() };
+        let in_doubt = self.calls.in_doubt();
         let is_in_doubt = |key: &CommandKey| doubts.contains_key(key);
         let not_done = self.not_done(&[]);
         let effects = Effects::of(self.spec, &self.calls.actions, &self.knowledge.evidence, is_in_doubt);

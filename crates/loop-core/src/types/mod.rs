@@ -27,7 +27,6 @@ pub(crate) mod locale;
 mod members;
 mod money;
 mod observation;
-pub(crate) mod planted;
 mod price;
 mod script;
 mod similar;
@@ -61,8 +60,6 @@ pub use json_text::{push_json_text, unescaped_run};
 pub use locale::Locale;
 pub use money::{Cost, PicoUsd};
 pub use observation::{FailureText, Observation, Status, SubCallUse};
-#[cfg(feature = "planted-bugs")]
-pub use planted::Planted;
 pub use price::{Price, PriceAbove, Rates};
 pub use similar::edits;
 pub use slot::{CommandKey, InvalidKey, Slot};

@@ -1,6 +1,4 @@
 //! The driver in virtual time: the real runner over a simulated disk, models, tools, people, ledgers and crashes.
-//!
-//! The bench target `sim` simulates many seeds. The tests of the crate simulate a few.
 
 pub(crate) mod bugs;
 mod check;
