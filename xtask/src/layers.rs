@@ -12,15 +12,14 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
-    ("loop-prices", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm"]),
     ("loop-offline", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-offline", "loop-prices", "loop-prompts", "loop-tools"]),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-offline", "loop-prompts", "loop-tools"]),
     ("loop-blobs", &["loop-core"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
@@ -30,7 +29,6 @@ pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
             "loop-core",
             "loop-llm",
             "loop-offline",
-            "loop-prices",
             "loop-prompts",
             "loop-runtime",
             "loop-tools",
@@ -52,7 +50,6 @@ pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
             "loop-mock",
             "loop-offline",
             "loop-otel",
-            "loop-prices",
             "loop-prompts",
             "loop-restate",
             "loop-runtime",
@@ -69,12 +66,11 @@ pub(crate) const ARROWS: [(&str, &[&str]); 22] = [
 ];
 
 /// What a crate must not bring in, at any depth.
-const FORBIDDEN: [(&str, &[&str]); 5] = [
+const FORBIDDEN: [(&str, &[&str]); 4] = [
     ("loop-core", &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"]),
     ("loop-llm", &["rusqlite"]),
     ("loop-tools", &["rusqlite"]),
     ("loop-prompts", &["rusqlite", "tokio"]),
-    ("loop-prices", &["rusqlite", "tokio", "reqwest"]),
 ];
 
 /// How many packages a crate may bring in, itself counted.

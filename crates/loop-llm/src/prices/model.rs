@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use loop_core::Price;
 
-use crate::PriceRow;
-use crate::date::{DAY, Date, is_working_day};
-use crate::pattern::Pattern;
+use super::PriceRow;
+use super::date::{DAY, Date, is_working_day};
+use super::pattern::Pattern;
 
 /// What one model costs, at any moment and in any class of service.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 use loop_core::{Price, PriceAbove};
 use serde::Deserialize;
 
-use crate::date::Date;
-use crate::model::{Hours, ModelPrices, When};
-use crate::pattern::Pattern;
+use super::date::Date;
+use super::model::{Hours, ModelPrices, When};
+use super::pattern::Pattern;
 
 /// What `cargo xtask prices` makes of the published package.
 pub(super) static TABLE: LazyLock<Table> =

@@ -1,7 +1,7 @@
 //! Prices: which row a model has, at which moment and in which class of service.
 
 use loop_core::{PicoUsd, Price, PriceAbove, Usage};
-use loop_prices::{Date, ModelPrices, Period, Prices, find, known, origin};
+use loop_llm::prices::{Date, ModelPrices, Period, Prices, find, known, origin};
 use proptest::prelude::*;
 
 /// Seconds since 1970, from `2026-11-18 09:59`.

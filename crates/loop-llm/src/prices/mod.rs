@@ -53,7 +53,7 @@ pub struct PriceRow {
 /// `provider` is the name that a domain file gives, such as `openai-chat`.
 ///
 /// ```
-/// let model = loop_prices::known("anthropic", "claude-3-haiku").unwrap();
+/// let model = loop_llm::prices::known("anthropic", "claude-3-haiku").unwrap();
 /// assert_eq!(model.context_tokens, Some(200_000));
 /// // Pico-dollars a token: $0.25 for a million.
 /// assert_eq!(model.at(1_764_000_000).unwrap().input, 250_000);
