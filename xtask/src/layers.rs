@@ -12,14 +12,13 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 20] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
-    ("loop-mock", &["loop-core", "loop-llm"]),
-    ("loop-offline", &["loop-core", "loop-llm", "loop-prompts"]),
+    ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-offline", "loop-prompts", "loop-tools"]),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
     ("loop-blobs", &["loop-core"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
@@ -28,7 +27,6 @@ pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
             "loop-connectors",
             "loop-core",
             "loop-llm",
-            "loop-offline",
             "loop-prompts",
             "loop-runtime",
             "loop-tools",
@@ -48,7 +46,6 @@ pub(crate) const ARROWS: [(&str, &[&str]); 21] = [
             "loop-eval",
             "loop-llm",
             "loop-mock",
-            "loop-offline",
             "loop-otel",
             "loop-prompts",
             "loop-restate",

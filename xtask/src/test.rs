@@ -184,12 +184,11 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 20] = [
+const SUITES: [(&str, &str); 19] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
     ("mock", "loop-mock"),
-    ("offline", "loop-offline"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
     ("blobs", "loop-blobs"),

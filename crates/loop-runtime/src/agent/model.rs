@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use loop_core::{ModelSpec, Price, edits};
 use loop_llm::{ChatModel, HttpModel, Profile, Scripted};
 #[cfg(feature = "offline")]
-use loop_offline::Offline;
+use loop_mock::offline::Offline;
 use secrecy::SecretString;
 
 use crate::agent::builder::BuildError;
