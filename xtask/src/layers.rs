@@ -12,14 +12,13 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 20] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 19] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
     ("loop-runtime", &["loop-core", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
-    ("loop-blobs", &["loop-core"]),
     ("loop-connectors", &["loop-core", "loop-tools"]),
     (
         "loop-domain",
@@ -34,12 +33,11 @@ pub(crate) const ARROWS: [(&str, &[&str]); 20] = [
     ),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
-    ("loop-restate", &["loop-blobs", "loop-core", "loop-llm", "loop-runtime"]),
+    ("loop-restate", &["loop-core", "loop-llm", "loop-runtime"]),
     ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",
         &[
-            "loop-blobs",
             "loop-connectors",
             "loop-core",
             "loop-domain",

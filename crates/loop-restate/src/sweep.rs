@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use loop_blobs::{BlobError, BlobId, BlobStore, StoredBlob};
+use crate::blobs::{BlobError, BlobId, BlobStore, StoredBlob};
 use loop_runtime::journal::{Journal, JournalError, replay};
 use loop_runtime::run::RunId;
 

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::process::Stdio;
 use std::time::Duration;
 
-use loop_blobs::{BlobErrorKind, BlobId, BlobOptions, BlobStore, Sweep};
+use loop_restate::blobs::{BlobErrorKind, BlobId, BlobOptions, BlobStore, Sweep};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use crate::server::options;
+use crate::store::server::options;
 
 /// The program, which ends with this value.
 struct Moto {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use loop_blobs::{BlobErrorKind, BlobId, BlobStore, Sweep};
+use loop_restate::blobs::{BlobErrorKind, BlobId, BlobStore, Sweep};
 
 use tokio::net::TcpSocket;
 use tokio::task::JoinSet;
 
-use crate::server::{Answer, Server, answer, error, options};
+use crate::store::server::{Answer, Server, answer, error, options};
 
 const URL: &str = "s3://bucket/some/prefix";
 

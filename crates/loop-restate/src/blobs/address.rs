@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use crate::error::{BlobError, BlobErrorKind};
+use crate::blobs::error::{BlobError, BlobErrorKind};
 
 /// Where a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]

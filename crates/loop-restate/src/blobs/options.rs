@@ -18,7 +18,7 @@ pub struct BlobOptions {
     pub retries: usize,
     /// Where the bucket is, and its keys.
     #[cfg(feature = "s3")]
-    pub s3: crate::S3Settings,
+    pub s3: crate::blobs::S3Settings,
 }
 
 impl Default for BlobOptions {
@@ -31,7 +31,7 @@ impl Default for BlobOptions {
             request_timeout: Duration::from_secs(20),
             retries: 4,
             #[cfg(feature = "s3")]
-            s3: crate::S3Settings::from_env(),
+            s3: crate::blobs::S3Settings::from_env(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a store lists, and what a sweep did.
 
-use crate::id::BlobId;
+use crate::blobs::id::BlobId;
 
 /// A blob as a store lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

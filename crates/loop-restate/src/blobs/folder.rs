@@ -12,9 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 
-use crate::error::{BlobError, BlobErrorKind};
-use crate::id::BlobId;
-use crate::sweep::{StoredBlob, Sweep};
+use crate::blobs::error::{BlobError, BlobErrorKind};
+use crate::blobs::id::BlobId;
+use crate::blobs::sweep::{StoredBlob, Sweep};
 
 #[cfg(test)]
 mod tests;

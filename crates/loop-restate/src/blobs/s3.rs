@@ -20,10 +20,10 @@ use object_store::{
 pub use settings::S3Settings;
 
 use self::answers::{Connector, kind_of};
-use crate::error::BlobErrorKind;
-use crate::id::BlobId;
-use crate::options::BlobOptions;
-use crate::sweep::{StoredBlob, Sweep};
+use crate::blobs::error::BlobErrorKind;
+use crate::blobs::id::BlobId;
+use crate::blobs::options::BlobOptions;
+use crate::blobs::sweep::{StoredBlob, Sweep};
 
 /// The bucket of a store, and where in it the blobs are.
 pub(crate) struct Bucket {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::error::BlobErrorKind;
+use crate::blobs::error::BlobErrorKind;
 
 /// Where a bucket is, and its keys: the variables that programs for S3 share. Its `Debug` shows no key.
 #[derive(Clone, Debug, Default)]

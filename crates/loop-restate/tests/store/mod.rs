@@ -1,5 +1,4 @@
-//! The store as its users see it.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing)]
+//! The store of blobs as its users see it.
 
 mod files;
 #[cfg(feature = "s3")]

@@ -19,7 +19,7 @@ use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use super::settings::Account;
-use crate::error::BlobErrorKind;
+use crate::blobs::error::BlobErrorKind;
 
 /// Gives `object_store` the client.
 #[derive(Debug)]

@@ -16,7 +16,7 @@
 //! ```
 //! # use std::collections::HashSet;
 //! # use std::time::Duration;
-//! # use loop_blobs::{BlobErrorKind, BlobStore};
+//! # use loop_restate::blobs::{BlobErrorKind, BlobStore};
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
@@ -59,8 +59,8 @@ pub use options::BlobOptions;
 pub use s3::S3Settings;
 pub use sweep::{StoredBlob, Sweep};
 
-use crate::address::Address;
-use crate::folder::Folder;
+use crate::blobs::address::Address;
+use crate::blobs::folder::Folder;
 
 /// A store of blobs. Clones share its connections and its limits.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ impl BlobStore {
             #[cfg(not(feature = "s3"))]
             Address::Bucket { .. } => {
                 let message =
-                    "this program was built without buckets; build it with the feature `s3` of loop-blobs";
+                    "this program was built without buckets; build it with the feature `s3` of loop-restate";
                 return Err(BlobError::of_store(url, BlobErrorKind::Settings(message.to_owned())));
             }
         };

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
-use loop_blobs::{BlobErrorKind, BlobId, BlobOptions, BlobStore, Sweep};
+use loop_restate::blobs::{BlobErrorKind, BlobId, BlobOptions, BlobStore, Sweep};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -196,7 +196,7 @@ async fn a_writer_that_is_killed_leaves_whole_blobs() {
     let store = BlobStore::open(&url(&folder)).await.unwrap();
     for round in 1..=3 {
         let mut writer = tokio::process::Command::new(std::env::current_exe().unwrap())
-            .args(["files::puts_until_it_is_killed", "--exact", "--nocapture"])
+            .args(["store::files::puts_until_it_is_killed", "--exact", "--nocapture"])
             .env(STORE, url(&folder))
             .stdout(Stdio::piped())
             .kill_on_drop(true)

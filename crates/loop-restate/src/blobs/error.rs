@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use crate::id::BlobId;
+use crate::blobs::id::BlobId;
 
 /// An operation of a store that failed. It prints as one line: where, what, how to fix it. It holds no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum BlobErrorKind {
     TooLarge {
         /// Bytes of the blob.
         bytes: u64,
-        /// [`BlobOptions::max_bytes`](crate::BlobOptions::max_bytes).
+        /// [`BlobOptions::max_bytes`](crate::blobs::BlobOptions::max_bytes).
         max: u64,
     },
     /// The disk, or the user's quota of it, is full.
