@@ -12,18 +12,16 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 19] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 18] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
     ("loop-runtime", &["loop-core", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
-    ("loop-connectors", &["loop-core", "loop-tools"]),
     (
         "loop-domain",
         &[
-            "loop-connectors",
             "loop-core",
             "loop-llm",
             "loop-prompts",
@@ -38,7 +36,6 @@ pub(crate) const ARROWS: [(&str, &[&str]); 19] = [
     (
         "loopgate",
         &[
-            "loop-connectors",
             "loop-core",
             "loop-domain",
             "loop-eval",

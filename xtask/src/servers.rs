@@ -31,7 +31,7 @@ struct Suite {
 }
 
 /// The features of a package are the same in all suites, so that it is built once.
-const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
+const CONNECTORS: (&str, &str) = ("loop-tools", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
 
 const RESTATE: (&str, &str) = ("loop-restate", "s3");

@@ -55,7 +55,7 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
         // What is not built by default is tested all the same.
         None => arguments.extend(WORKSPACE),
         // Kinds of tools and of stores are features there.
-        Some(package @ ("loop-connectors" | "loop-domain" | "loop-restate" | "loop-server")) => {
+        Some(package @ ("loop-domain" | "loop-restate" | "loop-server" | "loop-tools")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
         Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", FEATURES]),
@@ -184,14 +184,13 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 18] = [
+const SUITES: [(&str, &str); 17] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
     ("mock", "loop-mock"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
-    ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
     ("otel", "loop-otel"),

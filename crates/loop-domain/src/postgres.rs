@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_connectors::{ConnectorError, Postgres, PostgresLogin, PostgresSettings, PostgresTls, PostgresTool};
+use loop_tools::connectors::{ConnectorError, Postgres, PostgresLogin, PostgresSettings, PostgresTls, PostgresTool};
 use loop_tools::Credentials;
 
 use crate::config::{SourceConfig, TlsKind};

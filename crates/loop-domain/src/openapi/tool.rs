@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_connectors::HttpDefinition;
+use loop_tools::connectors::HttpDefinition;
 use loop_core::Effect;
 use serde_json::Value;
 

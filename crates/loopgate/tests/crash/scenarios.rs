@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_connectors::{CommandSettings, CommandTool, HttpDefinition, HttpTool};
+use loop_tools::connectors::{CommandSettings, CommandTool, HttpDefinition, HttpTool};
 use loop_core::{Effect, Execution, OutputSpec, Price, ProtocolSpec, Scope, SectionSpec, WorkItem};
 use loop_runtime::{
     RunSpec, Runner,
