@@ -13,12 +13,8 @@ const SEED: &str = "PROPTEST_RNG_SEED";
 pub(crate) const FEATURES: &str =
     "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
-/// The same of all crates.
-pub(crate) const ALL_FEATURES: &str =
-    "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
-
 /// The packages and features of all tests.
-pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", ALL_FEATURES];
+pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", FEATURES];
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -39,7 +35,7 @@ pub(crate) fn run(suite: Option<&str>, full: bool) -> Result<(), Failure> {
         // What is not built by default is tested all the same.
         None => arguments.extend(WORKSPACE),
         // Kinds of tools and of stores are features there.
-        Some(package @ ("loop-blobs" | "loop-connectors" | "loop-domain" | "loop-server")) => {
+        Some(package @ ("loop-domain" | "loop-restate" | "loop-server" | "loop-tools")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
         Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", FEATURES]),
@@ -157,17 +153,13 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 19] = [
+const SUITES: [(&str, &str); 15] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
     ("mock", "loop-mock"),
-    ("offline", "loop-offline"),
-    ("prices", "loop-prices"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
-    ("blobs", "loop-blobs"),
-    ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
     ("otel", "loop-otel"),
