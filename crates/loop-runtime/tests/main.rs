@@ -32,6 +32,7 @@ mod observers;
 mod pages;
 mod people;
 mod priced;
+mod recursing;
 mod replay;
 mod report;
 mod results;
