@@ -8,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, bench, fuzz or lies
+            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, testkit or lies
             optional suite: String
             /// Write the seconds of each suite into docs/reference/testing.md
             optional --write

@@ -20,6 +20,7 @@ mod eager;
 mod execution;
 mod final_pass;
 mod fork;
+mod fuzz;
 mod gate;
 mod grammar;
 mod invariants;
