@@ -62,6 +62,7 @@ mod routes;
 mod saving;
 mod selection;
 mod shared_budget;
+mod sim;
 mod stops;
 mod trouble;
 mod verdicts;

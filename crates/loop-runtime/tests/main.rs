@@ -48,6 +48,7 @@ mod selection;
 #[path = "../benches/loops/serve.rs"]
 mod serve;
 mod shared_budget;
+mod sim;
 mod smart;
 mod stops;
 mod streaming;

@@ -41,6 +41,7 @@
 //! | try a share of many cases, and all with `LOOPGATE_TESTS=full` | [`share`], [`places`], [`is_full`] |
 //! | check an HTML page | [`page::inert`] |
 //! | try a function of bytes on any bytes | [`fuzz::check`] |
+//! | simulate runs in which everything is drawn from a seed | [`sim::simulate`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
 //! With the feature `drivers`, the module `drivers` has the suite that every driver of a run has to pass.
@@ -70,6 +71,7 @@ mod recorded;
 mod reply;
 mod setup;
 mod share;
+pub mod sim;
 mod sound;
 mod spec;
 mod world;

@@ -1,82 +1,36 @@
-//! Choices: the one source of what a simulation draws.
-//!
-//! Every number comes from one seed, and is kept, so that a list of numbers is a simulation as well. Zero is always the
-//! plain choice: the shorter the list and the more zeros, the simpler the run. That is what shrinking uses.
+//! Choices: the one source of what a simulation draws. Every number comes from one seed.
 
-/// A source of choices: a seed, or a list.
+/// The choices of a seed.
 #[derive(Clone, Debug)]
-pub struct Choices {
-    source: Source,
-    taken: Vec<u32>,
-    is_calm: bool,
-}
-
-#[derive(Clone, Debug)]
-enum Source {
-    Seed(u64),
-    List { list: Vec<u32>, at: usize },
-}
+pub(crate) struct Choices(u64);
 
 impl Choices {
     /// The choices of a seed.
-    pub fn of_seed(seed: u64) -> Self {
-        Self { source: Source::Seed(seed), taken: Vec::new(), is_calm: false }
-    }
-
-    /// These choices, then zeros.
-    pub fn of_list(list: Vec<u32>) -> Self {
-        Self { source: Source::List { list, at: 0 }, taken: Vec::new(), is_calm: false }
+    pub(crate) fn of_seed(seed: u64) -> Self {
+        Self(seed)
     }
 
     /// A number below `count`; 0 if `count` is 0.
-    pub fn below(&mut self, count: u32) -> u32 {
-        if self.is_calm || count <= 1 {
+    pub(crate) fn below(&mut self, count: u32) -> u32 {
+        if count <= 1 {
             return 0;
         }
-        let drawn = match &mut self.source {
-            Source::Seed(state) => {
-                let drawn = next(state);
-                ((drawn >> 32).wrapping_mul(u64::from(count)) >> 32) as u32
-            }
-            Source::List { list, at } => {
-                let drawn = list.get(*at).copied().unwrap_or_default();
-                *at += 1;
-                drawn % count
-            }
-        };
-        self.taken.push(drawn);
-        drawn
+        ((next(&mut self.0) >> 32).wrapping_mul(u64::from(count)) >> 32) as u32
     }
 
-    /// Whether something happens that happens once in `count` times. It does not where the choice is zero.
-    pub fn one_in(&mut self, count: u32) -> bool {
+    /// Whether something happens that happens once in `count` times.
+    pub(crate) fn one_in(&mut self, count: u32) -> bool {
         count > 0 && self.below(count.max(2)) == 1
     }
 
     /// Whether something happens, in so many of a thousand times.
-    pub fn per_mille(&mut self, rate: u32) -> bool {
-        // Zero is "it does not happen", unless it always does.
+    pub(crate) fn per_mille(&mut self, rate: u32) -> bool {
         rate >= 1_000 || self.below(1_000) >= 1_000 - rate.min(1_000)
     }
 
-    /// One of these; the first is the plain one.
-    pub fn of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+    /// One of these.
+    pub(crate) fn of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get(self.below(all.len() as u32) as usize)
-    }
-
-    /// From now on every choice is the plain one: faults have ended.
-    pub fn calm(&mut self) {
-        self.is_calm = true;
-    }
-
-    /// Whether faults have ended.
-    pub fn is_calm(&self) -> bool {
-        self.is_calm
-    }
-
-    /// The choices that were made.
-    pub fn taken(&self) -> &[u32] {
-        &self.taken
     }
 }
 
@@ -87,26 +41,4 @@ fn next(state: &mut u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ (mixed >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seed_and_its_list_choose_the_same() {
-        let mut seed = Choices::of_seed(7);
-        let drawn: Vec<u32> = (2..60).map(|count| seed.below(count)).collect();
-        let mut list = Choices::of_list(seed.taken().to_vec());
-        assert_eq!((2..60).map(|count| list.below(count)).collect::<Vec<u32>>(), drawn);
-        assert_eq!(list.below(9), 0, "after its end a list is zeros");
-        assert!((2..60).zip(&drawn).all(|(count, drawn)| *drawn < count));
-    }
-
-    #[test]
-    fn zero_is_the_plain_choice() {
-        let mut zeros = Choices::of_list(Vec::new());
-        assert!(!zeros.one_in(1) && !zeros.one_in(2) && !zeros.per_mille(999) && zeros.per_mille(1_000));
-        assert_eq!(zeros.of(&["plain", "other"]), Some(&"plain"));
-    }
 }

@@ -11,7 +11,7 @@ mod world;
 
 use std::fmt;
 
-use loop_eval::sim::{Choices, Fault, shrink_choices};
+use loop_testkit::sim::{Choices, SimFault, shrink_choices};
 
 use bugs::Bug;
 use disk::Happened;
@@ -53,7 +53,7 @@ impl Tally {
 #[derive(Clone, Debug)]
 pub(crate) struct Driven {
     /// The first invariant that did not hold.
-    pub(crate) fault: Option<Fault>,
+    pub(crate) fault: Option<SimFault>,
     pub(crate) tally: Tally,
     /// The choices that led to it.
     pub(crate) choices: Vec<u32>,
@@ -80,7 +80,7 @@ fn simulate(choices: Choices, bug: Option<Bug>, prefix: Option<u64>) -> Driven {
 #[derive(Clone, Debug)]
 pub(crate) struct ShrunkDriver {
     seed: u64,
-    pub(crate) fault: Fault,
+    pub(crate) fault: SimFault,
     pub(crate) driven: Driven,
     pub(crate) from_events: usize,
 }
@@ -100,7 +100,7 @@ pub(crate) fn shrink(seed: u64, bug: Option<Bug>, max_tries: u32) -> Option<Shru
 
 impl fmt::Display for ShrunkDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { check, what } = &self.fault;
+        let SimFault { check, what } = &self.fault;
         writeln!(f, "driver seed {}: {check}: {what}", self.seed)?;
         let left = self.driven.happened.len();
         writeln!(f, "{left} of {} entries and deaths are left:", self.from_events)?;

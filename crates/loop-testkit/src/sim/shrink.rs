@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::sim::Choices;
-use crate::sim::hostile::{Fault, SimPlan, Simulated, drawn_world, simulate_choices};
+use crate::sim::hostile::{Mode, SimFault, Simulated, drawn_world, simulate_choices};
 
 /// How many simulations a shrinking may take.
 const TRIES: u32 = 4_000;
@@ -14,7 +14,7 @@ pub struct Shrunk {
     /// The seed.
     pub seed: u64,
     /// The broken invariant.
-    pub fault: Fault,
+    pub fault: SimFault,
     /// The simulation that breaks it.
     pub simulated: Simulated,
     /// How many events the seed took until the fault.
@@ -24,13 +24,13 @@ pub struct Shrunk {
 /// Shrinks the simulation of a seed that breaks an invariant. `None`: it breaks none.
 pub fn shrink(seed: u64) -> Option<Shrunk> {
     let world = drawn_world(seed);
-    let plan = SimPlan::of(seed);
-    let first = simulate_choices(&world, plan, Choices::of_seed(seed));
+    let mode = Mode::of(seed);
+    let first = simulate_choices(&world, mode, Choices::of_seed(seed));
     let fault = first.fault.clone()?;
     let from_events = first.journal.len();
     let shape = |simulated: &Simulated| (simulated.journal.len(), simulated.choices.clone());
     let simulated = shrink_choices(first, TRIES, shape, |list| {
-        let other = simulate_choices(&world, plan, Choices::of_list(list));
+        let other = simulate_choices(&world, mode, Choices::of_list(list));
         other.fault.as_ref().is_some_and(|other| other.check == fault.check).then_some(other)
     });
     Some(Shrunk { seed, fault: simulated.fault.clone()?, simulated, from_events })
@@ -94,7 +94,7 @@ fn weight(events: usize, choices: &[u32]) -> (usize, usize, usize) {
 
 impl fmt::Display for Shrunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { check, what } = &self.fault;
+        let SimFault { check, what } = &self.fault;
         writeln!(f, "seed {}: {check}: {what}", self.seed)?;
         let events = self.simulated.journal.len();
         writeln!(f, "{events} of {} events are left:", self.from_events)?;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::{Outcome, ProtocolSpec, RunId, RunSpec, Started, StopReason, WorkItem};
-use loop_eval::sim::{Choices, Fault};
 use loop_runtime::Runner;
 use loop_runtime::budget::SharedBudgets;
 use loop_runtime::journal::{Journal as _, Recorded};
 use loop_runtime::models::Models;
 use loop_runtime::run::RunRequest;
 use loop_runtime::save::{SaveError, Saver};
+use loop_testkit::sim::{Choices, SimFault};
 
 use super::bugs::Bug;
 use super::check;
@@ -50,7 +50,7 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    async fn lives(&self, deaths: u64, prefix: Option<u64>, tally: &mut Tally) -> Result<(), Fault> {
+    async fn lives(&self, deaths: u64, prefix: Option<u64>, tally: &mut Tally) -> Result<(), SimFault> {
         let (world, disk) = (self.world, self.disk);
         let mut run: Option<RunId> = None;
         let outcome = loop {
@@ -76,7 +76,7 @@ impl Simulation<'_> {
             }
             if tally.deaths > MAX_DEATHS {
                 let what = format!("it has not after {MAX_DEATHS} deaths");
-                return Err(Fault { check: "I-8 a run ends", what });
+                return Err(SimFault { check: "I-8 a run ends", what });
             }
         };
         self.is_quiet("after the end").await?;
@@ -97,7 +97,7 @@ impl Simulation<'_> {
     }
 
     /// I-14: what the driver began has ended with it.
-    async fn is_quiet(&self, when: &str) -> Result<(), Fault> {
+    async fn is_quiet(&self, when: &str) -> Result<(), SimFault> {
         self.world.is_dead.store(true, Ordering::Relaxed);
         settle().await;
         let live = self.world.live();
@@ -116,8 +116,8 @@ impl Simulation<'_> {
     }
 }
 
-fn refused(what: impl Into<String>) -> Fault {
-    Fault { check: "I-12 what is on the disk can be resumed", what: what.into() }
+fn refused(what: impl Into<String>) -> SimFault {
+    SimFault { check: "I-12 what is on the disk can be resumed", what: what.into() }
 }
 
 /// Tasks that were aborted end.
@@ -135,7 +135,7 @@ async fn resumes(
     run: &RunId,
     from: &Disk,
     spec: &RunSpec,
-) -> Result<(), Fault> {
+) -> Result<(), SimFault> {
     let disk = Disk::with_prefix(recorded, count, run, from).await;
     let mut choices = Choices::of_list(Vec::new());
     choices.calm();

@@ -1,7 +1,7 @@
 //! The specs of simulations of the driver: every protocol, with tight limits and people.
 
 use loop_core::{Execution, Limits, ModelSpec, OutputSpec, Price, ProtocolSpec, RunSpec, SectionSpec};
-use loop_eval::sim::Choices;
+use loop_testkit::sim::Choices;
 
 pub(crate) fn drawn_spec(choices: &mut Choices) -> RunSpec {
     let model = ModelSpec { timeout_ms: 20_000, ..ModelSpec::new("sim", "base") };

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::invariants::{Checker, Transition, Violation};
+use loop_core::invariants::{Checker, Transition, Violation, bound};
 use loop_core::{Event, EventKind, Note, Refusal, Run, StopReason};
 
-use crate::sim::check::{self, Ghost, Step};
+use crate::sim::check::{self, Ghost};
 use crate::sim::events;
-use crate::sim::{Choices, SimWorld};
+use crate::sim::{Choices, HostileWorld};
 
 /// How many seeds share a world. A world costs more to make than a run in it.
 const RUNS_OF_A_WORLD: u64 = 64;
@@ -28,28 +28,9 @@ impl Mode {
     }
 }
 
-/// What is checked of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SimPlan {
-    /// Whether faults end.
-    pub mode: Mode,
-    /// Whether the core's own invariants are checked after each event, in addition to the simulator's cheap ones.
-    pub is_whole: bool,
-}
-
-impl SimPlan {
-    /// The plan of a seed: one in eight is checked wholly.
-    pub fn of(seed: u64) -> Self {
-        Self { mode: Mode::of(seed), is_whole: seed.is_multiple_of(WHOLE) }
-    }
-}
-
-/// One seed in so many is checked by the core's own invariants as well, which cost more than the run itself.
-const WHOLE: u64 = 8;
-
 /// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct SimFault {
     /// The name of the check.
     pub check: &'static str,
     /// What was found.
@@ -66,7 +47,7 @@ pub struct Simulated {
     /// How many events were rejected.
     pub rejected: u32,
     /// The first invariant that did not hold.
-    pub fault: Option<Fault>,
+    pub fault: Option<SimFault>,
     /// The choices that led to it.
     pub choices: Vec<u32>,
 }
@@ -124,10 +105,10 @@ pub fn simulate(from: u64, to: u64) -> Result<Tally, (u64, Box<Simulated>)> {
     for seed in from..to {
         let of = world_of(seed);
         if world.as_ref().is_none_or(|(known, _)| *known != of) {
-            world = Some((of, SimWorld::drawn(&mut Choices::of_seed(of ^ WORLDS))));
+            world = Some((of, HostileWorld::drawn(&mut Choices::of_seed(of ^ WORLDS))));
         }
         let Some((_, world)) = &world else { continue };
-        let simulated = simulate_choices(world, SimPlan::of(seed), Choices::of_seed(seed));
+        let simulated = simulate_choices(world, Mode::of(seed), Choices::of_seed(seed));
         if simulated.fault.is_some() {
             return Err((seed, Box::new(simulated)));
         }
@@ -143,37 +124,32 @@ pub fn simulate(from: u64, to: u64) -> Result<Tally, (u64, Box<Simulated>)> {
 }
 
 /// The world of a seed.
-pub(crate) fn drawn_world(seed: u64) -> SimWorld {
-    SimWorld::drawn(&mut Choices::of_seed(world_of(seed) ^ WORLDS))
+pub(crate) fn drawn_world(seed: u64) -> HostileWorld {
+    HostileWorld::drawn(&mut Choices::of_seed(world_of(seed) ^ WORLDS))
 }
 
 /// Keeps the numbers of worlds and of runs apart.
 const WORLDS: u64 = 0x5157_0000_0000_0000;
 
 /// The first violation of the core's own invariants, as a fault.
-fn first_of(violations: &[Violation]) -> Option<Fault> {
-    violations.first().map(|it| Fault { check: it.name, what: it.to_string() })
+fn first_of(violations: &[Violation]) -> Option<SimFault> {
+    violations.first().map(|it| SimFault { check: it.name, what: it.to_string() })
 }
 
 /// Simulates one run with these choices, until it is done or an invariant does not hold.
-pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -> Simulated {
-    let calm_after = match plan.mode {
+pub fn simulate_choices(world: &HostileWorld, mode: Mode, mut choices: Choices) -> Simulated {
+    let calm_after = match mode {
         Mode::Liveness => choices.below(14),
         Mode::Safety => 60,
     };
     let (run, first, notes) = world.start();
-    let mut ghost = Ghost::start(&run, &notes);
-    let bound = check::bound(&run);
+    let mut ghost = Ghost::start(&run);
+    let bound = bound(run.spec());
+    let (mut checker, violations) = Checker::start(&run, &notes);
+    let mut fault = first_of(&violations);
     let mut journal = vec![(first, notes)];
     let mut log: Vec<Event> = Vec::new();
     let (mut run, mut now, mut rejected, mut steps, mut uncounted) = (run, 0_u64, 0_u32, 0_u32, 0_u64);
-    let mut fault = check::of_start(&run).err();
-    let mut whole = None;
-    if plan.is_whole {
-        let (checker, violations) = Checker::start(&run, journal.first().map_or(&[], |(_, notes)| notes));
-        fault = fault.or_else(|| first_of(&violations));
-        whole = Some(checker);
-    }
     let mut calm_since = None;
     while fault.is_none() && !run.is_done() {
         if steps >= calm_after && !choices.is_calm() {
@@ -195,14 +171,10 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
                         | EventKind::CallRefused { refusal: Refusal::SharedBudget { .. }, .. }
                 );
                 uncounted += u64::from(free);
-                let step = Step { before: &before, event: &event, notes: &notes, after: &run };
-                fault = check::step(&step, &mut ghost).err();
-                if let Some(checker) = &mut whole {
-                    let transition =
-                        Transition { before: &before, event: &event, notes: &notes, after: &run };
-                    let violations = checker.step(&transition);
-                    fault = fault.or_else(|| first_of(&violations));
-                }
+                let step = Transition { before: &before, event: &event, notes: &notes, after: &run };
+                fault = check::step(&step, checker.past(), &mut ghost).err();
+                fault = fault.or(first_of(&checker.step(&step)));
+                fault = fault.or_else(|| check::tries(&run, checker.past(), &ghost).err());
                 log.push(event.clone());
                 journal.push((event, notes));
                 if journal.len() as u64 > bound + uncounted {
@@ -222,7 +194,7 @@ pub fn simulate_choices(world: &SimWorld, plan: SimPlan, mut choices: Choices) -
     if fault.is_none() {
         fault = check::at_the_end(&run, &ghost, calm_since, now).err();
     }
-    if fault.is_none() && plan.is_whole {
+    if fault.is_none() {
         fault = check::is_within_plan(&run, &world.spec).err();
     }
     Simulated { journal, run, rejected, fault, choices: choices.taken().to_vec() }

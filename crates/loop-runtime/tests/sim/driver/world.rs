@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use loop_core::{CommandKey, Effect, RunSpec};
-use loop_eval::sim::{Choices, Fault, NONCE, drawn_reply};
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::models::ChatModel;
 use loop_runtime::tools::{Registry, ToolContext, ToolDeclaration, ToolResult};
+use loop_testkit::sim::{Choices, NONCE, SimFault, drawn_reply};
 use serde_json::{Value, json};
 
 use super::bugs::Bug;
@@ -25,7 +25,7 @@ pub(crate) struct SimWorld {
     pub(crate) disk: Disk,
     pub(crate) bug: Option<Bug>,
     /// The first thing that went wrong.
-    fault: Mutex<Option<Fault>>,
+    fault: Mutex<Option<SimFault>>,
     /// Writes that were dispatched, by key.
     dispatched: Mutex<Vec<CommandKey>>,
     /// Tools that run.
@@ -57,10 +57,10 @@ impl SimWorld {
     }
 
     pub(crate) fn fails(&self, check: &'static str, what: impl Into<String>) {
-        self.fault.lock().unwrap().get_or_insert(Fault { check, what: what.into() });
+        self.fault.lock().unwrap().get_or_insert(SimFault { check, what: what.into() });
     }
 
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<SimFault> {
         self.fault.lock().unwrap().clone()
     }
 

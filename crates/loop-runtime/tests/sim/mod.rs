@@ -1,12 +1,14 @@
 //! Simulations of the driver: a share of seeds in the test profile.
 
+mod driver;
+
 use std::io::Write as _;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::driver::bugs::Bug;
-use crate::driver::{Tally, one, shrink};
-use crate::sim::named;
+use driver::bugs::Bug;
+use driver::{Tally, one, shrink};
+use loop_testkit::sim::named_seeds;
 
 /// Seeds of a test run. `LOOPGATE_SIM_DRIVER=0..20000` simulates these seeds in place of the share, and prints their time.
 const SEEDS: u64 = 150;
@@ -33,7 +35,7 @@ fn simulated(seeds: Range<u64>) -> Tally {
 #[test]
 fn every_invariant_holds_on_the_first_seeds_of_the_driver() {
     // I-6, I-11 to I-14, I-25, and each invariant of the core on each entry; shared budgets (I-1, I-21), two people (U4, I-26).
-    let named = named("LOOPGATE_SIM_DRIVER");
+    let named = named_seeds("LOOPGATE_SIM_DRIVER");
     let (seeds, began) = (named.clone().unwrap_or(0..SEEDS), Instant::now());
     let tally = simulated(seeds);
     if named.is_some() {

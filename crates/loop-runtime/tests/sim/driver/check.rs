@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use loop_core::invariants::{Checker, Transition};
 use loop_core::{Outcome, Run, RunId};
-use loop_eval::sim::Fault;
 use loop_runtime::journal::{Entry, Recorded, replay};
+use loop_testkit::sim::SimFault;
 
 /// I-11, I-13: what was acknowledged is in the journal, in order; its replay is the run; every invariant holds on it.
 pub(crate) fn journal(
@@ -13,8 +13,8 @@ pub(crate) fn journal(
     recorded: &Recorded,
     acknowledged: &[Arc<Entry>],
     outcome: &Outcome,
-) -> Result<(), Fault> {
-    let fault = |check: &'static str, what: String| Err(Fault { check, what });
+) -> Result<(), SimFault> {
+    let fault = |check: &'static str, what: String| Err(SimFault { check, what });
     let lost = acknowledged.iter().zip(&recorded.entries).find(|(known, entry)| ***known != **entry);
     if let Some((known, _)) = lost {
         return fault(

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use loop_core::{PicoUsd, RunId};
-use loop_eval::sim::{Choices, Fault};
 use loop_runtime::budget::{
     BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedLedger, Span, Taken,
 };
 use loop_runtime::journal::JournalError;
+use loop_testkit::sim::{Choices, SimFault};
 
 use super::bugs::Bug;
 use super::world::SimWorld;
@@ -66,18 +66,18 @@ impl SimLedger {
     }
 
     /// I-1, I-21: once the run has ended nothing is reserved, and what it spent is at least what it says that it cost.
-    pub(crate) async fn after_the_end(&self, cost: PicoUsd) -> Result<(), Fault> {
+    pub(crate) async fn after_the_end(&self, cost: PicoUsd) -> Result<(), SimFault> {
         let others = *self.others.lock().unwrap();
         let taken = self.inner.taken("batch sim").await.unwrap_or_default();
         let check = "I-1 an ended run reserves nothing";
         if taken.reserved.0 != others.unwrap_or_default() {
-            return Err(Fault { check, what: format!("{taken:?}, of that {others:?} by another run") });
+            return Err(SimFault { check, what: format!("{taken:?}, of that {others:?} by another run") });
         }
         let others_spent = *self.others_spent.lock().unwrap();
         let check = "I-21 the shared budget is charged what the run cost";
         if taken.spent.0 < cost.0.saturating_add(others_spent) {
             let what = format!("{taken:?}, the run cost {cost}, and another run {others_spent}");
-            return Err(Fault { check, what });
+            return Err(SimFault { check, what });
         }
         Ok(())
     }
