@@ -12,7 +12,7 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 14] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
@@ -41,8 +41,6 @@ pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
         ],
     ),
     ("loop-testkit", &["loop-core", "loop-llm", "loop-tools"]),
-    ("loop-bench", &[]),
-    ("loop-fuzz", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("xtask", &[]),
 ];
 

@@ -153,7 +153,7 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 15] = [
+const SUITES: [(&str, &str); 13] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
@@ -166,8 +166,6 @@ const SUITES: [(&str, &str); 15] = [
     ("restate", "loop-restate"),
     ("server", "loop-server"),
     ("e2e", "loopgate"),
-    ("bench", "loop-bench"),
-    ("fuzz", "loop-fuzz"),
     ("testkit", "loop-testkit"),
 ];
 
@@ -225,7 +223,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, bench, fuzz, testkit, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, testkit, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

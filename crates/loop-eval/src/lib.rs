@@ -7,7 +7,6 @@ mod interval;
 pub mod page;
 pub mod redteam;
 pub mod report;
-pub mod sim;
 pub mod trace;
 mod trajectory;
 

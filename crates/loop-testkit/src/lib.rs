@@ -40,6 +40,8 @@
 //! | record that another version continued a run, or compare entries without times | [`continued_by`], [`timeless`] |
 //! | try a share of many cases, and all with `LOOPGATE_TESTS=full` | [`share`], [`places`], [`is_full`] |
 //! | check an HTML page | [`page::inert`] |
+//! | try a function of bytes on any bytes | [`fuzz::check`] |
+//! | simulate runs in which everything is drawn from a seed | [`sim::simulate`] |
 //!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
 //! With the feature `drivers`, the module `drivers` has the suite that every driver of a run has to pass.
@@ -57,6 +59,7 @@ mod claims;
 #[cfg(feature = "drivers")]
 pub mod drivers;
 mod facts;
+pub mod fuzz;
 mod helpdesk;
 #[cfg(feature = "llm")]
 pub mod llm;
@@ -68,6 +71,7 @@ mod recorded;
 mod reply;
 mod setup;
 mod share;
+pub mod sim;
 mod sound;
 mod spec;
 mod world;

@@ -82,7 +82,8 @@ pub(crate) const COUNTED: &str = "counted";
 const WALK: [&str; 2] = ["--test", "explore"];
 
 fn build(shell: &Shell, profile: &str, more: &[&str]) -> Result<String, Failure> {
-    let packages = ["-p", "loop-bench", "-p", "loop-core"];
+    // Without the offline stub, which no program here uses.
+    let packages = ["-p", "loop-core", "-p", "loop-llm", "-p", "loop-runtime", "--no-default-features"];
     let programs = ["--bench", "core", "--bench", "loops", "--bench", "wire", "--example", "load"];
     let build = cmd!(shell, "cargo build --locked --profile={profile} {packages...} {programs...} {more...}");
     Ok(build.arg("--message-format=json").read()?)

@@ -12,7 +12,7 @@ const TOOL: [&str; 2] = ["--tool=memcheck", "--leak-check=no"];
 pub(super) fn run() -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
-    cmd!(shell, "cargo bench --locked -p loop-bench --bench wire").run()?;
+    cmd!(shell, "cargo bench --locked -p loop-llm --bench wire").run()?;
     println!("\n{:32} {:>9} {:>12} {:>8}", "case", "units", "allocations", "a unit");
     if !has_valgrind(&shell) {
         println!("valgrind is not here");

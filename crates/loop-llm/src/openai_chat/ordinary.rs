@@ -7,7 +7,7 @@
 //!
 //! It decodes a stream of 6,000 chunks 4.3 to 4.9 times as fast as the general parser alone (text 173 against 790 ns a chunk,
 //! reasoning 180 against 778, arguments 239 against 1,169); without `Pattern` 2.0 to 2.6 times. Medians of 15 interleaved
-//! runs of `cargo bench -p loop-bench --bench wire`, with and without the call in `decode.rs`, 2026-11-23.
+//! runs of `cargo bench -p loop-llm --bench wire`, with and without the call in `decode.rs`, 2026-11-23.
 
 use std::ops::Range;
 

@@ -1,0 +1,88 @@
+//! What a simulation checks after each event and at the end of a run, beside the invariants of the core.
+//!
+//! Invariants see states and steps. What is here needs more: which events may be accepted at all, what a provider
+//! reported, and what the simulation itself knows. [`Ghost`] is what the checks remember of the way to a state.
+
+mod accepted;
+mod end;
+mod ghost;
+mod money;
+mod results;
+
+use loop_core::invariants::{Past, Transition};
+use loop_core::{Batch, Event, Phase, Rejected, Run, Stopping, Work};
+
+use crate::sim::SimFault;
+
+pub(crate) use end::{at_the_end, endless, is_within_plan, replay};
+pub(crate) use ghost::Ghost;
+
+/// One run in so many is replayed from its journal, and continued from one of its prefixes.
+pub(crate) const REPLAYED: u64 = 16;
+
+pub(crate) type Checked = Result<(), SimFault>;
+
+/// What must hold, or a fault that names the check.
+pub(crate) fn must(holds: bool, check: &'static str, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(SimFault { check, what: what() }) }
+}
+
+/// Checks one step, and moves the ghost to the state after it. `past` is what the invariants remember of the way to the
+/// state before the step.
+pub(crate) fn step(step: &Transition<'_>, past: &Past, ghost: &mut Ghost) -> Checked {
+    accepted::may_follow(step, ghost)?;
+    accepted::follows_requests(step, past, ghost)?;
+    ghost.after(step);
+    money::is_charged(step)?;
+    money::a_strict_reserve_covers(step)?;
+    money::shares_what_is_left(step.after, ghost)?;
+    money::reserves_what_is_in_flight(step.after)?;
+    results::partial_replies_decide_nothing(step)?;
+    results::belong_to_their_actions(step.after)?;
+    results::keeps_time(step.after, ghost)
+}
+
+/// Checks what is tried again in the state after a step. `past` is what the invariants remember of the way to it.
+pub(crate) fn tries(run: &Run, past: &Past, ghost: &Ghost) -> Checked {
+    results::have_one_key(run, past, ghost)
+}
+
+/// A rejected event leaves the run as it was.
+pub(crate) fn rejected(before: &Run, after: &Run, event: &Event, why: &Rejected) -> Checked {
+    must(before == after, "a rejected event changes nothing", || {
+        format!("{} was rejected ({why}), and the run changed", event.kind.name())
+    })
+}
+
+/// A driver that only does what is commanded is not rejected.
+pub(crate) fn refused_a_driver(event: &Event, why: &Rejected) -> SimFault {
+    let what = format!("{} is commanded, and was rejected: {why}", event.kind.name());
+    SimFault { check: "what is commanded is accepted", what }
+}
+
+/// The batch that the phase has open.
+pub(crate) fn batch(run: &Run) -> Option<&Batch> {
+    match run.phase() {
+        Phase::Running { batch, .. } | Phase::Stopping(Stopping { batch: Some(batch), .. }) => Some(batch),
+        _ => None,
+    }
+}
+
+/// The work that the phase has open or settled.
+pub(crate) fn work(run: &Run) -> &[Work] {
+    batch(run).map_or(&[], |batch| &batch.work)
+}
+
+/// The call that the phase commands or has in flight.
+pub(crate) fn call(run: &Run) -> Option<&loop_core::Call> {
+    match run.phase() {
+        Phase::Calling { call, .. } => Some(call),
+        Phase::Stopping(stopping) => stopping.call.as_ref(),
+        _ => None,
+    }
+}
+
+/// Whether the stop reason is still open.
+pub(crate) fn is_working(run: &Run) -> bool {
+    !matches!(run.phase(), Phase::Stopping(_) | Phase::Saving { .. } | Phase::Done { .. })
+}
