@@ -36,6 +36,7 @@ mod pages;
 mod people;
 mod priced;
 mod replay;
+#[allow(dead_code, reason = "the bench reads more of it")]
 #[path = "../benches/loops/replies.rs"]
 mod replies;
 mod report;
