@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use xshell::{Shell, cmd};
 
-use crate::test::ALL_FEATURES;
+use crate::test::FEATURES;
 use crate::workspace::{self, Failure};
 use crate::{bench, browser, explore, features, layers, requirements, servers, test, tidy};
 
@@ -34,7 +34,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
         tested.then(|| std::thread::spawn(|| Ok(calls().iter().map(Call::kept).collect::<Vec<_>>())));
     if !tested {
         done.extend(calls().iter().map(Call::shown));
-        done.push(step("test", || test::run(None, /*write*/ false, /*full*/ true)));
+        done.push(step("test", || test::run(None, /*full*/ true)));
     }
     // Counted instructions do not depend on what else the machine does. Their build has the walk of `explore` in it.
     let counting = std::thread::spawn(counted);
@@ -66,9 +66,8 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
 /// its own: in one call for several, cargo would join their features again. The other crates stand above these and are
 /// built by nobody without them, so the build of the workspace shows the same of them. Tests are added where they are
 /// cheap, which is where they need no crate that the workspace's build has not made with these very features.
-const ALONE: [(&str, &[&str]); 7] = [
+const ALONE: [(&str, &[&str]); 6] = [
     ("loop-core", &["--all-targets"]),
-    ("loop-prices", &[]),
     ("loop-prompts", &[]),
     ("loop-tools", &[]),
     // A client and nothing else: no recordings, no schemas.
@@ -93,7 +92,7 @@ fn calls() -> Vec<Call> {
     };
     let lints = ["--all-targets", "--locked", "--", "-D", "warnings"];
     let mut calls = vec![
-        call("clippy", &[&["clippy", "--workspace", "--features", ALL_FEATURES], &lints[..]].concat()),
+        call("clippy", &[&["clippy", "--workspace", "--features", FEATURES], &lints[..]].concat()),
         call("doc", &["doc", "--workspace", "--no-deps", "--locked"]),
     ];
     calls.extend(ALONE.map(|(package, more)| {

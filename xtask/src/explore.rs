@@ -1,19 +1,20 @@
 //! `cargo xtask explore`: the walk over the reachable states of small runs, wider than in a test run, and many more
 //! random cases of the core's properties.
 
+use std::fs;
+
 use xshell::Shell;
 
 use crate::bench;
-use crate::blocks::{self, TESTING};
 use crate::servers::{self, TestPrograms};
 use crate::teed::{teed, teed_in};
 use crate::workspace::{self, Failure};
 
-/// The block of the document that says what the walk saw.
-const BLOCK: &str = "walk";
+/// The file that says what the walk saw.
+const SEEN: &str = "crates/loop-core/tests/explore/walk.txt";
 
 /// Walks every alphabet of `crates/loop-core/tests/explore`, optimised, and prints a line about each. What it saw is
-/// written into the document, or compared with what stands there. A `full` walk goes five times as far, and is only
+/// written into its file, or compared with it. A `full` walk goes five times as far, and is only
 /// printed.
 ///
 /// After a test run of the workspace, its `programs` and the walk that `cargo xtask bench check` has built are run.
@@ -46,20 +47,20 @@ pub(crate) fn run(write: bool, full: bool, programs: Option<&TestPrograms>) -> R
         return Err(Failure::Check("explore: the walk found a fault".to_owned()));
     }
     properties(programs)?;
-    let seen = block(&lines)?;
+    let seen = table(&lines)?;
     if full {
         println!("{seen}");
         return Ok(());
     }
-    let root = workspace::root();
+    let path = workspace::root().join(SEEN);
     if write {
-        return blocks::write(root, TESTING, BLOCK, &seen);
+        return fs::write(&path, seen).map_err(|error| Failure::Check(format!("{SEEN}: {error}")));
     }
-    if blocks::read(root, TESTING, BLOCK)? == seen {
+    if workspace::read(&path)? == seen {
         return Ok(());
     }
-    let what = "tells of another walk than this one; `cargo xtask explore --write` writes what was seen";
-    Err(Failure::Check(format!("{TESTING}: {what}")))
+    let what = "differs from this walk; `cargo xtask explore --write` writes what was seen";
+    Err(Failure::Check(format!("{SEEN}: {what}")))
 }
 
 /// Tries the properties of the core over many random cases, others each time. The tests are as `cargo test` builds them:
@@ -92,8 +93,8 @@ struct Walked {
     is_cut: bool,
 }
 
-/// The block: all in one sentence, then a row an alphabet.
-fn block(lines: &[String]) -> Result<String, Failure> {
+/// The content of the file: all in one sentence, then a row an alphabet.
+fn table(lines: &[String]) -> Result<String, Failure> {
     let mut walked: Vec<Walked> = lines.iter().filter_map(|line| read(line)).collect();
     walked.sort_by(|a, b| a.name.cmp(&b.name));
     let bound = lines.iter().find_map(|line| {
@@ -105,7 +106,7 @@ fn block(lines: &[String]) -> Result<String, Failure> {
     };
     let sum = |of: fn(&Walked) -> u64| with_commas(walked.iter().map(of).sum());
     let mut out = format!(
-        "\n{} alphabets, {} states, {} edges.\nA run with the default limits takes at most {bound} events.\n\n",
+        "{} alphabets, {} states, {} edges.\nA run with the default limits takes at most {bound} events.\n\n",
         walked.len(),
         sum(|it| it.states),
         sum(|it| it.edges),
@@ -116,7 +117,6 @@ fn block(lines: &[String]) -> Result<String, Failure> {
         let cut = if it.is_cut { ", cut" } else { "" };
         out.push_str(&format!("| {} | {states}{cut} | {edges} | {} | {} |\n", it.name, it.deep, it.bound));
     }
-    out.push('\n');
     Ok(out)
 }
 
@@ -179,23 +179,20 @@ mod tests {
     }
 
     #[test]
-    fn the_block_adds_up_what_was_walked() {
+    fn the_table_adds_up_what_was_walked() {
         let lines = [
             "b   1200 states   2300 edges   0.1 s   2 events deep, 30 at most  x 1",
             "a   7 states   8 edges   0.1 s   1 events deep, 20 at most (cut)  x 1",
             "a run of the defaults takes 421 events at most",
         ];
-        let block = block(&lines.map(str::to_owned)).unwrap();
-        assert!(block.starts_with("\n2 alphabets, 1,207 states, 2,308 edges.\n"), "{block}");
-        assert!(block.contains("at most 421 events"), "{block}");
-        assert!(
-            block.ends_with("| a | 7, cut | 8 | 1 | 20 |\n| b | 1,200 | 2,300 | 2 | 30 |\n\n"),
-            "{block}"
-        );
+        let table = table(&lines.map(str::to_owned)).unwrap();
+        assert!(table.starts_with("2 alphabets, 1,207 states, 2,308 edges.\n"), "{table}");
+        assert!(table.contains("at most 421 events"), "{table}");
+        assert!(table.ends_with("| a | 7, cut | 8 | 1 | 20 |\n| b | 1,200 | 2,300 | 2 | 30 |\n"), "{table}");
     }
 
     #[test]
     fn a_walk_that_tells_nothing_is_an_error() {
-        assert!(block(&["test result: ok. 0 passed".to_owned()]).is_err());
+        assert!(table(&["test result: ok. 0 passed".to_owned()]).is_err());
     }
 }

@@ -13,7 +13,7 @@ use crate::test::WORKSPACE;
 use crate::workspace::{self, Failure};
 
 /// Crates of ours that have no feature of their own in the tests: both commands are to share them, and all below.
-const SHARED: [&str; 5] = ["loop-llm", "loop-mock", "loop-offline", "loop-prompts", "loop-tools"];
+const SHARED: [&str; 3] = ["loop-llm", "loop-mock", "loop-prompts"];
 
 /// A package with its version, and the features with which it is built: several where programs of the build have others.
 type Features = BTreeMap<String, BTreeSet<String>>;

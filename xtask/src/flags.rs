@@ -8,10 +8,8 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, testkit or lies
+            /// core, tools, llm, mock, prompts, runtime, domain, eval, e2e, testkit or lies
             optional suite: String
-            /// Write the seconds of each suite into docs/reference/testing.md
-            optional --write
             /// Every case of every test, in place of a share of the dear ones
             optional --full
         }
@@ -31,7 +29,7 @@ xflags::xflags! {
         }
         /// Walk the reachable states of small runs, wider than in a test run.
         cmd explore {
-            /// Write what was seen into docs/reference/testing.md, in place of comparing it
+            /// Write what was seen into crates/loop-core/tests/explore/walk.txt, in place of comparing it
             optional --write
             /// See five times as many states of each alphabet, and print what was seen
             optional --full

@@ -12,47 +12,27 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 18] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 14] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
-    ("loop-prices", &["loop-core"]),
-    ("loop-mock", &["loop-core", "loop-llm"]),
-    ("loop-offline", &["loop-core", "loop-llm", "loop-prompts"]),
+    ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-offline", "loop-prices", "loop-prompts", "loop-tools"]),
-    ("loop-blobs", &["loop-core"]),
-    ("loop-connectors", &["loop-core", "loop-tools"]),
-    (
-        "loop-domain",
-        &[
-            "loop-connectors",
-            "loop-core",
-            "loop-llm",
-            "loop-offline",
-            "loop-prices",
-            "loop-prompts",
-            "loop-runtime",
-            "loop-tools",
-        ],
-    ),
+    ("loop-runtime", &["loop-core", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
+    ("loop-domain", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
-    ("loop-restate", &["loop-blobs", "loop-core", "loop-llm", "loop-runtime"]),
+    ("loop-restate", &["loop-core", "loop-llm", "loop-runtime"]),
     ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
     (
         "loopgate",
         &[
-            "loop-blobs",
-            "loop-connectors",
             "loop-core",
             "loop-domain",
             "loop-eval",
             "loop-llm",
             "loop-mock",
-            "loop-offline",
             "loop-otel",
-            "loop-prices",
             "loop-prompts",
             "loop-restate",
             "loop-runtime",
@@ -65,12 +45,11 @@ pub(crate) const ARROWS: [(&str, &[&str]); 18] = [
 ];
 
 /// What a crate must not bring in, at any depth.
-const FORBIDDEN: [(&str, &[&str]); 5] = [
+const FORBIDDEN: [(&str, &[&str]); 4] = [
     ("loop-core", &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"]),
     ("loop-llm", &["rusqlite"]),
     ("loop-tools", &["rusqlite"]),
     ("loop-prompts", &["rusqlite", "tokio"]),
-    ("loop-prices", &["rusqlite", "tokio", "reqwest"]),
 ];
 
 /// How many packages a crate may bring in, itself counted.

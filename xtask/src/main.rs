@@ -2,7 +2,6 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "printing is what this binary is for")]
 
 mod bench;
-mod blocks;
 mod browser;
 mod ci;
 mod crash;
@@ -46,7 +45,7 @@ fn main() -> ExitCode {
 
 fn run(flags: flags::Xtask) -> Result<(), Failure> {
     match flags.subcommand {
-        XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.write, flags.full),
+        XtaskCmd::Test(flags) => test::run(flags.suite.as_deref(), flags.full),
         XtaskCmd::Ci(flags) => ci::run(flags.tested),
         XtaskCmd::Crash(flags) => crash::run(flags.full, flags.seed, flags.part.as_deref()),
         XtaskCmd::Explore(flags) => explore::run(flags.write, flags.full, /*programs*/ None),

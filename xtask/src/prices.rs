@@ -18,7 +18,7 @@ use crate::prices::convert::{Converted, convert};
 use crate::workspace::{self, Failure};
 
 /// The table, from the root of the workspace.
-const TABLE: &str = "crates/loop-prices/src/table.json";
+const TABLE: &str = "crates/loop-llm/src/prices/table.json";
 /// The package, at the package index.
 const PACKAGE: &str = "genai-prices";
 /// The larger a table, the longer every program starts and the less it is read.

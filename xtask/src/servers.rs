@@ -31,9 +31,8 @@ struct Suite {
 }
 
 /// The features of a package are the same in all suites, so that it is built once.
-const CONNECTORS: (&str, &str) = ("loop-connectors", "command,files,http,mcp,postgres");
+const CONNECTORS: (&str, &str) = ("loop-tools", "command,files,http,mcp,postgres");
 const LOOPGATE: (&str, &str) = ("loopgate", FEATURES);
-const BLOBS: (&str, &str) = ("loop-blobs", "s3");
 
 const RESTATE: (&str, &str) = ("loop-restate", "s3");
 const RESTATE_TESTS: &[((&str, &str), &str)] = &[
@@ -58,7 +57,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
-    Suite { name: "blobs", fetch: bucket_server, tests: &[(BLOBS, "moto::")] },
+    Suite { name: "blobs", fetch: bucket_server, tests: &[(RESTATE, "store::")] },
 ];
 
 /// The versions of the official MCP clients.

@@ -3,12 +3,8 @@
 
 use std::path::Path;
 
-use crate::blocks::{self, TESTING};
 use crate::teed::teed;
-use crate::workspace::{self, Failure};
-
-/// The block of the document that says how long each suite takes.
-const BLOCK: &str = "times";
+use crate::workspace::Failure;
 
 /// Where the tests of properties take the seed of their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
@@ -17,12 +13,8 @@ const SEED: &str = "PROPTEST_RNG_SEED";
 pub(crate) const FEATURES: &str =
     "loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
 
-/// The same of all crates.
-pub(crate) const ALL_FEATURES: &str =
-    "loop-blobs/s3,loopgate/mcp-server,loopgate/otel,loopgate/restate,loopgate/s3,loopgate/server";
-
 /// The packages and features of all tests.
-pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", ALL_FEATURES];
+pub(crate) const WORKSPACE: [&str; 3] = ["--workspace", "--features", FEATURES];
 
 /// How many tests of a program run at a time.
 const THREADS: &str = "RUST_TEST_THREADS";
@@ -30,18 +22,10 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// How much the tests try: a share of many cases, or all of them.
 const SCOPE: &str = "LOOPGATE_TESTS";
 
-pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Failure> {
+pub(crate) fn run(suite: Option<&str>, full: bool) -> Result<(), Failure> {
     let is_lies = suite == Some(LIES);
     let full = full || is_lies;
     let package = suite.filter(|_| !is_lies).map(package).transpose()?;
-    if write && suite.is_some() {
-        return Err(Failure::Usage(
-            "--write writes the seconds of all suites: leave the suite out".to_owned(),
-        ));
-    }
-    if write && full {
-        return Err(Failure::Usage("--write writes the seconds of a share: leave --full out".to_owned()));
-    }
     let mut arguments = vec!["test", "--locked", "--no-fail-fast"];
     match package {
         // Modules of two programs: runs in process, and the command itself.
@@ -51,7 +35,7 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
         // What is not built by default is tested all the same.
         None => arguments.extend(WORKSPACE),
         // Kinds of tools and of stores are features there.
-        Some(package @ ("loop-blobs" | "loop-connectors" | "loop-domain" | "loop-server")) => {
+        Some(package @ ("loop-domain" | "loop-restate" | "loop-server" | "loop-tools")) => {
             arguments.extend(["-p", package, "--all-features"]);
         }
         Some(package @ "loopgate") => arguments.extend(["-p", package, "--features", FEATURES]),
@@ -66,10 +50,10 @@ pub(crate) fn run(suite: Option<&str>, write: bool, full: bool) -> Result<(), Fa
     let (lines, passed) = teed("cargo", &arguments, &environment)?;
     let times = times(&lines);
     println!("\n{}", table(&times));
-    if !passed {
-        return Err(Failure::Check("test: some tests failed".to_owned()));
+    match passed {
+        true => Ok(()),
+        false => Err(Failure::Check("test: some tests failed".to_owned())),
     }
-    if write { blocks::write(workspace::root(), TESTING, BLOCK, &block(&times)) } else { Ok(()) }
 }
 
 /// More tests at a time than processors: those that start programs and servers wait for half of their time.
@@ -152,12 +136,6 @@ fn table(suites: &[Suite]) -> String {
     suites.iter().map(row).collect::<Vec<_>>().join("\n")
 }
 
-fn block(suites: &[Suite]) -> String {
-    let row = |suite: &Suite| format!("| {} | {} | {} |\n", suite.name, suite.tests, seconds(suite));
-    let rows: String = suites.iter().map(row).collect();
-    format!("\n| suite | tests | seconds |\n|---|---|---|\n{rows}\n")
-}
-
 fn seconds(suite: &Suite) -> String {
     format!("{}.{}", suite.centiseconds / 100, suite.centiseconds / 10 % 10)
 }
@@ -175,17 +153,13 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 17] = [
+const SUITES: [(&str, &str); 13] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
     ("mock", "loop-mock"),
-    ("offline", "loop-offline"),
-    ("prices", "loop-prices"),
     ("prompts", "loop-prompts"),
     ("runtime", "loop-runtime"),
-    ("blobs", "loop-blobs"),
-    ("connectors", "loop-connectors"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
     ("otel", "loop-otel"),
@@ -200,6 +174,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::workspace;
 
     #[test]
     fn every_crate_has_a_suite() {
@@ -240,14 +215,6 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         ];
         assert_eq!(suites, expected);
         assert!(table(&suites).starts_with("core                    16 tests      2.0 s  2 FAILED\n"));
-        assert!(block(&suites).contains("| core, walk (narrow) | 46 | 62.0 |\n| e2e | 7 | 20.0 |\n"));
-    }
-
-    #[test]
-    fn times_are_written_of_all_suites_alone() {
-        assert!(matches!(run(Some("core"), true, false), Err(Failure::Usage(_))));
-        // The seconds on the page are those of a share.
-        assert!(matches!(run(None, true, true), Err(Failure::Usage(_))));
     }
 
     #[test]
@@ -256,7 +223,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, offline, prices, prompts, runtime, blobs, connectors, domain, eval, otel, restate, server, e2e, testkit, lies"
+            "no suite `cors`; the suites are core, tools, llm, mock, prompts, runtime, domain, eval, otel, restate, server, e2e, testkit, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

@@ -1,4 +1,4 @@
-//! Values that follow from a record of the evidence, and the forms that systems write (issue 19, ADR 0123).
+//! Values that follow from a record of the evidence, and the forms that systems write.
 
 use loop_core::{ClaimSources, Evidence, Locale, Status, WorkItem, claims};
 use loop_testkit::findings;

@@ -25,6 +25,7 @@ mod gate;
 mod grammar;
 mod invariants;
 mod judgement;
+mod labelled;
 mod limits;
 mod live;
 mod money;

@@ -17,7 +17,7 @@ pub(crate) struct MadeCommand {
 /// Kills all programs that the tools of domains have started. For a process that ends at once.
 pub fn kill_commands() {
     #[cfg(all(feature = "command", unix))]
-    loop_connectors::kill_commands();
+    loop_tools::connectors::kill_commands();
 }
 
 /// The tool `name`.
@@ -28,7 +28,9 @@ pub(crate) fn make(
     config: &CommandConfig,
     declaration: ToolDeclaration,
 ) -> Result<MadeCommand, DomainError> {
-    use loop_connectors::{CommandOutput, CommandSettings, CommandTool, ConnectorError, SandboxFolders};
+    use loop_tools::connectors::{
+        CommandOutput, CommandSettings, CommandTool, ConnectorError, SandboxFolders,
+    };
 
     use crate::config::OutputForm;
 
@@ -105,7 +107,7 @@ pub(crate) fn resolved(file: &File, path: &[&str], program: &str) -> String {
 /// What the author of a `command` should know, which belongs to `owner`: the tool or server, as it is written in a message.
 #[cfg(all(feature = "command", unix))]
 pub(crate) fn program_warnings(owner: &str, has_sandbox: bool, env: &[String]) -> Vec<String> {
-    use loop_connectors::SandboxSupport;
+    use loop_tools::connectors::SandboxSupport;
 
     let mut warnings = Vec::new();
     if has_sandbox {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::Tier;
-use loop_prices::{ModelPrices, PriceRow};
+use loop_llm::prices::{ModelPrices, PriceRow};
 use loop_tools::files;
 use serde::Deserialize;
 use serde_json::{Value, json};

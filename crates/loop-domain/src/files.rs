@@ -17,7 +17,7 @@ pub(crate) fn make(
     config: &FilesConfig,
     declaration: ToolDeclaration,
 ) -> Result<Arc<dyn Tool>, DomainError> {
-    use loop_connectors::{ConnectorError, FilesSettings, FilesTool};
+    use loop_tools::connectors::{ConnectorError, FilesSettings, FilesTool};
 
     let at = |key: &'static str| ["tools", name, "files", key];
     let mut settings = FilesSettings::new(file.resolve(&at("folder"), &config.folder), work(config));
@@ -41,8 +41,8 @@ pub(crate) fn schema(config: &FilesConfig) -> Option<Value> {
 }
 
 #[cfg(feature = "files")]
-fn work(config: &FilesConfig) -> loop_connectors::FilesWork {
-    use loop_connectors::FilesWork;
+fn work(config: &FilesConfig) -> loop_tools::connectors::FilesWork {
+    use loop_tools::connectors::FilesWork;
 
     use crate::config::FilesWorkConfig;
 

@@ -58,7 +58,7 @@ pub(crate) fn hooks(file: &File) -> Result<MadeHooks, DomainError> {
 
 #[cfg(all(feature = "command", unix))]
 fn command_hook(file: &File, name: &str, command: &[String]) -> Result<Arc<dyn HookSender>, DomainError> {
-    let made = loop_connectors::HookCommand::new(command, &file.folder);
+    let made = loop_tools::connectors::HookCommand::new(command, &file.folder);
     let command = made.map_err(|message| file.error(&["hooks", name, "command"], message))?;
     Ok(Arc::new(senders::CommandHook { command }))
 }
@@ -77,7 +77,7 @@ fn web_hook(
     (config, url): (&HookConfig, &str),
     made: &mut MadeHooks,
 ) -> Result<Arc<dyn HookSender>, DomainError> {
-    let webhook = loop_connectors::Webhook::new(url, &config.private, config.plain_http);
+    let webhook = loop_tools::connectors::Webhook::new(url, &config.private, config.plain_http);
     let webhook = webhook.map_err(|(key, message)| file.error(&["hooks", name, key], message))?;
     let mut secret = None;
     if let Some(named) = &config.secret {
@@ -117,7 +117,7 @@ mod senders {
 
     #[cfg(all(feature = "command", unix))]
     pub(super) struct CommandHook {
-        pub(super) command: loop_connectors::HookCommand,
+        pub(super) command: loop_tools::connectors::HookCommand,
     }
 
     #[cfg(all(feature = "command", unix))]
@@ -137,7 +137,7 @@ mod senders {
 
     #[cfg(feature = "http")]
     pub(super) struct UrlHook {
-        pub(super) webhook: loop_connectors::Webhook,
+        pub(super) webhook: loop_tools::connectors::Webhook,
         /// `None` with `is_signed`: it is not there, and nothing is sent unsigned in its place.
         pub(super) secret: Option<String>,
         pub(super) is_signed: bool,

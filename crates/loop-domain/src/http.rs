@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_connectors::{ConnectorError, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
+use loop_tools::connectors::{ConnectorError, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool};
 use loop_tools::{Tool, ToolDeclaration};
 use serde_json::{Map, Value};
 

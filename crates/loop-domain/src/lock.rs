@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 #[cfg(all(feature = "mcp", unix))]
-use loop_connectors::McpToolSpec;
+use loop_tools::connectors::McpToolSpec;
 #[cfg(all(feature = "mcp", unix))]
 use loop_tools::files;
 use schemars::JsonSchema;

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_connectors::{ConnectorError, Postgres, PostgresLogin, PostgresSettings, PostgresTls, PostgresTool};
 use loop_tools::Credentials;
+use loop_tools::connectors::{
+    ConnectorError, Postgres, PostgresLogin, PostgresSettings, PostgresTls, PostgresTool,
+};
 
 use crate::config::{SourceConfig, TlsKind};
 use crate::error::DomainError;

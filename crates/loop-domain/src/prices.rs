@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::{Price, PriceAbove};
+use loop_llm::prices::{ModelPrices, Period, PriceRow, Prices, list_of};
 use loop_llm::{ChatModel, Profile};
-use loop_prices::{ModelPrices, Period, PriceRow, Prices, list_of};
 use loop_runtime::models::Priced;
 use loop_tools::files;
 use schemars::generate::SchemaSettings;

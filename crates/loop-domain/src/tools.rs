@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_connectors::{ConnectorError, Database, DocsTool, SqlTool};
 use loop_core::{ArgType, ToolPolicy, ToolRepeats};
+use loop_tools::connectors::{ConnectorError, Database, DocsTool, SqlTool};
 use loop_tools::{
     Credentials, KeptTool, Registry, RegistryError, ResultsTool, SchemaCheck, Smart, Tool, ToolContext,
     ToolDeclaration, ToolResult,
@@ -321,7 +321,7 @@ impl<'a> Maker<'a> {
         let declaration = declaration(self.file, name, tool, parameters(tool))?;
         #[cfg(feature = "postgres")]
         if let Some(postgres) = self.postgres.get(source) {
-            let made = loop_connectors::PostgresTool::new(declaration, postgres, query);
+            let made = loop_tools::connectors::PostgresTool::new(declaration, postgres, query);
             let made = made.map_err(|error| self.sql_error(name, source, error))?;
             let made = Arc::new(match tool.max_value_bytes {
                 Some(bytes) => made.with_cell_bytes_max(bytes),

@@ -150,8 +150,8 @@ fn a_variable_that_sounds_like_a_secret_and_a_sandbox_that_is_not_kept_are_said(
     );
     let (_folder, domain) = load(&text);
     let mut warnings = domain.unwrap().report().warnings;
-    let support = loop_connectors::SandboxSupport::of_this_system();
-    if support != loop_connectors::SandboxSupport::Full {
+    let support = loop_tools::connectors::SandboxSupport::of_this_system();
+    if support != loop_tools::connectors::SandboxSupport::Full {
         assert!(warnings.remove(0).starts_with("tool `x`: `command.sandbox`: this kernel "));
     }
     assert_eq!(

@@ -180,7 +180,7 @@ fn a_price_of_ones_own_can_begin_on_a_day_and_covers_what_comes_next() {
     fs::write(&path, format!("version = 1\n{}{}", row("", "1"), row("from = 2026-12-01\n", "2"))).unwrap();
     let models = read_prices(&path).unwrap();
     assert_eq!(models.len(), 1, "two rows of one model are two periods of it");
-    let day = |text: &str| text.parse::<loop_prices::Date>().unwrap().start();
+    let day = |text: &str| text.parse::<loop_llm::prices::Date>().unwrap().start();
     let input = |text: &str| models.first().unwrap().at(day(text)).unwrap().input;
     assert_eq!((input("2026-11-30"), input("2026-12-01")), (1_000_000, 2_000_000));
 }
@@ -252,7 +252,7 @@ fn the_file_in_the_documentation_is_read() {
     let names: Vec<&str> = models.iter().map(|model| &*model.id).collect();
     assert_eq!(names, ["gpt-6.2-sol*", "large"]);
     let large = models.last().unwrap();
-    let january = "2027-01-01".parse::<loop_prices::Date>().unwrap().start();
+    let january = "2027-01-01".parse::<loop_llm::prices::Date>().unwrap().start();
     assert_eq!(large.at(january - 1).unwrap().input, 3_000_000);
     assert_eq!(large.at(january).unwrap().rates(200_001).input, 4_000_000);
 }

@@ -32,7 +32,8 @@ impl Interval {
 
     /// How many runs are needed until the lower end can be `rate` or more, if not one of them misses. `None`: no number
     /// is enough.
-    pub fn least_runs(rate: f64) -> Option<u32> {
+    #[cfg(test)]
+    pub(crate) fn least_runs(rate: f64) -> Option<u32> {
         let needed = (Z * Z * rate / (1.0 - rate)).ceil();
         (rate < 1.0 && needed < f64::from(u32::MAX)).then_some(needed.max(1.0) as u32)
     }

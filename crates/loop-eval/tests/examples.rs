@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use loop_eval::eval::{GUARDS, Metrics, Suite, ablate};
+use loop_eval::eval::{Metrics, Suite};
 use loop_eval::{report, trace};
 
 fn examples() -> PathBuf {
@@ -67,32 +67,4 @@ fn the_running_case_decides_about_the_order_of_the_document() {
             case.case_id
         );
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn every_guard_fires_in_some_case_and_its_absence_changes_one() {
-    // C4, C9, C10, K1 to K3, I-10, I-25, I-27: a guard that changed nothing would prove nothing.
-    let suite = Suite::read([examples()]).unwrap();
-    let mut reported = Vec::new();
-    let ablation = ablate(&suite, 8, |guard| reported.push(guard.to_owned())).await;
-    assert_eq!(reported, GUARDS.iter().map(|guard| guard.name).collect::<Vec<_>>());
-    assert_eq!(ablation.cases as usize, suite.cases.len());
-    for line in &ablation.guards {
-        assert!(line.fired > 0 && line.fired_in > 0, "{} never fired", line.guard);
-        assert!(
-            line.changed.iter().any(|changed| !changed.passes),
-            "without {} all is as expected",
-            line.guard
-        );
-    }
-    let table = report::ablation_table(&ablation);
-    let changed = |guard: &str, case: &str, how: &str| {
-        let line = table.lines().find(|line| line.contains(guard) && line.contains(case));
-        assert!(line.is_some_and(|line| line.contains(how)), "{guard}, {case}: {line:?}");
-    };
-    changed("repeats ", "three-tiers:", "1 -> 2 tool calls");
-    changed("taint ", "untrusted-item-asks:", "needs_human -> completed");
-    changed("authority ", "company-from-nowhere:", "1 -> 2 tool calls");
-    changed("evidence ", "claims-without-evidence:", "evidence_missing -> completed");
-    changed("limits ", "stops-on-max-tool-calls:", "max_tool_calls -> completed");
 }

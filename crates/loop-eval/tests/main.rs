@@ -1,4 +1,4 @@
-//! Cases, guards and adversaries.
+//! Cases, backtests and adversaries.
 //!
 //! One program for all, so that it is linked once: `cargo test -p loop-eval --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -8,14 +8,9 @@ mod bad_input;
 mod baseline;
 mod claims_corpus;
 mod examples;
-mod fleet;
-mod guard;
-mod guard_set;
 mod redteam;
 mod schema;
-mod sim;
 mod step;
 mod trials;
 mod trust;
-mod tune;
 mod verdicts;

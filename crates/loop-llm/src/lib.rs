@@ -44,6 +44,7 @@ mod openai;
 mod openai_chat;
 mod openai_responses;
 mod options;
+pub mod prices;
 mod profile;
 mod progress;
 mod raw;

@@ -13,8 +13,8 @@ use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply,
     ModelRequest, RetryAdvice, Scripted,
 };
+use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
-use loop_offline::Offline;
 use loop_testkit::llm::{EventModel, finished};
 use raw::{Reply, exchange, get, send, soon};
 use serde_json::{Value, json};

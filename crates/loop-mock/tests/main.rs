@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod loopback;
+mod offline;
 mod protocols;
 mod raw;
 mod strict;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use loop_core::FinishReason;
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
+use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
-use loop_offline::Offline;
 use loop_testkit::llm::{EventModel, full_reply};
 use raw::api::{ALL, Api, full_in_pieces, replying, serve};
 use raw::{Reply, exchange, soon};

@@ -5,8 +5,8 @@ use crate::raw;
 use std::sync::Arc;
 
 use loop_llm::{Message, ModelReply, ToolChoice};
+use loop_mock::offline::Offline;
 use loop_mock::{LoopbackServer, Service};
-use loop_offline::Offline;
 use loop_testkit::llm::full_reply;
 use raw::api::{ALL, Api, full_in_pieces, replying, serve};
 use raw::{Reply, exchange, soon};

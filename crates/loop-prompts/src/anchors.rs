@@ -1,7 +1,7 @@
 //! Anchors: the headings, labels and delimiters of rendered prompts that a program may search for.
 //!
 //! This crate renders its prompts with these constants, and a test finds each heading in the built-in templates. A
-//! program that plays a model, such as `loop-offline`, finds the parts of a prompt by them instead of by copied
+//! program that plays a model, such as the stub of `loop-mock`, finds the parts of a prompt by them instead of by copied
 //! wording. A domain's own template may leave a heading out, so a search for it may find nothing.
 
 /// Begins a heading of the second level, and a section of a document.

@@ -5,7 +5,7 @@ use crate::common;
 use common::*;
 use loop_core::{Observation, RunSpec, Selection, Status};
 use loop_llm::RequestPurpose;
-use loop_offline::Offline;
+use loop_mock::offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 use serde_json::{Value, json};
 

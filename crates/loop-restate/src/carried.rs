@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use loop_blobs::{BlobError, BlobId, BlobStore};
+use crate::blobs::{BlobError, BlobId, BlobStore};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -191,7 +191,7 @@ const MAX_RECENT: usize = 1 << 16;
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_blobs::BlobStore;
+    use crate::blobs::BlobStore;
 
     use super::{Carried, Carrier, CarryError, INLINE_BYTES, MAX_BYTES};
 

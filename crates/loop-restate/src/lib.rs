@@ -8,11 +8,13 @@
 //! |---|---|
 //! | [`worker`] | the loops that a worker runs, and what a call is made of |
 //! | [`client`] | submits runs, and says something to them, over HTTP |
+//! | [`blobs`] | large values, each under the digest of its content, in a folder or a bucket |
 //! | [`sweep`] | deletes the blobs of runs that were killed |
 //! | [`wire`] | what is sent between the two, as JSON |
 //!
 //! The SDK of Restate is used in one private module. Nothing of it is visible from outside.
 
+pub mod blobs;
 mod carried;
 pub mod client;
 mod sdk;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use loop_blobs::BlobId;
+use crate::blobs::BlobId;
 use loop_core::{Millis, StopMode};
 use loop_runtime::engine::{
     EngineRun, EngineRunError, EngineStatus, EngineWork, MessageReceipt, Projection, RunMessage, Settlement,

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::blobs::{BlobError, BlobId, BlobStore, StoredBlob};
 use futures::{StreamExt as _, TryStreamExt as _};
-use loop_blobs::{BlobError, BlobId, BlobStore, StoredBlob};
 use loop_runtime::journal::{Journal, JournalError, replay};
 use loop_runtime::run::RunId;
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use loop_blobs::BlobStore;
+use crate::blobs::BlobStore;
 use loop_core::{Event, Outcome, Started};
 use loop_runtime::Runner;
 use loop_runtime::engine::WorkKey;

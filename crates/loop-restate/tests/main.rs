@@ -14,5 +14,6 @@ mod harness;
 mod load;
 #[cfg(target_os = "linux")]
 mod server;
+mod store;
 #[cfg(target_os = "linux")]
 mod waiting;

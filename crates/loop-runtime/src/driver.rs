@@ -319,7 +319,7 @@ impl Driver {
         self.parts.leaves
             && self.is_waiting()
             && self.tasks.is_empty()
-            && self.run.deadline().is_some_and(|deadline| self.clock.now() < deadline)
+            && self.run.deadline().is_none_or(|deadline| self.clock.now() < deadline)
     }
 
     /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.

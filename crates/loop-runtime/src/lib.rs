@@ -155,7 +155,7 @@ pub mod models {
     pub use loop_core::{ModelSpec, Price};
     pub use loop_llm::{Author, ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
     #[cfg(feature = "offline")]
-    pub use loop_offline::{NotSelected, Offline, not_selected};
+    pub use loop_mock::offline::{NotSelected, Offline, not_selected};
 }
 
 /// What a run is bound to: its spec, limits, sections, gate and prompts.

@@ -793,7 +793,7 @@ impl Parts {
             program: Arc::clone(&self.program.name),
             decisions: self.program.decisions,
             overridden: self.overridden.iter().map(kept).collect(),
-            prices: loop_prices::origin().into(),
+            prices: loop_llm::prices::origin().into(),
             engine: "".into(),
         }
     }

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::StreamExt;
 
+use loop_llm::prices::ModelPrices;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
-use loop_prices::ModelPrices;
 
 /// A model whose replies carry their cost, by the moment at which the call began and the class of service that
 /// served.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
 use loop_core::{PicoUsd, Usage};
+use loop_llm::prices::{Date, find};
 use loop_llm::{ChatModel, ModelEvent, ModelReply, ModelRequest, complete};
-use loop_prices::{Date, find};
 use loop_runtime::models::Priced;
 use loop_testkit::llm::{EventModel, finished};
 

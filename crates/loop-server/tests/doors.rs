@@ -24,7 +24,7 @@ async fn a_token_is_a_caller_with_its_roles_domains_and_budget() {
     assert_eq!(reply.status, 201);
     assert_eq!(reply.body, r#"{"who":"submitter","limit":5,"item":{},"from":"127.0.0.1"}"#);
     let reply = server.post("/v1/runs/r2/approve", &[&server.bearer("approver")], "").await;
-    assert_eq!(reply.body, "approver (token approver)", "ADR 101: the account is what the server checked");
+    assert_eq!(reply.body, "approver (token approver)", "the account is what the server checked");
 }
 
 #[tokio::test]

@@ -6,8 +6,11 @@
 //! [`loop_core::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets a status and a
 //! text that a model can act on.
 //!
+//! The feature `connectors` has tools that are made from configuration: queries, documents, and behind features of their own
+//! HTTP, programs, files, PostgreSQL and MCP servers.
+//!
 //! What it does not do: it decides nothing (which calls may run is the core's business), retries nothing,
-//! knows no provider and no wording, and opens no connection. A smart tool ([`Smart`]) asks a model through
+//! knows no provider and no wording, and without these features opens no connection. A smart tool ([`Smart`]) asks a model through
 //! [`AskModel`], which the runtime implements.
 //!
 //! ```
@@ -48,6 +51,8 @@
 
 mod apart;
 mod ask;
+#[cfg(feature = "connectors")]
+pub mod connectors;
 mod context;
 mod declaration;
 mod dispatch;

@@ -45,12 +45,6 @@ pub(crate) enum Command {
     Plan(PlanArgs),
     /// Find out what recorded runs would have done under other limits and gate settings
     Backtest(Box<crate::backtest::BacktestArgs>),
-    /// Find the cheapest limits and gate settings that keep the good outcomes of recorded runs
-    Tune(Box<crate::tune::TuneArgs>),
-    /// Simulate runs of a domain without a key: how often they stop for what, what they cost, which limit binds
-    Sim(SimArgs),
-    /// Simulate hours of runs on workers that share a provider: what saturates first, how long runs take, what they cost
-    Fleet(Box<crate::fleet::FleetArgs>),
     /// List the runs in the journal, newest first
     Runs(Box<crate::runs::RunsCommandArgs>),
     /// Look after the journal: its size, deleting old runs, exporting and importing runs
@@ -114,9 +108,6 @@ pub(crate) enum Command {
     Retry(crate::fork::RetryArgs),
     /// Run eval cases and compare the results with expectations
     Eval(Box<EvalArgs>),
-    /// Score rules against repeats on recorded runs
-    #[command(subcommand)]
-    Guard(GuardCommand),
     /// Attack a domain with injected texts and with models that obey them
     Redteam(Box<RedteamArgs>),
     /// Print the completions of a shell
@@ -294,27 +285,27 @@ pub(crate) struct EvalArgs {
     pub(crate) filter: Option<String>,
     /// Model for a tier in place of the cases' own: selector, base, escalated or fallback; several models of one tier are
     /// alternatives, each a row of the table
-    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME", conflicts_with_all = ["list", "ablate"])]
+    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME", conflicts_with = "list")]
     pub(crate) models: Vec<String>,
     /// URL of a tier's model server
-    #[arg(long = "base-url", value_name = "TIER=URL", conflicts_with_all = ["list", "ablate"])]
+    #[arg(long = "base-url", value_name = "TIER=URL", conflicts_with = "list")]
     pub(crate) base_urls: Vec<String>,
     /// Number of runs of each case with each model
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with_all = ["list", "ablate"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "list")]
     pub(crate) repeat: Option<u16>,
     /// An earlier `eval --json` to compare with: fail where fewer runs pass than there, beyond noise
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) baseline: Option<PathBuf>,
     /// Write how often the stated confidence of each model was right to this file, for `gate.calibration`; the runs ignore that
     /// setting
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) calibration: Option<PathBuf>,
     /// Folder in which results of runs with --model or --repeat are stored and looked up [default:
     /// $XDG_CACHE_HOME/loopgate/evals]
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["list", "ablate"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "list")]
     pub(crate) cache: Option<PathBuf>,
     /// Make every run anew, also where its result is stored, and replace that
-    #[arg(long, conflicts_with_all = ["list", "ablate"])]
+    #[arg(long, conflicts_with = "list")]
     pub(crate) fresh: bool,
     /// Run recorded cases against their recorded settings and tools, also where they lie in the run's domain
     #[arg(long, conflicts_with = "list")]
@@ -323,22 +314,19 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Print the cases and what they show, without running them
-    #[arg(long, conflicts_with_all = ["json", "junit", "ablate"])]
+    #[arg(long, conflicts_with_all = ["json", "junit"])]
     pub(crate) list: bool,
     /// Print the results as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// Write the results to this file as JUnit XML
-    #[arg(long, value_name = "FILE", conflicts_with = "ablate")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
     /// Write the results as a page: one static file without scripts
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "ablate"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub(crate) html: Option<PathBuf>,
-    /// Ablation: rerun the cases with each guard disabled in turn and report its effect
-    #[arg(long)]
-    pub(crate) ablate: bool,
     /// Print each case's trace
-    #[arg(long, conflicts_with_all = ["json", "ablate", "list"])]
+    #[arg(long, conflicts_with_all = ["json", "list"])]
     pub(crate) trace: bool,
 }
 
@@ -360,39 +348,6 @@ pub(crate) struct EvalRecordArgs {
     pub(crate) frozen: bool,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum GuardCommand {
-    /// Run repeat policies over recorded runs, turn by turn, and print what each would have refused
-    Score(GuardArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct GuardArgs {
-    /// Recorded runs, one JSON object per line
-    #[arg(required = true, value_name = "FILE.jsonl")]
-    pub(crate) files: Vec<PathBuf>,
-    /// A policy: progress, three_tier, three_tier_literal, never_rerun, reuse, off, cycles5, openhands, consecutive,
-    /// consecutive:N or last3; each is a row [default: all but
-    /// three_tier_literal and reuse]
-    #[arg(long = "policy", value_name = "NAME", num_args = 1.., value_delimiter = ',')]
-    pub(crate) policies: Vec<loop_eval::guard::Policy>,
-    /// Use only this half of a labelled set: dev or held_out
-    #[arg(long, value_name = "HALF")]
-    pub(crate) split: Option<loop_eval::guard::Split>,
-    /// Effects of tools that the runs do not declare: a JSON object from tool to read, write, egress or exec
-    #[arg(long, value_name = "FILE")]
-    pub(crate) effects: Option<PathBuf>,
-    /// Print each run with a refusal, and each labelled loop without one
-    #[arg(long)]
-    pub(crate) details: bool,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Write it as a page: one static file without scripts
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -708,26 +663,6 @@ pub(crate) struct PlanArgs {
     pub(crate) domain: DomainArgs,
     /// The work item: a JSON or Markdown file, or `-` for standard input [default: any]
     pub(crate) item: Option<PathBuf>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct SimArgs {
-    #[command(flatten)]
-    pub(crate) domain: DomainArgs,
-    /// The work item: a JSON or Markdown file, or `-` for standard input [default: a made-up item of 1,500 bytes]
-    pub(crate) item: Option<PathBuf>,
-    /// Number of runs
-    #[arg(long, default_value_t = 1_000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) runs: u32,
-    /// Seed for all choices; the same seed gives the same runs
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) seed: u64,
-    /// Change what is assumed of models, tools and people, for example done=30; the output lists all names
-    #[arg(long, value_name = "NAME=NUMBER")]
-    pub(crate) assume: Vec<String>,
     /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,5 +1,7 @@
 //! `loopgate backtest`: recorded runs under other policies.
 
+mod settings;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,8 +32,9 @@ pub(crate) struct BacktestArgs {
     /// A TOML file with the keys of a domain's limits and gate that differ; may be given several times
     #[arg(long = "policy", value_name = "FILE", required_unless_present = "set")]
     pub(crate) policies: Vec<PathBuf>,
-    /// One more policy: these settings together
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// One more policy: these settings together; one of them may have several values, as limits.passes=2,3,4, and each is a
+    /// policy then
+    #[arg(long, value_name = "KEY=VALUE,…")]
     pub(crate) set: Vec<String>,
     /// List every run that differs, not the first 20 of each policy
     #[arg(long)]
@@ -52,8 +55,8 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
     for path in &args.policies {
         files.push(PolicyFile::read(path, &[])?);
     }
-    if !args.set.is_empty() {
-        files.push(PolicyFile::of_settings(&args.set.join(" "), &settings(&args.set)?)?);
+    for (name, settings) in settings::policies(&args.set)? {
+        files.push(PolicyFile::of_settings(&name, &settings)?);
     }
     let policies = Arc::new(Policies::new(files));
     let html = ReportFile::open("--html", args.html.as_deref())?;
@@ -69,14 +72,6 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
         stream::print(&in_words(&report, args.details));
     }
     Ok(if report.not_tested.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn settings(set: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    let split = set.iter().map(|text| match text.split_once('=') {
-        Some((key, value)) => Ok((key.trim().to_owned(), value.to_owned())),
-        None => Err(Failure::new(format!("--set {text}: expected KEY=VALUE, for example limits.passes=3"))),
-    });
-    split.collect()
 }
 
 /// How many runs that differ are listed for each policy.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use loop_core::Tier;
 use loop_domain::Domain;
-use loop_prices::origin;
+use loop_llm::prices::origin;
 use loop_runtime::journal::{Journal, StoredJournal};
 use reqwest::Url;
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use loop_eval::case::{Case, case_of_run};
 use loop_eval::eval::{
     Baseline, CalibrationTarget, CaseResult, Configuration, Reliability, ResultStore, RunOptions, Suite,
-    TrialResults, Trials, ablate, compare, run_case,
+    TrialResults, Trials, compare, run_case,
 };
 use loop_eval::report::{self, EvalReport};
 use loop_runtime::journal::Journal;
@@ -41,18 +41,6 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let jobs = args.jobs.map_or_else(jobs, usize::from);
-    if args.ablate {
-        let ablation = ablate(&suite, jobs, |guard| stream::note(format!("without {guard}: done"))).await;
-        if args.json {
-            stream::print_json(&format!(
-                "{}\n",
-                serde_json::to_string_pretty(&report::ablation_json(&ablation))?
-            ));
-        } else {
-            stream::print(&report::ablation_table(&ablation));
-        }
-        return Ok(if ablation.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-    }
     // Before anything is run and paid for: a file that cannot be read or written is found out now.
     let baseline = match &args.baseline {
         Some(path) => {

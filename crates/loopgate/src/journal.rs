@@ -75,7 +75,7 @@ pub(crate) struct ExportArgs {
     /// The file to write; it must not exist yet [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the calls of each run in the form that `guard score` reads, instead of the journal's entries
+    /// Write the calls of each run and their results, one run a line, instead of the journal's entries
     #[arg(long)]
     trajectories: bool,
     #[command(flatten)]
@@ -301,7 +301,7 @@ async fn trajectories(journal: &StoredJournal, ids: &[RunId], out: Out) -> Resul
         };
         match read {
             Ok((run, entries)) => {
-                writeln!(to, "{}", loop_eval::guard::trajectory_line(&run)?).map_err(failed)?;
+                writeln!(to, "{}", loop_eval::trajectory_line(&run)?).map_err(failed)?;
                 exported.runs += 1;
                 exported.entries += entries;
             }

@@ -13,10 +13,8 @@ mod domain;
 mod engine;
 mod eval;
 mod failure;
-mod fleet;
 mod fork;
 mod grounding;
-mod guard;
 mod hooks;
 mod identity;
 mod init;
@@ -55,7 +53,6 @@ mod selection;
 mod serve;
 mod servers;
 mod show;
-mod sim;
 mod status;
 mod stream;
 #[cfg(feature = "otel")]
@@ -65,7 +62,6 @@ mod telemetry;
 mod telemetry;
 mod tokens;
 mod tools;
-mod tune;
 mod verify;
 mod view;
 mod why;
@@ -75,7 +71,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command, DomainCommand, GuardCommand, PolicyCommand};
+use args::{Args, Command, DomainCommand, PolicyCommand};
 
 fn main() -> ExitCode {
     panics::mask();
@@ -103,9 +99,6 @@ fn main() -> ExitCode {
             Command::Diff(args) => diff::diff(args).await,
             Command::Plan(args) => plan::plan(&args),
             Command::Backtest(args) => backtest::backtest(*args).await,
-            Command::Tune(args) => tune::tune(*args).await,
-            Command::Sim(args) => sim::sim(&args),
-            Command::Fleet(args) => fleet::fleet(&args),
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
             Command::Tokens(command) => tokens::tokens(command),
@@ -135,7 +128,6 @@ fn main() -> ExitCode {
             Command::Fork(args) => fork::fork(args).await,
             Command::Retry(args) => fork::retry(args).await,
             Command::Eval(args) => eval::eval(*args).await,
-            Command::Guard(GuardCommand::Score(args)) => guard::score(&args),
             Command::Redteam(args) => redteam::redteam(*args).await,
             Command::Completions(args) => manual::completions(&args),
             Command::Man(args) => manual::man(&args),

@@ -87,8 +87,8 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
 
 /// What a prompt of a document describes in words.
 fn described(request: &ModelRequest) -> Described {
-    let (tools, headings) = loop_offline::described(request);
-    let (item, evidence) = loop_offline::sources(request);
+    let (tools, headings) = loop_mock::offline::described(request);
+    let (item, evidence) = loop_mock::offline::sources(request);
     Described { tools, headings, item, evidence }
 }
 

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::{Price, Rates};
 use loop_domain::read_prices;
-use loop_prices::{ModelPrices, Prices, list_of, origin};
+use loop_llm::prices::{ModelPrices, Prices, list_of, origin};
 use serde_json::{Value, json};
 
 use crate::args::ModelsArgs;

@@ -110,7 +110,7 @@ pub(crate) async fn tested(
     let done = Arc::new(AtomicUsize::new(0));
     let all: usize = of.iter().map(|of| of.runs.len()).sum();
     let mut tested = Vec::with_capacity(all);
-    let progress = Progress::show(&done, Some(all));
+    let progress = Progress::show(&done, all);
     for of in of {
         tested.append(&mut policies.over(of, &done, documents).await);
     }
@@ -125,11 +125,11 @@ pub(crate) async fn tested(
 }
 
 /// How many runs are done, on standard error where a person watches, until it is dropped.
-pub(crate) struct Progress(Option<tokio::task::JoinHandle<()>>);
+struct Progress(Option<tokio::task::JoinHandle<()>>);
 
 impl Progress {
     /// Shows what `done` counts, of so many.
-    pub(crate) fn show(done: &Arc<AtomicUsize>, all: Option<usize>) -> Self {
+    fn show(done: &Arc<AtomicUsize>, all: usize) -> Self {
         Self(stream::is_watched().then(|| tokio::spawn(shown(Arc::clone(done), all))))
     }
 }
@@ -143,14 +143,11 @@ impl Drop for Progress {
     }
 }
 
-async fn shown(done: Arc<AtomicUsize>, all: Option<usize>) {
+async fn shown(done: Arc<AtomicUsize>, all: usize) {
     let mut ticks = tokio::time::interval(Duration::from_millis(100));
     loop {
         ticks.tick().await;
         let done = grouped(done.load(Ordering::Relaxed) as u64);
-        match all {
-            Some(all) => stream::progress(&format!("{done} of {} runs", grouped(all as u64))),
-            None => stream::progress(&format!("{done} runs tried")),
-        }
+        stream::progress(&format!("{done} of {} runs", grouped(all as u64)));
     }
 }

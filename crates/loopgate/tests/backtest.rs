@@ -1,4 +1,4 @@
-//! `loopgate backtest` and `loopgate tune`.
+//! `loopgate backtest`: recorded runs under other policies.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -135,8 +135,7 @@ fn what_is_wrong_is_one_line() {
     three_passes(&shell);
     let slip = shell.file("slip.toml", "[limits]\npases = 1\n");
     let tool = shell.file("tool.toml", "[gate]\nrequired_tools = [\"fetch_devic_info\"]\n");
-    let labels = shell.file("labels.csv", "run,good\nx,yes\n");
-    let [slip, tool, labels] = [&slip, &tool, &labels].map(|path| path.to_str().unwrap());
+    let [slip, tool] = [&slip, &tool].map(|path| path.to_str().unwrap());
     shell
         .run(&["backtest", "last", "--policy", slip])
         .fails_with(&["slip.toml:2:1: unknown key `pases`", "`passes`"]);
@@ -148,42 +147,44 @@ fn what_is_wrong_is_one_line() {
     shell
         .run(&["backtest", "zzz", "--set", "limits.passes=1"])
         .fails_with(&["there is no run zzz in the journal"]);
-    shell.run(&["tune", "last", "--labels", labels]).fails_with(&["labels.csv:2: `yes` is not a label"]);
-    for args in [&["backtest", "last"][..], &["backtest", "--set", "limits.passes=1"], &["tune", "--all"]] {
+    shell
+        .run(&["backtest", "last", "--set", "limits.passes=1,two"])
+        .fails_with(&["--set limits.passes=two: "]);
+    shell
+        .run(&["backtest", "last", "--set", "limits.passes=1,2", "--set", "limits.tool_calls=1,2"])
+        .fails_with(&["limits.passes has several values already"]);
+    for args in [&["backtest", "last"][..], &["backtest", "--set", "limits.passes=1"]] {
         assert_eq!(shell.run(args).code, 2, "{args:?}");
     }
 }
 
 #[test]
-fn settings_are_tuned_and_their_file_is_a_policy() {
+fn several_values_of_a_setting_are_one_row_each() {
     let shell = Shell::new();
-    let mut lines = String::new();
-    for _ in 0..2 {
-        let run = three_passes(&shell);
-        lines.push_str(&format!("{{\"run\": \"{run}\", \"good\": true, \"good_from_pass\": 1}}\n"));
-    }
-    let labels = shell.file("labels.jsonl", &lines);
-    let labels = labels.to_str().unwrap();
-    // All runs are of one work item, so that one half would hold none.
-    shell
-        .run(&["tune", "--all", "--labels", labels])
-        .fails_with(&["2 labelled runs of 1 work items are too few"]);
-    let runs = shell.state.path().join("other.db");
-    let (runtime, path) = (tokio::runtime::Runtime::new().unwrap(), runs.clone());
-    runtime.block_on(write(&path, 40));
-    let all: String =
-        (0..40).map(|n| format!("run-{n:06},{},1\n", if n % 9 == 0 { "false" } else { "true" })).collect();
-    let all = all.replace(",false,1", ",false,");
-    let labels = shell.file("labels.csv", &format!("run,good,good_from_pass\n{all}"));
-    let out = shell.state.path().join("tuned.toml");
-    let args = [runs.to_str().unwrap(), "--labels", labels.to_str().unwrap(), "--keep", "0.6"];
-    let tuned = shell.run(&[&["tune"], &args[..], &["--out", out.to_str().unwrap()]].concat());
-    assert!(tuned.out.contains("held out") && tuned.err.is_empty(), "{}{}", tuned.out, tuned.err);
-    let report = shell.json(&[&["tune"], &args[..], &["--json"]].concat());
-    assert_eq!(report["toml"].as_str().unwrap(), std::fs::read_to_string(&out).unwrap());
-    let backtest = ["backtest", runs.to_str().unwrap(), "--policy", out.to_str().unwrap(), "--json"];
-    let cost = shell.json(&backtest)["policies"][0]["findings"].as_array().unwrap().len();
-    assert!(cost > 0);
+    three_passes(&shell);
+    let set = ["--set", "gate.final_pass=false", "--set", "limits.passes=1,2,3"];
+    let report = shell.json(&[&["backtest", "last"], &set[..], &["--json"]].concat());
+    let under = report["runs"][0]["under"].as_array().unwrap();
+    let found: Vec<_> =
+        under.iter().map(|it| [&it["policy"], &it["finding"]].map(|it| it.as_str().unwrap())).collect();
+    assert_eq!(
+        found,
+        [
+            ["limits.passes=1", "stops_earlier"],
+            ["limits.passes=2", "stops_earlier"],
+            ["limits.passes=3", "same"],
+        ]
+    );
+    let saved: Vec<_> = report["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["saved_pico_usd"].as_u64().unwrap())
+        .collect();
+    assert!(saved.is_sorted_by(|more, fewer| more >= fewer) && saved[0] > saved[2], "{saved:?}");
+    let words = shell.run(&[&["backtest", "last"], &set[..]].concat()).out;
+    let rows = words.lines().filter(|line| line.starts_with("limits.passes=") && !line.contains(": "));
+    assert_eq!(rows.count(), 3, "{words}");
 }
 
 /// How many runs the next test reads. `LOOPGATE_BACKTEST_RUNS=10000` measures what the page on testing says.

@@ -100,45 +100,6 @@ fn a_report_that_cannot_be_written_is_told_before_anything_runs() {
 }
 
 #[test]
-fn a_case_that_cannot_be_run_is_named_when_guards_are_switched_off() {
-    let shell = Shell::new();
-    let text = case("astray", "completed").replace("read_hours\":[", "red_hours\":[");
-    let text =
-        text.replace("\"goal\"", "\"spec\":{\"preset\":\"step\",\"tools\":{\"read_hours\":{}}},\"goal\"");
-    let file = shell.file("evals/astray.json", &text);
-    let ran = shell.run(&["eval", file.to_str().unwrap(), "--ablate"]);
-    assert_eq!(ran.code, 1, "{}", ran.out);
-    assert!(
-        ran.out.contains("1 could not be run:\n  astray: ") && ran.out.contains("red_hours"),
-        "{}",
-        ran.out
-    );
-}
-
-#[test]
-fn each_guard_is_switched_off_in_turn() {
-    let shell = Shell::new();
-    let twice = json!({
-        "case_id": "again", "goal": "When does the shop open?", "spec": { "preset": "turn", "tools": { "read_hours": {} } },
-        "replies": [
-            { "calls": [{ "name": "read_hours" }] }, { "calls": [{ "name": "read_hours" }] }, { "text": "At nine." },
-        ],
-        "mocked_tools": { "read_hours": [{ "data": { "opens": "9:00" }, "repeats": true }] },
-        "expected": { "stop_reason": "completed", "max_tool_calls": 1 },
-    });
-    let file = shell.file("again.case.json", &twice.to_string());
-    let ran = shell.run(&["eval", file.to_str().unwrap(), "--ablate"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("without repeats: done\n"), "{}", ran.err);
-    let row: Vec<&str> =
-        ran.out.lines().find(|line| line.starts_with("repeats")).unwrap().split_whitespace().collect();
-    assert_eq!(row[..4], ["repeats", "1", "1", "1"]);
-    assert!(ran.out.contains("again: completed, 1 -> 2 tool calls, no longer as expected"), "{}", ran.out);
-    let report = shell.json(&["eval", file.to_str().unwrap(), "--ablate", "--json"]);
-    assert_eq!(report["ablation"]["guards"][0]["changed"][0]["tool_calls"], json!([1, 2]));
-}
-
-#[test]
 fn a_run_of_the_journal_becomes_a_case_that_passes() {
     // S4-69
     let shell = Shell::new();

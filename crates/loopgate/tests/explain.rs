@@ -43,13 +43,6 @@ fn played(shell: &Shell, commands: &[&str], runs: &mut Vec<String>) -> String {
                 _ => {}
             }
         }
-        if let Some(labels) = args.iter_mut().find(|arg| *arg == "labels.jsonl") {
-            // Every run of the page is good from its first pass on.
-            let label =
-                |run: &String| format!("{{\"run\": \"{run}\", \"good\": true, \"good_from_pass\": 1}}\n");
-            let file = shell.file(labels, &runs.iter().map(label).collect::<String>());
-            file.to_str().unwrap().clone_into(labels);
-        }
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let ran = shell.run(&args);
         if args[0] == "run" {

@@ -159,7 +159,7 @@ fn a_bad_import_is_one_line_and_takes_nothing_of_its_run() {
 }
 
 #[test]
-fn trajectories_are_what_guard_scores_read() {
+fn trajectories_have_the_calls_of_each_run() {
     let shell = Shell::new();
     let runs = some(&shell);
     let file = shell.state.path().join("runs.jsonl");
@@ -173,8 +173,11 @@ fn trajectories_are_what_guard_scores_read() {
     assert_eq!(lines[2]["success"], Value::Null, "a partial document is neither");
     let outcome = shell.json(&["show", &runs[0], "--json"]);
     assert_eq!(lines[0]["steps"].as_array().unwrap().len(), outcome["evidence"].as_array().unwrap().len());
-    let scored = shell.json(&["guard", "score", file, "--json"]);
-    assert!(scored.to_string().contains("never_rerun"), "{scored}");
+    // The members that `crates/loop-core/examples/score.rs` reads.
+    let (effects, step) = (lines[0]["effects"].as_object().unwrap(), &lines[0]["steps"][0]);
+    assert_eq!(effects[step["tool"].as_str().unwrap()], "read");
+    assert!(step["turn"] == 1 && step["arguments"].is_object() && step["result"].is_string(), "{step}");
+    assert!(step["is_error"] == false && step["status"] == "ok", "{step}");
 }
 
 #[test]

@@ -18,7 +18,6 @@ mod doors;
 mod eval;
 mod explain;
 mod fork;
-mod guard;
 mod handbook;
 mod help;
 mod hooks;
@@ -73,7 +72,6 @@ mod serve;
 mod serve_client;
 #[cfg(all(feature = "server", target_os = "linux"))]
 mod serve_load;
-mod sim;
 mod terminal;
 mod tickets;
 mod trials;

@@ -133,29 +133,6 @@ fn an_eval_is_a_page() {
 }
 
 #[test]
-fn guard_scores_are_a_page() {
-    let shell = Shell::new();
-    let page = shell.state.path().join("guard.html");
-    let step = json!({ "tool": "read", "arguments": { "path": "a" }, "result": "same" });
-    let run = json!({ "id": "r<1>", "source": "own", "label": "loop", "kind": "same", "loop_from": 1, "split": "dev",
-        "success": false, "steps": [step, step, step, step, step] });
-    let file = shell.file("runs.jsonl", &format!("{run}\n"));
-    let args = ["guard", "score", file.to_str().unwrap(), "--details", "--html", page.to_str().unwrap()];
-    let ran = shell.run(&args);
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    let text = text_of(&page);
-    has(&text, &["1 recorded runs with 5 calls", "r<1>"]);
-    // Each row of the command's tables is a row of the page.
-    let rows = ran.out.lines().filter(|line| line.starts_with("progress") && !line.contains(':'));
-    let mut count = 0;
-    for row in rows {
-        has(&text, &[&row.split_whitespace().collect::<Vec<_>>().join(" ")]);
-        count += 1;
-    }
-    assert!(count >= 2, "{}", ran.out);
-}
-
-#[test]
 fn an_attack_is_a_page() {
     let shell = Shell::new();
     let page = shell.state.path().join("redteam.html");

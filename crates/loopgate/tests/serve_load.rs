@@ -2,7 +2,7 @@
 //! once, however often the server is killed.
 //!
 //! CI runs a small share. `LOOPGATE_LOAD=full` runs all of it and prints the figures (with `--nocapture`), `LOOPGATE_LOAD_BINARY` names another
-//! binary, such as a release build, `LOOPGATE_LOAD_PAGES=no` leaves the pages out, and `UPDATE_LOAD=1` writes the figures into `docs/reference/testing.md`.
+//! binary, such as a release build, and `LOOPGATE_LOAD_PAGES=no` leaves the pages out.
 
 use crate::common;
 
@@ -68,18 +68,9 @@ impl Times {
     }
 }
 
-/// Prints figures, and writes them into the page where they are if that is asked for.
-fn told(name: &str, figures: &str) {
+/// Prints figures.
+fn print(figures: &str) {
     std::io::stderr().write_all(figures.as_bytes()).unwrap();
-    if std::env::var_os("UPDATE_LOAD").is_none() {
-        return;
-    }
-    let page = common::root().join("docs/reference/testing.md");
-    let text = std::fs::read_to_string(&page).unwrap();
-    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
-    let (head, rest) = text.split_once(&begin).unwrap();
-    let (_, tail) = rest.split_once(&end).unwrap();
-    std::fs::write(&page, format!("{head}{begin}\n{figures}\n{end}{tail}")).unwrap();
 }
 
 /// What was measured: the build, the processors of the machine, and how many threads want one, on average over a minute.
@@ -193,7 +184,7 @@ fn memory_does_not_grow_with_the_runs() {
             machine(),
             times.table()
         );
-        told("load", &figures);
+        print(&figures);
         let (warm, last) = (memory[1], memory[memory.len() - 1]);
         assert!(last * 10 <= warm * 11, "it is not within 10 % of what it was after the warm-up: {memory:?}");
     }
@@ -285,6 +276,6 @@ fn a_server_that_is_killed_again_and_again_ends_each_accepted_run_once() {
             took.as_secs_f64(),
             machine()
         );
-        told("kills", &figures);
+        print(&figures);
     }
 }

@@ -193,7 +193,7 @@ fn slips_are_one_line_before_anything_runs() {
         &["--repeat", "1001"],
         &["--jobs", "0"],
         &["--repeat", "x"],
-        &["--ablate", "--repeat", "2"],
+        &["--list", "--repeat", "2"],
     ] {
         assert_eq!(shell.run(&[&["eval", &folder], wrong].concat()).code, 2, "{wrong:?}");
     }

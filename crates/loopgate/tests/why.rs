@@ -279,10 +279,9 @@ fn a_plan_says_what_a_run_may_use_before_any_key_exists() {
 
 #[test]
 fn a_domain_with_people_says_how_often_they_may_be_asked() {
-    let words = Shell::new().run(&["plan", "examples/crm"]);
-    assert!(
-        words.out.contains("requests, and ") && words.out.contains(" s of waiting more"),
-        "{}",
-        words.out
-    );
+    let of = |set: &[&str]| Shell::new().run(&[&["plan", "examples/crm"], set].concat()).out;
+    let words = of(&[]);
+    assert!(words.contains("requests, which wait until they are answered"), "{words}");
+    let words = of(&["--set", "limits.person_ms=60000"]);
+    assert!(words.contains("requests, and 600 s of waiting more"), "{words}");
 }

@@ -7,6 +7,5 @@ use crate::workspace::{self, Failure};
 pub(super) fn run() -> Result<(), Failure> {
     let shell = Shell::new()?;
     shell.change_dir(workspace::root());
-    Ok(cmd!(shell, "cargo bench --locked -p loop-connectors --features command,files,http --bench tools")
-        .run()?)
+    Ok(cmd!(shell, "cargo bench --locked -p loop-tools --features command,files,http --bench tools").run()?)
 }

@@ -9,8 +9,8 @@ mod settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
 use loop_core::Effect;
+use loop_tools::connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
 use loop_tools::{Credentials, SchemaCheck, Smart, Tool};
 use serde_json::{Value, json};
 

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use loop_connectors::{McpManifest, McpServer, McpToolSpec};
 use loop_core::Effect;
 use loop_llm::Secrets;
 use loop_tools::Credentials;
+use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};
 use serde_json::Value;
 
 use crate::LoadOptions;

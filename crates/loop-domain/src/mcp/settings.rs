@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loop_connectors::{
+use loop_tools::connectors::{
     ConnectorError, McpHttp, McpProgram, McpServer, McpSettings, McpTransport, SandboxFolders,
 };
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use loop_connectors::HttpDefinition;
 use loop_core::Effect;
+use loop_tools::connectors::HttpDefinition;
 use serde_json::Value;
 
 use crate::openapi::auth::Auth;

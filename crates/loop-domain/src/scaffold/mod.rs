@@ -8,7 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use loop_connectors::Database;
+use loop_tools::connectors::Database;
 
 use crate::error::DomainError;
 use text::Parts;

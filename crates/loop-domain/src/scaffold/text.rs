@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use loop_connectors::{TableInfo, quoted};
+use loop_tools::connectors::{TableInfo, quoted};
 
 use super::{Scaffold, Template};
 

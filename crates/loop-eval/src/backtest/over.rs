@@ -56,29 +56,20 @@ impl Policies {
         done: &Arc<AtomicUsize>,
         documents: bool,
     ) -> Vec<(RunId, Result<TestedRun, NotTested>)> {
-        let policies = Arc::clone(self);
-        self.over_each(of, done, move |tested| TestedRun::new(&policies, tested, documents)).await
-    }
-
-    /// As [`over`](Self::over), with only what `keep` makes of each run.
-    pub(crate) async fn over_each<T: Send + 'static>(
-        self: &Arc<Self>,
-        of: &RunsOf,
-        done: &Arc<AtomicUsize>,
-        keep: impl Fn(Backtested) -> T + Clone + Send + 'static,
-    ) -> Vec<(RunId, Result<T, NotTested>)> {
         let (runs, next) = (Arc::new(of.runs.clone()), Arc::new(AtomicUsize::new(0)));
         let mut workers = JoinSet::new();
         for journal in &of.handles {
             let (policies, journal, runs) = (Arc::clone(self), Arc::clone(journal), Arc::clone(&runs));
-            let (next, done, keep) = (Arc::clone(&next), Arc::clone(done), keep.clone());
+            let (next, done) = (Arc::clone(&next), Arc::clone(done));
             workers.spawn(async move {
                 let mut tested = Vec::new();
                 while let at = next.fetch_add(1, Ordering::Relaxed)
                     && let Some(run) = runs.get(at)
                 {
                     let result = match journal.read(run).await {
-                        Ok(recorded) => policies.backtest(run, &recorded).map(&keep),
+                        Ok(recorded) => policies
+                            .backtest(run, &recorded)
+                            .map(|tested| TestedRun::new(&policies, tested, documents)),
                         Err(error) => Err(error.into()),
                     };
                     tested.push((at, result));

@@ -22,8 +22,7 @@ use tempfile::TempDir;
 
 use crate::case::{Case, CaseError, CaseRecording, MockedOutcome, escaped, unknown_reason};
 use crate::eval::configuration::RunOptions;
-use crate::eval::guards::AblationGuard;
-use crate::eval::mock::{Beyond, DryTool, MockedTool, Redeclared};
+use crate::eval::mock::{Beyond, DryTool, MockedTool};
 use crate::eval::result::Against;
 
 /// A case that is ready to run.
@@ -83,13 +82,8 @@ struct Parts {
 }
 
 impl Prepared {
-    /// Makes everything that the case needs, one guard switched off where one is named.
-    pub(crate) fn new(
-        case: &Case,
-        without: Option<&AblationGuard>,
-        domains: &Domains,
-        options: &RunOptions,
-    ) -> Result<Self, CaseError> {
+    /// Makes everything that the case needs.
+    pub(crate) fn new(case: &Case, domains: &Domains, options: &RunOptions) -> Result<Self, CaseError> {
         let mut parts = match &case.recorded {
             Some(recording) => recorded(case, recording)?,
             None => loaded(case, domains, options)?,
@@ -100,10 +94,7 @@ impl Prepared {
         }
         named_sections(case, &parts.spec)?;
         let beyond = Beyond::default();
-        parts.registry = mocked(case, &parts.registry, without, &beyond)?;
-        if let Some(guard) = without {
-            guard.switch_off(&mut parts.spec);
-        }
+        parts.registry = mocked(case, &parts.registry, &beyond)?;
         let made = json!({
             "spec": parts.spec,
             "tools": parts.registry.manifest_hash().to_string(),
@@ -139,7 +130,7 @@ pub(crate) fn own_work(
     beyond: &Beyond,
 ) -> Result<(WorkItem, Models, Registry), CaseError> {
     named_tools(case, &domain.registry)?;
-    let registry = mocked(case, &domain.registry, None, beyond)?;
+    let registry = mocked(case, &domain.registry, beyond)?;
     Ok((item(case, domain)?, models(case, domain)?, registry))
 }
 
@@ -493,18 +484,10 @@ fn declaration_of(declared: &Value) -> Result<ToolDeclaration, String> {
 }
 
 /// The registry with mocks in the places of what the case names, and of everything that would change something.
-fn mocked(
-    case: &Case,
-    registry: &Registry,
-    without: Option<&AblationGuard>,
-    beyond: &Beyond,
-) -> Result<Registry, CaseError> {
+fn mocked(case: &Case, registry: &Registry, beyond: &Beyond) -> Result<Registry, CaseError> {
     let mut builder = Registry::builder();
     for declared in registry.declarations() {
-        let mut declaration = declared.clone();
-        if let Some(guard) = without {
-            guard.redeclare(&mut declaration);
-        }
+        let declaration = declared.clone();
         let outcomes = case
             .mocked_tools
             .iter()
@@ -512,13 +495,7 @@ fn mocked(
         let changes = declared.effect.is_none_or(|effect| !effect.is_read());
         let tool: Arc<dyn Tool> = match (outcomes, registry.tool(&declared.name)) {
             (Some((_, outcomes)), _) => Arc::new(MockedTool::new(declaration, outcomes, beyond.clone())),
-            (None, Some(tool)) if !changes && case.recorded.is_none() => {
-                if declaration == *declared {
-                    tool
-                } else {
-                    Arc::new(Redeclared { declaration, tool })
-                }
-            }
+            (None, Some(tool)) if !changes && case.recorded.is_none() => tool,
             (None, _) if case.recorded.is_some() => {
                 Arc::new(MockedTool::new(declaration, &[], beyond.clone()))
             }

@@ -147,20 +147,3 @@ impl Tool for DryTool {
         ToolResult::ok(&*self.0.name, "done", text, Value::Object(data))
     }
 }
-
-/// A tool that says something else about itself than it did.
-pub(crate) struct Redeclared {
-    pub(crate) declaration: ToolDeclaration,
-    pub(crate) tool: Arc<dyn Tool>,
-}
-
-#[async_trait]
-impl Tool for Redeclared {
-    fn spec(&self) -> &ToolDeclaration {
-        &self.declaration
-    }
-
-    async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
-        self.tool.call(parameters, context, credentials).await
-    }
-}

@@ -3,10 +3,9 @@
 //! [`run_case`] runs one: its domain or spec is made, mocked tools take the places of real ones, its model replies, its
 //! people answer. Nothing in the world is changed: a tool that would change something is mocked, or says that it was done
 //! without doing it. Afterwards the run's journal is replayed, and every decision has to come out as it was recorded.
-//! A [`Suite`] runs many in parallel; [`ablate`] runs them again and again with one guard less each time.
+//! A [`Suite`] runs many in parallel.
 //! [`Suite::trials`] runs them with several models, several times, and [`compare`] compares that with an earlier report.
 
-mod ablate;
 mod baseline;
 mod build;
 mod calibration;
@@ -14,7 +13,6 @@ mod configuration;
 mod content;
 mod drive;
 mod expect;
-mod guards;
 mod metrics;
 mod mock;
 mod result;
@@ -27,7 +25,6 @@ mod verify;
 pub(crate) use build::own_work;
 pub(crate) use mock::Beyond;
 
-pub use ablate::{Ablation, Broken, Changed, GuardLine, ablate};
 pub use baseline::{
     Baseline, BaselineComparison, BaselineError, ComparedConfiguration, FALSE_ALARMS, FallenCase, compare,
 };
@@ -35,7 +32,6 @@ pub use calibration::{
     CalibrationTarget, Reliability, ReliabilityOfLevel, ReliabilityOfModel, StatedByModel,
 };
 pub use configuration::{Configuration, ConfigurationError, MAX_CONFIGURATIONS, OWN_MODELS, RunOptions};
-pub use guards::{AblationGuard, GUARDS};
 pub use metrics::{Metrics, Share};
 pub use result::{ActionCounts, Against, CaseResult};
 pub use store::ResultStore;

@@ -78,9 +78,6 @@ pub struct CaseResult {
     pub wall_ms: u64,
     /// The run as trace events, one line each.
     pub trace: Vec<String>,
-    /// The entries of the journal.
-    #[serde(skip)]
-    pub(crate) entries: Vec<Entry>,
 }
 
 /// Against what a recorded run is run.

@@ -12,7 +12,6 @@ use crate::eval::configuration::RunOptions;
 use crate::eval::content::case_digest;
 use crate::eval::drive::{Driven, drive};
 use crate::eval::expect;
-use crate::eval::guards::AblationGuard;
 use crate::eval::result::{ActionCounts, CaseResult};
 use crate::eval::verify::verify;
 use crate::trace;
@@ -91,22 +90,12 @@ impl Suite {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn run(&self, jobs: usize, done: impl FnMut(&CaseResult)) -> Vec<CaseResult> {
-        self.run_without(None, &Arc::default(), jobs, done).await
-    }
-
-    /// The same with one guard switched off.
-    pub(crate) async fn run_without(
-        &self,
-        guard: Option<&'static AblationGuard>,
-        domains: &Arc<Domains>,
-        jobs: usize,
-        mut done: impl FnMut(&CaseResult),
-    ) -> Vec<CaseResult> {
+    pub async fn run(&self, jobs: usize, mut done: impl FnMut(&CaseResult)) -> Vec<CaseResult> {
+        let domains: Arc<Domains> = Arc::default();
         let runs = self.cases.iter().cloned().map(|case| {
-            let (domains, name) = (Arc::clone(domains), (case.case_id.clone(), case.origin.clone()));
+            let (domains, name) = (Arc::clone(&domains), (case.case_id.clone(), case.origin.clone()));
             let run = async move {
-                match prepare(&case, guard, &domains, &RunOptions::default()) {
+                match prepare(&case, &domains, &RunOptions::default()) {
                     Ok(prepared) => run_prepared(&case, prepared).await,
                     Err(failed) => *failed,
                 }
@@ -148,7 +137,7 @@ where
 ///
 /// What keeps it from running at all is its [`error`](CaseResult::error).
 pub async fn run_case(case: &Case) -> CaseResult {
-    match prepare(case, None, &Domains::default(), &RunOptions::default()) {
+    match prepare(case, &Domains::default(), &RunOptions::default()) {
         Ok(prepared) => run_prepared(case, prepared).await,
         Err(failed) => *failed,
     }
@@ -157,11 +146,10 @@ pub async fn run_case(case: &Case) -> CaseResult {
 /// The case as it is ready to run, or the result of one that cannot be.
 pub(crate) fn prepare(
     case: &Case,
-    guard: Option<&AblationGuard>,
     domains: &Domains,
     options: &RunOptions,
 ) -> Result<Prepared, Box<CaseResult>> {
-    Prepared::new(case, guard, domains, options)
+    Prepared::new(case, domains, options)
         .map_err(|error| Box::new(CaseResult::failed(&case.case_id, case.origin.clone(), error.to_string())))
 }
 
@@ -227,6 +215,5 @@ pub(crate) async fn run_prepared(case: &Case, prepared: Prepared) -> CaseResult 
         cost_pico_usd: totals.cost.known.0,
         wall_ms: totals.wall_ms,
         trace: lines,
-        entries: recorded.entries,
     }
 }

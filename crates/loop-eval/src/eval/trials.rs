@@ -97,7 +97,7 @@ impl Suite {
     fn is_usable(&self, configuration: &Configuration, shared: &Shared) -> Result<(), ConfigurationError> {
         let mut first = None;
         for case in &self.cases {
-            match prepare(&configuration.applied(case), None, &shared.domains, &shared.options) {
+            match prepare(&configuration.applied(case), &shared.domains, &shared.options) {
                 Ok(_) => return Ok(()),
                 Err(failed) => first = first.or(failed.error),
             }
@@ -124,8 +124,6 @@ impl Label {
     fn on(self, mut result: CaseResult) -> CaseResult {
         (result.case_id, result.file) = (self.case_id, self.file);
         (result.configuration, result.repeat) = (self.configuration, self.repeat);
-        // Only an ablation reads them again.
-        result.entries = Vec::new();
         result
     }
 }
@@ -141,7 +139,7 @@ struct Shared {
 
 impl Shared {
     async fn result(&self, case: &Case, repeat: u32) -> CaseResult {
-        let prepared = match prepare(case, None, &self.domains, &self.options) {
+        let prepared = match prepare(case, &self.domains, &self.options) {
             Ok(prepared) => prepared,
             Err(failed) => return *failed,
         };

@@ -10,6 +10,7 @@ mod text;
 
 use std::fmt::Write as _;
 
+pub use crate::interval::Interval;
 pub use markdown::{Cites, MarkPiece, markdown_html, marked_html};
 pub use picture::Picture;
 pub use text::{escape_into, escaped, shortened};

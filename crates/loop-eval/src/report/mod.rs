@@ -8,14 +8,13 @@ mod trials;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
-use crate::eval::{Ablation, BaselineComparison, CaseResult, ConfigurationSummary, Metrics, Reliability};
+use crate::eval::{BaselineComparison, CaseResult, ConfigurationSummary, Metrics, Reliability};
 
 pub use junit::junit;
 pub use page::page;
 pub use reliability::reliability_table;
-pub use table::{ablation_table, table};
+pub use table::table;
 pub use trials::{baseline_table, trials_table};
 
 /// The version of the JSON reports.
@@ -63,14 +62,4 @@ impl EvalReport {
             None => self.cases.iter().all(|result| result.passed),
         }
     }
-}
-
-/// An ablation as one JSON object.
-pub fn ablation_json(ablation: &Ablation) -> Value {
-    #[derive(Serialize)]
-    struct Report<'a> {
-        version: u32,
-        ablation: &'a Ablation,
-    }
-    serde_json::to_value(Report { version: REPORT_VERSION, ablation }).unwrap_or_default()
 }

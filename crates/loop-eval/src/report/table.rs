@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use loop_core::PicoUsd;
 
-use crate::eval::{Ablation, CaseResult, Metrics, Share};
+use crate::eval::{CaseResult, Metrics, Share};
 
 /// A line for each case, what was not as expected below it, and the metrics at the end.
 pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
@@ -59,45 +59,6 @@ pub fn table(results: &[CaseResult], metrics: &Metrics) -> String {
             metrics.wall_ms_median, metrics.wall_ms_p95
         ),
     );
-    text
-}
-
-/// What each guard did, and what its absence changed.
-pub fn ablation_table(ablation: &Ablation) -> String {
-    let mut text =
-        format!("{:<16} {:>6} {:>6} {:>8}  {}\n", "guard", "fired", "cases", "changed", "what it does");
-    for line in &ablation.guards {
-        let (guard, fired, cases, changed) = (&line.guard, line.fired, line.fired_in, line.changed.len());
-        let _ = writeln!(text, "{guard:<16} {fired:>6} {cases:>6} {changed:>8}  {}", line.does);
-    }
-    if !ablation.broken.is_empty() {
-        let _ = writeln!(text, "\n{} could not be run:", ablation.broken.len());
-        for broken in &ablation.broken {
-            let _ = writeln!(text, "  {}: {}", broken.case_id, broken.error);
-        }
-    }
-    let _ = writeln!(text, "\n{} cases. Without the guard:", ablation.cases);
-    for line in &ablation.guards {
-        for changed in &line.changed {
-            let mut parts = Vec::new();
-            let (with, without) = &changed.stop_reason;
-            parts.push(if with == without { with.clone() } else { format!("{with} -> {without}") });
-            let mut count = |what: &str, (with, without): (u32, u32)| {
-                if with != without {
-                    parts.push(format!("{with} -> {without} {what}"));
-                }
-            };
-            count("passes", changed.passes_run);
-            count("tool calls", changed.tool_calls);
-            count("calls to models", changed.model_calls);
-            let (with, without) = changed.cost_pico_usd;
-            if with != without {
-                parts.push(format!("{} -> {}", PicoUsd(with), PicoUsd(without)));
-            }
-            parts.push(if changed.passes { "still as expected" } else { "no longer as expected" }.to_owned());
-            let _ = writeln!(text, "  {:<14} {}: {}", line.guard, changed.case_id, parts.join(", "));
-        }
-    }
     text
 }
 

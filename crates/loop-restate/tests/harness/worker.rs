@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_blobs::BlobStore;
+use loop_restate::blobs::BlobStore;
 use loop_restate::{Client, Worker};
 use loop_runtime::journal::StoredJournal;
 use tokio::net::TcpSocket;

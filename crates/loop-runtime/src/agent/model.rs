@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use loop_core::{ModelSpec, Price, edits};
 use loop_llm::{ChatModel, HttpModel, Profile, Scripted};
 #[cfg(feature = "offline")]
-use loop_offline::Offline;
+use loop_mock::offline::Offline;
 use secrecy::SecretString;
 
 use crate::agent::builder::BuildError;
@@ -109,7 +109,7 @@ impl NamedModel {
             spec.max_output_tokens =
                 known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
             // Elsewhere nobody can say what is charged.
-            if self.price.is_none() && loop_prices::list_of(provider, own_server).is_some() {
+            if self.price.is_none() && loop_llm::prices::list_of(provider, own_server).is_some() {
                 spec.price = known.dearest(at);
                 if known.varies(at) {
                     client = Arc::new(Priced::new(client, known));
@@ -122,8 +122,8 @@ impl NamedModel {
 }
 
 /// What the price table says of a model.
-fn known(provider: &str, model: &str) -> Option<Arc<loop_prices::ModelPrices>> {
-    loop_prices::known(provider, model)
+fn known(provider: &str, model: &str) -> Option<Arc<loop_llm::prices::ModelPrices>> {
+    loop_llm::prices::known(provider, model)
 }
 
 /// What is said of a provider that there is not: the one that was probably meant, and all of them.

@@ -94,20 +94,21 @@ impl Hooks {
         }
         let of_hook = |hook: &super::Hook| -> Vec<HookMessage> {
             let asked = events.iter().filter(|(event, _)| hook.on.contains(event));
-            // An end is told once.
-            let told = asked.take(if is_wait { events.len() } else { 1 });
-            told.filter_map(|(event, at)| {
-                let body = serde_json::to_string(&body(*event, run, *at)).ok()?;
-                Some(HookMessage {
-                    id: format!("msg_{}", Uuid::now_v7()).into(),
-                    run: run.id().clone(),
-                    hook: hook.name.clone(),
-                    event: *event,
-                    body: body.into(),
-                    unix_ms: *at,
+            // An end is reported once.
+            let reported = asked.take(if is_wait { events.len() } else { 1 });
+            reported
+                .filter_map(|(event, at)| {
+                    let body = serde_json::to_string(&body(*event, run, *at)).ok()?;
+                    Some(HookMessage {
+                        id: format!("msg_{}", Uuid::now_v7()).into(),
+                        run: run.id().clone(),
+                        hook: hook.name.clone(),
+                        event: *event,
+                        body: body.into(),
+                        unix_ms: *at,
+                    })
                 })
-            })
-            .collect()
+                .collect()
         };
         self.hooks.iter().flat_map(of_hook).collect()
     }

@@ -31,6 +31,7 @@ pub fn spec() -> RunSpec {
         .section(SectionSpec::new("cause", "🧠 Cause"))
         .section(cited("next_steps", "✅ Next steps"))
         .selector(&[])
+        .limits(|limits| limits.person_ms = Some(600_000))
         .spec
 }
 

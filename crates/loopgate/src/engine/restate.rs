@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_blobs::BlobStore;
 use loop_core::{PersonAnswer, StopMode, WorkItem};
+use loop_restate::blobs::BlobStore;
 use loop_restate::client::InvocationState;
 use loop_restate::sweep::{BlobNeed, OldBlobs, RunBlobs};
 use loop_restate::wire::{EngineStatus, EngineSubmission, OpenRequest};

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_connectors::{CommandSettings, CommandTool, HttpDefinition, HttpTool};
 use loop_core::{Effect, Execution, OutputSpec, Price, ProtocolSpec, Scope, SectionSpec, WorkItem};
 use loop_runtime::{
     RunSpec, Runner,
@@ -13,6 +12,7 @@ use loop_runtime::{
     spec::Repeats,
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
+use loop_tools::connectors::{CommandSettings, CommandTool, HttpDefinition, HttpTool};
 use loop_tools::{Credentials, KeptTool, Tool};
 use serde_json::{Value, json};
 

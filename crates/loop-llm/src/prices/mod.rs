@@ -1,0 +1,128 @@
+//! What models cost: a dated table that comes with the program, rows of your own before it, and no guesses.
+//!
+//! **What it does not do.** It asks nobody: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
+//! [`PriceRow`], [`Period`].
+//!
+//! [`known`] says all that is known of a model, [`find`] its price at one moment. Both look it up by the name of its provider
+//! in a domain and its own name there: first in the table that `cargo xtask prices` makes from the published package
+//! `genai-prices`, then in a short supplement whose rows each name their source. [`Prices`] puts a user's own rows before
+//! both. In each of them an exact name comes before a rule. What is found nowhere is `None`: an unknown price is never 0.
+//!
+//! A price can change by date, by hour of the day and by class of service. [`ModelPrices`] knows all of it; [`PriceRow::price`]
+//! is the price of one moment and [`PriceRow::dearest`] the most that holds in the day after it, for reserving. `Priced` in
+//! `loop-runtime` is a model whose replies carry the price of the moment at which each call began.
+//!
+//! Prices in files are decimal dollars for a million tokens, read to the last digit into whole pico-dollars a token.
+
+mod date;
+mod model;
+mod pattern;
+mod provider;
+mod table;
+
+use std::sync::Arc;
+
+use loop_core::Price;
+
+pub use date::Date;
+pub use model::{Hours, ModelPrices, Period};
+pub use provider::list_of;
+
+use table::{ORIGIN, SUPPLEMENT, TABLE, Table};
+
+/// Where prices are looked up: the user's own rows first, then the table of this crate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    own: Vec<Arc<ModelPrices>>,
+}
+
+/// What a model costs at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PriceRow {
+    /// The price at that moment.
+    pub price: Price,
+    /// The highest price that a call of the standard class of service can have within 24 hours from that moment.
+    pub dearest: Price,
+    /// The whole entry of the model.
+    pub model: Arc<ModelPrices>,
+}
+
+/// What is known of a model in what comes with the program: its prices at any moment, its context window and its output
+/// limit where those are in the table. `None` where no price of tokens is known; never a model that costs nothing by default.
+///
+/// `provider` is the name that a domain file gives, such as `openai-chat`.
+///
+/// ```
+/// let model = loop_llm::prices::known("anthropic", "claude-3-haiku").unwrap();
+/// assert_eq!(model.context_tokens, Some(200_000));
+/// // Pico-dollars a token: $0.25 for a million.
+/// assert_eq!(model.at(1_764_000_000).unwrap().input, 250_000);
+/// ```
+pub fn known(provider: &str, model: &str) -> Option<Arc<ModelPrices>> {
+    listed(list_of(provider, None)?, model).map(Arc::clone)
+}
+
+/// The price of a model in what comes with the program, at `at` seconds since 1970: see [`Prices::find`].
+pub fn find(provider: &str, model: &str, at: u64) -> Option<PriceRow> {
+    Prices::default().find(provider, model, at)
+}
+
+impl Prices {
+    /// Prices with a user's own rows before all others, in their order.
+    pub fn with_own(own: impl IntoIterator<Item = ModelPrices>) -> Self {
+        Self { own: own.into_iter().map(Arc::new).collect() }
+    }
+
+    /// The price of a model at `at` seconds since 1970; `None` where nobody knows it.
+    ///
+    /// `provider` is the name that a domain file gives. One's own rows are found by it or by the name of its list
+    /// ([`list_of`]); what comes with the program by the latter alone, so that a server on this machine has no price there.
+    pub fn find(&self, provider: &str, model: &str, at: u64) -> Option<PriceRow> {
+        let list = list_of(provider, None);
+        self.own(provider, model, at).or_else(|| listed(list?, model)?.row(at))
+    }
+
+    /// The same as [`find`](Self::find), in one's own rows alone.
+    pub fn own(&self, provider: &str, model: &str, at: u64) -> Option<PriceRow> {
+        let list = list_of(provider, None);
+        let of_provider =
+            |row: &&Arc<ModelPrices>| &*row.provider == provider || Some(&*row.provider) == list;
+        named(self.own.iter().filter(of_provider), model)?.row(at)
+    }
+
+    /// Every model with a price: one's own rows, the table, the supplement.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<ModelPrices>> {
+        let shipped = TABLE.models.iter().chain(&SUPPLEMENT.models);
+        self.own.iter().chain(shipped).filter(|model| model.is_priced())
+    }
+}
+
+/// Where the table that comes with the program is from, and of which day it is.
+pub fn origin() -> &'static str {
+    &ORIGIN
+}
+
+/// What comes with the program: the table, then the supplement; in each the list itself, then those it falls back to.
+fn listed(list: &str, model: &str) -> Option<&'static Arc<ModelPrices>> {
+    let others = TABLE.fallback.get(list).into_iter().flatten();
+    let lists: Vec<&str> = std::iter::once(list).chain(others.map(String::as_str)).collect();
+    let in_table = |table: &'static Table| {
+        lists.iter().find_map(|list| named(table.models.iter().filter(|row| *row.provider == **list), model))
+    };
+    in_table(&TABLE).or_else(|| in_table(&SUPPLEMENT)).filter(|model| model.is_priced())
+}
+
+/// The model of this name: by its id, else by the first rule that takes it; also with a date written without its hyphens.
+fn named<'a>(
+    models: impl Iterator<Item = &'a Arc<ModelPrices>> + Clone,
+    name: &str,
+) -> Option<&'a Arc<ModelPrices>> {
+    let name = name.trim().to_lowercase();
+    let find = |name: &str| {
+        let mut exact = models.clone();
+        exact
+            .find(|model| model.id.eq_ignore_ascii_case(name))
+            .or_else(|| models.clone().find(|model| model.takes(name)))
+    };
+    find(&name).or_else(|| find(&date::with_hyphens(&name)?))
+}

@@ -1,0 +1,356 @@
+//! What to look up: names in the item and in results that a tool's parameter is shaped for. Why a tool is not picked is
+//! said as well.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use crate::offline::read::{Kind, Parameter, Read, Tool, Use};
+use crate::offline::words::{count, names, overlap, parts, stem, stems};
+
+/// How many words a query has at most.
+const QUERY_WORDS: usize = 8;
+
+/// How many words a search has to share with the item.
+const SHARED: usize = 2;
+
+/// A call that the stub wants.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) tool: String,
+    pub(super) parameters: Value,
+    pub(super) reason: String,
+}
+
+/// Why the stub does not call a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum WhyNot {
+    /// Nothing that it reads has the form of a parameter.
+    NoName { parameter: String, example: Option<String> },
+    /// The description shares too few words with the item.
+    FewWords { shared: usize, needed: usize },
+    /// It takes something that is neither a name nor words to search for.
+    TooMuch { parameter: String },
+    /// The same was called before.
+    Before,
+    /// It asks a person.
+    Question,
+    /// The item does not ask for the change.
+    NotAsked { word: String },
+    /// It is a change, and something has still to be looked up.
+    NotYet,
+}
+
+impl fmt::Display for WhyNot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoName { parameter, example: Some(example) } => {
+                write!(f, "nothing in the item has the form of `{parameter}`, for example {example}")
+            }
+            Self::NoName { parameter, example: None } => {
+                write!(f, "nothing in the item has the form of `{parameter}`")
+            }
+            Self::FewWords { shared, needed } => write!(
+                f,
+                "its description shares {} with the item, fewer than {needed}",
+                count(*shared, "word")
+            ),
+            Self::TooMuch { parameter } => write!(
+                f,
+                "the stub cannot fill `{parameter}`: it has neither examples nor a pattern of a form that names have"
+            ),
+            Self::Before => f.write_str("the same was called before"),
+            Self::Question => f.write_str("it asks a person, and the stub asks none"),
+            Self::NotAsked { word } => write!(f, "the item does not say `{word}`, which is in its name"),
+            Self::NotYet => f.write_str("it changes something, and something has still to be looked up"),
+        }
+    }
+}
+
+/// The read-only calls that would help, those that were made left out: names of the item first, then names in results,
+/// then what a description alone speaks for.
+pub(super) fn wanted(read: &Read<'_>) -> Vec<Wanted> {
+    let mut wanted: Vec<(u8, usize, Wanted)> = Vec::new();
+    for tool in read.tools.iter().filter(|tool| tool.use_of == Use::Read) {
+        wanted.extend(calls(read, tool).unwrap_or_default());
+    }
+    wanted.sort_by_key(|(rank, relevance, _)| Reverse((*rank, *relevance)));
+    wanted.into_iter().map(|(_, _, wanted)| wanted).collect()
+}
+
+/// The changes that the item asks for and that were not requested before. None as long as something can be looked up.
+pub(super) fn changes(read: &Read<'_>) -> Vec<Wanted> {
+    let tools = read.tools.iter().filter(|tool| tool.use_of == Use::Change);
+    tools.filter_map(|tool| change(read, tool).ok()).collect()
+}
+
+/// Why a tool is not called; `None` where it is.
+pub(super) fn why_not(read: &Read<'_>, tool: &Tool<'_>) -> Option<WhyNot> {
+    match tool.use_of {
+        Use::Read => calls(read, tool).err(),
+        Use::Question => Some(WhyNot::Question),
+        Use::Change => match change(read, tool) {
+            Ok(_) => (!wanted(read).is_empty()).then_some(WhyNot::NotYet),
+            Err(why) => Some(why),
+        },
+    }
+}
+
+/// The calls of a read, each with its rank and its relevance.
+///
+/// # Errors
+/// Why there are none.
+fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, WhyNot> {
+    let relevance = overlap(&stems(tool.hints), read.about());
+    let by_words = || format!("its description shares {} with the item", count(relevance, "word"));
+    let call = |rank, parameters, reason| {
+        (rank, relevance, Wanted { tool: tool.name.to_owned(), parameters, reason })
+    };
+    match takes(tool) {
+        Takes::Name(parameter) => {
+            let all = named(read, parameter);
+            if all.is_empty() {
+                return Err(no_name(parameter));
+            }
+            let mut calls = Vec::new();
+            for found in all {
+                let Some(value) = value_of(parameter, found.name) else { continue };
+                if !read.was_requested(tool.name, Some(found.name)) {
+                    let rank = if found.is_in_item() { 2 } else { 1 };
+                    let reason = format!("{} names {}, which this tool looks up", found.place(), found.name);
+                    calls.push(call(rank, json!({ parameter.name: value }), reason));
+                }
+            }
+            if calls.is_empty() { Err(WhyNot::Before) } else { Ok(calls) }
+        }
+        Takes::Words(_) | Takes::Nothing if read.was_requested(tool.name, None) => Err(WhyNot::Before),
+        Takes::Words(parameter) => {
+            let query = keywords(read);
+            if query.is_empty() || relevance < SHARED && !serves_all(tool) {
+                return Err(WhyNot::FewWords { shared: relevance, needed: SHARED });
+            }
+            Ok(vec![call(0, json!({ parameter: query }), by_words())])
+        }
+        Takes::Nothing if relevance == 0 => Err(WhyNot::FewWords { shared: 0, needed: 1 }),
+        Takes::Nothing => Ok(vec![call(0, json!({}), by_words())]),
+        Takes::Several => {
+            let parameters = filled(read, tool, /*with_text*/ false)?;
+            match read.was_requested(tool.name, None) {
+                true => Err(WhyNot::Before),
+                false => Ok(vec![call(1, parameters, "all that it needs is named".to_owned())]),
+            }
+        }
+    }
+}
+
+/// The call of a tool that changes something.
+///
+/// # Errors
+/// Why there is none.
+fn change(read: &Read<'_>, tool: &Tool<'_>) -> Result<Wanted, WhyNot> {
+    let about = read.about();
+    let words = parts(tool.name);
+    let unsaid = words.iter().find(|word| stem(word).is_some_and(|stem| !about.contains(&stem)));
+    if let Some(word) = unsaid {
+        return Err(WhyNot::NotAsked { word: word.clone() });
+    }
+    if read.was_requested(tool.name, None) {
+        return Err(WhyNot::Before);
+    }
+    let parameters = filled(read, tool, /*with_text*/ true)?;
+    let reason = format!("the item says `{}`", words.join(" "));
+    Ok(Wanted { tool: tool.name.to_owned(), parameters, reason })
+}
+
+/// The required parameters of a tool, each with a value: a name of its form, a permitted value that the item says, the
+/// only number of the item, and where `with_text` says so, the item's title for a text.
+///
+/// # Errors
+/// The first that has none.
+fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, WhyNot> {
+    let mut members = Map::new();
+    for parameter in tool.parameters.iter().filter(|parameter| parameter.required) {
+        let value = if !parameter.choices.is_empty() {
+            said(read, parameter).ok_or_else(|| no_name(parameter))?
+        } else if !parameter.shapes.is_empty() {
+            let found = named(read, parameter);
+            let value = found.first().and_then(|found| value_of(parameter, found.name));
+            value.ok_or_else(|| no_name(parameter))?
+        } else {
+            let too_much = || WhyNot::TooMuch { parameter: parameter.name.to_owned() };
+            match parameter.kind {
+                Kind::Text if with_text => json!(crate::offline::write::quote(read.title)),
+                Kind::Integer | Kind::Number if with_text => {
+                    only_number(read, parameter).ok_or_else(too_much)?
+                }
+                Kind::Text | Kind::Integer | Kind::Number | Kind::Other => return Err(too_much()),
+            }
+        };
+        members.insert(parameter.name.to_owned(), value);
+    }
+    Ok(Value::Object(members))
+}
+
+/// The permitted value that the item says, the longest of several.
+fn said(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
+    let text = format!("{}\n{}", read.title, read.item).to_lowercase();
+    let plain = |value: &Value| {
+        value.as_str().map_or_else(|| value.to_string(), str::to_owned).to_lowercase().replace('_', " ")
+    };
+    let is_said = |value: &&Value| {
+        let value = plain(value);
+        let ends = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+        !value.is_empty()
+            && text.match_indices(&value).any(|(at, _)| {
+                let (before, rest) = text.split_at(at);
+                ends(before.chars().next_back()) && ends(rest.chars().nth(value.chars().count()))
+            })
+    };
+    parameter.choices.iter().filter(is_said).max_by_key(|value| plain(value).len()).cloned()
+}
+
+/// The number of the item, where it holds one.
+fn only_number(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
+    let words = read
+        .item
+        .split_whitespace()
+        .map(|word| word.trim_matches(|c: char| !c.is_ascii_digit() && c != '-').trim_start_matches('-'));
+    let mut numbers: Vec<&str> = words.filter(|word| word.parse::<f64>().is_ok()).collect();
+    numbers.dedup();
+    match numbers.as_slice() {
+        [one] => value_of(parameter, one),
+        _ => None,
+    }
+}
+
+/// A name as a value of the parameter's type.
+fn value_of(parameter: &Parameter<'_>, name: &str) -> Option<Value> {
+    match parameter.kind {
+        Kind::Text => Some(json!(name)),
+        Kind::Integer => name.trim_start_matches('#').parse::<i64>().ok().map(Value::from),
+        Kind::Number => name.parse::<f64>().ok().map(Value::from),
+        Kind::Other => None,
+    }
+}
+
+fn no_name(parameter: &Parameter<'_>) -> WhyNot {
+    WhyNot::NoName { parameter: parameter.name.to_owned(), example: parameter.example.clone() }
+}
+
+/// Names in the item that some tool looks up and none has found.
+pub(super) fn not_found(read: &Read<'_>) -> Vec<String> {
+    let mut missing = BTreeSet::new();
+    for tool in &read.tools {
+        let Takes::Name(parameter) = takes(tool) else {
+            continue;
+        };
+        for found in named(read, parameter).iter().filter(|found| found.is_in_item()) {
+            let mut about = read.evidence.iter().filter(|evidence| evidence.is_about(found.name)).peekable();
+            if about.peek().is_some() && about.all(|evidence| !evidence.is_ok()) {
+                missing.insert(found.name.to_owned());
+            }
+        }
+    }
+    missing.into_iter().collect()
+}
+
+/// Whether there are tools that look names up, and the item holds none for any of them.
+pub(super) fn names_nothing(read: &Read<'_>) -> bool {
+    let mut parameters = read.tools.iter().filter_map(|tool| match takes(tool) {
+        Takes::Name(parameter) => Some(parameter),
+        Takes::Words(_) | Takes::Nothing | Takes::Several => None,
+    });
+    let mut any = false;
+    let none = parameters.all(|parameter| {
+        any = true;
+        !named(read, parameter).iter().any(Found::is_in_item)
+    });
+    any && none
+}
+
+/// How many words of the title the results speak of, and how many it has.
+pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
+    let title = stems(read.title);
+    let results = read.evidence.iter().filter(|evidence| evidence.is_ok());
+    let stated: BTreeSet<String> = results.flat_map(|evidence| stems(evidence.body)).collect();
+    (overlap(&title, &stated), title.len())
+}
+
+/// What a tool has to be given.
+enum Takes<'a> {
+    /// A name of a certain shape.
+    Name(&'a Parameter<'a>),
+    /// Free text.
+    Words(&'a str),
+    Nothing,
+    /// More than one thing, or one that is neither a name nor free text.
+    Several,
+}
+
+fn takes<'a>(tool: &'a Tool<'a>) -> Takes<'a> {
+    let required: Vec<_> = tool.parameters.iter().filter(|parameter| parameter.required).collect();
+    match required.as_slice() {
+        [] => Takes::Nothing,
+        [one] if !one.shapes.is_empty() && one.choices.is_empty() => Takes::Name(one),
+        [one] if one.kind == Kind::Text && one.choices.is_empty() => Takes::Words(one.name),
+        [..] => Takes::Several,
+    }
+}
+
+/// A name, and the evidence that it was read in: none for the item.
+struct Found<'a> {
+    name: &'a str,
+    evidence: Option<&'a str>,
+}
+
+impl Found<'_> {
+    fn is_in_item(&self) -> bool {
+        self.evidence.is_none()
+    }
+
+    fn place(&self) -> String {
+        self.evidence.map_or_else(|| "the item".to_owned(), |id| format!("E{id}"))
+    }
+}
+
+/// Names of a parameter's shape, each once: from the item, then from results.
+fn named<'a>(read: &Read<'a>, parameter: &Parameter<'_>) -> Vec<Found<'a>> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for (candidates, evidence) in read.candidates() {
+        for name in candidates.find(&parameter.shapes) {
+            if seen.insert(name.to_lowercase()) {
+                found.push(Found { name, evidence: *evidence });
+            }
+        }
+    }
+    found
+}
+
+/// Whether a tool's description says that it always helps.
+fn serves_all(tool: &Tool<'_>) -> bool {
+    tool.hints
+        .split_whitespace()
+        .any(|word| ["any", "every", "always"].contains(&word.to_lowercase().as_str()))
+}
+
+/// The words to search for: those of the title, then the commonest of the item.
+fn keywords(read: &Read<'_>) -> String {
+    let is_word = |word: &&str| {
+        stem(&word.to_lowercase()).is_some()
+            && !word.contains(|c: char| c.is_ascii_digit() || "@_".contains(c))
+    };
+    let title = names(read.title).into_iter().filter(is_word);
+    let item: Vec<&str> = names(read.item).into_iter().filter(is_word).collect();
+    let mut often: BTreeMap<String, usize> = BTreeMap::new();
+    for word in &item {
+        *often.entry(word.to_lowercase()).or_default() += 1;
+    }
+    let mut common = item.clone();
+    common.sort_by_cached_key(|word| Reverse(often.get(&word.to_lowercase()).copied()));
+    let mut seen = BTreeSet::new();
+    let words = title.chain(common);
+    words.filter(|word| seen.insert(word.to_lowercase())).take(QUERY_WORDS).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,247 @@
+//! A request of Messages, read as strictly as Anthropic reads it.
+
+use std::sync::Arc;
+
+use loop_llm::{ToolChoice, ToolDefinition};
+use serde_json::Value;
+
+use super::blocks::{History, text_block};
+use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
+use crate::servers::received::{ReadRequest, is_name, is_outside, present, text_of, tool, unknown};
+
+/// Reads a body.
+pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+    if !target.headers.iter().any(|(name, _)| name == "anthropic-version") {
+        return Err(Unfit::new("anthropic-version", "anthropic-version: header is required"));
+    }
+    if !body.is_object() {
+        return Err(Unfit::new("body", "the body is no JSON object"));
+    }
+    if let Some(name) = unknown(body, &KNOWN) {
+        return Err(unfit(name, "Extra inputs are not permitted"));
+    }
+    let model = text_of(body, "model").ok_or_else(|| unfit("model", "Field required"))?;
+    let max = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
+    let max = max.as_u64().filter(|max| *max > 0);
+    let max = max.ok_or_else(|| unfit("max_tokens", "Input should be greater than or equal to 1"))?;
+    let mut received =
+        ReadRequest { model: model.to_owned(), max_output_tokens: Some(max), ..ReadRequest::default() };
+    let thinking = thinking(body, max)?;
+    sampling(body)?;
+    marks(body)?;
+    received.system.extend(system(present(body, "system"))?);
+    received.tools = tools(body)?;
+    choice(body, &mut received, thinking)?;
+    let messages = body.get("messages").and_then(Value::as_array).filter(|messages| !messages.is_empty());
+    let messages = messages.ok_or_else(|| unfit("messages", "at least one message is required"))?;
+    received.turns = History::read(messages, thinking == Thinking::Budget)?;
+    let hides_reasoning =
+        present(body, "thinking").and_then(|thinking| text_of(thinking, "display")) == Some("omitted");
+    let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
+    let ways = Ways { streams, hides_reasoning, seals: true, tells_usage: true, ..Ways::default() };
+    Ok(ModelCall::new(received, ways))
+}
+
+/// What is wrong at a place, as Anthropic words it.
+pub(super) fn unfit(place: &str, message: &str) -> Unfit {
+    Unfit::new(place, format!("{place}: {message}"))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Thinking {
+    Off,
+    Adaptive,
+    Budget,
+}
+
+fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Unfit> {
+    let Some(thinking) = present(body, "thinking") else { return Ok(Thinking::Off) };
+    if let Some(name) = unknown(thinking, &["type", "budget_tokens", "display", "block_binding"]) {
+        return Err(unfit(&format!("thinking.{name}"), "Extra inputs are not permitted"));
+    }
+    match text_of(thinking, "type") {
+        Some("adaptive" | "between_tools") => Ok(Thinking::Adaptive),
+        Some("disabled") => Ok(Thinking::Off),
+        Some("enabled") => {
+            let budget = thinking.get("budget_tokens").and_then(Value::as_u64).unwrap_or_default();
+            if budget < 1_024 {
+                let message = "Input should be greater than or equal to 1024";
+                return Err(unfit("thinking.enabled.budget_tokens", message));
+            }
+            if budget >= max_tokens {
+                let message = "`max_tokens` must be greater than `thinking.budget_tokens`";
+                return Err(Unfit::new("max_tokens", message));
+            }
+            Ok(Thinking::Budget)
+        }
+        _ => Err(unfit("thinking.type", "Input tag does not match any of the expected tags")),
+    }
+}
+
+fn sampling(body: &Value) -> Result<(), Unfit> {
+    for param in ["temperature", "top_p"] {
+        if is_outside(present(body, param), 1.0) {
+            return Err(unfit(param, "range: 0..1"));
+        }
+    }
+    if present(body, "top_k").is_some_and(|max| !max.is_u64()) {
+        return Err(unfit("top_k", "Input should be a valid integer"));
+    }
+    let blank = |stop: &Value| stop.as_str().is_none_or(|stop| stop.trim().is_empty());
+    if present(body, "stop_sequences").and_then(Value::as_array).is_some_and(|stops| stops.iter().any(blank))
+    {
+        return Err(unfit("stop_sequences", "each stop sequence must contain non-whitespace"));
+    }
+    Ok(())
+}
+
+/// Counts the marks of what is to be cached, in the order of the prefix: tools, system, messages.
+fn marks(body: &Value) -> Result<(), Unfit> {
+    let mut marks = Vec::new();
+    for part in ["tools", "system", "messages"] {
+        if let Some(part) = body.get(part) {
+            collect(part, &mut marks);
+        }
+    }
+    if marks.len() > MAX_MARKS {
+        let message = format!(
+            "A maximum of {MAX_MARKS} blocks with cache_control may be provided. Found {}.",
+            marks.len()
+        );
+        return Err(Unfit::new("cache_control", message));
+    }
+    let mut has_short = false;
+    for mark in marks {
+        let is_long = match (text_of(mark, "type"), text_of(mark, "ttl")) {
+            (Some("ephemeral"), Some("1h")) => true,
+            (Some("ephemeral"), Some("5m") | None) => false,
+            _ => return Err(unfit("cache_control", "Input should be ephemeral with a ttl of 5m or 1h")),
+        };
+        if is_long && has_short {
+            let message = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block";
+            return Err(unfit("cache_control.ttl", message));
+        }
+        has_short |= !is_long;
+    }
+    Ok(())
+}
+
+/// The marks of a value: of blocks, and of blocks within messages and results.
+fn collect<'a>(value: &'a Value, marks: &mut Vec<&'a Value>) {
+    for item in value.as_array().into_iter().flatten() {
+        marks.extend(present(item, "cache_control"));
+        if let Some(content) = item.get("content") {
+            collect(content, marks);
+        }
+    }
+}
+
+fn system(system: Option<&Value>) -> Result<Option<String>, Unfit> {
+    match system {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(Value::Array(blocks)) => {
+            let texts: Result<String, Unfit> = blocks
+                .iter()
+                .enumerate()
+                .map(|(n, block)| text_block(&format!("system.{n}"), block))
+                .collect();
+            texts.map(Some)
+        }
+        Some(_) => Err(unfit("system", "Input should be a valid string or a list of text blocks")),
+    }
+}
+
+fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
+    let mut tools: Vec<ToolDefinition> = Vec::new();
+    for (n, listed) in present(body, "tools").and_then(Value::as_array).into_iter().flatten().enumerate() {
+        let place = |name: &str| format!("tools.{n}.{name}");
+        if let Some(name) = unknown(listed, &KNOWN_OF_TOOL) {
+            return Err(unfit(&place(name), "Extra inputs are not permitted"));
+        }
+        if present(listed, "type").is_some_and(|kind| kind != "custom") {
+            return Err(unfit(&place("type"), "the models here know custom tools only"));
+        }
+        let name = text_of(listed, "name").filter(|name| is_name(name, 128, "-"));
+        let name = name
+            .ok_or_else(|| unfit(&place("name"), "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"))?;
+        if tools.iter().any(|tool| &*tool.name == name) {
+            return Err(unfit("tools", "Tool names must be unique."));
+        }
+        let schema =
+            present(listed, "input_schema").ok_or_else(|| unfit(&place("input_schema"), "Field required"))?;
+        if text_of(schema, "type") != Some("object") {
+            return Err(unfit(&place("input_schema.type"), "Input should be 'object'"));
+        }
+        tools.push(tool(name, text_of(listed, "description"), Some(schema)));
+    }
+    Ok(tools)
+}
+
+fn choice(body: &Value, received: &mut ReadRequest, thinking: Thinking) -> Result<(), Unfit> {
+    let Some(choice) = present(body, "tool_choice") else { return Ok(()) };
+    if received.tools.is_empty() {
+        return Err(unfit("tool_choice", "may only be specified while providing `tools`"));
+    }
+    if let Some(name) = unknown(choice, &["type", "name", "disable_parallel_tool_use"]) {
+        return Err(unfit(&format!("tool_choice.{name}"), "Extra inputs are not permitted"));
+    }
+    received.one_call_at_a_time =
+        choice.get("disable_parallel_tool_use").and_then(Value::as_bool).unwrap_or(false);
+    received.tool_choice = match text_of(choice, "type") {
+        Some("auto") => ToolChoice::Auto,
+        Some("none") => ToolChoice::None,
+        Some("any") => ToolChoice::Required,
+        Some("tool") => {
+            let name = text_of(choice, "name").unwrap_or_default();
+            let found = received.tools.iter().find(|tool| &*tool.name == name);
+            let found = found.ok_or_else(|| unfit("tool_choice.tool.name", "no tool has this name"))?;
+            ToolChoice::Named(Arc::clone(&found.name))
+        }
+        _ => return Err(unfit("tool_choice.type", "Input tag does not match any of the expected tags")),
+    };
+    let forces = matches!(received.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
+    if forces && thinking == Thinking::Budget {
+        let message = "Thinking may not be enabled when tool_choice forces tool use.";
+        return Err(Unfit::new("tool_choice", message));
+    }
+    Ok(())
+}
+
+const MAX_MARKS: usize = 4;
+
+const KNOWN: [&str; 20] = [
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "stop_sequences",
+    "temperature",
+    "top_p",
+    "top_k",
+    "thinking",
+    "output_config",
+    "cache_control",
+    "metadata",
+    "service_tier",
+    "stream",
+    "container",
+    "context_management",
+    "inference_geo",
+    "mcp_servers",
+];
+
+const KNOWN_OF_TOOL: [&str; 10] = [
+    "type",
+    "name",
+    "description",
+    "input_schema",
+    "strict",
+    "cache_control",
+    "eager_input_streaming",
+    "defer_loading",
+    "input_examples",
+    "allowed_callers",
+];

@@ -1,0 +1,354 @@
+//! A request of Responses, read as strictly as OpenAI reads it.
+
+use std::sync::Arc;
+
+use loop_llm::{Arguments, ToolCall, ToolChoice, ToolDefinition};
+use serde_json::Value;
+
+use super::{REASONED, SEAL, bound};
+use crate::servers::chat::sampling;
+use crate::servers::protocol::{ModelCall, Trouble, Unfit, Ways};
+use crate::servers::received::{
+    Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, tool, unknown,
+};
+use crate::servers::seal::{Seal, check};
+
+/// Reads a body.
+pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
+    if !body.is_object() {
+        return Err(Unfit::new("body", "the body is no JSON object"));
+    }
+    if let Some(name) = unknown(body, &KNOWN) {
+        return Err(Unfit::new(name, format!("Unknown parameter: '{name}'.")));
+    }
+    let model =
+        text_of(body, "model").ok_or_else(|| Unfit::new("model", "Missing required parameter: 'model'."))?;
+    if let Some(previous) = text_of(body, "previous_response_id") {
+        let message = format!("Previous response with id '{previous}' not found.");
+        return Err(Unfit::new("previous_response_id", message).because(Trouble::StateLost));
+    }
+    if body.get("background").and_then(Value::as_bool) == Some(true) {
+        return Err(Unfit::new("background", "nothing is stored here, so nothing runs in the background"));
+    }
+    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
+    received.system.extend(text_of(body, "instructions").map(str::to_owned));
+    if let Some(max) = present(body, "max_output_tokens") {
+        let max = max.as_u64().filter(|max| *max >= LEAST_TOKENS);
+        let message =
+            format!("Invalid 'max_output_tokens': integer below minimum value, at least {LEAST_TOKENS}.");
+        received.max_output_tokens = Some(max.ok_or_else(|| Unfit::new("max_output_tokens", message))?);
+    }
+    sampling(body)?;
+    for (param, known) in NESTED {
+        let Some(value) = present(body, param) else { continue };
+        if let Some(name) = unknown(value, known) {
+            return Err(Unfit::new(param, format!("Unknown parameter: '{param}.{name}'.")));
+        }
+    }
+    (received.tools, received.tool_choice) = tools(body)?;
+    received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
+    match body.get("input") {
+        Some(Value::String(text)) => {
+            received.turns.push(Turn::User(Content { text: text.clone(), images: Vec::new() }));
+        }
+        Some(Value::Array(items)) if !items.is_empty() => Input::new(&mut received).read(items)?,
+        _ => return Err(unfit("Missing required parameter: 'input'.")),
+    }
+    let included = present(body, "include").and_then(Value::as_array);
+    let seals = included.is_some_and(|included| {
+        included.iter().any(|included| included.as_str() == Some("reasoning.encrypted_content"))
+    });
+    let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
+    if !streams && present(body, "stream_options").is_some() {
+        return Err(Unfit::new("stream_options", "'stream_options' is only allowed when 'stream' is true."));
+    }
+    Ok(ModelCall::new(received, Ways { streams, seals, tells_usage: true, ..Ways::default() }))
+}
+
+fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
+    let listed = match present(body, "tools") {
+        None => &[],
+        Some(Value::Array(listed)) => listed.as_slice(),
+        Some(_) => return Err(Unfit::new("tools", "Invalid type for 'tools': expected an array.")),
+    };
+    let mut tools: Vec<ToolDefinition> = Vec::new();
+    for (n, listed) in listed.iter().enumerate() {
+        let unfit = |what: &str| Unfit::new(format!("tools[{n}]"), format!("tools[{n}] {what}"));
+        if text_of(listed, "type") != Some("function") {
+            return Err(unfit("is no function"));
+        }
+        if let Some(name) = unknown(listed, &["type", "name", "description", "parameters", "strict"]) {
+            return Err(Unfit::new("tools", format!("Unknown parameter: 'tools[{n}].{name}'.")));
+        }
+        let name = text_of(listed, "name").filter(|name| is_name(name, 64, "-"));
+        let name = name.ok_or_else(|| unfit("has a name that is not allowed"))?;
+        if tools.iter().any(|tool| &*tool.name == name) {
+            return Err(unfit("has the name of another one"));
+        }
+        let parameters = present(listed, "parameters");
+        if parameters.is_some_and(|parameters| !parameters.is_object()) {
+            return Err(unfit("has parameters that are no schema"));
+        }
+        tools.push(tool(name, text_of(listed, "description"), parameters));
+    }
+    if tools.is_empty()
+        && present(body, "tool_choice").is_some_and(|choice| choice != "auto" && choice != "none")
+    {
+        let message = "Tool choice must be 'auto' or 'none' when no tools are specified.";
+        return Err(Unfit::new("tool_choice", message));
+    }
+    let choice = choice(present(body, "tool_choice"), &tools)
+        .ok_or_else(|| Unfit::new("tool_choice", "'tool_choice' names no choice or no tool that there is"))?;
+    Ok((tools, choice))
+}
+
+fn choice(choice: Option<&Value>, tools: &[ToolDefinition]) -> Option<ToolChoice> {
+    let named = |listed: &Value| -> Option<Arc<str>> {
+        let name = text_of(listed, "name").filter(|_| text_of(listed, "type") == Some("function"))?;
+        tools.iter().find(|tool| &*tool.name == name).map(|tool| Arc::clone(&tool.name))
+    };
+    let Some(choice) = choice else { return Some(ToolChoice::Auto) };
+    match (choice.as_str(), text_of(choice, "type")) {
+        (Some("auto"), _) => Some(ToolChoice::Auto),
+        (Some("none"), _) => Some(ToolChoice::None),
+        (Some("required"), _) => Some(ToolChoice::Required),
+        (None, Some("function")) => named(choice).map(ToolChoice::Named),
+        (None, Some("allowed_tools")) => {
+            matches!(text_of(choice, "mode")?, "auto" | "required").then_some(())?;
+            let names: Option<Vec<_>> = choice.get("tools")?.as_array()?.iter().map(named).collect();
+            names.filter(|names| !names.is_empty()).map(ToolChoice::AnyOf)
+        }
+        _ => None,
+    }
+}
+
+fn unfit(message: impl Into<String>) -> Unfit {
+    Unfit::new("input", message)
+}
+
+/// Items on their way to being turns: several of the model's are one.
+struct Input<'a> {
+    received: &'a mut ReadRequest,
+    /// The calls that have no output.
+    open: Vec<Arc<str>>,
+    /// The reasoning item that waits for what followed it.
+    reasoning: Option<String>,
+    /// Whether the turn that is being read holds reasoning.
+    reasoned: bool,
+}
+
+impl<'a> Input<'a> {
+    fn new(received: &'a mut ReadRequest) -> Self {
+        Self { received, open: Vec::new(), reasoning: None, reasoned: false }
+    }
+
+    fn read(mut self, items: &[Value]) -> Result<(), Unfit> {
+        for (n, item) in items.iter().enumerate() {
+            match text_of(item, "type") {
+                Some("reasoning") => self.reasoning(n, item)?,
+                Some("function_call") => self.call(n, item)?,
+                Some("function_call_output") => self.output(n, item)?,
+                Some("message") | None => self.message(n, item)?,
+                Some(other) => return Err(unfit(format!("Invalid value: '{other}' at 'input[{n}].type'."))),
+            }
+        }
+        self.end_of_reasoning()?;
+        match self.open.first() {
+            Some(call) => Err(unfit(format!("No tool output found for function call {call}."))),
+            None => Ok(()),
+        }
+    }
+
+    fn message(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+        members(n, item, &["type", "role", "content", "id", "status", "phase"])?;
+        let role = text_of(item, "role").unwrap_or_default();
+        let words = content(item.get("content"), role == "assistant")
+            .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].content'.")))?;
+        match role {
+            "assistant" => {
+                self.belongs(item, "message")?;
+                self.turn(|text, _| text.push_str(&words.text));
+                return Ok(());
+            }
+            "user" => self.received.turns.push(Turn::User(words)),
+            "system" | "developer" if !words.images.is_empty() => {
+                return Err(unfit(format!("'input[{n}]' shows pictures, which only users do")));
+            }
+            "system" | "developer" if self.received.turns.is_empty() => self.received.system.push(words.text),
+            "system" | "developer" => self.received.turns.push(Turn::Operator(words.text)),
+            _ => return Err(unfit(format!("Invalid value: '{role}' at 'input[{n}].role'."))),
+        }
+        self.end_of_reasoning()?;
+        self.reasoned = false;
+        Ok(())
+    }
+
+    fn reasoning(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+        members(n, item, &["type", "id", "summary", "content", "encrypted_content", "status"])?;
+        self.end_of_reasoning()?;
+        let id = text_of(item, "id").unwrap_or_default();
+        let Some(parts) = item.get("summary").and_then(Value::as_array) else {
+            return Err(unfit(format!("Missing required parameter: 'input[{n}].summary'.")));
+        };
+        let summary: Option<String> = parts.iter().map(|part| text_of(part, "text")).collect();
+        let summary = summary.ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].summary'.")))?;
+        let Some(sealed) = text_of(item, "encrypted_content") else {
+            let message = format!(
+                "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
+            );
+            return Err(unfit(message));
+        };
+        if check(SEAL, sealed, &bound(id, &summary)) != Seal::Whole {
+            let message = format!(
+                "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be \
+                 decrypted or parsed."
+            );
+            return Err(unfit(message).because(Trouble::StaleReasoning));
+        }
+        self.turn(|_, _| {});
+        self.reasoning = Some(id.to_owned());
+        self.reasoned = true;
+        Ok(())
+    }
+
+    fn call(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+        members(n, item, &["type", "id", "call_id", "name", "arguments", "status"])?;
+        self.belongs(item, "function_call")?;
+        let missing = |name: &str| unfit(format!("Missing required parameter: 'input[{n}].{name}'."));
+        let id = text_of(item, "call_id").filter(|id| !id.is_empty()).ok_or_else(|| missing("call_id"))?;
+        let name = text_of(item, "name").filter(|name| is_name(name, 64, "-"));
+        let name = name.ok_or_else(|| missing("name"))?;
+        let arguments = text_of(item, "arguments").ok_or_else(|| missing("arguments"))?;
+        let id: Arc<str> = id.into();
+        if self.open.contains(&id) {
+            return Err(unfit(format!("Duplicate function call id {id}.")));
+        }
+        self.open.push(Arc::clone(&id));
+        let call = ToolCall { id, name: name.into(), arguments: Arguments::from(arguments) };
+        self.turn(|_, calls| calls.push(call));
+        Ok(())
+    }
+
+    fn output(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
+        members(n, item, &["type", "id", "call_id", "output", "status"])?;
+        self.end_of_reasoning()?;
+        self.reasoned = false;
+        let id = text_of(item, "call_id").unwrap_or_default();
+        let Some(at) = self.open.iter().position(|known| &**known == id) else {
+            let message = format!("No tool call found for function call output with call_id {id}.");
+            return Err(unfit(message));
+        };
+        self.open.remove(at);
+        let words = content(item.get("output"), /*is_assistant*/ false)
+            .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].output'.")))?;
+        let result = result(id, /*is_error*/ false, words);
+        match self.received.turns.last_mut() {
+            Some(Turn::Results(results)) => results.push(result),
+            _ => self.received.turns.push(Turn::Results(vec![result])),
+        }
+        Ok(())
+    }
+
+    /// Adds to the turn of the model's that is being read.
+    fn turn(&mut self, add: impl FnOnce(&mut String, &mut Vec<ToolCall>)) {
+        if let Some(Turn::Assistant { text, calls }) = self.received.turns.last_mut() {
+            return add(text, calls);
+        }
+        let (mut text, mut calls) = (String::new(), Vec::new());
+        add(&mut text, &mut calls);
+        self.received.turns.push(Turn::Assistant { text, calls });
+    }
+
+    /// An item that was written behind reasoning comes back behind it.
+    fn belongs(&mut self, item: &Value, kind: &str) -> Result<(), Unfit> {
+        self.reasoning = None;
+        let id = text_of(item, "id").unwrap_or_default();
+        if id.ends_with(REASONED) && !self.reasoned {
+            return Err(unfit(format!(
+                "Item '{id}' of type '{kind}' was provided without its required 'reasoning' item."
+            )));
+        }
+        Ok(())
+    }
+
+    fn end_of_reasoning(&mut self) -> Result<(), Unfit> {
+        match self.reasoning.take() {
+            Some(id) => Err(unfit(format!(
+                "Item '{id}' of type 'reasoning' was provided without its required following item."
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn members(n: usize, item: &Value, known: &[&str]) -> Result<(), Unfit> {
+    match unknown(item, known) {
+        Some(name) => Err(unfit(format!("Unknown parameter: 'input[{n}].{name}'."))),
+        None => Ok(()),
+    }
+}
+
+/// A text, or a list of parts: those of the model's, or those that are shown to it.
+fn content(content: Option<&Value>, is_assistant: bool) -> Option<Content> {
+    let mut words = Content::default();
+    match content? {
+        Value::String(text) => words.text.push_str(text),
+        Value::Array(parts) => {
+            for part in parts {
+                match (text_of(part, "type")?, is_assistant) {
+                    ("input_text", false) | ("output_text", true) => {
+                        words.text.push_str(text_of(part, "text")?)
+                    }
+                    ("refusal", true) => words.text.push_str(text_of(part, "refusal")?),
+                    ("input_image", false) => words.images.push(data_url(text_of(part, "image_url")?)?),
+                    _ => return None,
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
+    }
+    Some(words)
+}
+
+const LEAST_TOKENS: u64 = 16;
+
+const KNOWN: [&str; 31] = [
+    "model",
+    "input",
+    "instructions",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_output_tokens",
+    "max_tool_calls",
+    "reasoning",
+    "text",
+    "store",
+    "include",
+    "previous_response_id",
+    "conversation",
+    "truncation",
+    "context_management",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "user",
+    "service_tier",
+    "metadata",
+    "background",
+    "stream",
+    "stream_options",
+    "temperature",
+    "top_p",
+    "top_logprobs",
+    "prompt",
+    "moderation",
+];
+
+/// Members that have members.
+const NESTED: [(&str, &[&str]); 3] = [
+    ("reasoning", &["effort", "summary", "context", "mode", "generate_summary"]),
+    ("text", &["format", "verbosity"]),
+    ("stream_options", &["include_obfuscation"]),
+];

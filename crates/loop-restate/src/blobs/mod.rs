@@ -1,0 +1,360 @@
+//! A store of blobs: large results and transcripts, each under the digest of its content.
+//!
+//! **What it is.** [`BlobStore`] keeps bytes in a folder (`file:///absolute/folder`) or in a bucket of an S3-compatible server
+//! (`s3://bucket/prefix`, feature `s3`). An engine that passes messages of limited size passes a [`BlobId`] instead.
+//! **What it does not do.** It does not know which run refers to a blob: [`sweep`](BlobStore::sweep) is told. It does not encrypt.
+//!
+//! What it promises:
+//!
+//! - A blob whose [`put`](BlobStore::put) returned is durable, whole, and found by its id. A put can be repeated, also by
+//!   several processes at once.
+//! - A [`get`](BlobStore::get) returns the bytes that were put, or an error: the digest is checked each time.
+//! - A put that fails, or a process that is killed, leaves no blob or a whole one.
+//! - Every operation ends: requests have a timeout, their retries are counted, and the whole has a deadline.
+//! - Nothing blocks a thread of the async runtime.
+//!
+//! ```
+//! # use std::collections::HashSet;
+//! # use std::time::Duration;
+//! # use loop_restate::blobs::{BlobErrorKind, BlobStore};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let url = format!("file://{}", folder.path().display());
+//! let store = BlobStore::open(&url).await?;
+//! let id = store.put("a large result").await?;
+//! assert_eq!(store.get(id).await?, "a large result");
+//!
+//! // No run refers to it any more, and it is old enough.
+//! store.sweep(&HashSet::new(), Duration::ZERO).await?;
+//! assert_eq!(store.get(id).await.unwrap_err().kind, BlobErrorKind::Missing);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The promises in full, the settings and the limits: `docs/reference/blobs.md`.
+
+mod address;
+mod error;
+mod folder;
+mod id;
+mod options;
+#[cfg(feature = "s3")]
+mod s3;
+mod sweep;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub use error::{BlobError, BlobErrorKind};
+pub use id::{BlobId, InvalidBlobId};
+pub use options::BlobOptions;
+#[cfg(feature = "s3")]
+pub use s3::S3Settings;
+pub use sweep::{StoredBlob, Sweep};
+
+use crate::blobs::address::Address;
+use crate::blobs::folder::Folder;
+
+/// A store of blobs. Clones share its connections and its limits.
+#[derive(Clone)]
+pub struct BlobStore {
+    /// As a person wrote it; it holds no key.
+    url: Arc<str>,
+    place: Place,
+    turns: Arc<Semaphore>,
+    max_bytes: u64,
+    deadline: Duration,
+}
+
+#[derive(Clone)]
+enum Place {
+    Folder(Arc<Folder>),
+    #[cfg(feature = "s3")]
+    Bucket(Arc<s3::Bucket>),
+}
+
+impl fmt::Debug for BlobStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BlobStore").field(&self.url).finish()
+    }
+}
+
+impl BlobStore {
+    /// Opens a store with the limits and the settings of [`BlobOptions::default`].
+    ///
+    /// A folder is made unless it is there. A bucket is not asked for: the first operation shows whether it can be reached.
+    ///
+    /// # Errors
+    /// A URL of another form, a folder that cannot be made, or a bucket without keys.
+    pub async fn open(url: &str) -> Result<Self, BlobError> {
+        Self::open_with(url, BlobOptions::default()).await
+    }
+
+    /// Like [`open`](Self::open), with other limits and settings.
+    ///
+    /// # Errors
+    /// Like [`open`](Self::open).
+    pub async fn open_with(url: &str, options: BlobOptions) -> Result<Self, BlobError> {
+        let BlobOptions { max_bytes, max_parallel, deadline, .. } = options;
+        let place = match address::parse(url)? {
+            Address::Folder(root) => {
+                let opened = tokio::task::spawn_blocking(move || Folder::open(root, max_bytes));
+                let ended = |_| BlobError::of_store(url, BlobErrorKind::Unavailable(ENDS.to_owned()));
+                Place::Folder(Arc::new(opened.await.map_err(ended)??))
+            }
+            #[cfg(feature = "s3")]
+            Address::Bucket { bucket, prefix } => {
+                let opened = s3::Bucket::open(&bucket, &prefix, &options);
+                Place::Bucket(Arc::new(opened.map_err(|kind| BlobError::of_store(url, kind))?))
+            }
+            #[cfg(not(feature = "s3"))]
+            Address::Bucket { .. } => {
+                let message =
+                    "this program was built without buckets; build it with the feature `s3` of loop-restate";
+                return Err(BlobError::of_store(url, BlobErrorKind::Settings(message.to_owned())));
+            }
+        };
+        let turns = Arc::new(Semaphore::new(max_parallel.clamp(1, Semaphore::MAX_PERMITS)));
+        Ok(Self { url: url.trim_end_matches('/').into(), place, turns, max_bytes, deadline })
+    }
+
+    /// Stores the bytes, and returns their id once they are durable.
+    ///
+    /// A blob that is there already is as young as a new one afterwards, and one that is damaged is replaced.
+    ///
+    /// # Errors
+    /// More bytes than the store takes, or a store that is full, denies it or cannot be reached.
+    pub async fn put(&self, bytes: impl Into<Bytes>) -> Result<BlobId, BlobError> {
+        let bytes = bytes.into();
+        let turn = self.turn().await?;
+        let hashed = bytes.clone();
+        let id = blocking(move || Ok(BlobId::of(&hashed))).await.map_err(|kind| self.error(None, kind))?;
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if length > self.max_bytes {
+            let kind = BlobErrorKind::TooLarge { bytes: length, max: self.max_bytes };
+            return Err(self.error(Some(id), kind));
+        }
+        let put = async {
+            match &self.place {
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.put(id, &bytes)).await,
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    bucket.put(id, bytes).await
+                }
+            }
+        };
+        self.within(Some(id), put).await?;
+        Ok(id)
+    }
+
+    /// The blob's content. Its digest was checked.
+    ///
+    /// # Errors
+    /// A blob that is missing, damaged or too large, or a store that denies it or cannot be reached.
+    pub async fn get(&self, id: BlobId) -> Result<Bytes, BlobError> {
+        let turn = self.turn().await?;
+        let get = async {
+            match &self.place {
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.get(id)).await,
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    let content = bucket.get(id, self.max_bytes).await?;
+                    blocking(move || folder::check(id, &content).map(|()| content)).await
+                }
+            }
+        };
+        self.within(Some(id), get).await
+    }
+
+    /// Deletes the blob, whether it is there or not, and what a crash left of it. It does not ask who refers to it.
+    ///
+    /// Copies that the store itself made stay: versions and replicas of a bucket, snapshots of a file system, backups.
+    ///
+    /// # Errors
+    /// A store that denies it or cannot be reached.
+    pub async fn delete(&self, id: BlobId) -> Result<(), BlobError> {
+        let turn = self.turn().await?;
+        let delete = async {
+            match &self.place {
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete(id)).await,
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    bucket.delete(id).await
+                }
+            }
+        };
+        self.within(Some(id), delete).await
+    }
+
+    /// Blobs that were last put longer ago than `older_than`, at most `max`.
+    ///
+    /// # Errors
+    /// A store that denies it or cannot be reached.
+    pub async fn older(&self, older_than: Duration, max: usize) -> Result<Vec<StoredBlob>, BlobError> {
+        let before = before(older_than);
+        match &self.place {
+            Place::Folder(folder) => {
+                let listed = Arc::clone(folder);
+                let folders = self.within(None, blocking(move || listed.folders())).await?;
+                let mut found = Vec::new();
+                for name in folders {
+                    let folder = Arc::clone(folder);
+                    let older = blocking(move || folder.older(&name, before)).await;
+                    found.extend(older.map_err(|kind| self.error(None, kind))?);
+                    if found.len() >= max {
+                        break;
+                    }
+                }
+                found.truncate(max);
+                Ok(found)
+            }
+            #[cfg(feature = "s3")]
+            Place::Bucket(bucket) => {
+                bucket.older(before, max, self.deadline).await.map_err(|kind| self.error(None, kind))
+            }
+        }
+    }
+
+    /// The first bytes of a blob, at most `max`, which must not exceed its length. They are not checked: the digest is that of the whole.
+    ///
+    /// # Errors
+    /// A blob that is missing, or a store that denies it or cannot be reached.
+    pub async fn beginning(&self, id: BlobId, max: u64) -> Result<Bytes, BlobError> {
+        // S3 has no range of no bytes.
+        if max == 0 {
+            return Ok(Bytes::new());
+        }
+        let turn = self.turn().await?;
+        let get = async {
+            match &self.place {
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.beginning(id, max)).await,
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    bucket.beginning(id, max).await
+                }
+            }
+        };
+        self.within(Some(id), get).await
+    }
+
+    /// Deletes the blob if it was last put longer ago than `older_than`. Returns its bytes then, and `None` if it is younger
+    /// or not there. A put that runs meanwhile keeps it, as in a [`sweep`](Self::sweep).
+    ///
+    /// # Errors
+    /// A store that denies it or cannot be reached.
+    pub async fn delete_older(&self, id: BlobId, older_than: Duration) -> Result<Option<u64>, BlobError> {
+        let (turn, before) = (self.turn().await?, before(older_than));
+        let delete = async {
+            match &self.place {
+                Place::Folder(folder) => in_folder(folder, turn, move |it| it.delete_older(id, before)).await,
+                #[cfg(feature = "s3")]
+                Place::Bucket(bucket) => {
+                    let _turn = turn;
+                    bucket.delete_older(id, before).await
+                }
+            }
+        };
+        self.within(Some(id), delete).await
+    }
+
+    /// Deletes each blob that is not `referenced` and was last put longer ago than `older_than`.
+    ///
+    /// `referenced` must hold the blobs of all runs that use the store, also of those in flight. A blob that a run has put
+    /// and does not refer to yet is kept by its age alone, so `older_than` must exceed the time between the two. Collect
+    /// `referenced` first, and sweep then.
+    ///
+    /// # Errors
+    /// A store that denies it or cannot be reached. What was deleted until then stays deleted; a sweep can be repeated.
+    pub async fn sweep(
+        &self,
+        referenced: &HashSet<BlobId>,
+        older_than: Duration,
+    ) -> Result<Sweep, BlobError> {
+        let before = before(older_than);
+        match &self.place {
+            Place::Folder(folder) => {
+                let referenced = Arc::new(referenced.clone());
+                let listed = Arc::clone(folder);
+                let folders = self.within(None, blocking(move || listed.folders())).await?;
+                let mut sweep = Sweep::default();
+                // A future that is dropped ends the sweep after the folder.
+                for name in folders {
+                    let (folder, referenced) = (Arc::clone(folder), Arc::clone(&referenced));
+                    let swept = blocking(move || folder.sweep(&name, &referenced, before)).await;
+                    sweep.add(swept.map_err(|kind| self.error(None, kind))?);
+                }
+                Ok(sweep)
+            }
+            #[cfg(feature = "s3")]
+            Place::Bucket(bucket) => {
+                let swept = bucket.sweep(referenced, before, self.deadline).await;
+                swept.map_err(|kind| self.error(None, kind))
+            }
+        }
+    }
+
+    /// Waits until fewer operations than allowed are under way.
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, BlobError> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        turn.map_err(|_| self.error(None, BlobErrorKind::Unavailable(ENDS.to_owned())))
+    }
+
+    async fn within<T>(
+        &self,
+        id: Option<BlobId>,
+        work: impl Future<Output = Result<T, BlobErrorKind>>,
+    ) -> Result<T, BlobError> {
+        let done = tokio::time::timeout(self.deadline, work).await.unwrap_or_else(|_| {
+            let message = format!("no result within {} s", self.deadline.as_secs_f32());
+            Err(BlobErrorKind::Unavailable(message))
+        });
+        done.map_err(|kind| self.error(id, kind))
+    }
+
+    fn error(&self, blob: Option<BlobId>, kind: BlobErrorKind) -> BlobError {
+        let place = match blob.map(|id| id.place()) {
+            Some((folder, name)) => format!("{}/{folder}/{name}", self.url),
+            None => self.url.to_string(),
+        };
+        BlobError { place, blob, kind }
+    }
+}
+
+fn before(older_than: Duration) -> SystemTime {
+    SystemTime::now().checked_sub(older_than).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Works in the folder. The work has its turn until it ends, whether it is awaited or not.
+async fn in_folder<T: Send + 'static>(
+    folder: &Arc<Folder>,
+    turn: OwnedSemaphorePermit,
+    work: impl FnOnce(&Folder) -> Result<T, BlobErrorKind> + Send + 'static,
+) -> Result<T, BlobErrorKind> {
+    let folder = Arc::clone(folder);
+    blocking(move || {
+        let _turn = turn;
+        work(&folder)
+    })
+    .await
+}
+
+/// Runs work that blocks or takes long on a thread for such work. Work that has begun ends, whether it is awaited or not.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BlobErrorKind> + Send + 'static,
+) -> Result<T, BlobErrorKind> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(BlobErrorKind::Unavailable(ENDS.to_owned())))
+}
+
+const ENDS: &str = "the program ends";

@@ -1,0 +1,205 @@
+//! Blobs as objects of a bucket.
+//!
+//! `object_store` signs the requests and repeats them. Its HTTP client is replaced by one that verifies certificates as our
+//! others do, and that makes a typed error of each answer: see [`answers`].
+
+mod answers;
+mod settings;
+
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload, RetryConfig,
+};
+
+pub use settings::S3Settings;
+
+use self::answers::{Connector, kind_of};
+use crate::blobs::error::BlobErrorKind;
+use crate::blobs::id::BlobId;
+use crate::blobs::options::BlobOptions;
+use crate::blobs::sweep::{StoredBlob, Sweep};
+
+/// The bucket of a store, and where in it the blobs are.
+pub(crate) struct Bucket {
+    objects: AmazonS3,
+    prefix: Path,
+}
+
+impl Bucket {
+    pub(crate) fn open(bucket: &str, prefix: &str, options: &BlobOptions) -> Result<Self, BlobErrorKind> {
+        let account = options.s3.checked()?;
+        let wrong = |what: String| BlobErrorKind::Settings(what);
+        let prefix = Path::parse(prefix).map_err(|_| {
+            wrong("the prefix has an empty or a relative part; write s3://bucket/prefix".to_owned())
+        })?;
+        let retry = RetryConfig {
+            backoff: BackoffConfig { init_backoff: FIRST_PAUSE, max_backoff: MAX_PAUSE, base: 2.0 },
+            max_retries: options.retries,
+            retry_timeout: options.deadline,
+        };
+        let connector = Connector::new(&account, options.request_timeout)?;
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(bucket)
+            .with_region(account.region)
+            .with_access_key_id(account.key)
+            .with_secret_access_key(account.secret)
+            // Not every S3-compatible server deletes in bulk.
+            .with_disable_bulk_delete(true)
+            .with_retry(retry)
+            .with_http_connector(connector);
+        if let Some(token) = account.token {
+            builder = builder.with_token(token);
+        }
+        if let Some(endpoint) = account.endpoint {
+            // Whether it may be http:// was checked with the settings.
+            builder = builder.with_endpoint(endpoint).with_allow_http(true);
+        }
+        let objects = builder.build().map_err(|error| wrong(error.to_string()))?;
+        Ok(Self { objects, prefix })
+    }
+
+    /// Writes the object also where it is there: it is young again then, and whole.
+    pub(crate) async fn put(&self, id: BlobId, bytes: Bytes) -> Result<(), BlobErrorKind> {
+        let put = self.objects.put(&self.path(id), PutPayload::from(bytes)).await;
+        put.map(|_| ()).map_err(|error| kind_of(&error))
+    }
+
+    /// The object's bytes, whatever they are.
+    pub(crate) async fn get(&self, id: BlobId, max: u64) -> Result<Bytes, BlobErrorKind> {
+        let got = self.objects.get(&self.path(id)).await.map_err(|error| kind_of(&error))?;
+        let bytes = got.meta.size;
+        if bytes > max {
+            return Err(BlobErrorKind::TooLarge { bytes, max });
+        }
+        got.bytes().await.map_err(|error| kind_of(&error))
+    }
+
+    pub(crate) async fn delete(&self, id: BlobId) -> Result<(), BlobErrorKind> {
+        let deleted = self.objects.delete(&self.path(id)).await.map_err(|error| kind_of(&error));
+        // Some servers say that it is not there, and S3 does not.
+        if deleted == Err(BlobErrorKind::Missing) { Ok(()) } else { deleted }
+    }
+
+    /// The objects that were not put since `before`, at most `max`. Each page of the list has the deadline.
+    pub(crate) async fn older(
+        &self,
+        before: SystemTime,
+        max: usize,
+        deadline: Duration,
+    ) -> Result<Vec<StoredBlob>, BlobErrorKind> {
+        let mut listed = self.objects.list(Some(&self.prefix)).map_err(|error| kind_of(&error));
+        let mut found = Vec::new();
+        while found.len() < max {
+            let next = tokio::time::timeout(deadline, listed.try_next()).await;
+            let Some(object) = next.unwrap_or_else(|_| Err(late(deadline)))? else { break };
+            match self.id(&object.location) {
+                Some(id) if !is_young(&object, before) => found.push(StoredBlob { id, bytes: object.size }),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// The first bytes of an object.
+    pub(crate) async fn beginning(&self, id: BlobId, max: u64) -> Result<Bytes, BlobErrorKind> {
+        self.objects.get_range(&self.path(id), 0..max).await.map_err(|error| kind_of(&error))
+    }
+
+    /// Deletes an object that was not put since `before`. Its bytes.
+    pub(crate) async fn delete_older(
+        &self,
+        id: BlobId,
+        before: SystemTime,
+    ) -> Result<Option<u64>, BlobErrorKind> {
+        Ok(match self.delete_if_old(id, before).await? {
+            Deleted::Now(bytes) => Some(bytes),
+            Deleted::Young | Deleted::Missing => None,
+        })
+    }
+
+    /// Deletes an object unless it is young. It is looked at directly before: a put may have made it young since it was
+    /// listed, and S3 deletes by name only.
+    async fn delete_if_old(&self, id: BlobId, before: SystemTime) -> Result<Deleted, BlobErrorKind> {
+        let bytes = match self.objects.head(&self.path(id)).await.map_err(|error| kind_of(&error)) {
+            Ok(now) if is_young(&now, before) => return Ok(Deleted::Young),
+            Ok(now) => now.size,
+            Err(BlobErrorKind::Missing) => return Ok(Deleted::Missing),
+            Err(kind) => return Err(kind),
+        };
+        self.delete(id).await?;
+        Ok(Deleted::Now(bytes))
+    }
+
+    /// Deletes what is not referenced and not put since `before`, each within the deadline.
+    pub(crate) async fn sweep(
+        &self,
+        referenced: &HashSet<BlobId>,
+        before: SystemTime,
+        deadline: Duration,
+    ) -> Result<Sweep, BlobErrorKind> {
+        let mut sweep = Sweep::default();
+        let listed = self.objects.list(Some(&self.prefix)).map_err(|error| kind_of(&error));
+        let mut looked_at = listed
+            .map_ok(|object| async move {
+                let Some(id) = self.id(&object.location) else { return Ok(Sweep::default()) };
+                if referenced.contains(&id) {
+                    return Ok(Sweep { referenced: 1, ..Sweep::default() });
+                }
+                let young = Sweep { young: 1, ..Sweep::default() };
+                if is_young(&object, before) {
+                    return Ok(young);
+                }
+                let delete = async {
+                    Ok(match self.delete_if_old(id, before).await? {
+                        Deleted::Now(bytes) => Sweep { deleted: 1, deleted_bytes: bytes, ..Sweep::default() },
+                        Deleted::Young => young,
+                        Deleted::Missing => Sweep::default(),
+                    })
+                };
+                tokio::time::timeout(deadline, delete).await.unwrap_or_else(|_| Err(late(deadline)))
+            })
+            .try_buffer_unordered(DELETED_AT_ONCE);
+        while let Some(one) = looked_at.try_next().await? {
+            sweep.add(one);
+        }
+        Ok(sweep)
+    }
+
+    fn path(&self, id: BlobId) -> Path {
+        let (folder, name) = id.place();
+        self.prefix.clone().join(folder).join(name)
+    }
+
+    /// The blob of an object, or `None` for what others put below the prefix.
+    fn id(&self, location: &Path) -> Option<BlobId> {
+        let mut parts = location.prefix_match(&self.prefix)?;
+        let (folder, name) = (parts.next()?, parts.next()?);
+        BlobId::at(folder.as_ref(), name.as_ref()).filter(|_| parts.next().is_none())
+    }
+}
+
+/// What became of an object that may be deleted.
+enum Deleted {
+    /// It had so many bytes.
+    Now(u64),
+    Young,
+    Missing,
+}
+
+fn is_young(object: &ObjectMeta, before: SystemTime) -> bool {
+    SystemTime::from(object.last_modified) >= before
+}
+
+fn late(deadline: Duration) -> BlobErrorKind {
+    BlobErrorKind::Unavailable(format!("no result within {} s", deadline.as_secs_f32()))
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+const DELETED_AT_ONCE: usize = 8;

@@ -1,0 +1,143 @@
+//! Searching: the lines that a text or a regular expression matches.
+
+use std::io;
+
+use crate::CancellationToken;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::sinks::Lossy;
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use serde_json::Value;
+
+use crate::connectors::error::one_line;
+use crate::connectors::files::folder::{Folder, Refused};
+use crate::connectors::files::walk::{Step, Walk};
+
+/// The most bytes of a file that is searched; a larger one is left out.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+/// The most bytes that are searched in all.
+const ALL_BYTES_MAX: u64 = 256 << 20;
+/// The most characters of a line that are shown.
+const LINE_CHARS: usize = 400;
+/// The most bytes of memory that a pattern may need.
+const PATTERN_BYTES: usize = 1 << 20;
+/// The most bytes of one line.
+const LINE_BYTES: usize = 1 << 20;
+
+/// What was found.
+pub(crate) struct Matches {
+    /// In the order of the paths.
+    pub(crate) found: Vec<Match>,
+    /// Whether there are more.
+    pub(crate) is_cut: bool,
+    /// What was not searched, and why.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// A line that matches.
+pub(crate) struct Match {
+    pub(crate) path: String,
+    pub(crate) line: u64,
+    pub(crate) text: String,
+}
+
+/// The lines that match.
+pub(crate) fn search(
+    folder: &Folder,
+    parameters: &Value,
+    (max_results, max_bytes): (usize, usize),
+    cancel: &CancellationToken,
+) -> Result<Matches, Refused> {
+    let text = |name: &str| parameters.get(name).and_then(Value::as_str);
+    let flag = |name: &str| parameters.get(name).and_then(Value::as_bool).unwrap_or_default();
+    let matcher = matcher(text("pattern").unwrap_or_default(), flag("regex"), flag("ignore_case"))?;
+    let mut walk = Walk::new(folder, text("glob"), cancel)?;
+    let mut searcher = searcher();
+    let mut all = Collected { found: Vec::new(), is_cut: false, bytes: 0, max_results, max_bytes };
+    let (mut left_out, mut searched) = (Vec::new(), 0_u64);
+    walk.below(text("path"), &mut |found| {
+        let path = found.place.shown();
+        if found.about.len() > FILE_BYTES_MAX {
+            left_out.push(format!("{path}: larger than {FILE_BYTES_MAX} bytes"));
+            return Ok(Step::Next);
+        }
+        searched += found.about.len();
+        if searched > ALL_BYTES_MAX {
+            left_out.push(format!("everything from {path} on: more than {ALL_BYTES_MAX} bytes in all"));
+            return Ok(Step::Enough);
+        }
+        let Some(file) = found.open() else {
+            left_out.push(format!("{path}: cannot be read"));
+            return Ok(Step::Next);
+        };
+        // It may have grown since.
+        let file = io::Read::take(file.into_std(), FILE_BYTES_MAX);
+        let sink = Lossy(|line, text| {
+            if cancel.is_cancelled() {
+                return Err(io::Error::other("cancelled"));
+            }
+            Ok(all.add(path, line, text))
+        });
+        if let Err(error) = searcher.search_reader(&matcher, file, sink) {
+            if cancel.is_cancelled() {
+                return Err(Refused::Cancelled);
+            }
+            left_out.push(format!("{path}: {}", one_line(error)));
+        }
+        Ok(if all.is_cut { Step::Enough } else { Step::Next })
+    })?;
+    left_out.append(&mut walk.left_out);
+    Ok(Matches { found: all.found, is_cut: all.is_cut, left_out })
+}
+
+/// The matches so far.
+struct Collected {
+    found: Vec<Match>,
+    is_cut: bool,
+    bytes: usize,
+    max_results: usize,
+    max_bytes: usize,
+}
+
+impl Collected {
+    /// Takes one more; gives whether the search goes on.
+    fn add(&mut self, path: &str, line: u64, text: &str) -> bool {
+        let text = short(text.trim_end_matches(['\n', '\r']));
+        self.bytes += path.len() + text.len();
+        if self.found.len() >= self.max_results || self.bytes > self.max_bytes {
+            self.is_cut = true;
+            return false;
+        }
+        self.found.push(Match { path: path.to_owned(), line, text });
+        true
+    }
+}
+
+fn matcher(pattern: &str, is_regex: bool, ignores_case: bool) -> Result<RegexMatcher, Refused> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .fixed_strings(!is_regex)
+        .case_insensitive(ignores_case)
+        .line_terminator(Some(b'\n'))
+        .size_limit(PATTERN_BYTES)
+        .dfa_size_limit(PATTERN_BYTES)
+        .nest_limit(50);
+    builder
+        .build(pattern)
+        .map_err(|error| Refused::Input(format!("the pattern is not valid: {}", one_line(error))))
+}
+
+fn searcher() -> Searcher {
+    SearcherBuilder::new()
+        .line_number(true)
+        // What has a NUL byte is not text, and ends there.
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(Some(LINE_BYTES))
+        .build()
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LINE_CHARS) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

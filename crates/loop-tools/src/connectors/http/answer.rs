@@ -1,0 +1,197 @@
+//! From an answer to what the model reads: what is selected of it, as a table, as lines or as it is.
+
+use crate::{ToolResult, heading, push_lines};
+use loop_core::{Effect, Scope};
+use reqwest::StatusCode;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+
+use crate::connectors::error::short_line;
+use crate::connectors::http::client::Answer;
+use crate::connectors::http::template::{Template, text_of};
+
+/// The most characters of a server's own message.
+const MESSAGE_CHARS: usize = 200;
+/// Where servers put their message, most telling first.
+const MESSAGES: [&str; 10] = [
+    "/error/message",
+    "/errors/0/message",
+    "/errors/0/detail",
+    "/message",
+    "/detail",
+    "/error_description",
+    "/error",
+    "/title",
+    "/errors/0",
+    "/msg",
+];
+
+/// The content of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    Nothing,
+    Json(Value),
+    Text(String),
+}
+
+/// How results are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    /// The pointer to the result.
+    pub(crate) select: Option<String>,
+    /// The line of each item.
+    pub(crate) line: Option<Template>,
+}
+
+/// The content of an answer.
+///
+/// # Errors
+/// It is of a kind that no model can read, or says that it is JSON and is not.
+pub(crate) fn content(answer: &Answer) -> Result<Content, String> {
+    if answer.status == StatusCode::NO_CONTENT || answer.body.trim_ascii().is_empty() {
+        return Ok(Content::Nothing);
+    }
+    let kind = answer.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
+    let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let json = || serde_json::from_slice::<Value>(without_mark(&answer.body)).map(Content::Json);
+    match essence.as_deref() {
+        // What does not say what it is may be JSON and nothing else.
+        None => json().map_err(|_| "the answer does not say what it is, and is not JSON".to_owned()),
+        Some(kind) if is_json(kind) => {
+            json().map_err(|error| format!("the answer is not the JSON that it says it is: {error}"))
+        }
+        Some(kind) if kind.starts_with("text/") => {
+            Ok(Content::Text(String::from_utf8_lossy(without_mark(&answer.body)).into_owned()))
+        }
+        Some(kind) => {
+            let kind: String = kind.chars().filter(|c| c.is_ascii_graphic()).take(60).collect();
+            Err(format!("the answer is of type `{kind}`; this tool reads JSON and text"))
+        }
+    }
+}
+
+impl Shape {
+    /// What of a content is the result.
+    ///
+    /// # Errors
+    /// Something is to be selected, and there is nothing to select from.
+    pub(crate) fn select(&self, content: Content) -> Result<Value, String> {
+        match (content, &self.select) {
+            (Content::Nothing, _) => Ok(Value::Null),
+            (Content::Json(value), None) => Ok(value),
+            (Content::Json(mut value), Some(pointer)) => {
+                Ok(value.pointer_mut(pointer).map(Value::take).unwrap_or_default())
+            }
+            (Content::Text(text), None) => Ok(Value::String(text)),
+            (Content::Text(_), Some(_)) => {
+                Err("the answer is text, and the tool selects a part of JSON".to_owned())
+            }
+        }
+    }
+
+    /// The result of a call that ended well.
+    pub(crate) fn result(
+        &self,
+        name: &str,
+        title: &str,
+        scope: &Scope,
+        effect: Option<Effect>,
+        value: Value,
+        note: Option<&str>,
+    ) -> ToolResult {
+        let is_read = effect.is_none_or(Effect::is_read);
+        let result = if is_nothing(&value) {
+            if is_read {
+                return ToolResult::empty(name, title);
+            }
+            done_with_nothing(name, value)
+        } else {
+            let (rows, is_list) = match value {
+                Value::Array(items) => (items, true),
+                Value::Object(_) => (vec![value], false),
+                _ => return note_below(ToolResult::value(name, value), note),
+            };
+            let mut result = match &self.line {
+                None => ToolResult::found(name, title, scope, rows),
+                Some(line) => {
+                    let mut markdown = heading(title, scope) + "\n";
+                    push_lines(&mut markdown, &rows, |text, row| {
+                        text.push_str(&line.fill(|at| cell(row, at)))
+                    });
+                    ToolResult::ok(name, format!("Found {} items", rows.len()), markdown, rows)
+                }
+            };
+            if !is_list && let Some(one) = result.data.get_mut(0) {
+                result.data = one.take();
+            }
+            if !is_read {
+                result.summary = "Done".to_owned();
+            }
+            result
+        };
+        note_below(result, note)
+    }
+}
+
+/// Whether a server returned nothing that can be shown.
+pub(crate) fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::String(text) => text.trim().is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// The result of a write that returned nothing: it has been done all the same.
+pub(crate) fn done_with_nothing(name: &str, value: Value) -> ToolResult {
+    ToolResult::ok(name, "Done", "Done: the server accepted it and returned nothing.", value)
+}
+
+/// What a server says of a failure, on one line and short. Empty: nothing that can be shown.
+pub(crate) fn message(content: &Content) -> String {
+    let text = match content {
+        Content::Nothing => String::new(),
+        Content::Text(text) => text.clone(),
+        Content::Json(Value::String(text)) => text.clone(),
+        Content::Json(value) => {
+            let texts = MESSAGES.iter().filter_map(|pointer| value.pointer(pointer).and_then(Value::as_str));
+            texts.map(str::to_owned).next().unwrap_or_default()
+        }
+    };
+    short_line(&text, MESSAGE_CHARS)
+}
+
+/// A value of a row in a line of its own: it cannot end the line.
+fn cell(row: &Value, pointer: &str) -> String {
+    let text = row.pointer(pointer).map(text_of).unwrap_or_default();
+    text.split(|c: char| c.is_control())
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Below the heading rather than at the end, which may be cut.
+fn note_below(mut result: ToolResult, note: Option<&str>) -> ToolResult {
+    if let Some(note) = note {
+        result.markdown = result.markdown.replacen("\n\n", &format!("\n\n_{note}_\n\n"), 1);
+        result.summary = format!("{} ({note})", result.summary);
+    }
+    result
+}
+
+fn is_json(kind: &str) -> bool {
+    matches!(kind, "application/json" | "text/json")
+        || kind.starts_with("application/") && kind.ends_with("+json")
+}
+
+/// The bytes without the mark that some servers begin UTF-8 with.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+#[cfg(test)]
+#[path = "answer_tests.rs"]
+mod tests;

@@ -1,0 +1,251 @@
+//! Texts and JSON values with placeholders for arguments: `{name}`, `{scope.account}`, `{call_key}`.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use loop_core::Scope;
+use serde_json::{Map, Value};
+
+use crate::connectors::scope::stated_part_of;
+use crate::connectors::trouble::Trouble;
+
+/// The name of the key that all tries of one call share, and no two calls.
+const KEY: &str = "call_key";
+/// What of the scope has a name here.
+const SCOPE: [&str; 5] = ["scope.account", "scope.account_name", "scope.asset", "scope.item", "scope.person"];
+
+/// A text with placeholders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Template {
+    parts: Vec<Part>,
+}
+
+/// A JSON value in whose texts there may be placeholders.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum JsonTemplate {
+    Plain(Value),
+    Text(Template),
+    List(Vec<JsonTemplate>),
+    Table(Vec<(String, JsonTemplate)>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Placeholder(String),
+}
+
+/// The names that templates may use, and those that they did use.
+#[derive(Debug)]
+pub(crate) struct Names<'a> {
+    parameters: &'a BTreeSet<String>,
+    used: BTreeSet<String>,
+}
+
+/// What the placeholders are filled with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) parameters: &'a Value,
+    pub(crate) scope: &'a Scope,
+    pub(crate) key: &'a str,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(parameters: &'a BTreeSet<String>) -> Self {
+        Self { parameters, used: BTreeSet::new() }
+    }
+
+    /// Whether a template names the key of the call.
+    pub(crate) fn use_key(&self) -> bool {
+        self.used.contains(KEY)
+    }
+
+    /// Notes a parameter that is sent without a template.
+    pub(crate) fn note(&mut self, parameter: &str) {
+        self.used.insert(parameter.to_owned());
+    }
+
+    /// A declared parameter that no template uses.
+    pub(crate) fn unused(&self) -> Option<&'a str> {
+        // A parameter with the name of the key would never be seen.
+        let is_unused = |name: &&String| !self.used.contains(*name) || **name == KEY;
+        self.parameters.iter().find(is_unused).map(String::as_str)
+    }
+
+    fn check(&mut self, name: &str) -> Result<(), String> {
+        if name != KEY && !SCOPE.contains(&name) && !self.parameters.contains(name) {
+            let known = self.parameters.iter().map(String::as_str).chain(SCOPE).chain([KEY]);
+            let known = known.map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
+            return Err(format!("it names `{{{name}}}`, which is unknown here; use one of {known}"));
+        }
+        self.used.insert(name.to_owned());
+        Ok(())
+    }
+}
+
+impl Given<'_> {
+    /// The value of a name. `None`: it is not given.
+    fn value(&self, name: &str) -> Result<Option<Cow<'_, Value>>, Trouble> {
+        if name == KEY {
+            return Ok(Some(Cow::Owned(self.key.into())));
+        }
+        if let Some(part) = name.strip_prefix("scope.") {
+            // What the work item does not say must not widen what is asked for.
+            return match stated_part_of(self.scope, part) {
+                Some(text) => Ok(Some(Cow::Owned(text.to_string().into()))),
+                None => {
+                    let what = part.replace('_', " ");
+                    Err(Trouble::Permanent(format!(
+                        "the work item names no {what}, and this tool is only for one that does"
+                    )))
+                }
+            };
+        }
+        Ok(self.parameters.get(name).filter(|value| !value.is_null()).map(Cow::Borrowed))
+    }
+}
+
+impl Template {
+    /// The template in a text. `{{` and `}}` are braces.
+    ///
+    /// # Errors
+    /// A brace has no partner, or a name is not known.
+    pub(crate) fn parse(text: &str, names: &mut Names<'_>) -> Result<Self, String> {
+        Self::read(text, &mut |name| names.check(name))
+    }
+
+    /// The template in a text whose names are checked by `check`.
+    pub(crate) fn read(
+        text: &str,
+        check: &mut dyn FnMut(&str) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            plain.push_str(before);
+            if let Some(after) = from.strip_prefix("{{").or_else(|| from.strip_prefix("}}")) {
+                plain.push_str(from.get(..1).unwrap_or_default());
+                rest = after;
+                continue;
+            }
+            let inside = from.strip_prefix('{').and_then(|inside| inside.split_once('}'));
+            let Some((name, after)) = inside.filter(|(name, _)| !name.contains('{')) else {
+                return Err("a brace in it has no partner; write `{{` or `}}` for a brace".to_owned());
+            };
+            check(name)?;
+            if !plain.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut plain)));
+            }
+            parts.push(Part::Placeholder(name.to_owned()));
+            rest = after;
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Ok(Self { parts })
+    }
+
+    /// Whether there is a placeholder in it.
+    pub(crate) fn has_placeholders(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Placeholder(_)))
+    }
+
+    /// The value of its one placeholder where it is nothing else; `None` where it is more.
+    pub(crate) fn sole<'g>(&self, given: &'g Given<'_>) -> Option<Result<Option<Cow<'g, Value>>, Trouble>> {
+        match self.parts.as_slice() {
+            [Part::Placeholder(name)] => Some(given.value(name)),
+            _ => None,
+        }
+    }
+
+    /// The text with each value put through `value`, and each text of its own through `own`. What is not given is empty.
+    pub(crate) fn render(
+        &self,
+        given: &Given<'_>,
+        own: impl Fn(&str) -> String,
+        value: impl Fn(&str, &str) -> Result<String, Trouble>,
+    ) -> Result<String, Trouble> {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(plain) => text.push_str(&own(plain)),
+                Part::Placeholder(name) => {
+                    let found = given.value(name)?;
+                    text.push_str(&value(name, &found.as_deref().map_or_else(String::new, text_of))?);
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    /// The text with each placeholder filled from `fill`.
+    pub(crate) fn fill(&self, fill: impl Fn(&str) -> String) -> String {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Text(plain) => plain.clone(),
+            Part::Placeholder(name) => fill(name),
+        });
+        parts.collect()
+    }
+}
+
+impl JsonTemplate {
+    /// The template in a JSON value. The names of members are no templates.
+    ///
+    /// # Errors
+    /// One of its texts is no template.
+    pub(crate) fn parse(value: &Value, names: &mut Names<'_>) -> Result<Self, String> {
+        Ok(match value {
+            Value::String(text) => Self::Text(Template::parse(text, names)?),
+            Value::Array(items) => {
+                Self::List(items.iter().map(|item| Self::parse(item, names)).collect::<Result<_, _>>()?)
+            }
+            Value::Object(members) => {
+                let parsed = members
+                    .iter()
+                    .map(|(name, value)| Self::parse(value, names).map(|value| (name.clone(), value)));
+                Self::Table(parsed.collect::<Result<_, _>>()?)
+            }
+            plain => Self::Plain(plain.clone()),
+        })
+    }
+
+    /// The value. A text that is nothing but a placeholder is the argument as it is, and is left out where that is not given.
+    pub(crate) fn render(&self, given: &Given<'_>) -> Result<Option<Value>, Trouble> {
+        Ok(Some(match self {
+            Self::Plain(value) => value.clone(),
+            Self::Text(template) => match template.sole(given) {
+                Some(value) => return Ok(value?.map(Cow::into_owned)),
+                None => Value::String(template.render(given, str::to_owned, |_, text| Ok(text.to_owned()))?),
+            },
+            Self::List(items) => {
+                let items = items.iter().filter_map(|item| item.render(given).transpose());
+                Value::Array(items.collect::<Result<_, _>>()?)
+            }
+            Self::Table(members) => {
+                let mut table = Map::new();
+                for (name, member) in members {
+                    if let Some(value) = member.render(given)? {
+                        table.insert(name.clone(), value);
+                    }
+                }
+                Value::Object(table)
+            }
+        }))
+    }
+}
+
+/// A value as text: a text as it is, and what has parts as JSON.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => loop_core::canonical(other),
+    }
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

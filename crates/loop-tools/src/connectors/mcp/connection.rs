@@ -1,0 +1,702 @@
+//! One connection to a server: its handshake, what it lists, and its calls.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::{Credentials, clean};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use loop_core::{Digest, TraceParent};
+use reqwest::StatusCode;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,
+    ClientConfig, ClientRequest, ErrorCode, ErrorData, Implementation, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ReadResourceRequest,
+    ReadResourceRequestParams, ReadResourceResult, RequestId, RequestMetaObject, ServerResult,
+    SubscriptionFilter, Tool,
+};
+use rmcp::service::{
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer,
+    PeerRequestOptions, RunningService, ServiceError, serve_client_with_lifecycle,
+};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpError};
+use rmcp::transport::{DynamicTransportError, Transport};
+use rmcp::{ClientHandler, RoleClient};
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::connectors::error::short_line;
+use crate::connectors::mask::Mask;
+use crate::connectors::mcp::content::readable;
+use crate::connectors::mcp::endpoint::{EndpointError, NoAnswer, Session};
+use crate::connectors::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
+use crate::connectors::mcp::program::Running;
+use crate::connectors::mcp::server::{Origin, Plan};
+use crate::connectors::mcp::wire::{Lines, Paced, Watch};
+use crate::connectors::trouble::Trouble;
+
+/// The most pages of a list, and the most entries of all of them.
+const PAGES_MAX: usize = 100;
+const ENTRIES_MAX: usize = 2_000;
+/// How often the list is read anew before a call while the server says that it has changed again.
+const LOOKS: usize = 3;
+/// How long a notice of cancellation may take to be sent.
+const NOTICE: Duration = Duration::from_secs(1);
+/// The most characters of what a server says of a failure.
+const MESSAGE_CHARS: usize = 500;
+
+/// What is asked of a server.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    /// A call of a tool, if the server still describes it so.
+    Tool { name: String, arguments: Map<String, Value>, trusted: Digest, traceparent: Option<TraceParent> },
+    /// What is at an address.
+    Resource { uri: String, traceparent: Option<TraceParent> },
+}
+
+impl Ask {
+    /// The options of its request: the span in which it is made, where there is one.
+    fn options(&self) -> PeerRequestOptions {
+        let (Self::Tool { traceparent, .. } | Self::Resource { traceparent, .. }) = self;
+        let options = PeerRequestOptions::no_options();
+        let Some(traceparent) = traceparent else { return options };
+        let mut meta = RequestMetaObject::new();
+        meta.insert("traceparent".to_owned(), Value::from(traceparent.to_string()));
+        options.with_meta(meta)
+    }
+}
+
+/// What a server answered, with the secrets that it knows.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) content: Content,
+    pub(crate) mask: Mask,
+}
+
+/// The kinds of answers.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Tool(CallToolResult),
+    Resource(ReadResourceResult),
+    /// The server answered a call of a tool, and nothing of its answer is a result.
+    Unread,
+}
+
+/// What is said of an answer that is not a result.
+pub(crate) const NO_RESULT: &str = "the server's answer is not a result";
+
+/// Why a connection could not be made.
+#[derive(Clone, Debug)]
+pub(crate) struct NoConnection {
+    pub(crate) message: String,
+    /// Whether it may be there another time.
+    pub(crate) passes: bool,
+}
+
+/// A connection after its handshake.
+pub(crate) struct Live {
+    peer: Peer<RoleClient>,
+    service: Mutex<Option<RunningService<RoleClient, Handler>>>,
+    running: Mutex<Option<Running>>,
+    progress: Progress,
+    watch: Arc<Watch>,
+    masks: Masks,
+    listed: Mutex<Listed>,
+    /// Whether the server has forgotten the session.
+    is_forgotten: AtomicBool,
+    since: Instant,
+}
+
+/// What the server listed last, and after how many notices of a change.
+#[derive(Default)]
+struct Listed {
+    announced: u64,
+    tools: BTreeMap<String, Digest>,
+}
+
+/// The entries of a page, and the name of the next one.
+type Page<T> = BoxFuture<'static, Result<(Vec<T>, Option<String>), ServiceError>>;
+
+/// The calls that wait for a sign of life, by their tokens.
+type Progress = Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>;
+
+enum Masks {
+    Fixed(Mask),
+    OfSession(Session),
+}
+
+/// What a server may tell us: that a call goes on, and that its tools have changed.
+struct Handler {
+    progress: Progress,
+    watch: Arc<Watch>,
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        // No capability: a server that wants a model, a person or a folder of ours gets none.
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new("loopgate", env!("CARGO_PKG_VERSION")),
+        )
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let waiting = lock(&self.progress).get(&params.progress_token).cloned();
+        if let Some(waiting) = waiting {
+            waiting.notify_one();
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.watch.announced.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Live {
+    /// A connection, and what the server lists.
+    ///
+    /// # Errors
+    /// It could not be made, in words for the operator.
+    pub(crate) async fn connect(plan: &Plan, credentials: &Credentials) -> Result<Arc<Self>, NoConnection> {
+        // Most servers of today know only the handshake. One that knows only requests without it says so.
+        let initialize = ClientLifecycleMode::Initialize;
+        let live = match Self::shake_hands(plan, credentials, initialize).await {
+            Err(Unconnected::Refused(_)) => {
+                let versions = vec![ProtocolVersion::V_2026_07_28];
+                let discover = ClientLifecycleMode::Discover { preferred_versions: versions };
+                Self::shake_hands(plan, credentials, discover).await
+            }
+            other => other,
+        };
+        let live = Arc::new(live.map_err(|error| error.into_failure())?);
+        live.listen();
+        match live.list(plan).await {
+            Ok(()) => Ok(live),
+            Err(trouble) => Err(NoConnection { message: words(trouble), passes: true }),
+        }
+    }
+
+    async fn shake_hands(
+        plan: &Plan,
+        credentials: &Credentials,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, Unconnected> {
+        let (watch, progress) = (Arc::new(Watch::default()), Progress::default());
+        let handler = Handler { progress: Arc::clone(&progress), watch: Arc::clone(&watch) };
+        let (served, mut running, masks) = match &plan.origin {
+            Origin::Program(recipe) => {
+                let begun =
+                    recipe.start(credentials).map_err(|message| Unconnected::failed(message, false))?;
+                let (running, (output, input)) = begun;
+                let output = Lines::new(output, Arc::clone(&watch));
+                let transport = AsyncRwTransport::new_client(output, input);
+                let served = serve(plan, handler, Paced::new(transport, Arc::clone(&watch)), lifecycle).await;
+                (served, Some(running), Masks::Fixed(recipe.mask(credentials)))
+            }
+            Origin::Http(endpoint) => {
+                let session = endpoint.session(credentials, Arc::clone(&watch));
+                let config = endpoint.transport_config(plan.start_timeout);
+                let transport = StreamableHttpClientTransport::with_client(session.clone(), config);
+                let served = serve(plan, handler, Paced::new(transport, Arc::clone(&watch)), lifecycle).await;
+                (served, None, Masks::OfSession(session))
+            }
+        };
+        let service = match served {
+            Ok(service) => service,
+            Err(error) => {
+                let last_words = match &mut running {
+                    Some(running) => Some(running.end().await),
+                    None => None,
+                };
+                return Err(error.with(watch.reason(), last_words, &masks.mask()));
+            }
+        };
+        let peer = service.peer().clone();
+        // What a server says of how long its lists hold is not ours to believe.
+        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
+        Ok(Self {
+            peer,
+            service: Mutex::new(Some(service)),
+            running: Mutex::new(running),
+            progress,
+            watch,
+            masks,
+            listed: Mutex::default(),
+            is_forgotten: AtomicBool::new(false),
+            since: Instant::now(),
+        })
+    }
+
+    /// Whether nothing can be asked by it any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Whether the server refused what was asked, and did nothing, because it has forgotten the session.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Acquire)
+    }
+
+    /// How long there has been this connection.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Ends the connection, and the program behind it.
+    pub(crate) async fn close(&self) {
+        let service = lock(&self.service).take();
+        if let Some(service) = service {
+            let _ = timeout(NOTICE, service.cancel()).await;
+        }
+        let running = lock(&self.running).take();
+        if let Some(mut running) = running {
+            running.end().await;
+        }
+    }
+
+    /// What the server has, asked anew.
+    ///
+    /// # Errors
+    /// It does not answer, or its lists do not end.
+    pub(crate) async fn manifest(&self, plan: &Plan) -> Result<McpManifest, Trouble> {
+        let info = self.peer.peer_info();
+        let tools = self.in_time(plan.start_timeout, self.tools()).await?;
+        let has_resources = info.as_ref().is_some_and(|info| info.capabilities.resources.is_some());
+        let resources = match has_resources {
+            true => self.in_time(plan.start_timeout, self.resources()).await?,
+            false => Vec::new(),
+        };
+        let name = info.and_then(|info| Some(info.server_info.as_ref()?.name.clone())).unwrap_or_default();
+        Ok(McpManifest::new(clean(&name).0.into_owned(), tools, resources))
+    }
+
+    /// The answer to what is asked. When it is dropped, the call is cancelled at the server.
+    ///
+    /// # Errors
+    /// What went wrong, and whether it may have been done.
+    pub(crate) async fn ask(&self, ask: &Ask, plan: &Plan) -> Result<Answer, Trouble> {
+        if let Ask::Tool { name, trusted, .. } = ask {
+            self.check(name, *trusted, plan).await?;
+        }
+        let request = match ask.clone() {
+            Ask::Tool { name, arguments, .. } => ClientRequest::CallToolRequest(CallToolRequest::new(
+                CallToolRequestParams::new(name).with_arguments(arguments),
+            )),
+            Ask::Resource { uri, .. } => ClientRequest::ReadResourceRequest(ReadResourceRequest::new(
+                ReadResourceRequestParams::new(uri),
+            )),
+        };
+        let content = match (self.send(request, ask.options(), plan.idle_timeout).await?, ask) {
+            (ServerResult::CallToolResult(result), Ask::Tool { .. }) => Content::Tool(result),
+            (ServerResult::ReadResourceResult(result), Ask::Resource { .. }) => Content::Resource(result),
+            (ServerResult::InputRequiredResult(_), _) => {
+                let message =
+                    "the server wants a person's answer in the middle of the call, which a run cannot give";
+                return Err(Trouble::Permanent(message.to_owned()));
+            }
+            (ServerResult::CreateTaskResult(_), _) => {
+                let message = "the server goes on in the background, and its result cannot be read";
+                return Err(Trouble::InDoubt(message.to_owned()));
+            }
+            (other, Ask::Tool { .. }) => {
+                let written = serde_json::to_value(other).unwrap_or_default();
+                readable(written).map_or(Content::Unread, Content::Tool)
+            }
+            (_, Ask::Resource { .. }) => return Err(Trouble::InDoubt(NO_RESULT.to_owned())),
+        };
+        Ok(Answer { content, mask: self.masks.mask() })
+    }
+
+    /// Whether the server still describes a tool as it was trusted.
+    async fn check(&self, tool: &str, trusted: Digest, plan: &Plan) -> Result<(), Trouble> {
+        for _ in 0..LOOKS {
+            let announced = self.watch.announced.load(Ordering::Acquire);
+            {
+                let listed = lock(&self.listed);
+                if listed.announced == announced {
+                    return match listed.tools.get(tool) {
+                        Some(digest) if *digest == trusted => Ok(()),
+                        Some(_) => Err(Trouble::Permanent(format!(
+                            "manifest_changed: the server `{}` no longer describes `{tool}` as it was trusted; the tool is off \
+                             until a person has looked at it and trusts it again",
+                            plan.name
+                        ))),
+                        None => Err(Trouble::Permanent(format!(
+                            "manifest_changed: the server `{}` no longer has the tool `{tool}`",
+                            plan.name
+                        ))),
+                    };
+                }
+            }
+            self.list(plan).await?;
+        }
+        let message = format!("the server `{}` changes its tools again and again", plan.name);
+        Err(Trouble::Retryable(message, None))
+    }
+
+    /// Reads the list of tools and remembers their digests.
+    async fn list(&self, plan: &Plan) -> Result<(), Trouble> {
+        // A notice that comes while the list is read makes it old.
+        let announced = self.watch.announced.load(Ordering::Acquire);
+        let tools = self.in_time(plan.start_timeout, self.tools()).await?;
+        let manifest = McpManifest::new(String::new(), tools, Vec::new());
+        let digests = manifest.tools.into_iter().map(|tool| {
+            let digest = tool.digest(&plan.identity);
+            (tool.name, digest)
+        });
+        *lock(&self.listed) = Listed { announced, tools: digests.collect() };
+        Ok(())
+    }
+
+    async fn tools(&self) -> Result<Vec<McpToolSpec>, Trouble> {
+        let has_tools = self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_some());
+        if !has_tools {
+            return Ok(Vec::new());
+        }
+        let pages = self.pages(|peer, page| {
+            let read = async move {
+                let page = peer.list_tools(Some(page)).await?;
+                Ok((page.tools, page.next_cursor))
+            };
+            read.boxed()
+        });
+        Ok(pages.await?.into_iter().map(spec_of).collect())
+    }
+
+    async fn resources(&self) -> Result<Vec<McpResource>, Trouble> {
+        let pages = self.pages(|peer, page| {
+            let read = async move {
+                let page = peer.list_resources(Some(page)).await?;
+                Ok((page.resources, page.next_cursor))
+            };
+            read.boxed()
+        });
+        let resources = pages.await?.into_iter().map(|resource| McpResource {
+            name: resource.title.unwrap_or(resource.name),
+            uri: resource.uri,
+            description: resource.description.unwrap_or_default(),
+        });
+        Ok(resources.collect())
+    }
+
+    /// All entries of a list that comes in pages.
+    async fn pages<T>(
+        &self,
+        read: fn(Peer<RoleClient>, PaginatedRequestParams) -> Page<T>,
+    ) -> Result<Vec<T>, Trouble> {
+        let endless = || Trouble::Permanent("the server's list does not end".to_owned());
+        let (mut all, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
+        for _ in 0..PAGES_MAX {
+            let mut page = PaginatedRequestParams::default();
+            page.cursor = cursor;
+            let (entries, next) = match read(self.peer.clone(), page).await {
+                Ok(page) => page,
+                Err(ServiceError::UnexpectedResponse) => {
+                    let message =
+                        "the server's list is not one of the protocol: an entry has no name or no schema";
+                    return Err(Trouble::Permanent(message.to_owned()));
+                }
+                Err(error) => return Err(self.trouble(error).await),
+            };
+            all.extend(entries);
+            if all.len() > ENTRIES_MAX {
+                return Err(endless());
+            }
+            match next {
+                None => return Ok(all),
+                Some(next) if !seen.insert(next.clone()) => return Err(endless()),
+                Some(next) => cursor = Some(next),
+            }
+        }
+        Err(endless())
+    }
+
+    /// Takes notices of changes from a server that sends them only to who subscribes.
+    fn listen(self: &Arc<Self>) {
+        let Some(info) = self.peer.peer_info() else { return };
+        let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
+        if info.protocol_version.has_initialize() || !tells {
+            return;
+        }
+        let (peer, watch) = (self.peer.clone(), Arc::clone(&self.watch));
+        tokio::spawn(async move {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let Ok(mut subscription) = peer.listen(filter).await else { return };
+            while let Ok(Some(_)) = subscription.next().await {
+                watch.announced.fetch_add(1, Ordering::AcqRel);
+            }
+        });
+    }
+
+    async fn in_time<T>(
+        &self,
+        limit: Duration,
+        work: impl Future<Output = Result<T, Trouble>>,
+    ) -> Result<T, Trouble> {
+        let late = || {
+            Trouble::Retryable(format!("the server did not answer within {} s", limit.as_secs_f32()), None)
+        };
+        timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Sends a request, and waits while the server shows that it goes on.
+    async fn send(
+        &self,
+        request: ClientRequest,
+        options: PeerRequestOptions,
+        idle: Duration,
+    ) -> Result<ServerResult, Trouble> {
+        let silent = || {
+            let message = format!("the server showed no sign of life for {} s", idle.as_secs_f32());
+            Trouble::InDoubt(message)
+        };
+        let sent = self.peer.send_request_with_option(request, options);
+        let mut handle = match timeout(idle, sent).await {
+            Ok(Ok(handle)) => handle,
+            Ok(Err(error)) => return Err(self.trouble(error).await),
+            Err(_) => return Err(silent()),
+        };
+        let sign = Arc::new(Notify::new());
+        lock(&self.progress).insert(handle.progress_token.clone(), Arc::clone(&sign));
+        let mut waiting = Waiting {
+            live: self,
+            id: handle.id.clone(),
+            token: handle.progress_token.clone(),
+            is_over: false,
+        };
+        let mut deadline = Instant::now() + idle;
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut handle.rx => break answer,
+                () = sign.notified() => deadline = Instant::now() + idle,
+                () = sleep_until(deadline) => return Err(silent()),
+            }
+        };
+        waiting.is_over = true;
+        drop(waiting);
+        match answer {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(error)) => Err(self.trouble(error).await),
+            Err(_) => Err(self.trouble(ServiceError::TransportClosed).await),
+        }
+    }
+
+    /// What an error of the library means.
+    async fn trouble(&self, error: ServiceError) -> Trouble {
+        let mask = self.masks.mask();
+        match error {
+            ServiceError::McpError(error) => of_server(&error, &mask),
+            ServiceError::TransportSend(error) => {
+                let trouble = of_transport(&error);
+                if matches!(http_error(&error), Some(StreamableHttpError::SessionExpired)) {
+                    self.is_forgotten.store(true, Ordering::Release);
+                    self.close().await;
+                }
+                trouble
+            }
+            ServiceError::UnexpectedResponse => Trouble::InDoubt(NO_RESULT.to_owned()),
+            ServiceError::TransportClosed => Trouble::InDoubt(self.epitaph().await),
+            other => Trouble::InDoubt(mask.message(&short(&other.to_string()))),
+        }
+    }
+
+    /// Why the connection is closed.
+    async fn epitaph(&self) -> String {
+        if let Some(reason) = self.watch.reason() {
+            self.close().await;
+            return format!("the connection was closed: {reason}");
+        }
+        let running = lock(&self.running).take();
+        match running {
+            Some(mut running) => running.end().await,
+            None => "the server closed the connection".to_owned(),
+        }
+    }
+}
+
+/// A call that has no answer yet. When it is dropped, the call is cancelled at the server.
+struct Waiting<'a> {
+    live: &'a Live,
+    id: RequestId,
+    token: ProgressToken,
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        lock(&self.live.progress).remove(&self.token);
+        if self.is_over {
+            return;
+        }
+        let peer = self.live.peer.clone();
+        let cancelled = CancelledNotificationParam::new(
+            Some(self.id.clone()),
+            Some("the caller cancelled it".to_owned()),
+        );
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { timeout(NOTICE, peer.notify_cancelled(cancelled)).await });
+        }
+    }
+}
+
+impl Masks {
+    fn mask(&self) -> Mask {
+        match self {
+            Self::Fixed(mask) => mask.clone(),
+            Self::OfSession(session) => session.mask(),
+        }
+    }
+}
+
+/// Why a handshake failed.
+enum Unconnected {
+    /// The server refused it, in a message of the protocol.
+    Refused(String),
+    Failed(NoConnection),
+    /// The library's reason, before it is known what the program said.
+    Library(Box<ClientInitializeError>),
+    Late(Duration),
+}
+
+impl Unconnected {
+    fn failed(message: String, passes: bool) -> Self {
+        Self::Failed(NoConnection { message, passes })
+    }
+
+    fn into_failure(self) -> NoConnection {
+        match self {
+            Self::Failed(failure) => failure,
+            Self::Refused(message) => NoConnection { message, passes: false },
+            // Both were given words where they arose.
+            Self::Library(error) => NoConnection { message: short(&error.to_string()), passes: true },
+            Self::Late(limit) => NoConnection { message: late(limit), passes: true },
+        }
+    }
+
+    /// The same in words: with why we closed the connection, and how the program ended.
+    fn with(self, reason: Option<&str>, last_words: Option<String>, mask: &Mask) -> Self {
+        let passes = true;
+        if let Some(reason) = reason {
+            return Self::failed(format!("the connection was closed: {reason}"), passes);
+        }
+        match self {
+            Self::Late(limit) => Self::failed(
+                last_words.map_or_else(|| late(limit), |words| format!("{}; {words}", late(limit))),
+                passes,
+            ),
+            Self::Library(error) => match *error {
+                ClientInitializeError::JsonRpcError(error) => {
+                    Self::Refused(format!("the server refuses: {}", mask.message(&short(&error.message))))
+                }
+                ClientInitializeError::TransportError { error, .. } => match of_transport(&error) {
+                    Trouble::Permanent(message) | Trouble::Input(message) => Self::failed(message, false),
+                    trouble => Self::failed(last_words.unwrap_or_else(|| words(trouble)), passes),
+                },
+                ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+                    let versions: Vec<String> = server_supported.iter().map(ToString::to_string).collect();
+                    let versions = mask.message(&short(&versions.join(", ")));
+                    Self::failed(
+                        format!("the server speaks only other versions of the protocol: {versions}"),
+                        false,
+                    )
+                }
+                ClientInitializeError::ConnectionClosed(_) => Self::failed(
+                    last_words.unwrap_or_else(|| "the server closed the connection".to_owned()),
+                    passes,
+                ),
+                _ => Self::failed("the server does not speak the Model Context Protocol".to_owned(), passes),
+            },
+            other => other,
+        }
+    }
+}
+
+async fn serve<T: Transport<RoleClient> + 'static>(
+    plan: &Plan,
+    handler: Handler,
+    transport: T,
+    lifecycle: ClientLifecycleMode,
+) -> Result<RunningService<RoleClient, Handler>, Unconnected> {
+    let served = serve_client_with_lifecycle(handler, transport, lifecycle);
+    match timeout(plan.start_timeout, served).await {
+        Ok(Ok(service)) => Ok(service),
+        Ok(Err(error)) => Err(Unconnected::Library(Box::new(error))),
+        Err(_) => Err(Unconnected::Late(plan.start_timeout)),
+    }
+}
+
+fn late(limit: Duration) -> String {
+    format!("the server did not start within {} s", limit.as_secs_f32())
+}
+
+/// What a failure that the server reports in a message of the protocol means.
+fn of_server(error: &ErrorData, mask: &Mask) -> Trouble {
+    let says = format!("the server reports an error: {}", mask.message(&short(&error.message)));
+    match error.code {
+        ErrorCode::INVALID_PARAMS => Trouble::Input(says),
+        ErrorCode::METHOD_NOT_FOUND | ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_REQUEST => {
+            Trouble::Permanent(says)
+        }
+        _ => Trouble::InDoubt(says),
+    }
+}
+
+/// What a failure on the way means.
+fn of_transport(error: &DynamicTransportError) -> Trouble {
+    match http_error(error) {
+        Some(StreamableHttpError::SessionExpired) => {
+            Trouble::Retryable("the server has forgotten the session".to_owned(), None)
+        }
+        Some(StreamableHttpError::Client(EndpointError(why))) => match why {
+            NoAnswer::Refused(_) => Trouble::Permanent(why.message()),
+            NoAnswer::NotSent(_) | NoAnswer::Status(StatusCode::TOO_MANY_REQUESTS) => {
+                Trouble::Retryable(why.message(), None)
+            }
+            NoAnswer::Status(status) if status.is_client_error() => Trouble::Permanent(why.message()),
+            NoAnswer::Lost(_) | NoAnswer::Status(_) => Trouble::InDoubt(why.message()),
+        },
+        _ => Trouble::InDoubt("the connection broke".to_owned()),
+    }
+}
+
+fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<EndpointError>> {
+    error.error.downcast_ref()
+}
+
+/// A trouble in words.
+pub(crate) fn words(trouble: Trouble) -> String {
+    match trouble {
+        Trouble::Input(message)
+        | Trouble::Permanent(message)
+        | Trouble::Retryable(message, _)
+        | Trouble::InDoubt(message) => message,
+        Trouble::Empty => "nothing is there".to_owned(),
+    }
+}
+
+/// What a server says, on one line and short.
+fn short(text: &str) -> String {
+    short_line(text, MESSAGE_CHARS)
+}
+
+fn spec_of(tool: Tool) -> McpToolSpec {
+    let schema = |schema: Arc<Map<String, Value>>| Value::Object(Arc::unwrap_or_clone(schema));
+    McpToolSpec {
+        name: tool.name.into_owned(),
+        title: tool.title,
+        description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
+        input_schema: schema(tool.input_schema),
+        output_schema: tool.output_schema.map(schema),
+        annotations: tool.annotations.and_then(|claims| serde_json::to_value(claims).ok()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

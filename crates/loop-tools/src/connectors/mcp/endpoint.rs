@@ -1,0 +1,455 @@
+//! A server over streamable HTTP: the requests that the protocol's library makes, by a client that connects only where it may.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::Credentials;
+use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _, try_unfold};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::common::client_side_sse::SseRetryPolicy;
+use rmcp::transport::common::http_header::{
+    EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
+};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use url::Url;
+
+use crate::connectors::error::ConnectorError;
+use crate::connectors::http::HttpDefinition;
+use crate::connectors::http::auth::Signer;
+use crate::connectors::http::client::{Client, SendError, Signed, failed};
+use crate::connectors::http::guard::{Guard, is_exposed};
+use crate::connectors::http::request::set_parameter;
+use crate::connectors::mask::Mask;
+use crate::connectors::mcp::settings::McpHttp;
+use crate::connectors::mcp::wire::{MCP_MESSAGE_BYTES_MAX, Watch};
+use crate::connectors::tls::client_config;
+use crate::connectors::trouble::Trouble;
+
+/// The most bytes of an answer that is a failure.
+const FAILURE_BYTES: usize = 64 << 10;
+/// Bytes of the shortest secret that is masked in results, as for HTTP tools.
+const LEAST_SECRET: usize = 8;
+/// How often a stream of notices is opened again in a row.
+const STREAM_TRIES: usize = 5;
+
+/// Where a server is, and how requests are made to it. A clone shares it.
+#[derive(Clone)]
+pub(crate) struct Endpoint(Arc<Parts>);
+
+struct Parts {
+    url: Url,
+    client: Client,
+    signer: Signer,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    is_signed: bool,
+}
+
+/// The endpoint during one connection.
+#[derive(Clone)]
+pub(crate) struct Session {
+    endpoint: Endpoint,
+    credentials: Credentials,
+    /// Every secret that was sent.
+    mask: Arc<Mutex<Mask>>,
+    watch: Arc<Watch>,
+}
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.message())]
+pub(crate) struct EndpointError(pub(crate) NoAnswer);
+
+/// The kinds of it. A message holds no URL and no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// It was not sent, and cannot be.
+    Refused(String),
+    /// It was not sent: not this time.
+    NotSent(String),
+    /// It was sent, and nothing came back that can be read.
+    Lost(String),
+    /// The server answered with a status that says that it did not do it.
+    Status(StatusCode),
+}
+
+type HttpError = StreamableHttpError<EndpointError>;
+
+impl Endpoint {
+    /// The endpoint of these settings.
+    ///
+    /// # Errors
+    /// The key that is wrong, with dots between its parts, and what is wrong with it.
+    pub(crate) fn new(server: &str, settings: &McpHttp) -> Result<Self, ConnectorError> {
+        let checked = Self::check(settings);
+        checked.map_err(|(key, message)| ConnectorError::Server { server: server.to_owned(), key, message })
+    }
+
+    fn check(settings: &McpHttp) -> Result<Self, (String, String)> {
+        let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
+        let Ok(url) = Url::parse(settings.url.trim()) else {
+            return wrong("url", "it is not a URL; write https://HOST/PATH");
+        };
+        if url.fragment().is_some() {
+            return wrong("url", "a part after `#` is never sent; take it out");
+        }
+        let guard = Guard::new(&url, None, &settings.private, settings.plain_http);
+        let guard = guard.map_err(|(key, message)| (key.to_owned(), message))?;
+        if settings.auth.is_some() && is_exposed(&url) {
+            return wrong(
+                "url",
+                "the secret in `auth` would go over the network unencrypted; write https://",
+            );
+        }
+        let mut headers = Vec::new();
+        for (name, value) in &settings.headers {
+            let key = format!("headers.{name}");
+            let Ok(header) = HeaderName::try_from(name.as_str()) else {
+                return wrong(&key, "it is not the name of a header; correct it");
+            };
+            if is_reserved(&header) {
+                return wrong(&key, "the protocol sets this header; take it out");
+            }
+            let Ok(value) = HeaderValue::try_from(value.as_str()) else {
+                return wrong(&key, "it holds a character that no header may hold; correct it");
+            };
+            headers.push((header, value));
+        }
+        let tls = settings.ca.as_deref().map(|path| client_config(Some(path))).transpose();
+        let tls = tls.map_err(|error| ("ca".to_owned(), error.to_string()))?;
+        let definition = HttpDefinition {
+            url: settings.url.clone(),
+            auth: settings.auth.clone(),
+            private: settings.private.clone(),
+            plain_http: settings.plain_http,
+            ..HttpDefinition::default()
+        };
+        let signer = Signer::new(&definition, tls.as_ref())?;
+        let client = Client::new(guard, 0, None).with_tls(tls.as_ref());
+        let is_signed = settings.auth.is_some();
+        Ok(Self(Arc::new(Parts { url, client, signer, headers, is_signed })))
+    }
+
+    /// A connection's session with these credentials.
+    pub(crate) fn session(&self, credentials: &Credentials, watch: Arc<Watch>) -> Session {
+        let mask = Arc::new(Mutex::new(Mask::new(LEAST_SECRET)));
+        Session { endpoint: self.clone(), credentials: credentials.clone(), mask, watch }
+    }
+
+    /// The settings of the library's transport: nothing is sent a second time, and nothing goes on for ever.
+    pub(crate) fn transport_config(&self, timeout: Duration) -> StreamableHttpClientTransportConfig {
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.0.url.as_str())
+            .reinit_on_expired_session(false)
+            .control_request_timeout(timeout)
+            .max_sse_event_size(MCP_MESSAGE_BYTES_MAX);
+        config.retry_config = Arc::new(FewTimes);
+        config
+    }
+}
+
+impl Session {
+    /// Text without the secrets that were sent.
+    pub(crate) fn mask(&self) -> Mask {
+        self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn sign(&self) -> Result<Signed, HttpError> {
+        let mut mask = self.mask();
+        let signed = self.endpoint.0.signer.sign(&self.credentials, &mut mask).await;
+        *self.mask.lock().unwrap_or_else(PoisonError::into_inner) = mask;
+        signed.map_err(|trouble| {
+            no_answer(match trouble {
+                Trouble::Retryable(message, _) => NoAnswer::NotSent(message),
+                Trouble::Input(message) | Trouble::Permanent(message) | Trouble::InDoubt(message) => {
+                    NoAnswer::Refused(message)
+                }
+                Trouble::Empty => NoAnswer::Refused("there is nothing to sign with".to_owned()),
+            })
+        })
+    }
+
+    /// The answer to a request. Where a token was refused, another one is fetched, once.
+    async fn send(
+        &self,
+        method: reqwest::Method,
+        dress: impl Fn(RequestBuilder) -> RequestBuilder + Send + Sync,
+    ) -> Result<Response, HttpError> {
+        let parts = &*self.endpoint.0;
+        for is_last in [false, true] {
+            let signed = self.sign().await?;
+            let mut url = parts.url.clone();
+            if let Some((name, value)) = &signed.query {
+                set_parameter(&mut url, name, value);
+            }
+            let client = parts.client.client_for(&url).map_err(of_sending)?;
+            let own: HeaderMap =
+                parts.headers.iter().cloned().chain(signed.headers.iter().cloned()).collect();
+            let request = dress(client.request(method.clone(), url).headers(own));
+            let response = request.send().await.map_err(|error| of_sending(failed(error)))?;
+            let is_refused = response.status() == StatusCode::UNAUTHORIZED && parts.is_signed;
+            if is_last || !is_refused || !parts.signer.forget(&signed).await {
+                return Ok(response);
+            }
+        }
+        Err(no_answer(NoAnswer::Status(StatusCode::UNAUTHORIZED)))
+    }
+
+    fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+        let watch = Arc::clone(&self.watch);
+        let bytes = response.bytes_stream().map_err(|error| std::io::Error::other(error.without_url()));
+        let bounded = try_unfold((bytes.boxed(), Event::default()), move |(mut bytes, mut event)| {
+            let watch = Arc::clone(&watch);
+            async move {
+                let Some(chunk) = bytes.try_next().await? else { return Ok(None) };
+                if event.take(&chunk) > MCP_MESSAGE_BYTES_MAX {
+                    watch.message_too_long();
+                    return Err(std::io::Error::other("an event is too long"));
+                }
+                Ok(Some((chunk, (bytes, event))))
+            }
+        });
+        SseStream::from_bytes_stream(bounded.boxed()).boxed()
+    }
+
+    /// The bytes of an answer, of at most `limit`.
+    async fn body(&self, mut response: Response, limit: usize) -> Result<Vec<u8>, HttpError> {
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() > limit => {
+                    return Err(no_answer(NoAnswer::Lost(format!("its answer has more than {limit} bytes"))));
+                }
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => return Ok(body),
+                Err(_) => {
+                    let message = "the connection broke in the middle of the answer".to_owned();
+                    return Err(no_answer(NoAnswer::Lost(message)));
+                }
+            }
+        }
+    }
+}
+
+impl StreamableHttpClient for Session {
+    type Error = EndpointError;
+
+    async fn post_message(
+        &self,
+        _: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
+        let accept = [EVENT_STREAM_MIME_TYPE, JSON_MIME_TYPE].join(", ");
+        let text = serde_json::to_string(&message)?;
+        let response = self.send(reqwest::Method::POST, |request| {
+            let request = request.header(ACCEPT, &accept).header(CONTENT_TYPE, JSON_MIME_TYPE);
+            let request = request.headers(headers.clone().into_iter().collect()).body(text.clone());
+            match &session_id {
+                Some(id) => request.header(HEADER_SESSION_ID, &**id),
+                None => request,
+            }
+        });
+        let response = response.await?;
+        let status = response.status();
+        let is_request = matches!(message, JsonRpcMessage::Request(_));
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
+            || status.is_success() && !is_request
+        {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let session =
+            response.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let kind = kind_of(&response);
+        if !status.is_success() {
+            let is_json = kind == Some(Kind::Json);
+            let may_speak = is_json && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            let body = if may_speak { self.body(response, FAILURE_BYTES).await? } else { Vec::new() };
+            return match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+                // It answers no request in particular: the server refused before it looked at the request, as many do that
+                // have forgotten a session.
+                Ok(JsonRpcMessage::Error(error)) if error.id.is_none() && session_id.is_some() => {
+                    Err(StreamableHttpError::SessionExpired)
+                }
+                // A server that refuses over HTTP does not always say which request it refuses.
+                Ok(JsonRpcMessage::Error(mut error)) => {
+                    if let JsonRpcMessage::Request(request) = &message {
+                        error.id = Some(request.id.clone());
+                    }
+                    Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+                }
+                _ if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) => {
+                    let message =
+                        "the server redirects to another address, which is not followed; correct the URL";
+                    Err(no_answer(NoAnswer::Refused(message.to_owned())))
+                }
+                _ => Err(no_answer(NoAnswer::Status(status))),
+            };
+        }
+        match kind {
+            Some(Kind::Events) => Ok(StreamableHttpPostResponse::Sse(self.events(response), session)),
+            Some(Kind::Json) => {
+                let body = self.body(response, MCP_MESSAGE_BYTES_MAX).await?;
+                match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                    Err(_) => Err(no_answer(NoAnswer::Lost(
+                        "its answer is not a message of the protocol".to_owned(),
+                    ))),
+                }
+            }
+            None => {
+                Err(no_answer(NoAnswer::Lost("its answer is neither JSON nor a stream of events".to_owned())))
+            }
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _: Arc<str>,
+        session_id: Arc<str>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), HttpError> {
+        let response = self.send(reqwest::Method::DELETE, |request| {
+            request.headers(headers.clone().into_iter().collect()).header(HEADER_SESSION_ID, &*session_id)
+        });
+        match response.await?.status() {
+            status if status.is_success() => Ok(()),
+            StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
+            status => Err(no_answer(NoAnswer::Status(status))),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        _: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        let response = self.send(reqwest::Method::GET, |request| {
+            let mut request = request.header(ACCEPT, EVENT_STREAM_MIME_TYPE);
+            request = request.headers(headers.clone().into_iter().collect());
+            if let Some(id) = &session_id {
+                request = request.header(HEADER_SESSION_ID, &**id);
+            }
+            match &last_event_id {
+                Some(id) => request.header(HEADER_LAST_EVENT_ID, id),
+                None => request,
+            }
+        });
+        let response = response.await?;
+        match (response.status(), kind_of(&response)) {
+            (StatusCode::METHOD_NOT_ALLOWED, _) => Err(StreamableHttpError::ServerDoesNotSupportSse),
+            (status, Some(Kind::Events)) if status.is_success() => Ok(self.events(response)),
+            // Nothing else is worth a second try.
+            _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
+        }
+    }
+}
+
+impl NoAnswer {
+    /// It in words.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::Refused(message) | Self::NotSent(message) | Self::Lost(message) => message.clone(),
+            Self::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => "access was refused".to_owned(),
+            Self::Status(status) => format!("the server answered {status}"),
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.0.client).finish()
+    }
+}
+
+/// The kinds of answers that the protocol knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Json,
+    Events,
+}
+
+/// How many bytes the event that is being read has so far.
+#[derive(Debug, Default)]
+struct Event {
+    bytes: usize,
+    /// Whether the line that is being read has no byte so far.
+    is_blank: bool,
+}
+
+impl Event {
+    /// Counts the bytes of a chunk, and returns the most that one event had in it.
+    fn take(&mut self, chunk: &[u8]) -> usize {
+        let mut most = self.bytes;
+        for byte in chunk {
+            self.bytes += 1;
+            most = most.max(self.bytes);
+            match byte {
+                b'\n' if self.is_blank => self.bytes = 0,
+                b'\n' => self.is_blank = true,
+                b'\r' => {}
+                _ => self.is_blank = false,
+            }
+        }
+        most
+    }
+}
+
+/// A stream of notices is opened again a few times, ever later.
+#[derive(Debug)]
+struct FewTimes;
+
+impl SseRetryPolicy for FewTimes {
+    fn retry(&self, current_times: usize) -> Option<Duration> {
+        (current_times < STREAM_TRIES).then(|| Duration::from_secs(1 << current_times.min(6)))
+    }
+}
+
+fn kind_of(response: &Response) -> Option<Kind> {
+    let kind = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(EVENT_STREAM_MIME_TYPE) {
+        Some(Kind::Events)
+    } else {
+        essence.eq_ignore_ascii_case(JSON_MIME_TYPE).then_some(Kind::Json)
+    }
+}
+
+/// Headers that the protocol or the connection sets.
+fn is_reserved(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    name.starts_with("mcp-")
+        || ["accept", "content-length", "content-type", "host", "last-event-id", "transfer-encoding"]
+            .contains(&name)
+}
+
+fn no_answer(why: NoAnswer) -> HttpError {
+    StreamableHttpError::Client(EndpointError(why))
+}
+
+fn of_sending(error: SendError) -> HttpError {
+    no_answer(match error {
+        SendError::Refused(message) => NoAnswer::Refused(message),
+        SendError::Limited(message, _) | SendError::Unreachable(message) => NoAnswer::NotSent(message),
+        SendError::Lost(message) | SendError::Unreadable { message, .. } => NoAnswer::Lost(message),
+    })
+}
+
+#[cfg(test)]
+#[path = "endpoint_tests.rs"]
+mod tests;

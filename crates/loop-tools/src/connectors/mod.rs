@@ -1,0 +1,89 @@
+//! Tools that are made from configuration rather than from code.
+//!
+//! Each connector turns one source into one [`Tool`](crate::Tool) (S0-79): a query or a change over a SQLite file
+//! ([`SqlTool`]), a folder of documents ([`DocsTool`]); behind the feature `http` one request to a server (`HttpTool`); behind
+//! the feature `command`, on Unix, a program (`CommandTool`); behind the feature `files` the files of a folder (`FilesTool`);
+//! behind the feature `postgres` a query or a change over a PostgreSQL database (`PostgresTool`); behind the feature `mcp`, on
+//! Unix, a tool that a server of the Model Context Protocol offers (`McpTool`).
+//! Everything that can be wrong with the configuration is said when the tool is made, in one line ([`ConnectorError`]); what
+//! goes wrong in a call is a failed result.
+//!
+//! What it does not do: it reads no configuration file, decides nothing, and writes to no source that was not opened for it
+//! ([`Database::open_writable`], [`Database::working_copy`]): every query has a connection that cannot write. Beyond that it
+//! writes a database made from a script ([`Database::made_from`]).
+//!
+//! ```
+//! use loop_tools::connectors::{Database, SqlTool};
+//! use loop_core::{Effect, Scope, Status};
+//! use loop_tools::{Credentials, Registry, ToolContext, ToolDeclaration};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let folder = tempfile::tempdir()?;
+//! let script = folder.path().join("shop.sql");
+//! std::fs::write(&script, "CREATE TABLE stock (name, pieces, account_id); INSERT INTO stock VALUES ('nut', 7, 'a');")?;
+//!
+//! let database = Database::made_from(&script, &folder.path().join("cache"))?;
+//! let declaration = ToolDeclaration::new("fetch_stock")
+//!     .description("Fetch how many pieces of a part are in stock")
+//!     .schema(json!({ "type": "object", "properties": { "name": { "type": "string" } }, "required": ["name"] }))
+//!     .effect(Effect::Read);
+//! let query = "SELECT name, pieces FROM stock WHERE name = :name AND account_id = :scope_account";
+//! let registry = Registry::builder().tool(SqlTool::new(declaration, &database, query)?).build()?;
+//!
+//! let scope = Scope { account: Some("a".into()), ..Scope::default() };
+//! let context = ToolContext::new(scope, "Out of nuts", "run-1/1/action-0");
+//! let seen = registry
+//!     .dispatch("fetch_stock", &json!({ "name": "nut" }), context, &Credentials::none(), 12_000, 4_000)
+//!     .await;
+//! assert_eq!(seen.status, Status::Ok);
+//! assert_eq!(&*seen.markdown, "## Stock — a\n\n| name | pieces |\n| --- | --- |\n| nut | 7 |");
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(all(feature = "command", unix))]
+mod command;
+mod docs;
+mod error;
+#[cfg(any(all(feature = "command", unix), feature = "files"))]
+mod fence;
+#[cfg(feature = "files")]
+mod files;
+#[cfg(feature = "http")]
+mod http;
+#[cfg(any(all(feature = "command", unix), feature = "http", feature = "postgres"))]
+mod mask;
+#[cfg(all(feature = "mcp", unix))]
+mod mcp;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(all(test, feature = "mcp", unix))]
+mod renderings_tests;
+mod scope;
+mod sql;
+#[cfg(any(feature = "http", feature = "postgres"))]
+mod tls;
+#[cfg(feature = "http")]
+mod trouble;
+
+#[cfg(all(feature = "command", unix))]
+pub use command::{
+    COMMAND_BYTES_MAX, CommandOutput, CommandSettings, CommandTool, HookCommand, SandboxFolders,
+    SandboxSupport, kill_commands,
+};
+pub use docs::{DocsTool, FILE_BYTES_MAX, FILES_MAX};
+pub use error::ConnectorError;
+#[cfg(feature = "files")]
+pub use files::{FILES_BYTES_MAX, FILES_RESULTS_MAX, FilesSettings, FilesTool, FilesWork};
+#[cfg(feature = "http")]
+pub use http::{HTTP_BYTES_MAX, HttpAuth, HttpDefinition, HttpPages, HttpPaging, HttpTool, Webhook};
+#[cfg(all(feature = "mcp", unix))]
+pub use mcp::{
+    MCP_MESSAGE_BYTES_MAX, McpError, McpHttp, McpManifest, McpProgram, McpResource, McpResourceTool,
+    McpServer, McpSettings, McpTool, McpToolSpec, McpTransport,
+};
+#[cfg(feature = "postgres")]
+pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};
+pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, TableInfo, quoted};

@@ -1,0 +1,214 @@
+//! One connection: made, encrypted, logged in, and what stops a statement on it.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::{ChannelBinding, SslMode};
+use tokio_postgres::{CancelToken, Client, Config, NoTls};
+use tokio_rustls::TlsConnector;
+
+use crate::connectors::postgres::failure::{Place, failure, line};
+use crate::connectors::postgres::login::Login;
+use crate::connectors::postgres::run::Prepared;
+use crate::connectors::postgres::wire::{Checked, Stream, WireError};
+use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::tls::client_config;
+
+/// What a client sends before anything else where it wants TLS.
+const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
+/// How long a request to stop a statement may take, and the end of a connection.
+pub(crate) const STOPS_WITHIN: Duration = Duration::from_secs(2);
+/// How many statements a connection keeps prepared.
+const PREPARED_MAX: usize = 100;
+
+/// How connections are protected.
+#[derive(Clone)]
+pub(crate) enum Encryption {
+    Off,
+    /// Certificates are verified by the operating system.
+    Platform,
+    /// Further authorities are trusted.
+    Trusting(Arc<rustls::ClientConfig>),
+}
+
+/// A connection that is logged in.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    driver: Driver,
+    /// Whom it is logged in as.
+    pub(crate) login: Login,
+    statements: HashMap<Arc<str>, Arc<Prepared>>,
+    /// Whether the server looks, while it works, whether this program is still there.
+    pub(crate) notices_end: bool,
+}
+
+/// What reads and writes for a client. It ends with the connection, with why, and at the latest when it is dropped: a server
+/// that is silent would keep it otherwise.
+struct Driver(Option<JoinHandle<Option<tokio_postgres::Error>>>);
+
+impl Driver {
+    /// Waits for its end, which is known once.
+    async fn end(&mut self, within: Duration) -> Option<tokio_postgres::Error> {
+        let ended = tokio::time::timeout(within, self.0.as_mut()?).await;
+        let error = ended.ok()?.ok();
+        self.0 = None;
+        error?
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Some(driver) = &self.0 {
+            driver.abort();
+        }
+    }
+}
+
+impl Connection {
+    /// A new connection. The caller bounds its time.
+    pub(crate) async fn open(
+        login: &Login,
+        encryption: &Encryption,
+        options: &str,
+    ) -> Result<Self, QueryFailure> {
+        let stream = stream(login, encryption).await?;
+        let mut config = Config::new();
+        config
+            .user(&login.user)
+            .dbname(&login.database)
+            .application_name("loopgate")
+            .options(options)
+            .ssl_mode(SslMode::Disable)
+            .channel_binding(ChannelBinding::Disable);
+        if let Some(password) = &login.password {
+            config.password(password);
+        }
+        let (client, connection) =
+            config.connect_raw(stream, NoTls).await.map_err(|error| refused(&error))?;
+        let driver = Driver(Some(tokio::spawn(async move { connection.await.err() })));
+        let mut made =
+            Self { client, driver, login: login.clone(), statements: HashMap::new(), notices_end: false };
+        // Servers before version 14 do not know it, and some systems cannot do it.
+        let probe = "SET client_connection_check_interval = 1000; RESET client_connection_check_interval";
+        made.notices_end = made.client.batch_execute(probe).await.is_ok();
+        Ok(made)
+    }
+
+    /// A statement that was prepared here before.
+    pub(crate) fn prepared(&self, sql: &str) -> Option<Arc<Prepared>> {
+        self.statements.get(sql).cloned()
+    }
+
+    /// Keeps a prepared statement for the next call.
+    pub(crate) fn keep(&mut self, sql: &Arc<str>, prepared: Arc<Prepared>) {
+        if self.statements.len() >= PREPARED_MAX {
+            self.statements.clear();
+        }
+        self.statements.insert(Arc::clone(sql), prepared);
+    }
+
+    /// Forgets a prepared statement.
+    pub(crate) fn forget(&mut self, sql: &str) {
+        self.statements.remove(sql);
+    }
+
+    /// Why the connection ended, where it has; waits a moment for the end to be known.
+    pub(crate) async fn end(&mut self) -> Option<QueryFailure> {
+        let error = self.driver.end(Duration::from_millis(100)).await?;
+        // What the server says when an operator ends it comes here where no request waits for an answer.
+        Some(failure(&error, Place::NONE))
+    }
+
+    /// Stops what the server does for this connection, and closes it. Ends within a few seconds in every case.
+    pub(crate) async fn stop(self, encryption: &Encryption) {
+        let token = self.client.cancel_token();
+        if !self.client.is_closed() {
+            // Where it fails, the server notices the closed connection, or its time limit ends the statement.
+            _ = tokio::time::timeout(STOPS_WITHIN, cancel(&token, &self.login, encryption)).await;
+        }
+        self.close().await;
+    }
+
+    /// Closes the connection and waits until it is closed.
+    pub(crate) async fn close(self) {
+        let Self { client, mut driver, .. } = self;
+        drop(client);
+        driver.end(STOPS_WITHIN).await;
+    }
+}
+
+/// Asks the server to stop a statement, as another connection.
+async fn cancel(token: &CancelToken, login: &Login, encryption: &Encryption) -> Result<(), QueryFailure> {
+    let stream = stream(login, encryption).await?;
+    token.cancel_query_raw(stream, NoTls).await.map_err(|error| refused(&error))
+}
+
+/// A stream to the server, encrypted where it has to be.
+async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, QueryFailure> {
+    let (host, port) = (login.host.as_str(), login.port);
+    let unreachable = |error: io::Error| {
+        QueryFailure::Retryable(format!("no connection to {host} port {port}: {}", line(&error.to_string())))
+    };
+    #[cfg(unix)]
+    if host.starts_with('/') {
+        let path = std::path::Path::new(host).join(format!(".s.PGSQL.{port}"));
+        let stream = tokio::net::UnixStream::connect(&path).await.map_err(unreachable)?;
+        return Ok(Checked::new(Box::new(stream), false));
+    }
+    let mut stream = TcpStream::connect((host, port)).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    let settings = match encryption {
+        Encryption::Off => return Ok(Checked::new(Box::new(stream), !login.is_local())),
+        Encryption::Platform => {
+            let settings = client_config(None);
+            Arc::new(settings.map_err(|error| QueryFailure::Permanent(error.to_string()))?)
+        }
+        Encryption::Trusting(settings) => Arc::clone(settings),
+    };
+    stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
+    let permanent = |message: String| QueryFailure::Permanent(message);
+    match stream.read_u8().await.map_err(unreachable)? {
+        b'S' => {}
+        // A server that does not encrypt is not told the name of the role either.
+        b'N' => {
+            return Err(permanent(format!(
+                "the server {host} does not offer TLS; switch it on there, or write `tls = \"off\"` where the network is safe"
+            )));
+        }
+        _ => return Err(permanent(WireError::NotPostgres.to_string())),
+    }
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+        permanent(format!("`{host}` is not a name that a certificate can be verified for; correct it"))
+    })?;
+    let encrypted: Box<dyn Stream> =
+        Box::new(TlsConnector::from(settings).connect(name, stream).await.map_err(|error| {
+            let is_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
+            let says = line(&error.to_string());
+            if is_tls {
+                permanent(format!(
+                    "TLS with {host} fails: {says}; name the certificate of the server's authority in `ca`, or correct \
+                     `host`"
+                ))
+            } else {
+                QueryFailure::Retryable(format!("no connection to {host} port {port}: {says}"))
+            }
+        })?);
+    Ok(Checked::new(encrypted, false))
+}
+
+/// Why a login failed.
+fn refused(error: &tokio_postgres::Error) -> QueryFailure {
+    match failure(error, Place::NONE) {
+        // A server that closes the connection while it logs in.
+        QueryFailure::Retryable(message) if error.as_db_error().is_none() => {
+            QueryFailure::Retryable(format!("{message} during the login"))
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,343 @@
+//! One statement in one transaction: prepared, given its values, run, and ended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use loop_core::Scope;
+use serde_json::Value;
+use tokio_postgres::error::Severity;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, RowStream};
+
+use crate::connectors::postgres::bind::{Bound, bound};
+use crate::connectors::postgres::connection::Connection;
+use crate::connectors::postgres::decode::{Raw, is_readable, json_of};
+use crate::connectors::postgres::failure::{Place, failure, is_outdated};
+use crate::connectors::postgres::pool::Lease;
+use crate::connectors::postgres::settings::{PostgresSettings, SCOPE_PARTS};
+use crate::connectors::scope::part_of;
+use crate::connectors::sql::given::{KEY, SCOPE};
+use crate::connectors::sql::rows::{Changed, Done, QueryFailure, ROWS_MAX, Rows};
+
+/// What a reading statement is put into: nothing but a query fits there, and the server makes no more rows than are shown.
+const BEFORE: &str = "SELECT * FROM (";
+/// What a checked statement of a tool does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Read,
+    Change,
+}
+
+/// A statement of a tool, as far as it is known without a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Query {
+    pub(crate) work: Work,
+    /// As the server gets it. A query is in brackets, so that it can be nothing else.
+    pub(crate) sql: Arc<str>,
+    /// The same without brackets.
+    pub(crate) inner: Arc<str>,
+    /// The names of `$1`, `$2`, …
+    pub(crate) names: Arc<[String]>,
+}
+
+/// A statement that is prepared on a connection.
+pub(crate) struct Prepared {
+    pub(crate) statement: tokio_postgres::Statement,
+    /// What sets the scope before it.
+    scope: tokio_postgres::Statement,
+    pub(crate) columns: Vec<String>,
+}
+
+/// What a call gives a statement.
+#[derive(Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) parameters: &'a Value,
+    pub(crate) scope: &'a Scope,
+    pub(crate) key: &'a str,
+    pub(crate) cell_bytes_max: usize,
+    /// How long the server may work.
+    pub(crate) time: Duration,
+}
+
+/// Whether a change may have been made, for a call that is cut off.
+#[derive(Debug, Default)]
+pub(crate) struct CommitSent(AtomicBool);
+
+impl CommitSent {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Why a statement did not run.
+pub(crate) enum Fault {
+    Server(tokio_postgres::Error),
+    Known(QueryFailure),
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Server(error)
+    }
+}
+
+impl From<QueryFailure> for Fault {
+    fn from(failure: QueryFailure) -> Self {
+        Self::Known(failure)
+    }
+}
+
+impl Query {
+    pub(crate) fn new(work: Work, sql: &str, names: Vec<String>) -> Self {
+        let sent = match work {
+            Work::Read => in_brackets(BEFORE, sql),
+            Work::Change => sql.to_owned(),
+        };
+        Self { work, sql: sent.into(), inner: sql.into(), names: names.into() }
+    }
+
+    /// What errors of the server are about.
+    pub(crate) fn place(&self) -> Place<'_> {
+        Place { sql: &self.sql, names: &self.names }
+    }
+
+    /// The statement on this connection, with the columns that it returns.
+    pub(crate) async fn prepare(
+        &self,
+        client: &Client,
+        settings: &PostgresSettings,
+    ) -> Result<Prepared, Fault> {
+        let mut statement = client.prepare(&self.sql).await?;
+        let columns: Vec<String> =
+            statement.columns().iter().map(|column| column.name().to_owned()).collect();
+        let mut seen = BTreeSet::new();
+        if let Some(column) = columns.iter().find(|column| !seen.insert(column.as_str())) {
+            let message = format!("the query has two columns `{column}`; rename one with AS");
+            return Err(QueryFailure::Permanent(message).into());
+        }
+        let unread = |column: &&tokio_postgres::Column| !is_readable(column.type_());
+        if let Some(column) = statement.columns().iter().find(unread) {
+            if self.work == Work::Change {
+                let (name, ty) = (column.name(), column.type_().name());
+                let message = format!(
+                    "RETURNING returns `{name}` of the type {ty}, which cannot be shown; write `{name}::text AS {name}`"
+                );
+                return Err(QueryFailure::Permanent(message).into());
+            }
+            let list: Vec<String> = statement
+                .columns()
+                .iter()
+                .map(|column| {
+                    let name = format!("\"{}\"", column.name().replace('"', "\"\""));
+                    if is_readable(column.type_()) { name } else { format!("{name}::text AS {name}") }
+                })
+                .collect();
+            let before = format!("SELECT {} FROM (", list.join(", "));
+            statement = client.prepare(&in_brackets(&before, &self.inner)).await?;
+        }
+        let scope = client.prepare(&set_scope(settings)).await?;
+        Ok(Prepared { statement, scope, columns })
+    }
+
+    /// Runs the statement in a transaction of its own and ends that. What fails before COMMIT is sent has changed nothing.
+    pub(crate) async fn run(
+        &self,
+        lease: &mut Lease,
+        settings: &PostgresSettings,
+        given: &Given<'_>,
+        commit: &CommitSent,
+    ) -> Result<(Done, Arc<Prepared>), QueryFailure> {
+        let mut may_be_outdated = true;
+        loop {
+            let connection = lease.connection()?;
+            let kept = connection.prepared(&self.sql);
+            may_be_outdated &= kept.is_some();
+            let prepared = match kept {
+                Some(prepared) => prepared,
+                None => match self.prepare(&connection.client, settings).await {
+                    Ok(prepared) => {
+                        let prepared = Arc::new(prepared);
+                        connection.keep(&self.sql, Arc::clone(&prepared));
+                        prepared
+                    }
+                    Err(fault) => return Err(self.known(fault, connection).await),
+                },
+            };
+            match self.transact(connection, &prepared, settings, given, commit).await {
+                Ok(done) => return Ok((done, prepared)),
+                Err(Fault::Server(error)) if may_be_outdated && is_outdated(&error) => {
+                    connection.forget(&self.sql);
+                    if let Err(error) = connection.client.batch_execute("ROLLBACK").await {
+                        return Err(self.known(error.into(), connection).await);
+                    }
+                    may_be_outdated = false;
+                }
+                Err(fault) => return Err(self.known(fault, connection).await),
+            }
+        }
+    }
+
+    async fn transact(
+        &self,
+        connection: &Connection,
+        prepared: &Prepared,
+        settings: &PostgresSettings,
+        given: &Given<'_>,
+        commit: &CommitSent,
+    ) -> Result<Done, Fault> {
+        let client = &connection.client;
+        let values = self.values(prepared, given)?;
+        let begin = begin(self.work, settings, given.time, connection.notices_end);
+        let scope = scope_values(settings, given.scope)?;
+        let (scope, parameters) = (parameters(&scope), parameters(&values));
+        // All three are sent at once, and the server takes them in order. After a failure it refuses what follows.
+        let (_, _, rows) = futures::try_join!(
+            client.batch_execute(&begin),
+            client.execute_raw(&prepared.scope, scope),
+            client.query_raw(&prepared.statement, parameters),
+        )?;
+        match self.work {
+            Work::Read => Ok(Done::Found(rows_of(rows, prepared, given.cell_bytes_max, Work::Read).await?.0)),
+            Work::Change => {
+                let (rows, count) = rows_of(rows, prepared, given.cell_bytes_max, Work::Change).await?;
+                if count > 0 {
+                    commit.0.store(true, Ordering::Release);
+                    if let Err(error) = client.batch_execute("COMMIT").await {
+                        return Err(self.commit_failed(&error).into());
+                    }
+                }
+                Ok(Done::Changed(Changed { count, rows }))
+            }
+        }
+    }
+
+    /// What a failed COMMIT means: only where the server says that it failed is it known.
+    fn commit_failed(&self, error: &tokio_postgres::Error) -> QueryFailure {
+        let severity = error.as_db_error().and_then(|error| error.parsed_severity());
+        match (severity, failure(error, Place::NONE)) {
+            (Some(Severity::Error), known) => known,
+            (_, QueryFailure::Retryable(says) | QueryFailure::Permanent(says)) => QueryFailure::InDoubt(
+                format!("it may or may not have been changed: the server did not answer to COMMIT: {says}"),
+            ),
+            (_, other) => other,
+        }
+    }
+
+    fn values(&self, prepared: &Prepared, given: &Given<'_>) -> Result<Vec<Bound>, QueryFailure> {
+        let types = prepared.statement.params();
+        let values = self.names.iter().zip(types).map(|(name, ty)| {
+            if SCOPE.contains(&name.as_str()) {
+                let part = part_of(given.scope, name.trim_start_matches("scope_"));
+                return bound(name, part.map(|text| Value::String(text.to_string())).as_ref(), ty);
+            }
+            if name == KEY && self.work == Work::Change {
+                return bound(name, Some(&Value::String(given.key.to_owned())), ty);
+            }
+            bound(name, given.parameters.get(name), ty)
+        });
+        values.collect()
+    }
+
+    /// What a fault means for the call. A broken connection may have said why.
+    async fn known(&self, fault: Fault, connection: &mut Connection) -> QueryFailure {
+        match fault {
+            Fault::Known(failure) => failure,
+            Fault::Server(error) if error.is_closed() => {
+                connection.end().await.unwrap_or_else(|| failure(&error, self.place()))
+            }
+            Fault::Server(error) => failure(&error, self.place()),
+        }
+    }
+}
+
+/// The query as a part of one that returns no more rows than are shown, and one more that says that there are more.
+fn in_brackets(before: &str, sql: &str) -> String {
+    let limit = ROWS_MAX + 1;
+    // A comment may end the query.
+    format!("{before}{sql}\n) AS loopgate_rows LIMIT {limit}")
+}
+
+/// Values as the client takes them.
+pub(crate) fn parameters(values: &[Bound]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as _).collect()
+}
+
+/// What begins a transaction.
+pub(crate) fn begin(work: Work, settings: &PostgresSettings, time: Duration, notices_end: bool) -> String {
+    let mode = match work {
+        Work::Read => "READ ONLY",
+        Work::Change => "READ WRITE",
+    };
+    let ms = |time: Duration| time.as_millis().clamp(1, 86_400_000);
+    let statement = ms(settings.statement_timeout.min(time));
+    let mut sql = format!("BEGIN {mode}; SET LOCAL statement_timeout = {statement}");
+    if notices_end {
+        sql.push_str("; SET LOCAL client_connection_check_interval = 1000");
+    }
+    sql
+}
+
+/// The settings of a transaction that hold the scope, with the part of each.
+fn scope_settings(settings: &PostgresSettings) -> impl Iterator<Item = (String, &str)> {
+    let own = SCOPE_PARTS.iter().map(|part| (format!("loopgate.{part}"), *part));
+    own.chain(settings.scope.iter().map(|(setting, part)| (setting.clone(), part.as_str())))
+}
+
+/// What sets them, with a placeholder for each value.
+fn set_scope(settings: &PostgresSettings) -> String {
+    let calls = scope_settings(settings).enumerate();
+    let calls =
+        calls.map(|(at, (setting, _))| format!("pg_catalog.set_config('{setting}', ${}, true)", at + 1));
+    format!("SELECT {}", calls.collect::<Vec<_>>().join(", "))
+}
+
+/// The values of them. What is not there is empty: a setting cannot be NULL.
+fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>, QueryFailure> {
+    let values = scope_settings(settings).map(|(_, part)| {
+        let text = part_of(scope, part).map(ToString::to_string).unwrap_or_default();
+        if text.contains('\0') {
+            let message =
+                format!("the scope's `{part}` holds a NUL character, which PostgreSQL does not take");
+            return Err(QueryFailure::Permanent(message));
+        }
+        Ok(Bound(Some(text)))
+    });
+    values.collect()
+}
+
+/// The rows, as many as a result may hold, and how many the statement made. A change is read to its end, because only there
+/// it is known that it was made.
+async fn rows_of(
+    found: RowStream,
+    prepared: &Prepared,
+    cell_bytes_max: usize,
+    work: Work,
+) -> Result<(Rows, u64), Fault> {
+    let mut found = std::pin::pin!(found);
+    let mut rows = Rows::default();
+    while let Some(row) = found.try_next().await? {
+        if rows.is_full() {
+            match work {
+                Work::Read => return Ok((rows, 0)),
+                Work::Change => continue,
+            }
+        }
+        let mut values = Vec::with_capacity(prepared.columns.len());
+        for (at, column) in prepared.statement.columns().iter().enumerate() {
+            let raw: Option<Raw<'_>> = row.try_get(at)?;
+            let value = json_of(raw, column.type_(), cell_bytes_max).map_err(|_| {
+                let (name, ty) = (column.name(), column.type_().name());
+                QueryFailure::Permanent(format!(
+                    "the server sent a value of `{name}` that is not of the type {ty}"
+                ))
+            })?;
+            values.push(value);
+        }
+        rows.push(prepared.columns.iter().zip(values));
+    }
+    let count = found.rows_affected().unwrap_or_default();
+    Ok((rows, count))
+}
