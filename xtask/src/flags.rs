@@ -8,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, offline, prices, prompts, runtime, connectors, domain, eval, e2e, testkit or lies
+            /// core, tools, llm, mock, prompts, runtime, domain, eval, e2e, testkit or lies
             optional suite: String
             /// Every case of every test, in place of a share of the dear ones
             optional --full

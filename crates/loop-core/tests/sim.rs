@@ -10,7 +10,7 @@ const SEEDS: u32 = 6_000;
 #[test]
 fn every_invariant_holds_on_the_first_seeds() {
     // I-1 to I-13, I-15, I-18 to I-21, I-25 to I-28, U5, U7, H1, H7: each is a check after each event.
-    // S4-62: each run stays within its plan.
+    // S4-62: "Set hard limits for steps, tool calls, wall-clock time, retries, and cost.": each run stays within its plan.
     // `LOOPGATE_SIM_CORE=0..1000000` simulates these seeds in place of the share, and prints how they ended.
     let named = named_seeds("LOOPGATE_SIM_CORE");
     let share = u64::from(loop_testkit::share(SEEDS).max(1_500));

@@ -1,4 +1,4 @@
-//! What is run over many runs: evals of whole trajectories, backtests, a red team, and simulations.
+//! What is run over many runs: evals of whole trajectories, backtests, and a red team.
 
 pub mod backtest;
 pub mod case;

@@ -37,6 +37,7 @@ mod people;
 mod priced;
 mod recursing;
 mod replay;
+#[allow(dead_code, reason = "the bench reads more of it")]
 #[path = "../benches/loops/replies.rs"]
 mod replies;
 mod report;
