@@ -21,9 +21,9 @@ use crate::command::run::Ended;
 use crate::command::settings::CommandOutput;
 use crate::http::answer::Shape;
 use crate::http::template::Template;
-use crate::mask::Mask;
 use crate::mcp::content::of_call;
 use crate::sql::rows::{Changed, Done, Rows, result};
+use loop_core::secrets::Secrets;
 
 /// Data of about `n` times 20 bytes, in a form of its own.
 type Form = (&'static str, fn(usize) -> Value);
@@ -63,8 +63,8 @@ fn declaration() -> ToolDeclaration {
     ToolDeclaration::new("x").title("Things").effect(Effect::Read)
 }
 
-fn mask() -> Mask {
-    Mask::of(["s3cret-1", "aaaaaaaa"])
+fn mask() -> Secrets {
+    Secrets::of(["s3cret-1", "aaaaaaaa"]).with_short()
 }
 
 /// What each kind of tool makes of a JSON value that came from outside.
@@ -72,7 +72,7 @@ fn renderings(value: &Value) -> Vec<(&'static str, ToolResult)> {
     let (scope, effect) = (Scope::default(), Some(Effect::Read));
     let shown = |line: Option<&str>| {
         let line = line.map(|line| Template::read(line, &mut |_| Ok(())).unwrap());
-        let value = mask().value(value.clone());
+        let value = mask().mask_value(value.clone());
         Shape { select: None, line }.result("x", "Things", &scope, effect, value, Some("more"))
     };
     let answered = |answer: Value| {

@@ -16,8 +16,8 @@ use crate::mask;
 use crate::model::{ChatModel, EventStream};
 use crate::profile::{Auth, Profile};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
 use crate::transport::{self, Post, Timers};
+use loop_core::secrets::Secrets;
 
 /// A model behind the API of a provider, or of a compatible server. The [`Profile`] selects the protocol and its details.
 ///
@@ -121,7 +121,7 @@ impl HttpModel {
         })?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
-        self.secrets.add(&key);
+        self.secrets.add(key.expose_secret());
         self.has_key = true;
         Ok(self)
     }
@@ -138,10 +138,10 @@ impl HttpModel {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;
         sent.set_sensitive(true);
-        self.secrets.add(&SecretString::from(value.trim()));
+        self.secrets.add(value.trim());
         // A credential may follow the name of its scheme, such as `Bearer`.
         if let Some((_, credential)) = value.trim().split_once(' ') {
-            self.secrets.add(&SecretString::from(credential.trim()));
+            self.secrets.add(credential.trim());
         }
         if OWN_HEADERS.iter().any(|(own, _)| *own == name) {
             self.headers.append(name, sent);
@@ -237,7 +237,7 @@ impl fmt::Debug for HttpModel {
         f.debug_struct("HttpModel")
             .field("host", &host)
             .field("port", &self.url.port_or_known_default())
-            .field("path", &self.secrets.masked(self.url.path(), "***", /*cut*/ false))
+            .field("path", &self.secrets.mask_message_by(self.url.path(), "***", /*is_cut*/ false))
             .field("profile", &self.codec.profile().name)
             .field("has_key", &self.has_key)
             .finish_non_exhaustive()
@@ -293,7 +293,7 @@ fn secrets_of(url: &Url) -> Secrets {
     let parts = user.into_iter().flatten().chain(query).chain(path);
     // In a query `+` may be a space.
     let texts = parts.flat_map(|part| [part.to_owned(), decoded(part), decoded(&part.replace('+', " "))]);
-    Secrets::new(texts.map(SecretString::from))
+    Secrets::of(texts)
 }
 
 /// Whether a part of a URL looks like a key rather than a model, a project or a region: it has the prefix of a known key,

@@ -15,7 +15,7 @@ use crate::cap::OutputCap;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// A chat model. Replies are streamed: [`complete`] collects a stream into a whole reply.
 ///

@@ -18,7 +18,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// The timeouts of a call. The connect timeout of ten seconds is extra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use loop_core::Effect;
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
+use crate::command::environment::secrets_of;
 use crate::command::output::Reader;
 use crate::command::program;
 use crate::command::run::{self, Broken, Job};
@@ -16,7 +17,6 @@ use crate::command::sandbox::{Sandbox, SandboxFolders};
 use crate::command::settings::CommandSettings;
 use crate::command::template::{Template, Values};
 use crate::error::{ConnectorError, one_line};
-use crate::mask::Mask;
 
 /// A tool that runs one program: its parameters are filled into an array of arguments, its output is the result.
 ///
@@ -104,7 +104,7 @@ impl Tool for CommandTool {
             is_killed_at_max: self.declaration.effect == Some(Effect::Read),
         };
         let ended = run::run(job, context).await;
-        let mask = Mask::of(self.settings.secret_env.iter().filter_map(|name| credentials.get(name)));
+        let mask = secrets_of(&self.settings.secret_env, credentials);
         match ended {
             Ok(ended) => self.reader().result(&ended, &context.scope, &mask),
             Err(Broken::NotBegun(error)) if error.raw_os_error() == Some(TOO_LONG) => {

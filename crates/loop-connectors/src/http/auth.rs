@@ -17,8 +17,8 @@ use crate::http::client::{Client, Departure, SendError, Signed};
 use crate::http::definition::{HttpAuth, HttpDefinition};
 use crate::http::guard::{Guard, is_exposed};
 use crate::http::request::{Payload, Prepared, Wrong};
-use crate::mask::Mask;
 use crate::trouble::Trouble;
+use loop_core::secrets::Secrets;
 
 /// The most bytes of the answer with a token.
 const TOKEN_BYTES: usize = 64 << 10;
@@ -91,7 +91,11 @@ impl Signer {
     }
 
     /// What goes with a request. Every secret of it is added to `mask` before anything is sent.
-    pub(crate) async fn sign(&self, credentials: &Credentials, mask: &mut Mask) -> Result<Signed, Trouble> {
+    pub(crate) async fn sign(
+        &self,
+        credentials: &Credentials,
+        mask: &mut Secrets,
+    ) -> Result<Signed, Trouble> {
         let Some(auth) = &self.auth else { return Ok(Signed::default()) };
         let mut secret = |variable: &str| {
             let found = credentials.get(variable).map(str::trim).filter(|secret| !secret.is_empty());
@@ -100,7 +104,7 @@ impl Signer {
                     "the environment variable `{variable}` is not set, and this tool needs the secret in it"
                 ))
             })?;
-            mask.add_with_escapes(found);
+            mask.add(found);
             Ok::<_, Trouble>(found.to_owned())
         };
         let header = |name: HeaderName, text: &str, variable: &str| {
@@ -135,7 +139,7 @@ impl Signer {
             }
             HttpAuth::Basic { user, password_env } => {
                 let pair = base64(&format!("{user}:{}", secret(password_env)?));
-                mask.add_with_escapes(&pair);
+                mask.add(&pair);
                 header(AUTHORIZATION, &format!("Basic {pair}"), password_env)
             }
             HttpAuth::ClientCredentials { client_id, client_secret_env, scope, .. } => {
@@ -149,7 +153,7 @@ impl Signer {
                         token.insert(fresh).text.clone()
                     }
                 };
-                mask.add_with_escapes(&text);
+                mask.add(&text);
                 header(AUTHORIZATION, &format!("Bearer {text}"), client_secret_env)
             }
         }
@@ -172,12 +176,12 @@ impl Signer {
         true
     }
 
-    async fn fetch(&self, id: &str, secret: &str, scope: &str, mask: &mut Mask) -> Result<Token, Trouble> {
+    async fn fetch(&self, id: &str, secret: &str, scope: &str, mask: &mut Secrets) -> Result<Token, Trouble> {
         let failed = |message: &str| Trouble::Permanent(format!("no token for this tool: {message}"));
         let Some((url, client)) = &self.tokens else { return Err(failed("its server is not known")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
-        mask.add_with_escapes(&pair);
+        mask.add(&pair);
         let mut value =
             HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
         value.set_sensitive(true);

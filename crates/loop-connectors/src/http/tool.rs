@@ -20,9 +20,9 @@ use crate::http::guard::{Guard, is_exposed};
 use crate::http::pages::{Cut, Pager, Step};
 use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::http::template::{Given, Template};
-use crate::mask::Mask;
 use crate::tls::client_config;
 use crate::trouble::Trouble;
+use loop_core::secrets::Secrets;
 
 /// The most bytes of all answers of a call, unless the definition names another number.
 pub const HTTP_BYTES_MAX: usize = 1 << 20;
@@ -30,8 +30,6 @@ pub const HTTP_BYTES_MAX: usize = 1 << 20;
 const BYTES_LIMIT: usize = 64 << 20;
 /// The most redirects that a definition may name.
 const MAX_REDIRECTS: u32 = 5;
-/// Bytes of the shortest secret that is masked in what a server returned, which uses shorter words for other things.
-const LEAST_SECRET: usize = 8;
 /// The header that names the span of a call.
 const TRACEPARENT: &str = "traceparent";
 /// How often a read is sent within one call.
@@ -70,7 +68,7 @@ struct Call<'a> {
     tool: &'a HttpTool,
     context: &'a ToolContext,
     credentials: &'a Credentials,
-    mask: Mask,
+    mask: Secrets,
     departure: Departure,
     bytes_left: usize,
 }
@@ -207,7 +205,7 @@ impl Tool for HttpTool {
             tool: self,
             context,
             credentials,
-            mask: Mask::new(LEAST_SECRET),
+            mask: Secrets::default(),
             departure: Departure::default(),
             bytes_left: self.max_bytes,
         };
@@ -252,7 +250,7 @@ impl Call<'_> {
                 (self.value(&answer)?, None)
             }
         };
-        let value = self.mask.value(value);
+        let value = self.mask.mask_value(value);
         let (name, title) = (&*tool.declaration.name, &*tool.declaration.title);
         let (scope, effect) = (&self.context.scope, tool.declaration.effect);
         Ok(tool.shape.result(name, title, scope, effect, value, note.as_deref()))
@@ -478,17 +476,17 @@ impl Call<'_> {
     fn mask_content(&self, content: Content) -> Content {
         match content {
             Content::Nothing => Content::Nothing,
-            Content::Json(value) => Content::Json(self.mask.value(value)),
-            Content::Text(text) => Content::Text(self.mask.message(&text)),
+            Content::Json(value) => Content::Json(self.mask.mask_value(value)),
+            Content::Text(text) => Content::Text(self.mask.mask_message(&text)),
         }
     }
 
     fn masked(&self, trouble: Trouble) -> Trouble {
         match trouble {
-            Trouble::Input(message) => Trouble::Input(self.mask.message(&message)),
-            Trouble::Permanent(message) => Trouble::Permanent(self.mask.message(&message)),
-            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.message(&message), after),
-            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.message(&message)),
+            Trouble::Input(message) => Trouble::Input(self.mask.mask_message(&message)),
+            Trouble::Permanent(message) => Trouble::Permanent(self.mask.mask_message(&message)),
+            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.mask_message(&message), after),
+            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.mask_message(&message)),
             Trouble::Empty => Trouble::Empty,
         }
     }

@@ -9,7 +9,6 @@ use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
 use crate::error::ConnectorError;
-use crate::mask::Mask;
 use crate::postgres::login::Login;
 use crate::postgres::pool::Left;
 use crate::postgres::run::{CommitSent, Given, Query, Work};
@@ -17,6 +16,7 @@ use crate::postgres::settings::Postgres;
 use crate::postgres::statement::{ScanError, Statement};
 use crate::sql::given::{KEY, check_name};
 use crate::sql::rows::{CELL_BYTES_MAX, Done, QueryFailure, result};
+use loop_core::secrets::Secrets;
 
 /// How long a call takes at most outside of a dispatcher.
 const TIME_ALONE: Duration = Duration::from_secs(30);
@@ -154,14 +154,14 @@ impl PostgresTool {
     }
 
     /// What a call is whose COMMIT is not answered.
-    fn settled(&self, failure: QueryFailure, mask: &Mask) -> QueryFailure {
+    fn settled(&self, failure: QueryFailure, mask: &Secrets) -> QueryFailure {
         let is_repeatable = self.declaration.effect.is_none_or(Effect::is_repeatable);
         match failure {
-            QueryFailure::InDoubt(says) if is_repeatable => QueryFailure::Retryable(mask.message(&says)),
-            QueryFailure::InDoubt(says) => QueryFailure::InDoubt(mask.message(&says)),
-            QueryFailure::Retryable(says) => QueryFailure::Retryable(mask.message(&says)),
-            QueryFailure::Permanent(says) => QueryFailure::Permanent(mask.message(&says)),
-            QueryFailure::Input(says) => QueryFailure::Input(mask.message(&says)),
+            QueryFailure::InDoubt(says) if is_repeatable => QueryFailure::Retryable(mask.mask_message(&says)),
+            QueryFailure::InDoubt(says) => QueryFailure::InDoubt(mask.mask_message(&says)),
+            QueryFailure::Retryable(says) => QueryFailure::Retryable(mask.mask_message(&says)),
+            QueryFailure::Permanent(says) => QueryFailure::Permanent(mask.mask_message(&says)),
+            QueryFailure::Input(says) => QueryFailure::Input(mask.mask_message(&says)),
         }
     }
 }
@@ -212,13 +212,13 @@ impl Tool for PostgresTool {
 }
 
 /// The rows without secrets.
-fn masked(mut done: Done, mask: &Mask) -> Done {
+fn masked(mut done: Done, mask: &Secrets) -> Done {
     let rows = match &mut done {
         Done::Found(rows) => rows,
         Done::Changed(changed) => &mut changed.rows,
     };
     for row in &mut rows.rows {
-        *row = mask.value(row.take());
+        *row = mask.mask_value(row.take());
     }
     done
 }

@@ -13,7 +13,7 @@ use crate::cap::{self, CALL_BYTES, MAX_WARNINGS, MAX_WORD, OutputCap, word};
 use crate::error::{LlmError, LlmErrorKind, Partial};
 use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
-use crate::secrets::{Masker, Secrets};
+use loop_core::secrets::{Masker, Secrets};
 
 /// The reply so far, and the events that are not taken yet.
 ///

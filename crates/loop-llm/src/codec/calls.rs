@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loop_core::MAX_REQUESTED_CALLS;
 
 use super::names::Aliases;
-use crate::secrets::{Masker, Secrets};
+use loop_core::secrets::{Masker, Secrets};
 use loop_core::{Arguments, ToolCall};
 
 /// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are parsed, the rest is

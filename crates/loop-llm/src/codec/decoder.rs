@@ -11,8 +11,8 @@ use crate::call::ReplyEnd;
 use crate::cap::OutputCap;
 use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelEvent;
-use crate::secrets::Secrets;
 use crate::sse::{Frame, Framer, TooLong};
+use loop_core::secrets::Secrets;
 
 /// The decoder of one wire protocol.
 pub(crate) trait Protocol: fmt::Debug + Send {

@@ -34,8 +34,8 @@ use crate::error::LlmError;
 use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
-use crate::secrets::Secrets;
 use crate::{anthropic, gemini, openai_chat, openai_responses};
+use loop_core::secrets::Secrets;
 
 pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;

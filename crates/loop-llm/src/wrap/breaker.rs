@@ -11,7 +11,7 @@ use super::{Item, Patience, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

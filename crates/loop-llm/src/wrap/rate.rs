@@ -14,7 +14,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// The limits of a provider. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::{Item, Patience, Watch, watched};
 use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// A recording that could not be created or completed: one line, with how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,7 +14,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
 use crate::mask;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// A file that is not a recording, or is damaged: one line with file, line number and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,7 +13,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvic
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// The limits and the seed of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

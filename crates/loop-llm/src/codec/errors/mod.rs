@@ -16,7 +16,7 @@ pub(crate) use self::reported::filtered;
 use crate::delay;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvice};
 use crate::mask;
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// The error of a response with a status other than 2xx.
 ///
