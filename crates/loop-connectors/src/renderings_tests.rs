@@ -9,6 +9,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use loop_core::secrets::Secrets;
 use loop_core::{Effect, Scope, Status};
 use loop_tools::{
     Credentials, RENDERED_BYTES, Registry, RowFilter, Smart, ToolContext, ToolDeclaration, ToolResult,
@@ -23,7 +24,6 @@ use crate::http::answer::Shape;
 use crate::http::template::Template;
 use crate::mcp::content::of_call;
 use crate::sql::rows::{Changed, Done, Rows, result};
-use loop_core::secrets::Secrets;
 
 /// Data of about `n` times 20 bytes, in a form of its own.
 type Form = (&'static str, fn(usize) -> Value);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use loop_core::secrets::Secrets;
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -17,7 +19,6 @@ use crate::model::{ChatModel, EventStream};
 use crate::profile::{Auth, Profile};
 use crate::request::ModelRequest;
 use crate::transport::{self, Post, Timers};
-use loop_core::secrets::Secrets;
 
 /// A model behind the API of a provider, or of a compatible server. The [`Profile`] selects the protocol and its details.
 ///
@@ -323,20 +324,5 @@ const KEYS: [&str; 8] = ["key", "code", "sig", "token", "secret", "pass", "auth"
 
 /// A part of a URL with percent encoding decoded.
 fn decoded(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        match digits.and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
+use loop_core::secrets::Secrets;
 use loop_core::{Effect, Scope};
 use loop_tools::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use serde_json::{Value, json};
 use crate::command::run::Ended;
 use crate::command::settings::CommandOutput;
 use crate::fence::fenced;
-use loop_core::secrets::Secrets;
 
 /// How many characters of what a program says of its failure stand in the message.
 const TAIL_CHARS: usize = 600;

@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use loop_core::secrets::Secrets;
 use loop_tools::Credentials;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -18,7 +21,6 @@ use crate::http::definition::{HttpAuth, HttpDefinition};
 use crate::http::guard::{Guard, is_exposed};
 use crate::http::request::{Payload, Prepared, Wrong};
 use crate::trouble::Trouble;
-use loop_core::secrets::Secrets;
 
 /// The most bytes of the answer with a token.
 const TOKEN_BYTES: usize = 64 << 10;
@@ -138,7 +140,7 @@ impl Signer {
                 header(COOKIE, &format!("{cookie}={value}"), value_env)
             }
             HttpAuth::Basic { user, password_env } => {
-                let pair = base64(&format!("{user}:{}", secret(password_env)?));
+                let pair = STANDARD.encode(format!("{user}:{}", secret(password_env)?));
                 mask.add(&pair);
                 header(AUTHORIZATION, &format!("Basic {pair}"), password_env)
             }
@@ -180,7 +182,7 @@ impl Signer {
         let failed = |message: &str| Trouble::Permanent(format!("no token for this tool: {message}"));
         let Some((url, client)) = &self.tokens else { return Err(failed("its server is not known")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-        let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
+        let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
         mask.add(&pair);
         let mut value =
             HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
@@ -236,21 +238,6 @@ impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signer").field("auth", &self.auth).finish_non_exhaustive()
     }
-}
-
-/// Base64 with padding.
-fn base64(text: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for three in text.as_bytes().chunks(3) {
-        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4_usize {
-            let letter = LETTERS.get((bits >> (18 - 6 * at) & 63) as usize).copied().unwrap_or(b'=');
-            encoded.push(if at <= three.len() { char::from(letter) } else { '=' });
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::Effect;
+use loop_core::secrets::Secrets;
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
@@ -22,7 +23,6 @@ use crate::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::http::template::{Given, Template};
 use crate::tls::client_config;
 use crate::trouble::Trouble;
-use loop_core::secrets::Secrets;
 
 /// The most bytes of all answers of a call, unless the definition names another number.
 pub const HTTP_BYTES_MAX: usize = 1 << 20;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use loop_core::secrets::Secrets;
 use loop_core::{Digest, TraceParent};
 use loop_tools::{Credentials, clean};
 use reqwest::StatusCode;
@@ -37,7 +38,6 @@ use crate::mcp::program::Running;
 use crate::mcp::server::{Origin, Plan};
 use crate::mcp::wire::{Lines, Paced, Watch};
 use crate::trouble::Trouble;
-use loop_core::secrets::Secrets;
 
 /// The most pages of a list, and the most entries of all of them.
 const PAGES_MAX: usize = 100;

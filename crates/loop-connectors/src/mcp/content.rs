@@ -1,13 +1,13 @@
 //! From what a server answers to what the model reads.
 
 use loop_core::Scope;
+use loop_core::secrets::Secrets;
 use loop_tools::{ToolDeclaration, ToolResult, clean};
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde_json::{Map, Value, json};
 
 use crate::error::short_line;
 use crate::http::answer::{done_with_nothing, is_nothing};
-use loop_core::secrets::Secrets;
 
 /// The result of a call that the server answered.
 pub(crate) fn of_call(

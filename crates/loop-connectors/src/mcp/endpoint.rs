@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _, try_unfold};
+use loop_core::secrets::Secrets;
 use loop_tools::Credentials;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -31,7 +32,6 @@ use crate::mcp::settings::McpHttp;
 use crate::mcp::wire::{MCP_MESSAGE_BYTES_MAX, Watch};
 use crate::tls::client_config;
 use crate::trouble::Trouble;
-use loop_core::secrets::Secrets;
 
 /// The most bytes of an answer that is a failure.
 const FAILURE_BYTES: usize = 64 << 10;

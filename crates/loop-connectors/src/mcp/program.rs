@@ -9,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use loop_core::secrets::Secrets;
 use loop_tools::{Credentials, clean};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::AsyncReadExt as _;
@@ -22,7 +23,6 @@ use crate::command::sandbox::{Sandbox, SandboxFolders};
 use crate::command::tool::existing;
 use crate::error::{ConnectorError, one_line, short_line};
 use crate::mcp::settings::McpProgram;
-use loop_core::secrets::Secrets;
 
 /// The variables of this process that every server gets: what a program needs to find its files and to speak a language.
 const ENVIRONMENT: [&str; 8] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER"];

@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
+use loop_core::secrets::Secrets;
 use loop_tools::Credentials;
 use tokio_postgres::config::Host;
 
 use crate::postgres::settings::PostgresLogin;
 use crate::sql::rows::QueryFailure;
-use loop_core::secrets::Secrets;
 
 /// The port, unless another is named.
 const PORT: u16 = 5_432;

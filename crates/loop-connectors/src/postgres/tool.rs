@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::Effect;
+use loop_core::secrets::Secrets;
 use loop_tools::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
@@ -16,7 +17,6 @@ use crate::postgres::settings::Postgres;
 use crate::postgres::statement::{ScanError, Statement};
 use crate::sql::given::{KEY, check_name};
 use crate::sql::rows::{CELL_BYTES_MAX, Done, QueryFailure, result};
-use loop_core::secrets::Secrets;
 
 /// How long a call takes at most outside of a dispatcher.
 const TIME_ALONE: Duration = Duration::from_secs(30);

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::assembly::{Assembly, interrupted};
 use super::names::Aliases;
 use loop_core::ToolCall;
+use loop_core::secrets::Secrets;
 
 use crate::call::ReplyEnd;
 use crate::cap::OutputCap;
 use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelEvent;
 use crate::sse::{Frame, Framer, TooLong};
-use loop_core::secrets::Secrets;
 
 /// The decoder of one wire protocol.
 pub(crate) trait Protocol: fmt::Debug + Send {

@@ -27,6 +27,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use loop_core::secrets::Secrets;
 use serde::{Deserialize, Serialize};
 
 use crate::cap::OutputCap;
@@ -35,7 +36,6 @@ use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
 use crate::{anthropic, gemini, openai_chat, openai_responses};
-use loop_core::secrets::Secrets;
 
 pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;

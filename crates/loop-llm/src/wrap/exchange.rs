@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::digest;
+use loop_core::secrets::Secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,7 +12,6 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::model::{ModelEvent, ModelReply};
 use crate::request::ModelRequest;
 use crate::scripted::nonce_of;
-use loop_core::secrets::Secrets;
 
 /// The version of the recording format that this crate reads and writes.
 pub const RECORDING_VERSION: u32 = 1;

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use loop_core::secrets::{Masker, Secrets};
 use serde_json::Value;
 
 use crate::model::ModelEvent;
-use loop_core::secrets::{Masker, Secrets};
 
 /// Masks a tree. In its parts that have no schema, numbers are masked too.
 pub(super) fn tree(secrets: &Secrets, value: &mut Value) {
