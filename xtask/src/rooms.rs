@@ -9,8 +9,9 @@ use crate::rust_text;
 use crate::workspace::{self, Failure};
 
 /// Each room, and the rooms that it may use.
-const BELOW: [(&str, &[&str]); 9] = [
+const BELOW: [(&str, &[&str]); 10] = [
     ("types", &[]),
+    ("secrets", &["types"]),
     ("spec", &["types"]),
     ("reply", &["types", "spec"]),
     ("claims", &["types", "reply"]),

@@ -82,6 +82,7 @@
 //! | [`reply`] | parses a model's reply into a proposal, and merges it into the document |
 //! | [`mod@claims`] | whether the values of a document stand in the evidence that it cites |
 //! | [`policy`] | what a call may do |
+//! | [`secrets`] | which texts hold a secret, and how it is masked |
 //! | [`repeats`] | whether a call is a repeat |
 //! | [`gate`] | the verdict on each call, and whether the run continues: breakers, certificates |
 //! | [`run`] | state, phases, events, commands, quotes |
@@ -93,6 +94,8 @@
 //! is its code. The crate `loop-runtime` is such a driver, with tokio and a durable journal.
 
 pub mod types;
+
+pub mod secrets;
 
 pub mod spec;
 

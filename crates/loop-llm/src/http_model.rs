@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use loop_core::secrets::Secrets;
+use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
@@ -16,7 +18,6 @@ use crate::mask;
 use crate::model::{ChatModel, EventStream};
 use crate::profile::{Auth, Profile};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
 use crate::transport::{self, Post, Timers};
 
 /// A model behind the API of a provider, or of a compatible server. The [`Profile`] selects the protocol and its details.
@@ -121,7 +122,7 @@ impl HttpModel {
         })?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
-        self.secrets.add(&key);
+        self.secrets.add(key.expose_secret());
         self.has_key = true;
         Ok(self)
     }
@@ -138,10 +139,10 @@ impl HttpModel {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;
         sent.set_sensitive(true);
-        self.secrets.add(&SecretString::from(value.trim()));
+        self.secrets.add(value.trim());
         // A credential may follow the name of its scheme, such as `Bearer`.
         if let Some((_, credential)) = value.trim().split_once(' ') {
-            self.secrets.add(&SecretString::from(credential.trim()));
+            self.secrets.add(credential.trim());
         }
         if OWN_HEADERS.iter().any(|(own, _)| *own == name) {
             self.headers.append(name, sent);
@@ -237,7 +238,7 @@ impl fmt::Debug for HttpModel {
         f.debug_struct("HttpModel")
             .field("host", &host)
             .field("port", &self.url.port_or_known_default())
-            .field("path", &self.secrets.masked(self.url.path(), "***", /*cut*/ false))
+            .field("path", &self.secrets.mask_message_by(self.url.path(), "***", /*is_cut*/ false))
             .field("profile", &self.codec.profile().name)
             .field("has_key", &self.has_key)
             .finish_non_exhaustive()
@@ -293,7 +294,7 @@ fn secrets_of(url: &Url) -> Secrets {
     let parts = user.into_iter().flatten().chain(query).chain(path);
     // In a query `+` may be a space.
     let texts = parts.flat_map(|part| [part.to_owned(), decoded(part), decoded(&part.replace('+', " "))]);
-    Secrets::new(texts.map(SecretString::from))
+    Secrets::of(texts)
 }
 
 /// Whether a part of a URL looks like a key rather than a model, a project or a region: it has the prefix of a known key,
@@ -323,20 +324,5 @@ const KEYS: [&str; 8] = ["key", "code", "sig", "token", "secret", "pass", "auth"
 
 /// A part of a URL with percent encoding decoded.
 fn decoded(part: &str) -> String {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..2).filter(|_| *first == b'%').and_then(|two| std::str::from_utf8(two).ok());
-        match digits.and_then(|two| u8::from_str_radix(two, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = tail.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(part).decode_utf8_lossy().into_owned()
 }

@@ -51,9 +51,6 @@ mod raw;
 mod report;
 mod request;
 mod scripted;
-mod secret_filter;
-mod secrets;
-mod spelling;
 mod sse;
 mod transport;
 mod warnings;
@@ -67,6 +64,7 @@ pub use delay::retry_after;
 pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RequestChange, RetryAdvice};
 pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback, own_http_client_for};
 pub use http_model::{HttpModel, holds_url_secret};
+pub use loop_core::secrets::{Masker, Secrets};
 pub use loop_core::{Arguments, ToolCall};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolDefinition, Unsupported};
@@ -84,7 +82,6 @@ pub use scripted::{
     RequestPurpose, ScriptError, Scripted, ScriptedCall, ScriptedReply, estimated as estimated_usage,
     has_tools, nonce_of,
 };
-pub use secrets::{Masker, Secrets};
 pub use transport::Timers;
 pub use wrap::{
     BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits,

@@ -2,7 +2,7 @@
 
 use loop_core::{is_invisible, is_joiner};
 
-use crate::secrets::Secrets;
+use loop_core::secrets::Secrets;
 
 /// One line of at most [`MAX`] characters, in which `secrets` and everything that looks like a key are masked. Invisible
 /// characters and those that change the text direction are dropped.
@@ -13,7 +13,7 @@ pub(crate) fn line(text: &str, secrets: &Secrets) -> String {
     let is_cut = head.len() < text.len();
     let visible: String = head.chars().filter(|c| !is_hidden(*c)).collect();
     // Secrets are masked first: after cutting or splitting they would not be recognised.
-    let text = secrets.masked(&visible, MASK, is_cut);
+    let text = secrets.mask_message_by(&visible, MASK, is_cut);
     let mut line = String::new();
     let mut after_bearer = false;
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
@@ -97,13 +97,12 @@ const MAX_READ: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
-    use secrecy::SecretString;
 
     use super::{MAX_READ, line};
-    use crate::secrets::Secrets;
+    use loop_core::secrets::Secrets;
 
     fn secrets() -> Secrets {
-        Secrets::new(["hunter2!", "pass/word wide"].map(SecretString::from))
+        Secrets::of(["hunter2!", "pass/word wide"])
     }
 
     // WE25

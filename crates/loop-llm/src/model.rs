@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use loop_core::secrets::Secrets;
 use loop_core::{FinishReason, PicoUsd, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,6 @@ use crate::cap::OutputCap;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
-use crate::secrets::Secrets;
 
 /// A chat model. Replies are streamed: [`complete`] collects a stream into a whole reply.
 ///

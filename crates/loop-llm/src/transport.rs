@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::Stream;
+use loop_core::secrets::Secrets;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Url};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
@@ -18,7 +19,6 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
-use crate::secrets::Secrets;
 
 /// The timeouts of a call. The connect timeout of ten seconds is extra.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use loop_llm::{
     LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };
 use loop_testkit::llm::result;
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 const MODEL: &str = "claude-sonnet-4-5";
@@ -670,7 +669,7 @@ fn unsigned_reply() -> ModelReply {
 #[test]
 fn secrets_come_out_nowhere() {
     let key = "sk-ant-0123456789abcdef";
-    let wire = Wire { secrets: Secrets::new([SecretString::from(key)]), ..wire() };
+    let wire = Wire { secrets: Secrets::of([key]), ..wire() };
     let blocks = [
         thinking(0, &["The key is sk-ant-01", "23456789abcdef."], "s"),
         text(1, &["It is sk-ant-0123456", "789abcdef."]),

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 use common::Wire;
 use loop_llm::{ErrorPhase, LlmError, LlmErrorKind as Kind, RequestChange, RetryAdvice, Secrets, classify};
 use reqwest::header::{HeaderMap, HeaderName};
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 /// Saturday, 21 November 2026, 12:00:00 GMT.
@@ -20,7 +19,7 @@ fn error(status: u16, headers: &[(&str, &str)], body: impl ToString) -> LlmError
     };
     let headers: HeaderMap = headers.iter().map(header).collect();
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-    let secrets = Secrets::new([SecretString::from("hunter2!")]);
+    let secrets = Secrets::of(["hunter2!"]);
     let error = classify(status, &headers, body.to_string().as_bytes(), now, &secrets);
     assert_eq!((error.phase, error.detail.as_ref().unwrap().status), (ErrorPhase::Headers, Some(status)));
     error

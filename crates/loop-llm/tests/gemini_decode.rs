@@ -5,7 +5,6 @@ use crate::common;
 use common::{Wire, calls, raw, sse};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets};
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 fn gemini() -> Wire {
@@ -470,7 +469,7 @@ fn events_in_every_form() {
 
 #[test]
 fn a_secret_is_masked_also_in_what_goes_back() {
-    let wire = Wire { secrets: Secrets::new([SecretString::from("sk-canary/0123456789")]), ..gemini() };
+    let wire = Wire { secrets: Secrets::of(["sk-canary/0123456789"]), ..gemini() };
     let signed = parts(json!([{"text": "sk-canary/0123456789", "thoughtSignature": "S"}]));
     let items =
         wire.items(sse(&[text("It is sk-can"), text("ary/0123456789 "), signed, stop("STOP")]).as_bytes());

@@ -9,7 +9,6 @@ use loop_llm::{
 };
 use loop_testkit::llm::result;
 use proptest::prelude::*;
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 fn chat() -> Wire {
@@ -692,7 +691,7 @@ fn a_price_of_nothing_is_no_price() {
 /// What is heard of a reply with the secret, by text and by reasoning, and its end.
 #[track_caller]
 fn masked(body: &str) -> (String, String, Item) {
-    let secrets = || Secrets::new([SecretString::from("sk-canary/0123456789")]);
+    let secrets = || Secrets::of(["sk-canary/0123456789"]);
     let run = |size: usize| {
         let wire = Wire { secrets: secrets(), ..chat() };
         wire.decode(&body.as_bytes().chunks(size).collect::<Vec<_>>())

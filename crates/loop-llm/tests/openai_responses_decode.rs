@@ -5,7 +5,6 @@ use crate::common;
 use common::{Wire, calls, raw};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets};
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 fn responses() -> Wire {
@@ -678,7 +677,7 @@ fn arguments_keep_their_text() {
 #[test]
 fn secrets_do_not_come_back() {
     let mut wire = responses();
-    wire.secrets = Secrets::new([SecretString::from("hunter2-hunter2")]);
+    wire.secrets = Secrets::of(["hunter2-hunter2"]);
     let items = [reasoning(&["hunter2-hunter2"]), message("at hunter2-hunter2")];
     let mut events = vec![added(0, &items[0]), done(0, &items[0])];
     events.extend(

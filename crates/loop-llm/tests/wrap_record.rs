@@ -13,7 +13,6 @@ use loop_llm::{
     Raw, Recorder, RecordingModel, Secrets, complete,
 };
 use loop_testkit::call;
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use tape::{Tape, hear};
 use wrap_common::{Fake, Step, asks, broken, error, finished, patient, request, stated, text};
@@ -169,7 +168,7 @@ async fn no_secret_is_written_in_any_form() {
     };
     let broken = Step::Give(vec![Ok(text(&KEY[..15])), Err(reported(ErrorPhase::Stream))], Duration::ZERO);
     let fake = Fake::new([give(leak()), broken, Step::Refuse(reported(ErrorPhase::Headers)), Step::Hang]);
-    let tape = Tape::new(Secrets::new([KEY, PASSWORD, &KEY.to_lowercase()].map(SecretString::from)));
+    let tape = Tape::new(Secrets::of([KEY, PASSWORD, &KEY.to_lowercase()]));
     let model = RecordingModel::new(fake, tape.recorder.clone(), KEY);
     let mut requested =
         ModelRequest::new(format!("model-{KEY}"), format!("rules {KEY}"), format!("user {KEY}"));
@@ -220,7 +219,7 @@ fn reply_of(events: &[ModelEvent]) -> ModelReply {
 async fn short_secrets_are_masked_in_messages_alone() {
     let refused =
         Step::Refuse(LlmError::new(LlmErrorKind::Auth, ErrorPhase::Headers, "the key dummy is wrong"));
-    let tape = Tape::new(Secrets::new([SecretString::from("dummy")]));
+    let tape = Tape::new(Secrets::of(["dummy"]));
     let model = tape.model(Fake::new([refused]));
     hear(&model, &ModelRequest::new("m", "s", "a dummy")).await;
     let line = &tape.lines()[0];
@@ -230,7 +229,7 @@ async fn short_secrets_are_masked_in_messages_alone() {
 
 #[tokio::test]
 async fn a_secret_that_is_a_word_of_the_form_ends_the_recording_and_not_the_run() {
-    let tape = Tape::new(Secrets::new([SecretString::from("end_turn")]));
+    let tape = Tape::new(Secrets::of(["end_turn"]));
     let model = tape.model(Fake::new([]));
     assert!(complete(&model, &request()).await.is_ok());
     assert!(complete(&model, &request()).await.is_ok());
@@ -378,7 +377,7 @@ async fn recording_changes_nothing_that_the_caller_sees() {
             Step::Give(Vec::new(), Duration::ZERO),
         ]
     };
-    let tape = Tape::new(Secrets::new([SecretString::from(KEY)]));
+    let tape = Tape::new(Secrets::of([KEY]));
     let (bare, recorded) = (Fake::new(steps()), tape.model(Fake::new(steps())));
     for _ in 0..4 {
         assert_eq!(hear(&*bare, &request()).await, hear(&recorded, &request()).await);

@@ -14,7 +14,6 @@ use loop_llm::{
 };
 use loop_testkit::call;
 use proptest::prelude::*;
-use secrecy::SecretString;
 use serde_json::json;
 use tape::{Tape, hear};
 use wrap_common::{Fake, Step, asks, error, finished, patient, request, stated, text};
@@ -307,7 +306,7 @@ async fn tries_are_played_one_by_one() {
 
 #[tokio::test]
 async fn a_request_with_a_secret_is_found_with_the_secret_known() {
-    let secrets = || Secrets::new([SecretString::from("sk-canary/0123456789")]);
+    let secrets = || Secrets::of(["sk-canary/0123456789"]);
     let requested = ModelRequest::new("m", "s", "The key is sk-canary/0123456789.");
     let tape = Tape::new(secrets());
     hear(&tape.model(Fake::new([])), &requested).await;
@@ -382,7 +381,7 @@ fn sample_request() -> ModelRequest {
 #[tokio::test]
 async fn the_sample_of_version_1_still_loads_and_plays() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples/recording_1.jsonl");
-    let secrets = Secrets::new([SecretString::from("sk-canary/0123456789")]);
+    let secrets = Secrets::of(["sk-canary/0123456789"]);
     let recorded = RecordedModel::open(path).unwrap().with_secrets(secrets);
     let live = Fake::new(steps());
     for _ in 0..5 {
@@ -423,7 +422,7 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async move {
-            let secrets = || Secrets::new([SecretString::from("sk-canary/0123456789")]);
+            let secrets = || Secrets::of(["sk-canary/0123456789"]);
             let requested: Vec<ModelRequest> = exchanges.iter().map(|(user, _, _)| {
                 let mut request = prompt("0123456789abcdef");
                 request.messages.push(Message::user(user.as_str()));

@@ -1,54 +1,27 @@
-//! HMAC with SHA-256 (RFC 2104): the seals of a journal, and the signatures of hooks.
+//! HMAC with SHA-256: the seals of a journal, and the signatures of hooks.
 
-use sha2::{Digest as _, Sha256};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 
-/// Bytes that SHA-256 takes at a time.
-const BLOCK: usize = 64;
-
-/// A key of any length, digested once for all messages.
+/// A key of any length and the beginning of messages, digested once for all that begin so.
 #[derive(Clone)]
-pub(crate) struct HmacKey {
-    inner: Sha256,
-    outer: Sha256,
-}
+pub(crate) struct HmacKey(Hmac<Sha256>);
 
 impl HmacKey {
     pub(crate) fn new(key: &[u8]) -> Self {
-        let digested: [u8; 32];
-        let key = if key.len() > BLOCK {
-            digested = Sha256::digest(key).into();
-            &digested[..]
-        } else {
-            key
-        };
-        let padded = |pad: u8| {
-            let mut block = [pad; BLOCK];
-            block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
-            Sha256::new_with_prefix(block)
-        };
-        Self { inner: padded(0x36), outer: padded(0x5c) }
+        Self(Hmac::new_from_slice(key).expect("HMAC takes keys of any length"))
     }
 
-    /// The HMAC of a message.
-    pub(crate) fn of(&self, message: &[u8]) -> [u8; 32] {
-        self.end(&Beginning(self.inner.clone()), message)
+    /// The HMAC of the message that ends with `rest`.
+    pub(crate) fn of(&self, rest: &[u8]) -> [u8; 32] {
+        self.begin(rest).0.finalize().into_bytes().into()
     }
 
-    /// The beginning of messages, digested once for all of them.
-    pub(crate) fn begin(&self, message: &[u8]) -> Beginning {
-        Beginning(self.inner.clone().chain_update(message))
-    }
-
-    /// The HMAC of the message that begins so and ends with `rest`.
-    pub(crate) fn end(&self, beginning: &Beginning, rest: &[u8]) -> [u8; 32] {
-        let inner = beginning.0.clone().chain_update(rest).finalize();
-        self.outer.clone().chain_update(inner).finalize().into()
+    /// The same key, for messages that begin with `message`.
+    pub(crate) fn begin(&self, message: &[u8]) -> Self {
+        Self(self.0.clone().chain_update(message))
     }
 }
-
-/// The beginning of messages under one key.
-#[derive(Clone)]
-pub(crate) struct Beginning(Sha256);
 
 /// The HMAC of one message under a key of any length.
 pub(crate) fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
@@ -75,8 +48,8 @@ mod tests {
             assert_eq!(key.of(message), hmac(b"Jefe", message));
             let (first, rest) = message.split_at(message.len() / 2);
             let beginning = key.begin(first);
-            assert_eq!(key.end(&beginning, rest), key.of(message));
-            assert_eq!(key.end(&beginning, rest), key.of(message), "it is digested once for all");
+            assert_eq!(beginning.of(rest), key.of(message));
+            assert_eq!(beginning.of(rest), key.of(message), "it is digested once for all");
         }
         // RFC 4231, test case 2.
         assert_eq!(key.of(b"what do ya want for nothing?")[..4], [0x5b, 0xdc, 0xc1, 0x46]);

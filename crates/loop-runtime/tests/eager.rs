@@ -20,7 +20,6 @@ use loop_runtime::{
     tools::{Registry, ToolDeclaration, ToolUses},
 };
 use loop_testkit::{Setup, call};
-use secrecy::SecretString;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -496,7 +495,7 @@ async fn callbacks_hear_of_each_call_once_and_in_the_same_order() {
 #[tokio::test(start_paused = true)]
 async fn what_is_journaled_of_a_read_holds_no_secret() {
     let log = Log::new();
-    let secrets = Secrets::new([SecretString::from("hunter2-of-the-crm")]);
+    let secrets = Secrets::of(["hunter2-of-the-crm"]);
     let wanted = [("look", "hunter2-of-the-crm"), ("look", "ok-2")];
     let runner = runner(&log, spec(), calls(&wanted)).with_secrets(&secrets);
     let outcome = runner.run(common::item()).await.unwrap();

@@ -34,8 +34,7 @@ fn report(panic: &PanicHookInfo<'_>) -> String {
         panic.location().map(|place| format!("{}:{}", place.file(), place.line())).unwrap_or_default();
     let message = panic.payload_as_str().unwrap_or("no message");
     let known = SECRETS.lock().unwrap_or_else(PoisonError::into_inner);
-    let message =
-        known.as_ref().map_or_else(|| message.to_owned(), |known| known.mask_message(message, "[masked]"));
+    let message = known.as_ref().map_or_else(|| message.to_owned(), |known| known.mask_message(message));
     format!("internal error at {place}: {message}; please report it")
 }
 

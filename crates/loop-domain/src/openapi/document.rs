@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use crate::import::OPENAPI_BYTES_MAX;
@@ -223,24 +224,5 @@ impl fmt::Debug for Document {
 
 /// A fragment of a URL with its percent signs decoded.
 fn decoded(text: &str) -> String {
-    if !text.contains('%') {
-        return text.to_owned();
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|two| std::str::from_utf8(two).ok());
-        let code = code.filter(|two| two.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        match code.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -2,6 +2,7 @@
 
 use loop_core::is_invisible;
 use loop_llm::Secrets;
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 /// The private text.
@@ -103,15 +104,8 @@ fn latin(c: char) -> char {
 
 /// The text without what is invisible, with the percent escapes of URLs undone.
 fn unescaped(text: &str) -> String {
-    let mut out = Vec::new();
     let seen: String = text.chars().filter(|c| !is_invisible(*c)).collect();
-    let mut rest = seen.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let byte = after.get(..2).filter(|_| *first == b'%').and_then(hex_byte);
-        out.push(byte.unwrap_or(*first));
-        rest = after.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default();
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    percent_decode_str(&seen).decode_utf8_lossy().into_owned()
 }
 
 /// What the runs of Base64 digits in a text say, each read from its first four places on.

@@ -1,5 +1,7 @@
 //! The corpus: injected texts by kind, trick and carrier, made from the seeds and committed as data.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
@@ -241,18 +243,7 @@ pub(super) fn spread(body: &str) -> String {
 
 /// The text in Base64.
 pub(super) fn base64(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut written = String::new();
-    for three in text.as_bytes().chunks(3) {
-        let bits =
-            three.iter().fold(0u32, |bits, byte| (bits << 8) | u32::from(*byte)) << (8 * (3 - three.len()));
-        for at in 0..4 {
-            let digit = (bits >> (18 - 6 * at)) & 63;
-            let digit = DIGITS.get(digit as usize).copied().filter(|_| at <= three.len());
-            written.push(char::from(digit.unwrap_or(b'=')));
-        }
-    }
-    written
+    STANDARD.encode(text)
 }
 
 #[cfg(test)]
@@ -289,14 +280,6 @@ mod tests {
             }
         }
         assert!(corpus.iter().all(|injection| injection.text[0].contains(&injection.id)));
-    }
-
-    #[test]
-    fn base64_is_base64() {
-        let known = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
-        for (text, written) in known {
-            assert_eq!(base64(text), written);
-        }
     }
 
     #[test]

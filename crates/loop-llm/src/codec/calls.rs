@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::MAX_REQUESTED_CALLS;
+use loop_core::secrets::{Masker, Secrets};
 
 use super::names::Aliases;
-use crate::secrets::{Masker, Secrets};
 use loop_core::{Arguments, ToolCall};
 
 /// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are parsed, the rest is

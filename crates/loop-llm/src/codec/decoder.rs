@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::assembly::{Assembly, interrupted};
 use super::names::Aliases;
 use loop_core::ToolCall;
+use loop_core::secrets::Secrets;
 
 use crate::call::ReplyEnd;
 use crate::cap::OutputCap;
 use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::ModelEvent;
-use crate::secrets::Secrets;
 use crate::sse::{Frame, Framer, TooLong};
 
 /// The decoder of one wire protocol.

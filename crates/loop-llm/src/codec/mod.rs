@@ -27,6 +27,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
+use loop_core::secrets::Secrets;
 use serde::{Deserialize, Serialize};
 
 use crate::cap::OutputCap;
@@ -34,7 +35,6 @@ use crate::error::LlmError;
 use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
-use crate::secrets::Secrets;
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 
 pub(crate) use assembly::{Assembly, UsageReport};

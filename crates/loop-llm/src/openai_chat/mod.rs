@@ -7,7 +7,7 @@ mod calls;
 mod decode;
 mod encode;
 mod ordinary;
-mod think;
+pub(crate) mod think;
 mod turn;
 mod usage;
 

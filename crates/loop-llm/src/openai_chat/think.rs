@@ -106,7 +106,7 @@ fn push(parts: &mut Vec<Part>, part: Part) {
 }
 
 /// How many bytes at the end of `text` are a prefix of `word`.
-fn begun(text: &str, word: &str) -> usize {
+pub(crate) fn begun(text: &str, word: &str) -> usize {
     (1..word.len())
         .rev()
         .find(|bytes| word.get(..*bytes).is_some_and(|head| text.ends_with(head)))

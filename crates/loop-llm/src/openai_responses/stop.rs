@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::secrets::begun;
+use crate::openai_chat::think::begun;
 
 /// Cuts a streamed text at the first stop sequence. The size of the deltas does not change the result.
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use loop_core::secrets::Secrets;
 use tokio::time::Instant;
 
 use super::{Item, Patience, Watch, later, watched};
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
 
 /// When a breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

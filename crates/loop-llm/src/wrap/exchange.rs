@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::digest;
+use loop_core::secrets::Secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -11,7 +12,6 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
 use crate::model::{ModelEvent, ModelReply};
 use crate::request::ModelRequest;
 use crate::scripted::nonce_of;
-use crate::secrets::Secrets;
 
 /// The version of the recording format that this crate reads and writes.
 pub const RECORDING_VERSION: u32 = 1;
@@ -103,21 +103,21 @@ impl Passed {
         let key =
             meta.key.strip_prefix(&*meta.run).and_then(|key| key.strip_prefix('/')).unwrap_or(&meta.key);
         let model = model(&request, secrets);
-        let key = masking::text(secrets, key).into();
-        let tier = masking::text(secrets, &tier).into();
+        let key = secrets.mask(key).into();
+        let tier = secrets.mask(&tier).into();
         let mut requested = form(&request, secrets)?;
         let content = content(&seen(&requested, nonce.as_deref()));
 
         for mut pieces in masking::texts(&mut events) {
             masking::pieces(secrets, &mut pieces);
         }
-        let mask = |form: &mut Value| masking::tree(secrets, form, /*is_free*/ false);
+        let mask = |form: &mut Value| masking::tree(secrets, form);
         for event in events.iter_mut().filter(|event| !is_piece(event)) {
             change(event, mask)?;
         }
         if let End::Failed { error } | End::Refused { error } = &mut end {
             // In error messages short secrets are masked as well.
-            error.message = secrets.masked(&error.message, "[masked]", /*cut*/ false).into();
+            error.message = secrets.mask_message(&error.message).into();
         }
         change(&mut end, mask)?;
         let word = match &nonce {
@@ -167,7 +167,7 @@ pub(super) fn form(request: &ModelRequest, secrets: &Secrets) -> Result<Value, s
         members.shift_remove("model");
         members.get_mut("cache").and_then(Value::as_object_mut).and_then(|cache| cache.shift_remove("key"));
     }
-    masking::tree(secrets, &mut form, /*is_free*/ false);
+    masking::tree(secrets, &mut form);
     Ok(form)
 }
 
@@ -204,7 +204,7 @@ pub(super) fn content(seen: &Value) -> Arc<str> {
 
 /// The recorded name of the request's model.
 pub(super) fn model(request: &ModelRequest, secrets: &Secrets) -> Arc<str> {
-    masking::text(secrets, &request.model).into()
+    secrets.mask(&request.model).into()
 }
 
 /// The nonce of a run's prompts: in the delimiters around the last untrusted text of the first turn, or in the text of

@@ -2,82 +2,50 @@
 //!
 //! Every string of the JSON tree is masked, whatever its type, so that new members of a request or reply are included.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use loop_core::secrets::{Masker, Secrets};
+use serde_json::Value;
 
 use crate::model::ModelEvent;
-use crate::secrets::{Masker, Secrets};
 
-/// A whole text without secrets. JSON within it is parsed, since its strings may be escaped.
-pub(super) fn text(secrets: &Secrets, text: &str) -> String {
-    let masked = secrets.mask(text);
-    if !masked.contains('\\') {
-        return masked.into_owned();
-    }
-    // The JSON of a provider's own turn follows a header line.
-    let start = match masked.trim_start().starts_with(['{', '[']) {
-        true => 0,
-        false => masked.find('\n').map_or(masked.len(), |end| end + 1),
-    };
-    let (head, json) = masked.split_at(start);
-    match json_without(secrets, json) {
-        Some(without) => format!("{head}{without}"),
-        None => masked.into_owned(),
-    }
-}
-
-/// The JSON without secrets. `None` where it contains none or is not valid JSON.
-fn json_without(secrets: &Secrets, json: &str) -> Option<Value> {
-    let value: Value = serde_json::from_str(json).ok()?;
-    let mut without = value.clone();
-    tree(secrets, &mut without, /*is_free*/ true);
-    (without != value).then_some(without)
-}
-
-/// Masks a tree. In a part that `is_free`, which has no schema, numbers are masked too.
-pub(super) fn tree(secrets: &Secrets, value: &mut Value, is_free: bool) {
+/// Masks a tree. In its parts that have no schema, numbers are masked too.
+pub(super) fn tree(secrets: &Secrets, value: &mut Value) {
     match value {
-        Value::Null | Value::Bool(_) => {}
-        Value::Number(number) if is_free => {
-            let number = number.to_string();
-            let masked = secrets.mask(&number);
-            if *masked != number {
-                *value = Value::String(masked.into_owned());
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(string) => {
+            if let Cow::Owned(masked) = secrets.mask(string) {
+                *string = masked;
             }
         }
-        Value::Number(_) => {}
-        Value::String(string) => *string = text(secrets, string),
-        Value::Array(items) => items.iter_mut().for_each(|item| tree(secrets, item, is_free)),
-        Value::Object(members) => object(secrets, members, is_free),
+        Value::Array(items) => items.iter_mut().for_each(|item| tree(secrets, item)),
+        Value::Object(members) => {
+            *members = std::mem::take(members)
+                .into_iter()
+                .map(|(key, mut member)| {
+                    match (key.as_str(), &mut member) {
+                        ("arguments", Value::String(arguments)) => mask_arguments(secrets, arguments),
+                        ("arguments" | "extra" | "parameters" | "schema", free) => {
+                            *free = secrets.mask_value(free.take());
+                        }
+                        (_, member) => tree(secrets, member),
+                    }
+                    (secrets.mask(&key).into_owned(), member)
+                })
+                .collect();
+        }
     }
 }
 
-/// A call's arguments without secrets. They stay valid JSON.
-fn arguments_text(secrets: &Secrets, arguments: &str) -> String {
-    match json_without(secrets, arguments) {
-        Some(without) => without.to_string(),
-        // A secret may be spread across the structure.
-        None => secrets.mask_json(arguments).into_owned(),
+/// Masks a call's arguments, which stay valid JSON. A secret may be spread across their structure.
+fn mask_arguments(secrets: &Secrets, arguments: &mut String) {
+    let value: Option<Value> = serde_json::from_str(arguments).ok();
+    match value.map(|value| (secrets.mask_value(value.clone()), value)) {
+        Some((masked, value)) if masked != value => *arguments = masked.to_string(),
+        _ => *arguments = secrets.mask_json(arguments).into_owned(),
     }
-}
-
-fn object(secrets: &Secrets, members: &mut Map<String, Value>, is_free: bool) {
-    *members = std::mem::take(members)
-        .into_iter()
-        .map(|(key, mut member)| {
-            let is_free = is_free || matches!(key.as_str(), "arguments" | "extra" | "parameters" | "schema");
-            match &mut member {
-                // Masked arguments stay valid JSON.
-                Value::String(arguments) if key == "arguments" => {
-                    *arguments = arguments_text(secrets, arguments)
-                }
-                member => tree(secrets, member, is_free),
-            }
-            (text(secrets, &key), member)
-        })
-        .collect();
 }
 
 /// Streamed texts, each with all its deltas in order.
@@ -98,7 +66,7 @@ pub(super) fn texts(events: &mut [ModelEvent]) -> Vec<Vec<&mut Arc<str>>> {
 /// Masks a text that is split into deltas. Deltas of a text without secrets stay the same.
 pub(super) fn pieces(secrets: &Secrets, pieces: &mut [&mut Arc<str>]) {
     let whole: String = pieces.iter().map(|piece| &***piece).collect();
-    let wanted = text(secrets, &whole);
+    let wanted = secrets.mask(&whole);
     if wanted == whole {
         return;
     }
@@ -109,7 +77,7 @@ pub(super) fn pieces(secrets: &Secrets, pieces: &mut [&mut Arc<str>]) {
     }
     if masked.concat() != wanted {
         masked.iter_mut().for_each(String::clear);
-        masked.first_mut().into_iter().for_each(|first| first.clone_from(&wanted));
+        masked.first_mut().into_iter().for_each(|first| first.push_str(&wanted));
     }
     for (piece, masked) in pieces.iter_mut().zip(masked) {
         **piece = masked.into();
@@ -157,14 +125,13 @@ mod tests {
 
     use std::sync::Arc;
 
-    use secrecy::SecretString;
     use serde_json::json;
 
-    use super::{pieces, replace, text, tree};
-    use crate::secrets::Secrets;
+    use super::{pieces, replace, tree};
+    use loop_core::secrets::Secrets;
 
     fn secrets() -> Secrets {
-        Secrets::new(["sk-abc/def+1\"x", "4111111111111111"].map(SecretString::from))
+        Secrets::of(["sk-abc/def+1\"x", "4111111111111111"])
     }
 
     fn cut(text: &str, at: &[usize]) -> Vec<Arc<str>> {
@@ -183,11 +150,11 @@ mod tests {
         let outer = json!({"arguments": inner}).to_string();
         let raw = format!("openai-chat/p/m\n{outer}");
         for whole in [&inner, &outer, &raw, &outer.replace('/', "\\/"), &outer.replace("sk", "\\u0073k")] {
-            let masked = text(&secrets(), whole);
+            let masked = secrets().mask(whole).into_owned();
             assert!(masked.contains("[masked]") && !masked.contains("def+1"), "{masked}");
-            assert_eq!(text(&secrets(), &masked), masked);
+            assert_eq!(secrets().mask(&masked), masked);
         }
-        assert!(text(&secrets(), &raw).starts_with("openai-chat/p/m\n{"));
+        assert!(secrets().mask(&raw).starts_with("openai-chat/p/m\n{"));
     }
 
     #[test]
@@ -197,7 +164,7 @@ mod tests {
             "calls": [{"arguments": "{ \"card\": 4111111111111111 }"}, {"arguments": {"card": 4_111_111_111_111_111_u64}}],
             "4111111111111111": 1,
         });
-        tree(&secrets(), &mut value, false);
+        tree(&secrets(), &mut value);
         let masked = json!({
             "usage": {"input": 4_111_111_111_111_111_u64},
             "calls": [{"arguments": "{\"card\":\"[masked]\"}"}, {"arguments": {"card": "[masked]"}}],
@@ -205,7 +172,7 @@ mod tests {
         });
         assert_eq!(value, masked);
         let mut value = json!({"arguments": r#"{ "k":"sk-abc\/def+1\"x" }"#});
-        tree(&secrets(), &mut value, false);
+        tree(&secrets(), &mut value);
         assert_eq!(value, json!({"arguments": r#"{"k":"[masked]"}"#}));
     }
 

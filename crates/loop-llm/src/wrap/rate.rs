@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use loop_core::secrets::Secrets;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
 
 /// The limits of a provider. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

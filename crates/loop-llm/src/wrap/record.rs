@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use async_trait::async_trait;
+use loop_core::secrets::Secrets;
 
 use super::exchange::{End, Header, Passed, RECORDING_VERSION};
 use super::{Item, Patience, Watch, watched};
 use crate::error::LlmError;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
 
 /// A recording that could not be created or completed: one line, with how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use loop_core::secrets::Secrets;
 use serde_json::Value;
 
 use super::exchange::{self, End, Exchange, Header, RECORDING_VERSION};
@@ -14,7 +15,6 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
 use crate::mask;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
-use crate::secrets::Secrets;
 
 /// A file that is not a recording, or is damaged: one line with file, line number and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::CallExtent;
+use loop_core::secrets::Secrets;
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
@@ -13,7 +14,6 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvic
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
-use crate::secrets::Secrets;
 
 /// The limits and the seed of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

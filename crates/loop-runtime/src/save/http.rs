@@ -176,7 +176,7 @@ impl HttpTarget {
     }
 
     fn hidden(&self, text: &str) -> String {
-        self.secrets.mask_message(text, "•••")
+        self.secrets.mask_message_by(text, "•••", /*is_cut*/ false)
     }
 }
 

@@ -53,8 +53,6 @@ mod fence;
 mod files;
 #[cfg(feature = "http")]
 mod http;
-#[cfg(any(all(feature = "command", unix), feature = "http", feature = "postgres"))]
-mod mask;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
 #[cfg(feature = "postgres")]

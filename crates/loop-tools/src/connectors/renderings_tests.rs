@@ -9,10 +9,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
+use loop_core::secrets::Secrets;
+use loop_core::{Effect, Scope, Status};
 use crate::{
     Credentials, RENDERED_BYTES, Registry, RowFilter, Smart, ToolContext, ToolDeclaration, ToolResult,
 };
-use loop_core::{Effect, Scope, Status};
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 
@@ -21,7 +22,6 @@ use crate::connectors::command::run::Ended;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::http::answer::Shape;
 use crate::connectors::http::template::Template;
-use crate::connectors::mask::Mask;
 use crate::connectors::mcp::content::of_call;
 use crate::connectors::sql::rows::{Changed, Done, Rows, result};
 
@@ -63,8 +63,8 @@ fn declaration() -> ToolDeclaration {
     ToolDeclaration::new("x").title("Things").effect(Effect::Read)
 }
 
-fn mask() -> Mask {
-    Mask::of(["s3cret-1", "aaaaaaaa"])
+fn mask() -> Secrets {
+    Secrets::of(["s3cret-1", "aaaaaaaa"]).with_short()
 }
 
 /// What each kind of tool makes of a JSON value that came from outside.
@@ -72,7 +72,7 @@ fn renderings(value: &Value) -> Vec<(&'static str, ToolResult)> {
     let (scope, effect) = (Scope::default(), Some(Effect::Read));
     let shown = |line: Option<&str>| {
         let line = line.map(|line| Template::read(line, &mut |_| Ok(())).unwrap());
-        let value = mask().value(value.clone());
+        let value = mask().mask_value(value.clone());
         Shape { select: None, line }.result("x", "Things", &scope, effect, value, Some("more"))
     };
     let answered = |answer: Value| {

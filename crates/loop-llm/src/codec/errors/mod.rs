@@ -7,6 +7,7 @@ mod reported;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use loop_core::secrets::Secrets;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -16,7 +17,6 @@ pub(crate) use self::reported::filtered;
 use crate::delay;
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvice};
 use crate::mask;
-use crate::secrets::Secrets;
 
 /// The error of a response with a status other than 2xx.
 ///

@@ -10,7 +10,7 @@ use loop_tools::files as plain;
 use uuid::Uuid;
 
 use crate::files;
-use crate::hmac::{Beginning, HmacKey};
+use crate::hmac::HmacKey;
 
 /// A journal's key.
 #[derive(Clone)]
@@ -101,7 +101,7 @@ impl Key {
 
     /// The seal of the fields that begin so and of the `rest`: the same as [`seal`](Self::seal) of all of them.
     pub(super) fn seal_begun(&self, begun: &Begun, rest: &[&str]) -> String {
-        self.named(self.hmac.end(&begun.0, &message(rest.iter())))
+        self.named(begun.0.of(&message(rest.iter())))
     }
 
     fn named(&self, hmac: [u8; BYTES]) -> String {
@@ -124,7 +124,7 @@ impl Key {
 
 /// The first fields of seals.
 #[derive(Clone)]
-pub(super) struct Begun(Beginning);
+pub(super) struct Begun(HmacKey);
 
 impl std::fmt::Debug for Begun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

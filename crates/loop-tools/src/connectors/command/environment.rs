@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
+use loop_core::secrets::Secrets;
 use crate::Credentials;
 
 use crate::connectors::error::ConnectorError;
@@ -66,4 +67,10 @@ impl Variables<'_> {
         }
         Ok(all)
     }
+}
+
+/// The secrets of a program that was given the variables `names`. Short ones are masked in results too: they came from the
+/// operator.
+pub(crate) fn secrets_of(names: &[String], credentials: &Credentials) -> Secrets {
+    Secrets::of(names.iter().filter_map(|name| credentials.get(name)).map(str::trim)).with_short()
 }

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
-use crate::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
+use loop_core::secrets::Secrets;
 use loop_core::{Effect, Scope};
+use crate::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
 use serde_json::{Value, json};
 
 use crate::connectors::command::run::Ended;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::fence::fenced;
-use crate::connectors::mask::Mask;
 
 /// How many characters of what a program says of its failure stand in the message.
 const TAIL_CHARS: usize = 600;
@@ -31,7 +31,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// The result of a program that has ended.
-    pub(crate) fn result(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> ToolResult {
+    pub(crate) fn result(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let Some(code) = ended.status.code() else {
             if ended.is_cut && self.only_reads() {
@@ -62,7 +62,7 @@ impl Reader<'_> {
         self.declaration.effect == Some(Effect::Read)
     }
 
-    fn success(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> ToolResult {
+    fn success(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
         if self.output == CommandOutput::Json {
             match self.json(ended, scope, mask) {
                 Ok(result) => return result,
@@ -80,7 +80,7 @@ impl Reader<'_> {
         self.text(ended, scope, mask)
     }
 
-    fn json(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> Result<ToolResult, String> {
+    fn json(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> Result<ToolResult, String> {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         if ended.is_cut {
             return Err(format!(
@@ -91,10 +91,9 @@ impl Reader<'_> {
         if ended.stdout.trim_ascii().is_empty() {
             return Ok(self.silent());
         }
-        let value: Value = serde_json::from_slice(&ended.stdout).map_err(|error| {
-            format!("its output is not JSON: {}", crate::connectors::error::one_line(error))
-        })?;
-        let value = match mask.value(value) {
+        let value: Value = serde_json::from_slice(&ended.stdout)
+            .map_err(|error| format!("its output is not JSON: {}", crate::connectors::error::one_line(error)))?;
+        let value = match mask.mask_value(value) {
             Value::Array(rows) if !rows.is_empty() && rows.iter().all(Value::is_object) => {
                 return Ok(ToolResult::found(name, title, scope, rows));
             }
@@ -109,12 +108,15 @@ impl Reader<'_> {
         Ok(ToolResult::ok(name, summary(&value.to_string()), markdown, value))
     }
 
-    fn text(&self, ended: &Ended, scope: &Scope, mask: &Mask) -> ToolResult {
+    fn text(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let said = String::from_utf8_lossy(&ended.stdout);
         let is_replaced = matches!(said, Cow::Owned(_)) && !is_cut_within_character(ended);
-        let text =
-            if ended.is_cut { mask.cut_message(&clean(&said).0) } else { mask.message(&clean(&said).0) };
+        let text = if ended.is_cut {
+            mask.mask_message_by(&clean(&said).0, "[masked]", /*is_cut*/ true)
+        } else {
+            mask.mask_message(&clean(&said).0)
+        };
         let text = text.trim_matches('\n');
         if text.trim().is_empty() {
             return self.silent();
@@ -150,9 +152,9 @@ impl Reader<'_> {
     }
 
     /// What happened to the program, and the end of what it said about it.
-    fn with_tail(&self, what: String, ended: &Ended, mask: &Mask) -> String {
+    fn with_tail(&self, what: String, ended: &Ended, mask: &Secrets) -> String {
         let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let text = mask.message(&clean(&String::from_utf8_lossy(&ended.stderr)).0);
+        let text = mask.mask_message(&clean(&String::from_utf8_lossy(&ended.stderr)).0);
         let text = text.trim();
         let beyond = text.chars().count().saturating_sub(TAIL_CHARS);
         let tail: String = text.chars().skip(beyond).collect();

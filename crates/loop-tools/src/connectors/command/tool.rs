@@ -4,11 +4,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::Effect;
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
+use crate::connectors::command::environment::secrets_of;
 use crate::connectors::command::output::Reader;
 use crate::connectors::command::program;
 use crate::connectors::command::run::{self, Broken, Job};
@@ -16,7 +17,6 @@ use crate::connectors::command::sandbox::{Sandbox, SandboxFolders};
 use crate::connectors::command::settings::CommandSettings;
 use crate::connectors::command::template::{Template, Values};
 use crate::connectors::error::{ConnectorError, one_line};
-use crate::connectors::mask::Mask;
 
 /// A tool that runs one program: its parameters are filled into an array of arguments, its output is the result.
 ///
@@ -104,7 +104,7 @@ impl Tool for CommandTool {
             is_killed_at_max: self.declaration.effect == Some(Effect::Read),
         };
         let ended = run::run(job, context).await;
-        let mask = Mask::of(self.settings.secret_env.iter().filter_map(|name| credentials.get(name)));
+        let mask = secrets_of(&self.settings.secret_env, credentials);
         match ended {
             Ok(ended) => self.reader().result(&ended, &context.scope, &mask),
             Err(Broken::NotBegun(error)) if error.raw_os_error() == Some(TOO_LONG) => {

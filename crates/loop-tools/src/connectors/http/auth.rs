@@ -3,6 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use loop_core::secrets::Secrets;
 use crate::Credentials;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -17,7 +20,6 @@ use crate::connectors::http::client::{Client, Departure, SendError, Signed};
 use crate::connectors::http::definition::{HttpAuth, HttpDefinition};
 use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::request::{Payload, Prepared, Wrong};
-use crate::connectors::mask::Mask;
 use crate::connectors::trouble::Trouble;
 
 /// The most bytes of the answer with a token.
@@ -91,7 +93,11 @@ impl Signer {
     }
 
     /// What goes with a request. Every secret of it is added to `mask` before anything is sent.
-    pub(crate) async fn sign(&self, credentials: &Credentials, mask: &mut Mask) -> Result<Signed, Trouble> {
+    pub(crate) async fn sign(
+        &self,
+        credentials: &Credentials,
+        mask: &mut Secrets,
+    ) -> Result<Signed, Trouble> {
         let Some(auth) = &self.auth else { return Ok(Signed::default()) };
         let mut secret = |variable: &str| {
             let found = credentials.get(variable).map(str::trim).filter(|secret| !secret.is_empty());
@@ -100,7 +106,7 @@ impl Signer {
                     "the environment variable `{variable}` is not set, and this tool needs the secret in it"
                 ))
             })?;
-            mask.add_with_escapes(found);
+            mask.add(found);
             Ok::<_, Trouble>(found.to_owned())
         };
         let header = |name: HeaderName, text: &str, variable: &str| {
@@ -134,8 +140,8 @@ impl Signer {
                 header(COOKIE, &format!("{cookie}={value}"), value_env)
             }
             HttpAuth::Basic { user, password_env } => {
-                let pair = base64(&format!("{user}:{}", secret(password_env)?));
-                mask.add_with_escapes(&pair);
+                let pair = STANDARD.encode(format!("{user}:{}", secret(password_env)?));
+                mask.add(&pair);
                 header(AUTHORIZATION, &format!("Basic {pair}"), password_env)
             }
             HttpAuth::ClientCredentials { client_id, client_secret_env, scope, .. } => {
@@ -149,7 +155,7 @@ impl Signer {
                         token.insert(fresh).text.clone()
                     }
                 };
-                mask.add_with_escapes(&text);
+                mask.add(&text);
                 header(AUTHORIZATION, &format!("Bearer {text}"), client_secret_env)
             }
         }
@@ -172,12 +178,12 @@ impl Signer {
         true
     }
 
-    async fn fetch(&self, id: &str, secret: &str, scope: &str, mask: &mut Mask) -> Result<Token, Trouble> {
+    async fn fetch(&self, id: &str, secret: &str, scope: &str, mask: &mut Secrets) -> Result<Token, Trouble> {
         let failed = |message: &str| Trouble::Permanent(format!("no token for this tool: {message}"));
         let Some((url, client)) = &self.tokens else { return Err(failed("its server is not known")) };
         let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-        let pair = base64(&format!("{}:{}", encoded(id), encoded(secret)));
-        mask.add_with_escapes(&pair);
+        let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
+        mask.add(&pair);
         let mut value =
             HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| failed("its secret is wrong"))?;
         value.set_sensitive(true);
@@ -232,21 +238,6 @@ impl fmt::Debug for Signer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signer").field("auth", &self.auth).finish_non_exhaustive()
     }
-}
-
-/// Base64 with padding.
-fn base64(text: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::new();
-    for three in text.as_bytes().chunks(3) {
-        let byte = |at: usize| u32::from(three.get(at).copied().unwrap_or_default());
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4_usize {
-            let letter = LETTERS.get((bits >> (18 - 6 * at) & 63) as usize).copied().unwrap_or(b'=');
-            encoded.push(if at <= three.len() { char::from(letter) } else { '=' });
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

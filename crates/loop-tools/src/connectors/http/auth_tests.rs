@@ -66,17 +66,11 @@ async fn each_kind_of_secret_is_sent_where_it_belongs() {
     assert_eq!(header(1, "x-api-key"), Some(SECRET.to_owned()));
     assert_eq!(asked[2].target, "/orders?a=1&api+key=canary%2Fs3cret%2Bv4lue%3DZq8Lr4Xw");
     assert_eq!(header(3, "cookie"), Some(format!("sid={SECRET}")));
-    assert_eq!(header(4, "authorization"), Some(format!("Basic {}", base64(&format!("ada:{SECRET}")))));
+    assert_eq!(
+        header(4, "authorization"),
+        Some(format!("Basic {}", STANDARD.encode(format!("ada:{SECRET}"))))
+    );
     assert_eq!(header(0, "cookie").or(header(3, "authorization")), None);
-}
-
-#[test]
-fn base64_is_that_of_the_standard() {
-    for (text, encoded) in
-        [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("é?>", "w6k/Pg==")]
-    {
-        assert_eq!(base64(text), encoded);
-    }
 }
 
 #[tokio::test]
@@ -132,7 +126,7 @@ async fn a_secret_that_a_server_repeats_is_masked_wherever_it_does() {
     for status in [200, 299, 302, 400, 401, 403, 404, 409, 418, 422, 429, 500, 503] {
         let server = TestServer::start(move |asked, _| repeat(asked, status)).await;
         for auth in kinds() {
-            let basic = base64(&format!("ada:{SECRET}"));
+            let basic = STANDARD.encode(format!("ada:{SECRET}"));
             for effect in [Effect::Read, Effect::WriteIrreversible] {
                 let tool = HttpTool::new(declaration(effect, &[]), &with(&server, auth.clone())).unwrap();
                 let result = call(&tool).await;
@@ -160,7 +154,7 @@ async fn a_token_is_fetched_once_and_used_until_its_end() {
     let tokens: Vec<&Asked> = asked.iter().filter(|asked| asked.target == "/token").collect();
     assert_eq!((tokens.len(), asked.len()), (1, 4));
     assert_eq!(tokens[0].body, "grant_type=client_credentials&scope=orders%3Aread");
-    let pair = base64("shop+client:canary%2Fs3cret%2Bv4lue%3DZq8Lr4Xw");
+    let pair = STANDARD.encode("shop+client:canary%2Fs3cret%2Bv4lue%3DZq8Lr4Xw");
     assert_eq!(tokens[0].header("authorization").unwrap(), format!("Basic {pair}"));
     assert_eq!(tokens[0].header("content-type").unwrap(), "application/x-www-form-urlencoded");
     assert_eq!(asked[3].header("authorization").unwrap(), "Bearer tok-1");

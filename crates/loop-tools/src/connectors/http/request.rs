@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use loop_core::Effect;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
@@ -448,13 +449,11 @@ fn header_value(name: &HeaderName, value: &str) -> Result<HeaderValue, Trouble> 
 
 /// A text as a path or a parameter has it: only letters, digits, `-`, `.`, `_` and `~` are as they are.
 fn percent(text: &str) -> String {
-    let byte = |byte: u8| match byte {
-        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(byte).collect()
+    utf8_percent_encode(text, PLAIN).to_string()
 }
+
+/// What is not as it is: all but letters, digits and four marks.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Whether a segment of a path is only dots, which a server may read as a way up.
 fn is_dots(segment: &str) -> bool {

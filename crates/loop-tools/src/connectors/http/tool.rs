@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::Effect;
+use loop_core::secrets::Secrets;
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use serde_json::Value;
@@ -20,7 +21,6 @@ use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::pages::{Cut, Pager, Step};
 use crate::connectors::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
 use crate::connectors::http::template::{Given, Template};
-use crate::connectors::mask::Mask;
 use crate::connectors::tls::client_config;
 use crate::connectors::trouble::Trouble;
 
@@ -30,8 +30,6 @@ pub const HTTP_BYTES_MAX: usize = 1 << 20;
 const BYTES_LIMIT: usize = 64 << 20;
 /// The most redirects that a definition may name.
 const MAX_REDIRECTS: u32 = 5;
-/// Bytes of the shortest secret that is masked in what a server returned, which uses shorter words for other things.
-const LEAST_SECRET: usize = 8;
 /// The header that names the span of a call.
 const TRACEPARENT: &str = "traceparent";
 /// How often a read is sent within one call.
@@ -70,7 +68,7 @@ struct Call<'a> {
     tool: &'a HttpTool,
     context: &'a ToolContext,
     credentials: &'a Credentials,
-    mask: Mask,
+    mask: Secrets,
     departure: Departure,
     bytes_left: usize,
 }
@@ -183,10 +181,7 @@ impl HttpTool {
 
     /// The same with other addresses of names.
     #[cfg(test)]
-    pub(crate) fn with_names(
-        mut self,
-        names: std::sync::Arc<dyn crate::connectors::http::guard::NameSource>,
-    ) -> Self {
+    pub(crate) fn with_names(mut self, names: std::sync::Arc<dyn crate::connectors::http::guard::NameSource>) -> Self {
         self.client = self.client.with_names(names);
         self
     }
@@ -210,7 +205,7 @@ impl Tool for HttpTool {
             tool: self,
             context,
             credentials,
-            mask: Mask::new(LEAST_SECRET),
+            mask: Secrets::default(),
             departure: Departure::default(),
             bytes_left: self.max_bytes,
         };
@@ -255,7 +250,7 @@ impl Call<'_> {
                 (self.value(&answer)?, None)
             }
         };
-        let value = self.mask.value(value);
+        let value = self.mask.mask_value(value);
         let (name, title) = (&*tool.declaration.name, &*tool.declaration.title);
         let (scope, effect) = (&self.context.scope, tool.declaration.effect);
         Ok(tool.shape.result(name, title, scope, effect, value, note.as_deref()))
@@ -481,17 +476,17 @@ impl Call<'_> {
     fn mask_content(&self, content: Content) -> Content {
         match content {
             Content::Nothing => Content::Nothing,
-            Content::Json(value) => Content::Json(self.mask.value(value)),
-            Content::Text(text) => Content::Text(self.mask.message(&text)),
+            Content::Json(value) => Content::Json(self.mask.mask_value(value)),
+            Content::Text(text) => Content::Text(self.mask.mask_message(&text)),
         }
     }
 
     fn masked(&self, trouble: Trouble) -> Trouble {
         match trouble {
-            Trouble::Input(message) => Trouble::Input(self.mask.message(&message)),
-            Trouble::Permanent(message) => Trouble::Permanent(self.mask.message(&message)),
-            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.message(&message), after),
-            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.message(&message)),
+            Trouble::Input(message) => Trouble::Input(self.mask.mask_message(&message)),
+            Trouble::Permanent(message) => Trouble::Permanent(self.mask.mask_message(&message)),
+            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.mask_message(&message), after),
+            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.mask_message(&message)),
             Trouble::Empty => Trouble::Empty,
         }
     }

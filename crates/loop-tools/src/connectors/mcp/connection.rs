@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Credentials, clean};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use loop_core::secrets::Secrets;
 use loop_core::{Digest, TraceParent};
+use crate::{Credentials, clean};
 use reqwest::StatusCode;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,
@@ -30,7 +31,6 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::connectors::error::short_line;
-use crate::connectors::mask::Mask;
 use crate::connectors::mcp::content::readable;
 use crate::connectors::mcp::endpoint::{EndpointError, NoAnswer, Session};
 use crate::connectors::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
@@ -74,7 +74,7 @@ impl Ask {
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) content: Content,
-    pub(crate) mask: Mask,
+    pub(crate) mask: Secrets,
 }
 
 /// The kinds of answers.
@@ -125,7 +125,7 @@ type Page<T> = BoxFuture<'static, Result<(Vec<T>, Option<String>), ServiceError>
 type Progress = Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>;
 
 enum Masks {
-    Fixed(Mask),
+    Fixed(Secrets),
     OfSession(Session),
 }
 
@@ -502,7 +502,7 @@ impl Live {
             }
             ServiceError::UnexpectedResponse => Trouble::InDoubt(NO_RESULT.to_owned()),
             ServiceError::TransportClosed => Trouble::InDoubt(self.epitaph().await),
-            other => Trouble::InDoubt(mask.message(&short(&other.to_string()))),
+            other => Trouble::InDoubt(mask.mask_message(&short(&other.to_string()))),
         }
     }
 
@@ -546,7 +546,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl Masks {
-    fn mask(&self) -> Mask {
+    fn mask(&self) -> Secrets {
         match self {
             Self::Fixed(mask) => mask.clone(),
             Self::OfSession(session) => session.mask(),
@@ -580,7 +580,7 @@ impl Unconnected {
     }
 
     /// The same in words: with why we closed the connection, and how the program ended.
-    fn with(self, reason: Option<&str>, last_words: Option<String>, mask: &Mask) -> Self {
+    fn with(self, reason: Option<&str>, last_words: Option<String>, mask: &Secrets) -> Self {
         let passes = true;
         if let Some(reason) = reason {
             return Self::failed(format!("the connection was closed: {reason}"), passes);
@@ -591,16 +591,17 @@ impl Unconnected {
                 passes,
             ),
             Self::Library(error) => match *error {
-                ClientInitializeError::JsonRpcError(error) => {
-                    Self::Refused(format!("the server refuses: {}", mask.message(&short(&error.message))))
-                }
+                ClientInitializeError::JsonRpcError(error) => Self::Refused(format!(
+                    "the server refuses: {}",
+                    mask.mask_message(&short(&error.message))
+                )),
                 ClientInitializeError::TransportError { error, .. } => match of_transport(&error) {
                     Trouble::Permanent(message) | Trouble::Input(message) => Self::failed(message, false),
                     trouble => Self::failed(last_words.unwrap_or_else(|| words(trouble)), passes),
                 },
                 ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
                     let versions: Vec<String> = server_supported.iter().map(ToString::to_string).collect();
-                    let versions = mask.message(&short(&versions.join(", ")));
+                    let versions = mask.mask_message(&short(&versions.join(", ")));
                     Self::failed(
                         format!("the server speaks only other versions of the protocol: {versions}"),
                         false,
@@ -636,8 +637,8 @@ fn late(limit: Duration) -> String {
 }
 
 /// What a failure that the server reports in a message of the protocol means.
-fn of_server(error: &ErrorData, mask: &Mask) -> Trouble {
-    let says = format!("the server reports an error: {}", mask.message(&short(&error.message)));
+fn of_server(error: &ErrorData, mask: &Secrets) -> Trouble {
+    let says = format!("the server reports an error: {}", mask.mask_message(&short(&error.message)));
     match error.code {
         ErrorCode::INVALID_PARAMS => Trouble::Input(says),
         ErrorCode::METHOD_NOT_FOUND | ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_REQUEST => {

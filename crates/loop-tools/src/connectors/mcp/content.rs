@@ -1,27 +1,27 @@
 //! From what a server answers to what the model reads.
 
-use crate::{ToolDeclaration, ToolResult, clean};
 use loop_core::Scope;
+use loop_core::secrets::Secrets;
+use crate::{ToolDeclaration, ToolResult, clean};
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde_json::{Map, Value, json};
 
 use crate::connectors::error::short_line;
 use crate::connectors::http::answer::{done_with_nothing, is_nothing};
-use crate::connectors::mask::Mask;
 
 /// The result of a call that the server answered.
 pub(crate) fn of_call(
     declaration: &ToolDeclaration,
     scope: &Scope,
     answer: CallToolResult,
-    mask: &Mask,
+    mask: &Secrets,
 ) -> ToolResult {
     let texts: Vec<String> =
         answer.content.iter().map(text_of).filter(|text| !text.trim().is_empty()).collect();
     if answer.is_error == Some(true) {
         let says = match texts.join("\n") {
             text if text.is_empty() => "the server says that it failed, and not why".to_owned(),
-            text => mask.message(&text),
+            text => mask.mask_message(&text),
         };
         return ToolResult::failed(&*declaration.name, &declaration.title, says);
     }
@@ -30,7 +30,7 @@ pub(crate) fn of_call(
         Some(value) => value,
         None => value_of(texts),
     };
-    shown(declaration, scope, mask.value(value))
+    shown(declaration, scope, mask.mask_value(value))
 }
 
 /// A result that does not follow the protocol in all its parts: what can be read of it, with the rest named. `None`: it
@@ -82,10 +82,10 @@ pub(crate) fn of_resource(
     declaration: &ToolDeclaration,
     scope: &Scope,
     answer: ReadResourceResult,
-    mask: &Mask,
+    mask: &Secrets,
 ) -> ToolResult {
     let texts: Vec<String> = answer.contents.iter().map(resource_text).collect();
-    shown(declaration, scope, mask.value(value_of(texts)))
+    shown(declaration, scope, mask.mask_value(value_of(texts)))
 }
 
 /// Texts as one value: JSON where there is one text of JSON, for a server may write its rows so.

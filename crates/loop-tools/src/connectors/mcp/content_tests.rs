@@ -13,7 +13,7 @@ fn declaration(effect: Effect) -> ToolDeclaration {
 
 fn result(answer: Value) -> ToolResult {
     let answer: CallToolResult = serde_json::from_value(answer).unwrap();
-    of_call(&declaration(Effect::Read), &Scope::default(), answer, &Mask::of(["s3cret-1"]))
+    of_call(&declaration(Effect::Read), &Scope::default(), answer, &Secrets::of(["s3cret-1"]))
 }
 
 #[test]
@@ -63,6 +63,7 @@ fn a_failure_is_said_and_nothing_is_nothing() {
         assert_eq!(result(nothing).error.as_deref(), Some(crate::NO_DATA_FOUND));
     }
     let answer: CallToolResult = serde_json::from_value(json!({ "content": [] })).unwrap();
-    let written = of_call(&declaration(Effect::WriteIrreversible), &Scope::default(), answer, &Mask::of([]));
+    let written =
+        of_call(&declaration(Effect::WriteIrreversible), &Scope::default(), answer, &Secrets::default());
     assert!(written.success && written.markdown.starts_with("Done"), "{}", written.markdown);
 }

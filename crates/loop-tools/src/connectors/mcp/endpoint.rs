@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::Credentials;
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _, try_unfold};
+use loop_core::secrets::Secrets;
+use crate::Credentials;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
@@ -27,7 +28,6 @@ use crate::connectors::http::auth::Signer;
 use crate::connectors::http::client::{Client, SendError, Signed, failed};
 use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::request::set_parameter;
-use crate::connectors::mask::Mask;
 use crate::connectors::mcp::settings::McpHttp;
 use crate::connectors::mcp::wire::{MCP_MESSAGE_BYTES_MAX, Watch};
 use crate::connectors::tls::client_config;
@@ -35,8 +35,6 @@ use crate::connectors::trouble::Trouble;
 
 /// The most bytes of an answer that is a failure.
 const FAILURE_BYTES: usize = 64 << 10;
-/// Bytes of the shortest secret that is masked in results, as for HTTP tools.
-const LEAST_SECRET: usize = 8;
 /// How often a stream of notices is opened again in a row.
 const STREAM_TRIES: usize = 5;
 
@@ -58,7 +56,7 @@ pub(crate) struct Session {
     endpoint: Endpoint,
     credentials: Credentials,
     /// Every secret that was sent.
-    mask: Arc<Mutex<Mask>>,
+    mask: Arc<Mutex<Secrets>>,
     watch: Arc<Watch>,
 }
 
@@ -139,7 +137,7 @@ impl Endpoint {
 
     /// A connection's session with these credentials.
     pub(crate) fn session(&self, credentials: &Credentials, watch: Arc<Watch>) -> Session {
-        let mask = Arc::new(Mutex::new(Mask::new(LEAST_SECRET)));
+        let mask = Arc::new(Mutex::new(Secrets::default()));
         Session { endpoint: self.clone(), credentials: credentials.clone(), mask, watch }
     }
 
@@ -156,7 +154,7 @@ impl Endpoint {
 
 impl Session {
     /// Text without the secrets that were sent.
-    pub(crate) fn mask(&self) -> Mask {
+    pub(crate) fn mask(&self) -> Secrets {
         self.mask.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -9,19 +9,19 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use loop_core::secrets::Secrets;
 use crate::{Credentials, clean};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-use crate::connectors::command::environment::Variables;
+use crate::connectors::command::environment::{Variables, secrets_of};
 use crate::connectors::command::group::Group;
 use crate::connectors::command::program;
 use crate::connectors::command::sandbox::{Sandbox, SandboxFolders};
 use crate::connectors::command::tool::existing;
 use crate::connectors::error::{ConnectorError, one_line, short_line};
-use crate::connectors::mask::Mask;
 use crate::connectors::mcp::settings::McpProgram;
 
 /// The variables of this process that every server gets: what a program needs to find its files and to speak a language.
@@ -51,7 +51,7 @@ pub(crate) struct Running {
     status: Option<ExitStatus>,
     said: Arc<Mutex<VecDeque<u8>>>,
     reader: JoinHandle<()>,
-    mask: Mask,
+    mask: Secrets,
 }
 
 /// Our ends of the pipes that the protocol uses.
@@ -139,8 +139,8 @@ impl Recipe {
     }
 
     /// The secrets of its environment.
-    pub(crate) fn mask(&self, credentials: &Credentials) -> Mask {
-        Mask::of(self.settings.secret_env.iter().filter_map(|name| credentials.get(name)))
+    pub(crate) fn mask(&self, credentials: &Credentials) -> Secrets {
+        secrets_of(&self.settings.secret_env, credentials)
     }
 
     fn environment(&self, credentials: &Credentials) -> Result<Vec<(String, OsString)>, String> {
@@ -182,7 +182,7 @@ impl Running {
         let said: Vec<u8> =
             self.said.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let text = String::from_utf8_lossy(&said);
-        let text = self.mask.cut_message(&clean(&text).0);
+        let text = self.mask.mask_message_by(&clean(&text).0, "[masked]", /*is_cut*/ true);
         let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         Some(short_line(line, ERROR_CHARS))
     }

@@ -109,7 +109,7 @@ impl Tool for McpTool {
         };
         if let Some(violations) = self.violations(&answer) {
             let says = format!("the result is not what the server says that it returns: {violations}");
-            return unread(&self.declaration, answer.mask.message(&says));
+            return unread(&self.declaration, answer.mask.mask_message(&says));
         }
         result(&self.declaration, context, answer)
     }

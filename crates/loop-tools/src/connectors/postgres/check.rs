@@ -85,7 +85,7 @@ impl Postgres {
         let pool = Arc::new(self.pool.empty_copy());
         let mut lease = match pool.lease(&login, CHECKS_WITHIN).await {
             Ok(lease) => lease,
-            Err(failure) => return PostgresReport::unreachable(mask.message(&says(failure))),
+            Err(failure) => return PostgresReport::unreachable(mask.mask_message(&says(failure))),
         };
         match role(&mut lease, &self.pool.settings).await {
             Ok(warnings) => report.warnings = warnings,
@@ -95,11 +95,11 @@ impl Postgres {
         }
         for (at, tool) in tools.iter().enumerate() {
             if let Err(failure) = explain(&mut lease, &tool.query, &self.pool.settings).await {
-                report.wrong.push((at, mask.message(&says(failure))));
+                report.wrong.push((at, mask.mask_message(&says(failure))));
             }
         }
         lease.close().await;
-        report.warnings = report.warnings.iter().map(|warning| mask.message(warning)).collect();
+        report.warnings = report.warnings.iter().map(|warning| mask.mask_message(warning)).collect();
         report
     }
 }

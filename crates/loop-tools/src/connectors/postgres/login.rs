@@ -2,17 +2,15 @@
 
 use std::net::IpAddr;
 
+use loop_core::secrets::Secrets;
 use crate::Credentials;
 use tokio_postgres::config::Host;
 
-use crate::connectors::mask::Mask;
 use crate::connectors::postgres::settings::PostgresLogin;
 use crate::connectors::sql::rows::QueryFailure;
 
 /// The port, unless another is named.
 const PORT: u16 = 5_432;
-/// Bytes of the shortest secret that is masked in what a server returned, which uses shorter words for other things.
-const LEAST_SECRET: usize = 8;
 /// What a URL has to be.
 const URL: &str = "postgres://USER:PASSWORD@HOST:PORT/DATABASE, with special characters percent-encoded";
 
@@ -92,8 +90,8 @@ impl Place {
 
 impl Login {
     /// What hides the password, as it is and as a URL may write it.
-    pub(crate) fn mask(&self, credentials: &Credentials, place: &Place) -> Mask {
-        let mut mask = Mask::new(LEAST_SECRET);
+    pub(crate) fn mask(&self, credentials: &Credentials, place: &Place) -> Secrets {
+        let mut mask = Secrets::default();
         let secret = place.secret().and_then(|name| credentials.get(name)).map(str::trim);
         for secret in self.password.as_deref().into_iter().chain(secret) {
             mask.add(secret);
@@ -191,7 +189,7 @@ mod tests {
             ("db.example", 6_432, "erp", "ada", Some("p@ss-w0rd-1"))
         );
         let mask = login.mask(&credentials, &place());
-        assert_eq!(mask.message("p@ss-w0rd-1 p%40ss-w0rd-1"), "[masked] [masked]");
+        assert_eq!(mask.mask_message("p@ss-w0rd-1 p%40ss-w0rd-1"), "[masked] [masked]");
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::Effect;
+use loop_core::secrets::Secrets;
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
 use crate::connectors::error::ConnectorError;
-use crate::connectors::mask::Mask;
 use crate::connectors::postgres::login::Login;
 use crate::connectors::postgres::pool::Left;
 use crate::connectors::postgres::run::{CommitSent, Given, Query, Work};
@@ -154,14 +154,14 @@ impl PostgresTool {
     }
 
     /// What a call is whose COMMIT is not answered.
-    fn settled(&self, failure: QueryFailure, mask: &Mask) -> QueryFailure {
+    fn settled(&self, failure: QueryFailure, mask: &Secrets) -> QueryFailure {
         let is_repeatable = self.declaration.effect.is_none_or(Effect::is_repeatable);
         match failure {
-            QueryFailure::InDoubt(says) if is_repeatable => QueryFailure::Retryable(mask.message(&says)),
-            QueryFailure::InDoubt(says) => QueryFailure::InDoubt(mask.message(&says)),
-            QueryFailure::Retryable(says) => QueryFailure::Retryable(mask.message(&says)),
-            QueryFailure::Permanent(says) => QueryFailure::Permanent(mask.message(&says)),
-            QueryFailure::Input(says) => QueryFailure::Input(mask.message(&says)),
+            QueryFailure::InDoubt(says) if is_repeatable => QueryFailure::Retryable(mask.mask_message(&says)),
+            QueryFailure::InDoubt(says) => QueryFailure::InDoubt(mask.mask_message(&says)),
+            QueryFailure::Retryable(says) => QueryFailure::Retryable(mask.mask_message(&says)),
+            QueryFailure::Permanent(says) => QueryFailure::Permanent(mask.mask_message(&says)),
+            QueryFailure::Input(says) => QueryFailure::Input(mask.mask_message(&says)),
         }
     }
 }
@@ -212,13 +212,13 @@ impl Tool for PostgresTool {
 }
 
 /// The rows without secrets.
-fn masked(mut done: Done, mask: &Mask) -> Done {
+fn masked(mut done: Done, mask: &Secrets) -> Done {
     let rows = match &mut done {
         Done::Found(rows) => rows,
         Done::Changed(changed) => &mut changed.rows,
     };
     for row in &mut rows.rows {
-        *row = mask.value(row.take());
+        *row = mask.mask_value(row.take());
     }
     done
 }

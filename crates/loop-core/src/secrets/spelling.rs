@@ -1,57 +1,54 @@
-//! Normalizes a text to find secrets in it: without invisible characters, escapes and characters between letters.
+//! Reads a text as secrets are searched for: without invisible characters, and with escapes decoded.
 
 use std::ops::Range;
 
-use loop_core::{is_invisible, is_joiner};
+use crate::types::{is_invisible, is_joiner};
 
-/// How a text is normalized.
-#[derive(Clone, Copy)]
-pub(crate) struct Reading {
-    /// Whether escapes of URLs, JSON, HTML and terminals are decoded.
-    pub(crate) decodes: bool,
-    /// Whether only ASCII letters and digits are kept, in lower case.
-    pub(crate) alone: bool,
-}
-
-/// Passes each byte of the normalized text, with its range in the text, in one pass. Returns the end: the beginning of an
-/// incomplete escape, unless the text `is_over`.
-pub(crate) fn walk(
+/// Passes each byte of the text as it is read, with its range in the text; `decodes` says whether escapes of URLs, JSON, HTML
+/// and terminals are decoded. Returns the end: the beginning of an incomplete escape, unless the text `is_over`.
+pub(super) fn walk(
     text: &str,
-    reading: Reading,
+    decodes: bool,
     is_over: bool,
     mut read: impl FnMut(u8, Range<usize>),
 ) -> usize {
-    let mut tell = |c: char, place: Range<usize>| {
-        let Some(c) = visible(c) else { return };
-        if !reading.alone {
-            let mut bytes = [0; 4];
-            c.encode_utf8(&mut bytes).bytes().for_each(|byte| read(byte, place.clone()));
-        } else if c.is_ascii_alphanumeric() {
-            read(c.to_ascii_lowercase() as u8, place);
-        }
-    };
+    let bytes = text.as_bytes();
     let mut at = 0;
-    while let Some(rest) = text.get(at..)
-        && let Some(c) = rest.chars().next()
-    {
-        let escape = if reading.decodes { escape(rest.as_bytes()) } else { Escape::None };
-        let (c, bytes) = match escape {
-            Escape::None => (Some(c), c.len_utf8()),
-            Escape::Cut if is_over => (Some(c), c.len_utf8()),
-            Escape::Cut => return at,
-            Escape::Char(c, bytes) => (Some(c), bytes),
-            Escape::Nothing(bytes) => (None, bytes),
-        };
-        if let Some(c) = c {
-            tell(c, at..at + bytes);
+    while let Some(byte) = bytes.get(at).copied() {
+        if matches!(byte, b' '..=b'~') && !(decodes && begins_escape(byte)) {
+            read(byte, at..at + 1);
+            at += 1;
+            continue;
         }
-        at += bytes;
+        let rest = text.get(at..).unwrap_or_default();
+        let Some(c) = rest.chars().next() else { break };
+        let found = if decodes { escape(rest.as_bytes()) } else { Escape::None };
+        let (c, length) = match found {
+            Escape::Cut if !is_over => return at,
+            Escape::None | Escape::Cut => (Some(c), c.len_utf8()),
+            Escape::Char(c, length) => (Some(c), length),
+            Escape::Nothing(length) => (None, length),
+        };
+        if let Some(c) = c.and_then(visible) {
+            c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| read(byte, at..at + length));
+        }
+        at += length;
     }
     text.len()
 }
 
+/// Whether a text may have escapes.
+pub(super) fn is_escaped(text: &str) -> bool {
+    // Without an early end, so that many bytes are compared at a time.
+    text.bytes().fold(false, |is_escaped, byte| is_escaped | begins_escape(byte))
+}
+
+fn begins_escape(byte: u8) -> bool {
+    matches!(byte, b'%' | b'\\' | b'&' | b'<' | 0x1b)
+}
+
 /// The visible form of a character. `None` for an invisible one.
-pub(crate) fn visible(c: char) -> Option<char> {
+fn visible(c: char) -> Option<char> {
     let is_hidden = is_invisible(c) || is_joiner(c) || c.is_control() && !c.is_whitespace();
     match c {
         _ if is_hidden => None,
@@ -62,7 +59,7 @@ pub(crate) fn visible(c: char) -> Option<char> {
 }
 
 /// The escape at the beginning of a text.
-pub(crate) enum Escape {
+enum Escape {
     None,
     /// The text ends within the escape.
     Cut,
@@ -73,7 +70,7 @@ pub(crate) enum Escape {
 }
 
 /// The escape at the beginning of `rest`.
-pub(crate) fn escape(rest: &[u8]) -> Escape {
+fn escape(rest: &[u8]) -> Escape {
     match rest.first() {
         Some(b'%') => percent(rest),
         Some(b'\\') => backslash(rest),

@@ -1,0 +1,89 @@
+//! Rules out most texts before they are searched for secrets: of each spelling only the first letters and digits are looked
+//! for, around a rare one of them.
+
+use std::collections::BTreeSet;
+
+use memchr::{memchr, memchr2_iter};
+
+use super::spelling::{is_escaped, walk};
+
+/// How spellings begin.
+pub(super) struct Heads {
+    /// The first letters and digits of each, in lower case, and the place of the one that texts have least.
+    heads: Vec<(Vec<u8>, usize)>,
+    /// The first bytes of those that begin with neither a letter nor a digit.
+    marks: BTreeSet<u8>,
+}
+
+impl Heads {
+    /// The beginnings of these spellings, of so many bytes each. `None` if one has neither letters nor digits.
+    pub(super) fn new<'a>(spellings: impl Iterator<Item = (&'a str, usize)>) -> Option<Self> {
+        let (mut heads, mut marks) = (BTreeSet::new(), BTreeSet::new());
+        for (spelling, bytes) in spellings {
+            let head = spelling.as_bytes().get(..bytes).unwrap_or_default();
+            heads.insert(head.iter().copied().filter_map(letter).collect::<Vec<u8>>());
+            marks.extend(head.first().filter(|byte| letter(**byte).is_none()));
+        }
+        let with_rare = |head: Vec<u8>| {
+            let (rare, _) = head.iter().enumerate().min_by_key(|(_, byte)| rank(**byte))?;
+            Some((head, rare))
+        };
+        Some(Self { heads: heads.into_iter().map(with_rare).collect::<Option<_>>()?, marks })
+    }
+
+    /// Whether a text may hold a spelling, or end with the beginning of one. Where this is false, a search finds nothing.
+    pub(super) fn may_be_in(&self, text: &str, is_over: bool) -> bool {
+        [false, true].into_iter().take(1 + usize::from(is_escaped(text))).any(|decodes| {
+            if !decodes && text.is_ascii() {
+                return self.may_be_read(text.as_bytes(), is_over);
+            }
+            let mut read = Vec::with_capacity(text.len());
+            let until = walk(text, decodes, is_over, |byte, _| read.push(byte));
+            until < text.len() || self.may_be_read(&read, is_over)
+        })
+    }
+
+    fn may_be_read(&self, read: &[u8], is_over: bool) -> bool {
+        self.heads.iter().any(|(head, rare)| is_in(head, *rare, read)) || !is_over && self.may_end(read)
+    }
+
+    /// Whether a text may end with the beginning of a spelling that is shorter than its head.
+    fn may_end(&self, read: &[u8]) -> bool {
+        let mut last = [0; super::LEAST_IN_TEXTS];
+        let letters = read.iter().rev().copied().filter_map(letter);
+        let count = last.iter_mut().rev().zip(letters).map(|(place, byte)| *place = byte).count();
+        let last = last.get(last.len() - count..).unwrap_or_default();
+        let is_begun =
+            |head: &[u8]| (0..last.len()).any(|at| last.get(at..).is_some_and(|it| head.starts_with(it)));
+        self.heads.iter().any(|(head, _)| is_begun(head))
+            || self.marks.iter().any(|mark| memchr(*mark, read).is_some())
+    }
+}
+
+/// Whether the letters and digits of a text have those of `head` in a row.
+fn is_in(head: &[u8], rare: usize, read: &[u8]) -> bool {
+    let Some((before, [rare, after @ ..])) = head.split_at_checked(rare) else { return true };
+    memchr2_iter(*rare, rare.to_ascii_uppercase(), read).any(|at| {
+        let (start, end) = (read.get(..at).unwrap_or_default(), read.get(at + 1..).unwrap_or_default());
+        let mut start = start.iter().rev().copied().filter_map(letter);
+        let mut end = end.iter().copied().filter_map(letter);
+        after.iter().all(|byte| end.next() == Some(*byte))
+            && before.iter().rev().all(|byte| start.next() == Some(*byte))
+    })
+}
+
+/// An ASCII letter, in lower case, or a digit.
+pub(super) fn letter(byte: u8) -> Option<u8> {
+    byte.is_ascii_alphanumeric().then(|| byte.to_ascii_lowercase())
+}
+
+/// Lower for letters and digits that texts have less.
+fn rank(byte: u8) -> u8 {
+    match byte {
+        b'q' | b'x' | b'z' | b'j' => 0,
+        b'3'..=b'9' => 1,
+        b'0'..=b'2' => 2,
+        b'k' | b'v' | b'w' | b'y' | b'b' | b'g' | b'p' | b'f' => 3,
+        _ => 4,
+    }
+}
