@@ -536,21 +536,21 @@ fn where_two_people_are_demanded_two_accounts_approve() {
     let may = |world: &World, account: &str| {
         world.run.may_approve(world.run.now(), &key, &by(account, None), world.run.binding(&key).as_ref())
     };
-    assert_eq!((may(&world, ""), may(&world, "uid 1")), (Err(AnswerFault::Unnamed { people: 2 }), Ok(())));
+    assert_eq!((may(&world, ""), may(&world, "token 1")), (Err(AnswerFault::Unnamed { people: 2 }), Ok(())));
     let unchecked = approved_by(&world, "1/action-0", by("", Some("Ada")));
     assert_eq!(refused(&mut world, unchecked.clone()), AnswerFault::Unnamed { people: 2 });
-    let first = approved_by(&world, "1/action-0", by("uid 1", Some("Ada")));
+    let first = approved_by(&world, "1/action-0", by("token 1", Some("Ada")));
     world.apply(first);
     let mut world = world.expect_phase("waiting_for_person");
     let requested = world.run.requested();
     assert_eq!((requested[0].approvals, requested[0].approvers.len()), (2, 1));
     for claim in [None, Some("Ada"), Some("Bob")] {
-        let again = approved_by(&world, "1/action-0", by("uid 1", claim));
+        let again = approved_by(&world, "1/action-0", by("token 1", claim));
         assert_eq!(refused(&mut world, again), AnswerFault::SamePerson { people: 2 });
     }
     assert_eq!(refused(&mut world, unchecked), AnswerFault::Unnamed { people: 2 });
-    assert_eq!(may(&world, "uid 1"), Err(AnswerFault::SamePerson { people: 2 }));
-    let second = approved_by(&world, "1/action-0", by("uid 2", Some("Ada")));
+    assert_eq!(may(&world, "token 1"), Err(AnswerFault::SamePerson { people: 2 }));
+    let second = approved_by(&world, "1/action-0", by("token 2", Some("Ada")));
     world.apply(second);
     world.expect_tools(&["1/action-0#1 wipe"]);
 }
@@ -562,12 +562,12 @@ fn a_denial_needs_one_person_and_one_approval_is_enough_elsewhere() {
     setup.spec.gate.approvals = 2;
     let mut world =
         setup.start().replied(&draft("low").asks("wipe", target("a"))).expect_phase("waiting_for_person");
-    let first = approved_by(&world, "1/action-0", by("uid 1", None));
+    let first = approved_by(&world, "1/action-0", by("token 1", None));
     world.apply(first);
     let world = world.answered_by_person("1/action-0", no()).expect_call("2/main", 1);
     assert_eq!(world.run.evidence()[0].observation.status, Status::Denied);
     // Where one is enough, it need not be an account that was checked.
-    for account in ["uid 1", ""] {
+    for account in ["token 1", ""] {
         let mut world = run().people().start().replied(&draft("low").asks("wipe", target("a")));
         let only = approved_by(&world, "1/action-0", by(account, None));
         world.apply(only);

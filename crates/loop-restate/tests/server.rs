@@ -90,7 +90,7 @@ async fn people_approve_and_stop_runs_over_the_engine() {
         RunMessage::Answer { key, answer: PersonAnswer::Approved, binding: Some(Digest::of("other", b"")) };
     let not_judged = RunMessage::Approve {
         key: "9/action-0".parse().unwrap(),
-        by: Approver { account: "uid 1".into(), user: "".into(), claim: None },
+        by: Approver { account: "token ana".into(), user: "".into(), claim: None },
         binding: waiting.binding,
     };
     let withdrawn = RunMessage::WithdrawStop;

@@ -152,14 +152,6 @@ pub(crate) struct Ended {
     pub(crate) requested: Option<Vec<PersonRequest>>,
 }
 
-/// Where a run that is driven level by level stands.
-pub(crate) enum Level {
-    /// It has gone on to a further pass.
-    Deeper(BoxFuture<'static, Level>),
-    /// It has ended at this depth.
-    Ended { ended: Box<Ended>, depth: u32 },
-}
-
 /// Who decides how fast a run continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
@@ -246,23 +238,8 @@ impl Driver {
 
     /// Drives until the run is done. A journal that fails ends it with `storage_failed` and with all there is.
     pub(crate) async fn drive(mut self: Box<Self>) -> Ended {
-        let driven = self.drive_on(u32::MAX).await.map(drop);
+        let driven = self.drive_on().await;
         self.end(driven).await
-    }
-
-    /// Drives until the run is done or continues to a pass further down than `depth`: that is another level, which is
-    /// given back before it begins. However many there are, they do not stand upon each other.
-    pub(crate) fn descend(mut self: Box<Self>, depth: u32) -> BoxFuture<'static, Level> {
-        async move {
-            match self.drive_on(depth).await {
-                Ok(true) => Level::Deeper(self.descend(depth.saturating_add(1))),
-                driven => {
-                    let ended = Box::new(self.end(driven.map(drop)).await);
-                    Level::Ended { ended, depth }
-                }
-            }
-        }
-        .boxed()
     }
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
@@ -322,8 +299,8 @@ impl Driver {
             && self.run.deadline().is_none_or(|deadline| self.clock.now() < deadline)
     }
 
-    /// Drives until the run is done, or waits and may be left; true where it has gone on to a pass after `through` before that.
-    async fn drive_on(&mut self, through: u32) -> Result<bool, Broken> {
+    /// Drives until the run is done, or waits and may be left.
+    async fn drive_on(&mut self) -> Result<(), Broken> {
         if let Some(opened) = self.opened.take() {
             self.seq = opened.seq + 1;
             self.recorded(opened);
@@ -332,7 +309,7 @@ impl Driver {
             if self.before != Before::default() {
                 self.deliver();
             }
-        } else if through == u32::MAX {
+        } else {
             // What an earlier process did not deliver.
             self.deliver();
         }
@@ -346,9 +323,6 @@ impl Driver {
             }
         }
         while !self.run.is_done() {
-            if self.run.pass() > through {
-                return Ok(true);
-            }
             // Asked before each call, so that none is made once it is cancelled (S2-49).
             if self.cancel.take_if(|cancel| cancel.is_cancelled()).is_some() {
                 self.stop_now().await?;
@@ -420,7 +394,7 @@ impl Driver {
             );
         }
         self.write_down().await?;
-        Ok(false)
+        Ok(())
     }
 
     /// Stops a run that is still at work.

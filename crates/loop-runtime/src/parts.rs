@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::callbacks::Callbacks;
 use crate::conversation::{self, Conversation, Offered, Rules};
 use crate::driver::sharing::Sharing;
-use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
+use crate::driver::{Clock, Driver, Ended, Opening, Pace};
 use crate::event_queue::event_queue;
 use crate::events::Events;
 use crate::fresh::nonce;
@@ -516,19 +516,6 @@ impl Runner {
     /// Its journal.
     pub fn journal(&self) -> &Arc<dyn Journal> {
         &self.parts.journal
-    }
-
-    /// Drives level by level; at each the next one takes the place of the last.
-    pub(crate) async fn descend(&self, opening: Opening, cancel: Option<&CancellationToken>) -> (Ended, u32) {
-        let (driver, events, _remote) = self.driver(opening, Pace::Own, cancel);
-        drop(events);
-        let mut level = driver.descend(1);
-        loop {
-            match level.await {
-                Level::Deeper(next) => level = next,
-                Level::Ended { ended, depth } => return (*ended, depth),
-            }
-        }
     }
 
     /// A run that is ready to begin: with an item, and with the messages before it where there are any.

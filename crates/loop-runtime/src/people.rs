@@ -18,8 +18,8 @@ pub(crate) fn deadline_unix_ms(started: &Started, requested: &PersonRequest) -> 
     requested.deadline.map(|deadline| started.unix_ms_at(deadline))
 }
 
-/// What people were asked and answered. Of an approval the journal records which user of the system gave it, and the name
-/// that the user claimed.
+/// What people were asked and answered. Of an approval the journal records the account that gave it, where one was
+/// checked, and the name that was claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct PeopleReport {
     /// The requests to people, in order. Empty if there were none.
@@ -57,14 +57,14 @@ pub struct PersonRequestRecord {
     pub answered_unix_ms: Option<u64>,
 }
 
-/// A user of the system who approved an action.
+/// Who approved an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ApproverReport {
-    /// The account that was checked, for example `uid 1001`. Empty if none was.
+    /// The account that was checked, for example `token ada`. Empty if none was.
     pub account: String,
     /// The account's name. Empty if it is not known.
     pub user: String,
-    /// The name that the user gave, which was not checked. Absent if none was given.
+    /// The name that was claimed, which was not checked. Absent if none was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unverified_claim: Option<String>,
     /// When, in milliseconds since 1970 (UTC).

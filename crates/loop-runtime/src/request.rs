@@ -23,14 +23,13 @@ use crate::versions::replay;
 
 /// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
 ///
-/// Nothing happens until it is driven, in one of four ways, which leave the same journal:
+/// Nothing happens until it is driven, in one of three ways, which leave the same journal:
 ///
 /// - **awaited**, it gives the outcome; dropping its future ends everything that the run has in flight, what is journaled
 ///   stays, and the run can be resumed;
 /// - [`start`](Self::start) gives a handle to a run that continues by itself;
-/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled;
-/// - [`recurse`](Self::recurse) makes each pass by the one before, and tells the depth.
-#[must_use = "a request does nothing until it is awaited, started, streamed or recursed"]
+/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled.
+#[must_use = "a request does nothing until it is awaited, started or streamed"]
 pub struct RunRequest {
     runner: Runner,
     of: Of,
@@ -362,33 +361,6 @@ impl RunRequest {
         let Self { runner, of, cancel, id } = self;
         let opening = Box::pin(of.open(&runner, id)).await?;
         Ok(RunStream::new(runner.begin(opening, Pace::InStep, cancel.as_ref())))
-    }
-
-    /// Drives the run level by level: each pass is in a future of its own, which is made by the one before and replaces
-    /// it, so that ten thousand of them need no more room than one. Gives the depth besides the outcome: the pass in which
-    /// the run ended.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
-    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
-    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
-    /// let (outcome, depth) = runner.run(item).recurse().await?;
-    /// assert_eq!((outcome.totals.passes, depth), (1, 1));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// When the run cannot begin, or cannot be resumed.
-    pub async fn recurse(self) -> Result<(Outcome, u32), StartError> {
-        let Self { runner, of, cancel, id } = self;
-        let opening = Box::pin(of.open(&runner, id)).await?;
-        let (ended, depth) = runner.descend(opening, cancel.as_ref()).await;
-        Ok((ended.outcome, depth))
     }
 }
 

@@ -1,6 +1,6 @@
 //! An agent that converses, as its users use it.
 
-use crate::agents;
+use crate::{agents, recursing::recurse};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,8 @@ async fn find_bob_and_update_his_company() {
         .build()
         .unwrap();
     let mut messages = ask("Find Bob and update his company to EPAM");
-    let (answer, depth) = agent.chat(&mut messages).recurse().await.unwrap();
+    let (run, depth) = recurse(agent.chat(&mut messages).stream().await.unwrap()).await;
+    let answer = run.answer().await.unwrap();
     assert_eq!((&*answer.text, depth), ("Updated Bob's company to EPAM", 4));
     assert_eq!(shape(&messages), "UCTCTCTA");
     assert_eq!(

@@ -1,6 +1,6 @@
 //! One machine behind all ways to drive an agent: the same journal, no more stack for many calls, pauses, crashes.
 
-use crate::{agents, common::world::journal_of};
+use crate::{agents, common::world::journal_of, recursing::recurse};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -73,7 +73,8 @@ async fn every_way_of_conversing_leaves_the_same_journal_and_messages() {
 
     let agent = conversation();
     let mut messages = ask("Go");
-    let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
+    let (run, depth) = recurse(agent.chat(&mut messages).stream().await.unwrap()).await;
+    let recursed = run.answer().await.unwrap();
     assert_eq!(reported(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, &recursed.text), (&expected, 3, &answer.text));
 
@@ -136,7 +137,8 @@ async fn every_way_to_an_output_leaves_the_same_journal_and_messages() {
 
     let agent = output();
     let mut messages = ask("Go");
-    let (recursed, depth) = agent.chat(&mut messages).recurse().await.unwrap();
+    let (run, depth) = recurse(agent.chat(&mut messages).stream().await.unwrap()).await;
+    let recursed = run.answer().await.unwrap();
     assert_eq!(reported(agent.runner(), &recursed.meta.run).await, journal, "by recursion");
     assert_eq!((&messages, depth, recursed.value), (&expected, 5, found.value));
 
@@ -184,7 +186,6 @@ async fn a_cancelled_token_ends_a_run_in_every_way() {
     };
     let agent = conversation();
     is_cancelled(agent.prompt("Go").until(&cancelled(100)).await.unwrap_err());
-    is_cancelled(agent.prompt("Go").until(&cancelled(100)).recurse().await.unwrap_err());
     let agent = conversation();
     let handle = agent.prompt("Go").until(&cancelled(100)).start().await.unwrap();
     is_cancelled(handle.wait().await.unwrap_err());
@@ -203,9 +204,6 @@ async fn a_cancelled_token_ends_a_run_in_every_way() {
     let agent = conversation();
     let stream = agent.runner().run(item()).until(&cancelled(100)).stream().await.unwrap();
     assert_eq!(reason(stream.into_outcome().await), StopReason::ManualStop);
-    let agent = conversation();
-    let (outcome, _) = agent.runner().run(item()).until(&cancelled(100)).recurse().await.unwrap();
-    assert_eq!(reason(outcome), StopReason::ManualStop);
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,8 +288,11 @@ fn ten_thousand_calls_by_recursion_need_no_more_stack_than_one() {
     // S1-d4, S1-35, S1-36, S1-37, S1-40, S1-56
     on_a_small_stack(|agent| {
         let mut messages = ask("Go");
-        let (answer, depth) = runtime().block_on(agent.chat(&mut messages).recurse()).unwrap();
-        assert_eq!(answer.meta.totals.tool_calls, 10_000);
+        let depth = runtime().block_on(async {
+            let (run, depth) = recurse(agent.chat(&mut messages).stream().await.unwrap()).await;
+            assert_eq!(run.answer().await.unwrap().meta.totals.tool_calls, 10_000);
+            depth
+        });
         (depth, messages)
     });
 }
@@ -408,7 +409,7 @@ impl Way {
         let runner = agent.runner().resume(run);
         let outcome = match self {
             Self::Awaited => request.await.unwrap().meta.outcome,
-            Self::Recursion => request.recurse().await.unwrap().0.meta.outcome,
+            Self::Recursion => recurse(request.stream().await.unwrap()).await.0.finish().await.outcome,
             Self::Stream => {
                 let mut stream = request.stream().await.unwrap();
                 while stream.next().await.is_some() {}

@@ -19,6 +19,8 @@ use loop_testkit::drivers::{
 };
 use serde_json::Value;
 
+use crate::recursing::recurse;
+
 /// How the runtime is driven.
 #[derive(Clone, Copy, Debug)]
 enum Way {
@@ -90,7 +92,8 @@ async fn driven(way: Way, case: &DriverCase) -> DriverRecord {
             }
         }
         Way::Recursion => {
-            let (outcome, _) = request.recurse().await.unwrap();
+            let (run, _) = recurse(request.stream().await.unwrap()).await;
+            let outcome = run.into_outcome().await;
             (outcome.run.clone(), outcome)
         }
     };

@@ -290,7 +290,7 @@ async fn what_a_person_says_to_a_run_counts_or_is_kept_or_is_refused_with_the_re
     let first = runner.first_event("restate", RunId::new("r1"), common::item()).unwrap();
     let mut engine = Engine::new(&runner, &first);
     let (run, open, _) = engine.replayed().await.unwrap();
-    let by = Approver { account: "uid 1001".into(), user: "ana".into(), claim: None };
+    let by = Approver { account: "token ana".into(), user: "ana".into(), claim: None };
     let [one, two] = ["1/action-1", "1/action-2"].map(|key| key.parse::<CommandKey>().unwrap());
     let approve = |key, binding| RunMessage::Approve { key, by: by.clone(), binding };
     let refused = |receipt, why: &str| match receipt {

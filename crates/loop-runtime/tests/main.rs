@@ -35,6 +35,7 @@ mod observers;
 mod pages;
 mod people;
 mod priced;
+mod recursing;
 mod replay;
 #[allow(dead_code, reason = "the bench reads more of it")]
 #[path = "../benches/loops/replies.rs"]

@@ -140,7 +140,7 @@ async fn an_answer_that_comes_before_its_question_counts_only_for_what_was_shown
     // What cannot count takes no place from what does.
     let text = PersonAnswer::Answered { text: "yes".into() };
     remote.answer_as_shown(named, text, state.binding(&named).unwrap());
-    let by = Approver { account: "uid 1001".into(), user: "ana".into(), claim: None };
+    let by = Approver { account: "token ana".into(), user: "ana".into(), claim: None };
     remote.approve_as(named, by.clone(), state.binding(&named).unwrap());
     remote.answer_as_shown(
         named,

@@ -21,11 +21,10 @@ fn request(path: &str, body: &str) -> Request<Body> {
     let request =
         Request::post(path).header("content-type", "application/json").header("idempotency-key", "k1");
     let mut request = request.body(Body::from(body.to_owned())).unwrap();
-    let account: Arc<str> = "token root".into();
     let from = [127, 0, 0, 1].into();
     request.extensions_mut().insert(Identity {
         caller: caller.clone(),
-        account,
+        has_token: true,
         from,
         budget: None,
         csrf: None,

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use loop_core::Approver;
 use loop_runtime::journal::{AuditFilter, AuditLine};
 use loop_server::doors::{
     Audit, DoorLimits, Doors, DoorsConfig, Hosts, MAX_FAILURES, NotADoor, SESSION_LIFETIME,
@@ -80,7 +79,7 @@ async fn a_session_changes_something_with_what_its_page_was_given() {
     let origin = format!("Origin: http://{}", server.at);
     let form = format!("a=1&csrf={csrf}");
     let reply = server.post("/v1/runs/r1/approve", &[&cookie, &origin], &form).await;
-    assert_eq!((reply.status, &*reply.body), (200, "ada (uid 1001)"));
+    assert_eq!((reply.status, &*reply.body), (200, "an unverified account"));
     let header = format!("X-CSRF-Token: {csrf}");
     let same = "Sec-Fetch-Site: same-origin";
     let reply = server.post("/v1/runs/r1/approve", &[&cookie, same, &header], "").await;
@@ -121,7 +120,6 @@ async fn an_address_that_others_reach_needs_tokens() {
         listen,
         hosts: Hosts::new(listen, &[]).unwrap(),
         tokens: None,
-        local: Approver { account: "".into(), user: "".into(), claim: None },
         proxies: Vec::new(),
         limits: DoorLimits::default(),
         audit: Audit::none(),
@@ -145,11 +143,11 @@ async fn what_a_caller_did_and_who_was_refused_is_in_the_audit_log() {
     assert_eq!(
         told,
         [
-            "ada (uid 1001) login done",
+            "local (this machine) login done",
             "old (token old) login refused: the token has expired",
             " () login refused: the token is not known",
             " () login refused: the code is not known, was used or has expired",
-            "ada (uid 1001) logout done",
+            "local (this machine) logout done",
         ]
     );
     assert!(lines.iter().all(|line| line.sealed && &*line.entry.as_ref().unwrap().from == "127.0.0.1"));
@@ -197,11 +195,11 @@ async fn a_change_that_the_door_refuses_is_in_the_audit_log() {
     assert_eq!(
         told,
         [
-            "ada (uid 1001) login done".to_owned(),
-            format!("ada (uid 1001) approve refused: {origin}"),
+            "local (this machine) login done".to_owned(),
+            format!("local (this machine) approve refused: {origin}"),
             format!("approver (token approver) deny refused: {origin}"),
-            format!("ada (uid 1001) stop refused: {site}"),
-            format!("ada (uid 1001) decide refused: {expired}"),
+            format!("local (this machine) stop refused: {site}"),
+            format!("local (this machine) decide refused: {expired}"),
             format!(" () submit refused: {origin}"),
         ]
     );

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures::StreamExt;
-use loop_core::Approver;
 use loop_server::caller;
 use loop_server::doors::tokens::{NewToken, TokenFile};
 use loop_server::doors::{Audit, DoorLimits, Doors, DoorsConfig, Hosts, WatchedTokens};
@@ -157,7 +156,6 @@ fn door(folder: &std::path::Path, engine: &Engine) -> (axum::Router, TokenFile, 
         listen,
         hosts: Hosts::new(listen, &[]).unwrap(),
         tokens: Some(WatchedTokens::open(file.clone(), Arc::new(|_| {})).unwrap()),
-        local: Approver { account: "".into(), user: "".into(), claim: None },
         proxies: Vec::new(),
         limits: DoorLimits::default(),
         audit: Audit::none(),

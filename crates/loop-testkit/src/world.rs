@@ -596,7 +596,7 @@ impl World {
         let requested = self.run.requested();
         let known =
             requested.iter().find(|request| request.key == *key).map_or(0, |request| request.approvers.len());
-        Approver { account: format!("uid {}", known + 1).into(), user: "".into(), claim: None }
+        Approver { account: format!("token {}", known + 1).into(), user: "".into(), claim: None }
     }
 
     // ---- invariants ----

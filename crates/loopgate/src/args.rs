@@ -210,8 +210,8 @@ pub(crate) struct PersonArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The user of the system who runs the command is journaled with the approval. If `gate.approvals` is 2, two users of the \
-                  system have to run it."
+    after_help = "Nothing is checked of who runs this command. If `gate.approvals` is 2, it is refused: two tokens of `loopgate serve` \
+                  have to approve."
 )]
 pub(crate) struct ApproveArgs {
     #[command(flatten)]

@@ -16,7 +16,6 @@ mod failure;
 mod fork;
 mod grounding;
 mod hooks;
-mod identity;
 mod init;
 mod journal;
 mod live;

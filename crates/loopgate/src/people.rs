@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use loop_core::policy::shown;
 use loop_core::{
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use crate::args::{AnswerArgs, ApproveArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};
 use crate::failure::Failure;
 use crate::resume::Found;
-use crate::{engine, identity, places, show, stream};
+use crate::{engine, places, show, stream};
 
 /// `loopgate pending`: what waits, in one run or in all.
 pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
@@ -96,29 +97,32 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
 /// `loopgate approve`.
 pub(crate) async fn approve(args: ApproveArgs) -> Result<ExitCode, Failure> {
     let claim = places::named("--as", args.claim.as_deref())?;
-    say(args.person, Said::Approves(identity::approver(claim))).await
+    say(args.person, Said::Approves(approver(claim))).await
 }
 
 /// What a person says to a request.
 pub(crate) enum Said {
-    /// An approval of a user of the system.
+    /// An approval, with the name that is claimed.
     Approves(Approver),
     Answers(PersonAnswer),
 }
 
-/// The event of an answer that is given here: of an approval it names the user of the system.
+/// Who approves here: a name that is claimed. Nothing was checked, so it does not count where two people have to approve.
+fn approver(claim: Option<Arc<str>>) -> Approver {
+    Approver { account: "".into(), user: "".into(), claim }
+}
+
+/// The event of an answer that is given here.
 pub(crate) fn answered(key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> EventKind {
     match answer {
-        PersonAnswer::Approved => EventKind::ApprovedBy { key, by: identity::approver(None), binding },
+        PersonAnswer::Approved => EventKind::ApprovedBy { key, by: approver(None), binding },
         answer => EventKind::PersonAnswered { key, answer, binding },
     }
 }
 
-/// Whether the user of the system who is here can answer this request: not one that this user has approved already.
+/// Whether a person at this terminal can answer this request: not where two tokens have to approve it.
 pub(crate) fn may_answer_here(requested: &PersonRequest) -> bool {
-    let own = identity::approver(None);
-    let is_known = !own.account.is_empty();
-    requested.approvals < 2 || is_known && requested.approvers.iter().all(|by| by.account != own.account)
+    requested.approvals < 2
 }
 
 /// `loopgate deny`.
@@ -301,7 +305,7 @@ pub(crate) fn in_words(
         row(String::new());
         row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(requested)));
         for by in &requested.approvers {
-            row(format!("    approved by {by}; another user of the system has to approve it as well"));
+            row(format!("    approved by {by}; another token has to approve it as well"));
         }
         details(requested).into_iter().for_each(|line| row(format!("    {line}")));
         let until = deadline.map(|deadline| show::time(started.unix_ms_at(deadline)));
@@ -318,9 +322,14 @@ pub(crate) fn in_words(
             }
         }
         let bound = format!("--binding {}", binding.short());
-        let yes = if *is_question { "answer" } else { "approve" };
-        let stated = if *is_question { " TEXT" } else { "" };
-        row(format!("    loopgate {yes} {run} {key}{stated} {bound}{at}"));
+        if requested.approvals > 1 {
+            let people = requested.approvals;
+            row(format!("    {people} tokens of `loopgate serve` have to approve it"));
+        } else {
+            let yes = if *is_question { "answer" } else { "approve" };
+            let stated = if *is_question { " TEXT" } else { "" };
+            row(format!("    loopgate {yes} {run} {key}{stated} {bound}{at}"));
+        }
         row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
     }
     text

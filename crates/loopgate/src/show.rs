@@ -403,15 +403,15 @@ mod tests {
 
     #[test]
     fn an_approval_without_a_checked_account_says_so() {
-        // U4: one that was given in a user namespace.
+        // U4: one that was given on the command line.
         let by = |account: &str, claim: Option<&str>| ApproverReport {
             account: account.to_owned(),
             user: String::new(),
             unverified_claim: claim.map(str::to_owned),
             unix_ms: 1,
         };
-        let both = [by("uid 7", None), by("", Some("Ada"))];
-        let said = "approved by uid 7 and an unverified account as `Ada` (unverified)";
+        let both = [by("token ci", None), by("", Some("Ada"))];
+        let said = "approved by token ci and an unverified account as `Ada` (unverified)";
         assert_eq!((approved_by(&both), approved_by(&[])), (said.to_owned(), "approved".to_owned()));
     }
 }

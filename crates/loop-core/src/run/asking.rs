@@ -95,8 +95,8 @@ pub enum AnswerFault {
     Empty,
     /// The policy demands several people, and the approval names no account that was checked.
     #[error(
-        "`gate.approvals` demands {people} people, and this approval names no account that the system has checked; \
-         use `loopgate approve`, outside a user namespace"
+        "`gate.approvals` demands {people} people, and this approval names no account that was checked; approve it \
+         through `loopgate serve`, each person with a token of their own"
     )]
     Unnamed {
         /// How many people have to approve.
@@ -104,7 +104,7 @@ pub enum AnswerFault {
     },
     /// The same account has approved it already.
     #[error(
-        "this user has approved it already, and `gate.approvals` demands {people} people: another user of the system has to approve it"
+        "this account has approved it already, and `gate.approvals` demands {people} people: another token has to approve it"
     )]
     SamePerson {
         /// How many people have to approve.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Who approved an action. The driver sets it; no model and no tool can.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Approver {
-    /// What the driver has checked, for example `uid 1001`: two approvers are two people if it differs. Empty: it
+    /// What the driver has checked, for example `token ada`: two approvers are two people if it differs. Empty: it
     /// checked none, so the approval does not count where several people have to approve.
     pub account: Arc<str>,
     /// The account's name, for people. Empty: not known.

@@ -27,8 +27,8 @@ pub(crate) struct GateConfig {
     pub(crate) approved: Vec<String>,
     /// Whether somebody can be asked: a run that needs consent or an answer then waits for it. Default: false.
     pub(crate) people: Option<bool>,
-    /// How many people have to approve an action that needs consent: 1, or 2. With 2 they are two users of the system, who both
-    /// run `loopgate approve`. Default: 1.
+    /// How many people have to approve an action that needs consent: 1, or 2. With 2 they are two tokens of `loopgate serve`.
+    /// Default: 1.
     #[schemars(range(min = 1, max = 2))]
     pub(crate) approvals: Option<u32>,
     /// Whether it matters what a run has read. `ask`: after something untrusted was read, an effect needs a person even where

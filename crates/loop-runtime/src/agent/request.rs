@@ -22,15 +22,14 @@ use crate::stream::RunStream;
 
 /// A request to an agent, as [`Agent::prompt`](crate::Agent::prompt) and [`Agent::chat`](crate::Agent::chat) make it.
 ///
-/// Nothing happens until it is driven, in one of four ways, which leave the same journal and the same messages:
+/// Nothing happens until it is driven, in one of three ways, which leave the same journal and the same messages:
 ///
 /// - **awaited**, it gives the answer; dropping its future ends the run;
 /// - [`start`](Self::start) gives a handle to a run that continues by itself;
-/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled;
-/// - [`recurse`](Self::recurse) makes each pass by the one before, and tells the depth.
+/// - [`stream`](Self::stream) gives the events of a run that continues only while it is polled.
 ///
 /// `M` holds the messages: a `Vec<Message>` of its own, or the caller's `&mut Vec<Message>`.
-#[must_use = "a request does nothing until it is awaited, started, streamed or recursed"]
+#[must_use = "a request does nothing until it is awaited, started or streamed"]
 pub struct AgentRequest<M, Output = Text> {
     runner: Runner,
     messages: M,
@@ -134,17 +133,6 @@ where
         let (opening, appending) = Box::pin(self.open()).await?;
         let begun = self.runner.begin(opening, Pace::InStep, self.cancel.as_ref());
         Ok(AgentStream::new(RunStream::new(begun), appending, self.messages))
-    }
-
-    /// Drives the run level by level: each pass is made by the one before and replaces it, so that ten thousand of them
-    /// take no more stack than one. Gives the depth besides the answer: the number of passes.
-    ///
-    /// # Errors
-    /// Why there is no answer, with the cost.
-    pub async fn recurse(mut self) -> Result<(Output::Answer, u32), AgentError> {
-        let (opening, appending) = Box::pin(self.open()).await?;
-        let (ended, depth) = self.runner.descend(opening, self.cancel.as_ref()).await;
-        Ok((Output::answer(appending.append(ended, self.messages.borrow_mut()))?, depth))
     }
 
     async fn answered(mut self) -> Result<Output::Answer, AgentError> {

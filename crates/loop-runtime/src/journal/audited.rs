@@ -87,7 +87,7 @@ pub struct AuditEntry {
     pub unix_ms: u64,
     /// The caller's name. Empty: the caller was not known.
     pub who: Arc<str>,
-    /// What the server checked of the caller, for example `token ci` or `uid 1001`. Empty: nothing.
+    /// What the server checked of the caller, for example `token ci`, or `this machine`. Empty: nothing.
     pub account: Arc<str>,
     /// The address from which the request came.
     pub from: Arc<str>,

@@ -58,7 +58,7 @@ impl Checked {
     /// Who approves.
     pub(super) fn approver(&self, known: &Known) -> Approver {
         match &self.0 {
-            Some(identity) => identity.approver(None),
+            Some(identity) => identity.approver(),
             // Nothing was checked, so it does not count where two people have to approve.
             None => Approver { account: "".into(), user: Arc::clone(&known.0.name), claim: None },
         }
@@ -116,7 +116,7 @@ impl Checked {
             crate::log::note(format!(
                 "an entry of the audit log is lost: {} of {}: {error}",
                 of.action.name(),
-                identity.account
+                identity.account()
             ));
         }
     }

@@ -9,7 +9,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
-use loop_core::Approver;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::admission::Admission;
@@ -40,10 +39,8 @@ pub struct DoorsConfig {
     pub listen: SocketAddr,
     /// The names of the server.
     pub hosts: Hosts,
-    /// The tokens. `None`: only the person at this machine gets in.
+    /// The tokens. `None`: only the person at this machine gets in, who may do everything.
     pub tokens: Option<WatchedTokens>,
-    /// The person at this machine, as an approval names them. They may do everything.
-    pub local: Approver,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub proxies: Vec<IpAddr>,
     /// The limits of requests.

@@ -15,8 +15,8 @@ use crate::clock::unix_ms;
 pub struct Identity {
     /// The caller.
     pub caller: Caller,
-    /// What the door has checked, for example `token ci` or `uid 1001`: see [`Approver::account`].
-    pub account: Arc<str>,
+    /// Whether a token names the caller. Without one it is the person at this machine, of whom nothing else is known.
+    pub has_token: bool,
     /// The address of the client; behind a proxy of the configuration, the one that the proxy names.
     pub from: IpAddr,
     /// What the runs that they submit may cost together. `None`: the token has no limit of its own.
@@ -26,16 +26,25 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Who approves, when this caller does. A name that they claim besides is shown as unverified.
-    pub fn approver(&self, claim: Option<Arc<str>>) -> Approver {
-        Approver { account: Arc::clone(&self.account), user: Arc::clone(&self.caller.name), claim }
+    /// Who approves, when this caller does. Only a token is an account that counts where two people have to approve.
+    pub fn approver(&self) -> Approver {
+        let account = if self.has_token { self.account() } else { "".into() };
+        Approver { account, user: Arc::clone(&self.caller.name), claim: None }
+    }
+
+    /// What the door has checked: for example `token ci`, or `this machine`.
+    pub fn account(&self) -> Arc<str> {
+        match self.has_token {
+            true => format!("token {}", self.caller.name).into(),
+            false => "this machine".into(),
+        }
     }
 
     /// An entry of the audit log about this caller, as of now, without a run.
     pub fn entry(&self, action: AuditAction, result: AuditResult) -> AuditEntry {
         AuditEntry {
             who: Arc::clone(&self.caller.name),
-            account: Arc::clone(&self.account),
+            account: self.account(),
             ..unknown(self.from, action, result)
         }
     }

@@ -106,7 +106,7 @@ async fn begin(doors: &Doors, holder: Holder, identity: &Identity, is_https: boo
 async fn ask(Extension(identity): Extension<Identity>) -> Response {
     let Some(csrf) = &identity.csrf else { return no_session().into_response() };
     let content = html! {
-        p { "You are logged in as " (identity.caller.name) ", " (identity.account) "." }
+        p { "You are logged in as " (identity.caller.name) ", " (identity.account()) "." }
         form method="post" action=(LOGOUT) {
             input type="hidden" name="csrf" value=(csrf);
             p { button { "Log out" } " " a href="/" { "Back to the runs" } }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
-use loop_core::Approver;
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
 
@@ -161,16 +160,13 @@ impl Inside {
 
     /// The person at this machine.
     pub(super) fn local(&self, from: IpAddr) -> Identity {
-        let Approver { account, user, .. } = &self.config.local;
-        let name = if user.is_empty() { "local".into() } else { Arc::clone(user) };
-        let caller = Caller { name, roles: [Role::Admin].into(), domains: None };
-        Identity { caller, account: Arc::clone(account), from, budget: None, csrf: None }
+        let caller = Caller { name: "local".into(), roles: [Role::Admin].into(), domains: None };
+        Identity { caller, has_token: false, from, budget: None, csrf: None }
     }
 }
 
 pub(super) fn of_token(token: &Token, from: IpAddr) -> Identity {
     let of = || Arc::clone(&token.name);
     let budget = token.day_limit.map(|limit| SharedBudget { span: Span::TokenDay, of: of(), limit });
-    let account = format!("token {}", token.name).into();
-    Identity { caller: token.caller(), account, from, budget, csrf: None }
+    Identity { caller: token.caller(), has_token: true, from, budget, csrf: None }
 }

@@ -101,7 +101,7 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
     let world = runs::half_approved();
     let form = ApproveForm {
         csrf: "token-1".to_owned(),
-        account: "uid 1002".to_owned(),
+        account: "token bob".to_owned(),
         is_for_reading: false,
         notice: Some(Notice { text: "One more has to approve it.".to_owned(), is_good: true }),
         others: vec![("run-9".to_owned(), "T-9: other".to_owned())],
@@ -114,8 +114,8 @@ fn what_waits_is_shown_to_the_byte_with_where_it_came_from() {
         "characters that do not show: U+200B",
         "nowhere: the model wrote it",
         "2 people have to approve it; 1 has so far.",
-        "approved by ann (uid 1001)",
-        "It counts as given by uid 1002.",
+        "approved by ann (token ann)",
+        "It counts as given by token bob.",
         "One more has to approve it.",
         "T-9: other",
     ] {

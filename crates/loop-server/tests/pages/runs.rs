@@ -81,7 +81,7 @@ pub(super) fn half_approved() -> World {
     let asks = draft("low").section("Findings", "a").asks("restart", json!({ "target": "L-\u{200b}1" }));
     let mut world =
         desk().people().gate(|gate| gate.approvals = 2).start_as("run-2").wait(5).started().answered(&asks);
-    let by = Approver { account: "uid 1001".into(), user: "ann".into(), claim: None };
+    let by = Approver { account: "token ann".into(), user: "ann".into(), claim: None };
     let key = world.run.requested()[0].key;
     world.apply(EventKind::ApprovedBy { key, by, binding: None });
     world

@@ -10,7 +10,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use loop_core::{Approver, PicoUsd};
+use loop_core::PicoUsd;
 use loop_runtime::journal::StoredJournal;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::tokens::{NewToken, TokenFile};
@@ -97,7 +97,6 @@ impl Server {
             listen: at,
             hosts: Hosts::new(at, &[PUBLIC.to_owned()]).unwrap(),
             tokens,
-            local: Approver { account: "uid 1001".into(), user: "ada".into(), claim: None },
             proxies: proxies.clone(),
             limits: limits.clone(),
             audit: Audit::of(Arc::clone(&journal)),
@@ -242,7 +241,7 @@ async fn approve(
         (true, false) => Err(not_allowed()),
         (true, true) => {
             changes.fetch_add(1, Ordering::SeqCst);
-            Ok(identity.approver(None).to_string())
+            Ok(identity.approver().to_string())
         }
     }
 }

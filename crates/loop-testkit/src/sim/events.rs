@@ -171,7 +171,7 @@ fn shared_rest(choices: &mut Choices, run: &Run, key: &CommandKey, quote: &Quote
 }
 
 /// The accounts that a driver may have checked.
-const ACCOUNTS: [&str; 3] = ["uid 1", "uid 2", "uid 3"];
+const ACCOUNTS: [&str; 3] = ["token 1", "token 2", "token 3"];
 
 /// The first of these accounts with which it may be done.
 fn approver(accounts: &[&str], may: impl Fn(&str) -> bool) -> Approver {

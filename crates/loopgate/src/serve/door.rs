@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 
 use super::ServeArgs;
 use crate::failure::Failure;
-use crate::{identity, stream};
+use crate::stream;
 
 /// Binds the address, once it is known that the server can be reached there safely.
 pub(super) async fn bind(args: &ServeArgs) -> Result<TcpListener, Failure> {
@@ -72,7 +72,6 @@ pub(super) fn doors(
         listen,
         hosts: Hosts::new(listen, &args.public_hosts)?,
         tokens,
-        local: identity::approver(None),
         proxies: args.proxies.clone(),
         limits,
         audit,

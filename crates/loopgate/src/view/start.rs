@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use super::ViewArgs;
 use crate::failure::Failure;
 use crate::run::Signals;
-use crate::{identity, places, run_page, show, stream};
+use crate::{places, run_page, show, stream};
 
 pub(super) async fn view(args: ViewArgs) -> Result<ExitCode, Failure> {
     let at = args.listen;
@@ -37,7 +37,6 @@ pub(super) async fn view(args: ViewArgs) -> Result<ExitCode, Failure> {
         listen,
         hosts: Hosts::new(listen, &[]).map_err(|error| broken(&error))?,
         tokens: None,
-        local: identity::approver(None),
         proxies: Vec::new(),
         limits: limits.clone(),
         audit: Audit::none(),

@@ -205,7 +205,7 @@ async fn a_driver_that_waits_takes_an_approval_from_elsewhere_once() {
         }
         assert!(since.elapsed() < LONG, "{:?}", state.phase());
     };
-    let by = Approver { account: "uid 1".into(), user: "ada".into(), claim: None };
+    let by = Approver { account: "token ada".into(), user: "ada".into(), claim: None };
     let approve = |binding| EventKind::ApprovedBy { key, by: by.clone(), binding: Some(binding) };
     let answered = async |id: &Arc<str>| loop {
         if let Some(answer) = journal.request_answer(id).await.unwrap() {

@@ -79,8 +79,8 @@ fn answer(world: &SimWorld, run: Option<&Run>, remote: &Remote) {
 fn approve(world: &SimWorld, request: &PersonRequest, remote: &Remote) {
     let known = request.approvers.len() as u32;
     let account = match world.below(8) {
-        0..=5 => format!("uid {}", known + 1),
-        6 => format!("uid {}", known.max(1)),
+        0..=5 => format!("token {}", known + 1),
+        6 => format!("token {}", known.max(1)),
         _ => String::new(),
     };
     let binding = match world.below(8) {

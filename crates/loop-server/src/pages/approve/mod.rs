@@ -36,7 +36,7 @@ pub struct ApproveForm {
     /// The token against forged requests, for the hidden field `csrf`. Empty: nothing can be decided here, and there is
     /// no form.
     pub csrf: String,
-    /// The account as which the answer counts, as it was checked, for example `uid 1001`. Empty: not known.
+    /// The account as which the answer counts, as it was checked, for example `token ada`. Empty: not known.
     pub account: String,
     /// Whether nothing is decided on these pages, whoever looks: the command decides.
     pub is_for_reading: bool,

@@ -65,9 +65,7 @@ pub(super) async fn decided(
     let (key, binding, decision) = (given("action")?, given("binding")?, given("decision")?);
     let text = field(form, "text").unwrap_or_default();
     let (decision, name, action) = match decision.as_str() {
-        "approve" => {
-            (PersonDecision::Approve { by: identity.approver(None) }, "approve", AuditAction::Approve)
-        }
+        "approve" => (PersonDecision::Approve { by: identity.approver() }, "approve", AuditAction::Approve),
         "deny" => {
             let why = if text.trim().is_empty() { "a person refused it" } else { text.trim() };
             (PersonDecision::Deny { why: why.into() }, "deny", AuditAction::Deny)
@@ -175,7 +173,7 @@ impl Pages {
         let form = ApproveForm {
             csrf: csrf.as_deref().unwrap_or_default().to_owned(),
             is_for_reading: self.source.engine.is_none(),
-            account: identity.map_or_else(String::new, |identity| identity.account.to_string()),
+            account: identity.map_or_else(String::new, |identity| identity.approver().account.to_string()),
             notice,
             others: others.collect(),
         };
