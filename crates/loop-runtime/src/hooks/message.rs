@@ -94,9 +94,9 @@ impl Hooks {
         }
         let of_hook = |hook: &super::Hook| -> Vec<HookMessage> {
             let asked = events.iter().filter(|(event, _)| hook.on.contains(event));
-            // An end is told once.
-            let told = asked.take(if is_wait { events.len() } else { 1 });
-            told.filter_map(|(event, at)| {
+            // An end is reported once.
+            let due = asked.take(if is_wait { events.len() } else { 1 });
+            due.filter_map(|(event, at)| {
                 let body = serde_json::to_string(&body(*event, run, *at)).ok()?;
                 Some(HookMessage {
                     id: format!("msg_{}", Uuid::now_v7()).into(),
