@@ -161,6 +161,8 @@ struct Dependency {
     name: String,
     rename: Option<String>,
     kind: Kind,
+    /// Whether a feature brings it in.
+    optional: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,6 +182,7 @@ impl Metadata {
                 name: string(it, "/name"),
                 rename: it.pointer("/rename").and_then(Value::as_str).map(str::to_owned),
                 kind: Kind::of(it.pointer("/kind")),
+                optional: it.pointer("/optional") == Some(&Value::Bool(true)),
             });
             let package_of = Package {
                 name: string(package, "/name"),
@@ -212,7 +215,8 @@ impl Metadata {
         self.members().find(|package| package.name == name)
     }
 
-    /// Every package that a member brings in by normal dependencies: by its id, a shortest path of names to it.
+    /// Every package that a member without features brings in by normal dependencies: by its id, a shortest path of names
+    /// to it.
     fn reach(&self, name: &str) -> BTreeMap<String, Vec<String>> {
         let mut paths = BTreeMap::new();
         let named =
@@ -230,6 +234,14 @@ impl Metadata {
             for next in self.resolved.get(id).into_iter().flatten() {
                 let mut longer = path.clone();
                 longer.push(named(next));
+                // What a member brings in by a feature of its own is not in it without the feature.
+                let of_feature = self.members.contains(id) && self.packages.get(id).is_some_and(|package| {
+                    let mut named = package.dependencies.iter().filter(|it| longer.last() == Some(&it.name));
+                    named.all(|it| it.kind != Kind::Normal || it.optional)
+                });
+                if of_feature {
+                    continue;
+                }
                 waiting.push_back((next, longer));
             }
             paths.insert(id.clone(), path);

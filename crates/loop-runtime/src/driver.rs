@@ -37,18 +37,17 @@ use loop_core::{
 };
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::alarm::Alarm;
 use crate::callbacks::{CallbackError, Caller};
 use crate::controls::{self, EarlyAnswers};
 use crate::conversation::{self, Conversation};
 pub(crate) use crate::driver::opening::Opening;
 use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
-use crate::event_queue::Receiver;
 use crate::events::{Control, Feed, RunEvent};
 use crate::hooks::{Before, HookMessage};
 use crate::journal::{Durability, Entry, JournalError, RunWriter};
@@ -56,7 +55,6 @@ use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::SaveError;
 use crate::sink;
-use crate::sorted::SortedList;
 use crate::tool::{Dispatch, ToolWork};
 use crate::trace::Spans;
 use crate::uses::{ToolUse, ToolUses};
@@ -91,14 +89,13 @@ pub(crate) struct Driver {
     memories: BTreeMap<Tier, Memory>,
     /// The rendered prompt of the call that is being announced.
     prompt: Option<(CommandKey, u32, Prompt)>,
-    in_flight: SortedList<(CommandKey, u32), InFlight>,
+    in_flight: BTreeMap<(CommandKey, u32), InFlight>,
     /// Calls that are complete in a reply that is still being received.
     early: EarlyCalls,
     /// How many tool calls were dispatched.
     dispatches: u64,
-    alarm: Alarm,
     tasks: FuturesUnordered<BoxFuture<'static, Settled>>,
-    controls: Receiver<Control>,
+    controls: UnboundedReceiver<Control>,
     feeds: Vec<Feed>,
     /// Who polls a run that continues in step.
     listener: Option<Feed>,
@@ -182,7 +179,7 @@ impl Driver {
     pub(crate) fn new(
         parts: Arc<Parts>,
         opening: Opening,
-        controls: Receiver<Control>,
+        controls: UnboundedReceiver<Control>,
         feeds: Vec<Feed>,
         pace: Pace,
     ) -> Self {
@@ -219,8 +216,7 @@ impl Driver {
             prompt: None,
             early,
             dispatches: 0,
-            in_flight: SortedList::default(),
-            alarm: Alarm::default(),
+            in_flight: BTreeMap::new(),
             tasks: FuturesUnordered::new(),
             controls,
             listener: feeds.first().cloned().filter(|_| pace == Pace::InStep),
@@ -335,11 +331,11 @@ impl Driver {
                 continue;
             }
             // What was said already is heard first.
-            let mut stated = if self.may_leave() { self.controls.try_recv() } else { None };
+            let mut stated = if self.may_leave() { self.controls.try_recv().ok() } else { None };
             if stated.is_none() && self.may_leave() {
                 // From here on a sender learns that it comes too late. What was sent before that is handled first.
                 self.controls.close();
-                stated = self.controls.try_recv();
+                stated = self.controls.try_recv().ok();
                 if stated.is_none() {
                     break;
                 }
@@ -359,7 +355,7 @@ impl Driver {
                 },
                 Some(settled) = self.tasks.next(), if !self.tasks.is_empty() => self.settle(settled),
                 () = self.early.arrives(), if self.early.is_on() => None,
-                () = self.alarm.until(first) => match first == wake {
+                () = until(first) => match first == wake {
                     true => Some(EventKind::DeadlineReached),
                     false => { self.cut_off_late(); None }
                 },
@@ -499,7 +495,7 @@ impl Driver {
     }
 
     fn cancel_unwished(&self, commands: &[Command]) {
-        for ((key, attempt), begun) in self.in_flight.iter() {
+        for ((key, attempt), begun) in &self.in_flight {
             let commanded = commands.iter().any(|command| match command {
                 Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
                 Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),
@@ -840,6 +836,14 @@ fn rest(wakes: bool) -> impl Future<Output = ()> {
         }
         Poll::Pending
     })
+}
+
+/// Waits until `at`; for ever without one.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn cancelled(token: Option<&CancellationToken>) {

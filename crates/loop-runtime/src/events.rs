@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 use futures::Stream;
 use loop_core::{Approver, CommandKey, Digest, EventKind, PersonAnswer, RunId, StopMode};
 use loop_llm::LlmErrorKind;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::event_queue::{Receiver, Sender, event_queue};
 use crate::journal::Entry;
 
 /// Something that happened in a run. Exhaustive by intent: an observer decides about each kind.
@@ -160,7 +160,7 @@ pub(crate) struct Approval {
 /// What happens in one run, in order, from the first event on. As a stream or by [`recv`](Self::recv).
 #[derive(Debug)]
 pub struct Events {
-    receiver: Receiver<Queued>,
+    receiver: UnboundedReceiver<Queued>,
     load: Arc<Load>,
     /// What comes after the count that was given out.
     held: Option<RunEvent>,
@@ -178,7 +178,7 @@ struct Place {
     /// The run, where the queue is of several.
     run: Option<RunId>,
     /// Without a bound of its own, since the end of a run must be told however full it is; [`Load`] holds it down.
-    sender: Sender<Queued>,
+    sender: UnboundedSender<Queued>,
     load: Arc<Load>,
     lost: Lost,
 }
@@ -223,7 +223,7 @@ impl Events {
     }
 
     fn with_load(load: Load) -> (Feed, Self) {
-        let (sender, receiver) = event_queue();
+        let (sender, receiver) = unbounded_channel();
         let load = Arc::new(load);
         (Feed::new(None, sender, Arc::clone(&load)), Self { receiver, load, held: None })
     }
@@ -239,7 +239,7 @@ impl Events {
         if self.held.is_none() && self.load.waiting() == 0 {
             return None;
         }
-        self.held.take().or_else(|| self.receiver.try_recv().map(|queued| self.unpacked(queued)))
+        self.held.take().or_else(|| self.receiver.try_recv().ok().map(|queued| self.unpacked(queued)))
     }
 
     fn unpacked(&mut self, queued: Queued) -> RunEvent {
@@ -268,7 +268,7 @@ impl Stream for Events {
 
 impl Feed {
     /// The place of a run in a queue. `run` is named where the queue is of several.
-    pub(crate) fn new(run: Option<RunId>, sender: Sender<Queued>, load: Arc<Load>) -> Self {
+    pub(crate) fn new(run: Option<RunId>, sender: UnboundedSender<Queued>, load: Arc<Load>) -> Self {
         Self { place: Arc::new(Place { run, sender, load, lost: Lost::default() }) }
     }
 
@@ -295,7 +295,7 @@ impl Place {
     fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
         self.load.added(&event);
         // Whoever has gone in this moment hears nothing.
-        self.sender.send(Queued { run: self.run.clone(), lost: lost.map(Box::new), event });
+        self.sender.send(Queued { run: self.run.clone(), lost: lost.map(Box::new), event }).ok();
     }
 
     fn leave_out(&self, event: &RunEvent) {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use loop_core::{
     Approver, CommandKey, Digest, EventKind, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
 };
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::driver::Ended;
-use crate::event_queue::Sender;
 use crate::events::{Answer, Approval, Control, Events};
 use crate::parts::Begun;
 
@@ -118,23 +118,23 @@ impl Handle {
 /// Sends requests to a run from elsewhere. A request that comes too late changes nothing.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    control: Sender<Control>,
+    control: UnboundedSender<Control>,
 }
 
 impl Remote {
-    pub(crate) fn new(control: Sender<Control>) -> Self {
+    pub(crate) fn new(control: UnboundedSender<Control>) -> Self {
         Self { control }
     }
 
     /// Asks for the end: at the next gate, or now.
     pub fn stop(&self, how: StopMode) {
         // A run that is over hears nothing.
-        self.control.send(Control::Stop(how));
+        self.control.send(Control::Stop(how)).ok();
     }
 
     /// Takes a stop at the next gate back, if it has not taken effect (S0-47).
     pub fn withdraw_stop(&self) {
-        self.control.send(Control::WithdrawStop);
+        self.control.send(Control::WithdrawStop).ok();
     }
 
     /// Turns the automatic mode on or off while the run continues (S0-47): off asks for a stop at the next gate, on takes
@@ -158,23 +158,23 @@ impl Remote {
     /// Approves an action as a known person, for nothing but what `binding` names. It is kept as an [`answer`](Self::answer)
     /// is, and one that does not fit changes nothing. False: the driver leaves the run and does not read it.
     pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) -> bool {
-        self.control.try_send(Control::Approve(Box::new(Approval { key, by, binding })))
+        self.control.send(Control::Approve(Box::new(Approval { key, by, binding }))).is_ok()
     }
 
     /// Hands over what was asked of the run in another process, under the id of the request there. It is carried out once, and
     /// answered in the journal. False: the driver leaves the run and does not read it.
     pub fn carry_out(&self, request: Arc<str>, kind: EventKind) -> bool {
-        self.control.try_send(Control::Remote(Box::new((request, kind))))
+        self.control.send(Control::Remote(Box::new((request, kind)))).is_ok()
     }
 
     fn send_answer(&self, answer: Answer) -> bool {
-        self.control.try_send(Control::Answer(Box::new(answer)))
+        self.control.send(Control::Answer(Box::new(answer))).is_ok()
     }
 
     /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.
     /// False: the driver leaves the run and does not read it.
     pub fn tell(&self, text: impl Into<Arc<str>>) -> bool {
-        self.control.try_send(Control::Tell(text.into()))
+        self.control.send(Control::Tell(text.into())).is_ok()
     }
 }
 

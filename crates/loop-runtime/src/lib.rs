@@ -79,7 +79,6 @@
 //! many ([`RunEvent::Lost`](observe::RunEvent::Lost)); a panic in it is counted ([`Observed`](observe::Observed)).
 
 pub mod agent;
-mod alarm;
 mod audit;
 mod batch_line;
 mod callbacks;
@@ -90,7 +89,6 @@ mod diff;
 mod driver;
 mod eager;
 pub mod engine;
-mod event_queue;
 mod events;
 mod expire;
 mod explain;
@@ -119,7 +117,6 @@ mod sent;
 mod served;
 mod shared;
 mod sink;
-mod sorted;
 mod stream;
 mod taint;
 mod take_over;

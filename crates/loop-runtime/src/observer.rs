@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::{Millis, Run, RunId, RunTool};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::event_queue::{Receiver, Sender, event_queue};
 use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
 use crate::journal::Entry;
 
@@ -58,7 +58,7 @@ pub struct Observed {
 /// An observer with its thread and its queue. The thread ends when the loop and its runs are gone.
 pub(crate) struct Watcher {
     observer: Arc<dyn Observer>,
-    sender: Sender<Queued>,
+    sender: UnboundedSender<Queued>,
     load: Arc<Load>,
     progress: Arc<Progress>,
 }
@@ -72,7 +72,7 @@ struct Progress {
 
 impl Watcher {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
-        let (sender, receiver) = event_queue();
+        let (sender, receiver) = unbounded_channel();
         let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Progress>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
         let listener = Arc::clone(&observer);
@@ -123,7 +123,12 @@ impl fmt::Debug for Watcher {
     }
 }
 
-fn listen(observer: &dyn Observer, mut receiver: Receiver<Queued>, load: &Load, progress: &Progress) {
+fn listen(
+    observer: &dyn Observer,
+    mut receiver: UnboundedReceiver<Queued>,
+    load: &Load,
+    progress: &Progress,
+) {
     let hear = |run: &RunId, event: &RunEvent| {
         if std::panic::catch_unwind(AssertUnwindSafe(|| observer.observe(run, event))).is_err() {
             progress.panics.fetch_add(1, Ordering::Relaxed);

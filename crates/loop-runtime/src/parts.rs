@@ -14,14 +14,14 @@ use loop_core::{
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::{Dialogue, Prompts, Thread};
 use loop_tools::{Credentials, Registry};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::callbacks::Callbacks;
 use crate::conversation::{self, Conversation, Offered, Rules};
 use crate::driver::sharing::Sharing;
-use crate::driver::{Clock, Driver, Ended, Opening, Pace};
-use crate::event_queue::event_queue;
+use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
 use crate::events::Events;
 use crate::fresh::nonce;
 use crate::handle::Remote;
@@ -640,7 +640,7 @@ impl Runner {
         cancel: Option<&CancellationToken>,
     ) -> (Box<Driver>, Events, Remote) {
         let id = opening.run.id().clone();
-        let (control, controls) = event_queue();
+        let (control, controls) = mpsc::unbounded_channel();
         let (feed, events) = match pace {
             Pace::Own => Events::queue(),
             Pace::InStep => Events::in_step(),

@@ -9,7 +9,6 @@ use loop_core::{
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Entry;
-use crate::sorted::SortedList;
 
 /// What one tool was used for in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -36,12 +35,12 @@ fn is_zero(count: &u32) -> bool {
 /// Counts what tools are used for, entry by entry.
 #[derive(Clone, Debug, Default)]
 pub struct ToolUses {
-    tools: SortedList<Arc<str>, ToolUse>,
+    tools: BTreeMap<Arc<str>, ToolUse>,
     open: Vec<Open>,
     /// The reads that started before their reply was complete, with the time of their start and of their end.
     early: BTreeMap<(CommandKey, u32), (Millis, Option<Millis>)>,
     /// The tools of the calls that were to run, by their keys.
-    ran: SortedList<CommandKey, Arc<str>>,
+    ran: BTreeMap<CommandKey, Arc<str>>,
     /// When a tool ended last: where an order is kept, the next begins then.
     ended: Millis,
 }
@@ -159,6 +158,6 @@ impl ToolUses {
 
     fn count(&mut self, tool: &Arc<str>, counts: impl FnOnce(&mut ToolUse)) {
         let empty = || ToolUse { tool: Arc::clone(tool), ..ToolUse::default() };
-        self.tools.change(tool, empty, counts);
+        counts(self.tools.entry(Arc::clone(tool)).or_insert_with(empty));
     }
 }

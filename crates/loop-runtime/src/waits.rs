@@ -1,15 +1,15 @@
 //! What a call to a model waits for: told to the run's listeners as it happens, and ended by a stop.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use loop_llm::{CallProgress, ProgressListener};
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::alarm::Alarm;
 use crate::events::{CallNews, ReplyPart};
 
 /// What is told of a call while it is under way.
@@ -109,13 +109,15 @@ pub(crate) struct Quiet<'a> {
     next: Instant,
     /// Whether something has come since the clock was read: it is read when nothing more is there, not for each piece.
     has_come: bool,
-    alarm: Alarm,
+    /// Set anew only when it ends too early: a piece sets no timer.
+    sleep: Pin<Box<Sleep>>,
 }
 
 impl<'a> Quiet<'a> {
     pub(crate) fn new(waits: &'a Waits, hear: &'a Hear) -> Self {
         let since = Instant::now();
-        Self { waits, hear, since, next: since + FIRST, has_come: false, alarm: Alarm::default() }
+        let (next, sleep) = (since + FIRST, Box::pin(sleep_until(since + FIRST)));
+        Self { waits, hear, since, next, has_come: false, sleep }
     }
 
     /// Something has come.
@@ -139,7 +141,13 @@ impl<'a> Quiet<'a> {
                 if std::mem::take(&mut self.has_come) {
                     self.begin_again();
                 }
-                self.alarm.poll(self.next, context).map(|()| None)
+                while self.sleep.as_mut().poll(context).is_ready() {
+                    if self.sleep.deadline() >= self.next {
+                        return Poll::Ready(None);
+                    }
+                    self.sleep.as_mut().reset(self.next);
+                }
+                Poll::Pending
             });
             match done.await {
                 Some(done) => return done,

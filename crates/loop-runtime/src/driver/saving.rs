@@ -40,7 +40,7 @@ impl Driver {
 
     /// What was asked for until now was meant for the run, and that is over.
     pub(super) fn forget_requests(&mut self) {
-        while self.controls.try_recv().is_some() {}
+        while self.controls.try_recv().is_ok() {}
     }
 
     /// One try to save. A stop now or a second stop cuts it off; after a first stop at the gate it is the last one.

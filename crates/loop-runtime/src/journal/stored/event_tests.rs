@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 
-use super::super::json::json_of;
+use super::super::rows::json_of;
 use super::*;
 
 fn stored(event: &Event) -> String {
@@ -35,7 +35,6 @@ fn observation(event: &Event) -> &Observation {
 /// Stores and reads it: the same event as before, and as the one that its plain JSON gives.
 fn comes_back(event: &Event) -> TestCaseResult {
     let stored = stored(event);
-    prop_assert_eq!(&stored, &serde_json::to_string(&StoredEvent::of(event)).unwrap());
     let again = read(&stored).unwrap();
     prop_assert_eq!(&again, event);
     prop_assert_eq!(&read(&serde_json::to_string(event).unwrap()).unwrap(), event);

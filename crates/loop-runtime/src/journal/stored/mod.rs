@@ -20,7 +20,6 @@ mod export;
 mod fault;
 mod heads;
 mod import;
-mod json;
 mod lock;
 mod locks;
 mod opened;

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
 use loop_core::{Digest, EventKind, Note, RunId, RunSpec, StopReason, canonical};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::event;
 use super::fault::Fault;
 use super::heads::Position;
-use super::json::json_of;
 use super::pruned;
 use super::seal::{Begun, Broken, Key};
 use crate::journal::{Entry, Header, JournalError, RunLine};
@@ -470,6 +470,13 @@ impl Text {
         }
         Ok(Self { seq: entry.seq, event, notes, stop: stop_of(entry) })
     }
+}
+
+/// A value as JSON, in a text that has room for so many bytes from the start.
+pub(super) fn json_of<T: Serialize + ?Sized>(value: &T, room: usize) -> serde_json::Result<String> {
+    let mut json = Vec::with_capacity(room);
+    serde_json::to_writer(&mut json, value)?;
+    Ok(String::from_utf8(json).expect("serde_json writes UTF-8"))
 }
 
 /// A line for every run, newest first. One that cannot be read hides no other.
