@@ -235,10 +235,12 @@ impl Metadata {
                 let mut longer = path.clone();
                 longer.push(named(next));
                 // What a member brings in by a feature of its own is not in it without the feature.
-                let of_feature = self.members.contains(id) && self.packages.get(id).is_some_and(|package| {
-                    let mut named = package.dependencies.iter().filter(|it| longer.last() == Some(&it.name));
-                    named.all(|it| it.kind != Kind::Normal || it.optional)
-                });
+                let of_feature = self.members.contains(id)
+                    && self.packages.get(id).is_some_and(|package| {
+                        let mut named =
+                            package.dependencies.iter().filter(|it| longer.last() == Some(&it.name));
+                        named.all(|it| it.kind != Kind::Normal || it.optional)
+                    });
                 if of_feature {
                     continue;
                 }

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::callbacks::Callbacks;
 use crate::conversation::{self, Conversation, Offered, Rules};
 use crate::driver::sharing::Sharing;
-use crate::driver::{Clock, Driver, Ended, Level, Opening, Pace};
+use crate::driver::{Clock, Driver, Ended, Opening, Pace};
 use crate::events::Events;
 use crate::fresh::nonce;
 use crate::handle::Remote;

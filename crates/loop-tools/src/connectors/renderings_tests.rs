@@ -9,11 +9,11 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use loop_core::secrets::Secrets;
-use loop_core::{Effect, Scope, Status};
 use crate::{
     Credentials, RENDERED_BYTES, Registry, RowFilter, Smart, ToolContext, ToolDeclaration, ToolResult,
 };
+use loop_core::secrets::Secrets;
+use loop_core::{Effect, Scope, Status};
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use loop_core::secrets::Secrets;
 use crate::Credentials;
+use loop_core::secrets::Secrets;
 
 use crate::connectors::error::ConnectorError;
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
+use crate::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
 use loop_core::secrets::Secrets;
 use loop_core::{Effect, Scope};
-use crate::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
 use serde_json::{Value, json};
 
 use crate::connectors::command::run::Ended;
@@ -91,8 +91,9 @@ impl Reader<'_> {
         if ended.stdout.trim_ascii().is_empty() {
             return Ok(self.silent());
         }
-        let value: Value = serde_json::from_slice(&ended.stdout)
-            .map_err(|error| format!("its output is not JSON: {}", crate::connectors::error::one_line(error)))?;
+        let value: Value = serde_json::from_slice(&ended.stdout).map_err(|error| {
+            format!("its output is not JSON: {}", crate::connectors::error::one_line(error))
+        })?;
         let value = match mask.mask_value(value) {
             Value::Array(rows) if !rows.is_empty() && rows.iter().all(Value::is_object) => {
                 return Ok(ToolResult::found(name, title, scope, rows));

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::Effect;
-use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 
 use crate::connectors::command::environment::secrets_of;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::Credentials;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loop_core::secrets::Secrets;
-use crate::Credentials;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rustls::ClientConfig;

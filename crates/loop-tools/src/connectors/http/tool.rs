@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::Effect;
 use loop_core::secrets::Secrets;
-use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use reqwest::StatusCode;
 use reqwest::header::HeaderValue;
 use serde_json::Value;
@@ -181,7 +181,10 @@ impl HttpTool {
 
     /// The same with other addresses of names.
     #[cfg(test)]
-    pub(crate) fn with_names(mut self, names: std::sync::Arc<dyn crate::connectors::http::guard::NameSource>) -> Self {
+    pub(crate) fn with_names(
+        mut self,
+        names: std::sync::Arc<dyn crate::connectors::http::guard::NameSource>,
+    ) -> Self {
         self.client = self.client.with_names(names);
         self
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::{Credentials, clean};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use loop_core::secrets::Secrets;
 use loop_core::{Digest, TraceParent};
-use crate::{Credentials, clean};
 use reqwest::StatusCode;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,

@@ -1,8 +1,8 @@
 //! From what a server answers to what the model reads.
 
+use crate::{ToolDeclaration, ToolResult, clean};
 use loop_core::Scope;
 use loop_core::secrets::Secrets;
-use crate::{ToolDeclaration, ToolResult, clean};
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde_json::{Map, Value, json};
 

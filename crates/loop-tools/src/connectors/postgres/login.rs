@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use loop_core::secrets::Secrets;
 use crate::Credentials;
+use loop_core::secrets::Secrets;
 use tokio_postgres::config::Host;
 
 use crate::connectors::postgres::settings::PostgresLogin;
