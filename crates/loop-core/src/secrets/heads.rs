@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use memchr::{memchr, memchr2_iter};
+use memchr::{memchr, memchr2_iter, memchr3_iter};
 
-use super::spelling::{is_escaped, walk};
+use super::spelling::{begins_escape, is_escaped, walk};
 
 /// How spellings begin.
 pub(super) struct Heads {
@@ -37,10 +37,24 @@ impl Heads {
             if !decodes && text.is_ascii() {
                 return self.may_be_read(text.as_bytes(), is_over);
             }
+            if decodes && is_over && text.is_ascii() && !self.may_be_decoded(text.as_bytes()) {
+                return false;
+            }
             let mut read = Vec::with_capacity(text.len());
             let until = walk(text, decodes, is_over, |byte, _| read.push(byte));
             until < text.len() || self.may_be_read(&read, is_over)
         })
+    }
+
+    /// Whether an ASCII text may hold a head once its escapes are decoded: one of them may be a letter, or behind a rare letter
+    /// the head goes on up to its end or to an escape.
+    fn may_be_decoded(&self, text: &[u8]) -> bool {
+        makes_letters(text)
+            || self.heads.iter().any(|(head, rare)| {
+                let Some((_, [rare, after @ ..])) = head.split_at_checked(*rare) else { return true };
+                memchr2_iter(*rare, rare.to_ascii_uppercase(), text)
+                    .any(|at| goes_on(after, text.get(at + 1..).unwrap_or_default()))
+            })
     }
 
     fn may_be_read(&self, read: &[u8], is_over: bool) -> bool {
@@ -69,6 +83,32 @@ fn is_in(head: &[u8], rare: usize, read: &[u8]) -> bool {
         let mut end = end.iter().copied().filter_map(letter);
         after.iter().all(|byte| end.next() == Some(*byte))
             && before.iter().rev().all(|byte| start.next() == Some(*byte))
+    })
+}
+
+/// Whether the letters and digits of a text begin with `letters`, as far as it has no escape.
+fn goes_on(letters: &[u8], text: &[u8]) -> bool {
+    let mut letters = letters.iter();
+    for byte in text {
+        if begins_escape(*byte) {
+            return true;
+        }
+        let Some(own) = letter(*byte) else { continue };
+        match letters.next() {
+            Some(next) if *next == own => {}
+            next => return next.is_none(),
+        }
+    }
+    true
+}
+
+/// Whether an escape of a text may stand for a letter or a digit: `%41`, `\u0041`, `\x41`, `&#65;`.
+fn makes_letters(text: &[u8]) -> bool {
+    memchr3_iter(b'%', b'\\', b'&', text).any(|at| match (text.get(at), text.get(at + 1)) {
+        (Some(b'%'), Some(next)) => next.is_ascii_hexdigit(),
+        (Some(b'\\'), Some(next)) => matches!(next, b'u' | b'x'),
+        (_, Some(next)) => *next == b'#',
+        (_, None) => true,
     })
 }
 

@@ -43,7 +43,7 @@ pub(super) fn is_escaped(text: &str) -> bool {
     text.bytes().fold(false, |is_escaped, byte| is_escaped | begins_escape(byte))
 }
 
-fn begins_escape(byte: u8) -> bool {
+pub(super) fn begins_escape(byte: u8) -> bool {
     matches!(byte, b'%' | b'\\' | b'&' | b'<' | 0x1b)
 }
 

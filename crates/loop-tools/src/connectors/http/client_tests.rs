@@ -203,7 +203,7 @@ async fn the_proxies_of_the_environment_are_not_used() {
     let server = TestServer::always(json_answer(&json!([{ "id": 1 }]))).await;
     let proxy = TestServer::always(json_answer(&json!([{ "id": 2 }]))).await;
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "http::client::tests::the_proxies_of_the_environment_are_not_used"]);
+    child.args(["--exact", "connectors::http::client::tests::the_proxies_of_the_environment_are_not_used"]);
     for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
         child.env(name, format!("http://127.0.0.1:{}", proxy.port));
     }
