@@ -110,7 +110,7 @@ impl Doors {
         self.inside.sessions.invite().map(Some)
     }
 
-    /// The routes behind this door, which also has `/login` and `/logout`. Each route then has a [`Caller`] and an
+    /// The routes behind this door, which also has `/login` and `/logout`. Each route then has a `Caller` and an
     /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz`,
     /// `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
