@@ -201,8 +201,7 @@ impl Asking<'_> {
         if ask.answered {
             return Err(AnswerFault::Answered);
         }
-        let over = ask.deadline.zip(self.spec.limits.person_ms).filter(|(deadline, _)| at >= *deadline);
-        if let Some((_, limit_ms)) = over {
+        if let Some(limit_ms) = self.spec.limits.person_ms.filter(|_| ask.is_over(at)) {
             return Err(AnswerFault::Expired { limit_ms });
         }
         if is_other { Err(AnswerFault::OtherBinding) } else { Ok(place) }

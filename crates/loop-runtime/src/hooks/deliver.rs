@@ -77,7 +77,7 @@ impl Hooks {
             return Ok(None);
         }
         let message = &queued.message;
-        if message.event == HookEvent::Expiring && !is_expiring(journal, message).await? {
+        if message.event == HookEvent::Expiring && !is_expiring(journal, message).await {
             journal.settle_message(&message.id, &Delivered::Yes).await?;
             return Ok(None);
         }
@@ -110,12 +110,13 @@ impl Hooks {
     }
 }
 
-/// Whether the wait that a message is about is still open.
-async fn is_expiring(journal: &dyn Journal, message: &HookMessage) -> Result<bool, JournalError> {
-    let recorded = journal.read(&message.run).await?;
-    let Ok(run) = replay(&message.run, &recorded) else { return Ok(false) };
+/// Whether the wait that a message is about is still open. Of a run that cannot be read it may be: its message is sent, and
+/// holds up no other.
+async fn is_expiring(journal: &dyn Journal, message: &HookMessage) -> bool {
+    let Ok(recorded) = journal.read(&message.run).await else { return true };
+    let Ok(run) = replay(&message.run, &recorded) else { return true };
     let is_over = run.deadline().is_none_or(|deadline| deadline <= recorded.now());
-    Ok(!is_over && expiring_at(&run) == Some(message.unix_ms))
+    !is_over && expiring_at(&run) == Some(message.unix_ms)
 }
 
 /// When a message is delivered again that has failed so often.

@@ -1,5 +1,5 @@
-//! Hooks: what other programs are told of a run, at least once: that it waits for a person, that the time to answer is
-//! nearly over, that it has ended or failed.
+//! Hooks: messages about a run to other programs, each at least once: it waits for a person, the time to answer is nearly
+//! over, it has ended or failed.
 //!
 //! ```text
 //! entry ─┐
