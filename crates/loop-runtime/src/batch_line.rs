@@ -50,7 +50,7 @@ pub enum BatchState {
     Waiting,
     /// Its run could not begin or continue.
     Failed,
-    /// It was not started.
+    /// It was not started, or its run was begun by an earlier start and did not go on.
     NotStarted,
     /// An earlier start did it, and its run was pruned since then.
     Pruned,

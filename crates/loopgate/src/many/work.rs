@@ -136,9 +136,11 @@ impl Worker {
         item.origins.into_iter().map(|origin| BatchLine { origin, ..line.clone() }).collect()
     }
 
-    /// The line of an item once no more are started: one that is done already is reported as that.
+    /// The line of an item once no more are started: one that is done already is reported as that, and one whose run an
+    /// earlier start left in the middle names that run.
     async fn not_started(&self, item: &Item, why: Arc<str>) -> Result<BatchLine, Failure> {
         let (_, last) = self.last(item).await?;
+        let mut line = BatchLine::without("", &item.item.id, BatchState::NotStarted, Some(why));
         if let Some(run) = last {
             let recorded = match self.runner.journal().read(&run).await {
                 Err(JournalError::Pruned { run, .. }) => return Ok(pruned(item, &run)),
@@ -152,8 +154,9 @@ impl Worker {
                 let line = BatchLine::of("", &item.item.id, outcome, BatchState::Ended);
                 return Ok(BatchLine { done_before: true, ..line });
             }
+            line.run = Some(run.id().to_string());
         }
-        Ok(BatchLine::without("", &item.item.id, BatchState::NotStarted, Some(why)))
+        Ok(line)
     }
 
     async fn drive(&self, item: &Item) -> Result<BatchLine, Failure> {
