@@ -66,10 +66,11 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
 /// its own: in one call for several, cargo would join their features again. The other crates stand above these and are
 /// built by nobody without them, so the build of the workspace shows the same of them. Tests are added where they are
 /// cheap, which is where they need no crate that the workspace's build has not made with these very features.
-const ALONE: [(&str, &[&str]); 6] = [
+const ALONE: [(&str, &[&str]); 7] = [
     ("loop-core", &["--all-targets"]),
     ("loop-prompts", &[]),
     ("loop-tools", &[]),
+    ("loop-journal", &[]),
     // A client and nothing else: no recordings, no schemas.
     ("loop-llm", &[]),
     // Without the offline stub.

@@ -12,24 +12,27 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 14] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
     ("loop-core", &[]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
-    ("loop-runtime", &["loop-core", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
+    ("loop-journal", &["loop-core", "loop-tools"]),
+    ("loop-runtime", &["loop-core", "loop-journal", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
+    ("loop-inspect", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime"]),
     ("loop-domain", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
     ("loop-restate", &["loop-core", "loop-llm", "loop-runtime"]),
-    ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-runtime"]),
+    ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-inspect", "loop-runtime"]),
     (
         "loopgate",
         &[
             "loop-core",
             "loop-domain",
             "loop-eval",
+            "loop-inspect",
             "loop-llm",
             "loop-mock",
             "loop-otel",

@@ -153,13 +153,15 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 13] = [
+const SUITES: [(&str, &str); 15] = [
     ("core", "loop-core"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
     ("mock", "loop-mock"),
     ("prompts", "loop-prompts"),
+    ("journal", "loop-journal"),
     ("runtime", "loop-runtime"),
+    ("inspect", "loop-inspect"),
     ("domain", "loop-domain"),
     ("eval", "loop-eval"),
     ("otel", "loop-otel"),

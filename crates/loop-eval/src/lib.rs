@@ -1,6 +1,5 @@
 //! What is run over many runs: evals of whole trajectories, backtests, and a red team.
 
-pub mod backtest;
 pub mod case;
 pub mod eval;
 mod interval;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use loop_core::{CostMode, EventKind, PicoUsd, Run, RunId, RunSpec, Stale, WorkItem};
 use loop_domain::PolicyFile;
-use loop_eval::backtest::{
-    BacktestReport, Backtested, Finding, FindingKind, NotTested, Policies, RunsOf, Under, backtest,
+use loop_inspect::backtest::{
+    BacktestReport, Backtested, Finding, FindingKind, NotTested, Policies, Policy, RunsOf, Under, backtest,
 };
 use loop_runtime::journal::{Durability, Entry, Header, Journal, MemoryJournal, Recorded};
 use loop_testkit::*;
@@ -200,7 +200,8 @@ pub(crate) fn sure_after(name: &str, passes: u32) -> World {
 
 fn policies(texts: &[&str]) -> Arc<Policies> {
     let file = |(at, text): (usize, &&str)| {
-        PolicyFile::of_text(format!("p{at}.toml").into(), (*text).to_owned(), &[]).unwrap()
+        let file = PolicyFile::of_text(format!("p{at}.toml").into(), (*text).to_owned(), &[]).unwrap();
+        Policy::new(file.name().to_owned(), file.settings(), move |spec| file.applied(spec))
     };
     Arc::new(Policies::new(texts.iter().enumerate().map(file).collect()))
 }

@@ -192,7 +192,7 @@ impl Worker {
         let runner = self.runner(&submission.domain)?;
         match runner.journal().read(&run).await {
             Ok(recorded) => {
-                let state = replay(&run, &recorded)?;
+                let state = replay(&run, &recorded).map_err(StartError::from)?;
                 if !runner.is_same_request(&state, submission.item) {
                     let key = submission.key.unwrap_or_else(|| run.to_string().into());
                     return Err(StartError::OtherRequest { key, run }.into());

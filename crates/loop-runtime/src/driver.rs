@@ -35,6 +35,7 @@ use loop_core::{
     NotEager, Note, Outcome, PersonRequest, Phase, Rejected, Run, RunTool, Saved, Slot, StopMode, StopReason,
     Tier, Validate,
 };
+use loop_journal::{Durability, Entry, JournalError, RunWriter};
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -50,7 +51,6 @@ use crate::driver::sharing::Sharing;
 use crate::eager::EarlyCalls;
 use crate::events::{Control, Feed, RunEvent};
 use crate::hooks::{Before, HookMessage};
-use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::model::{self, Settled};
 use crate::parts::Parts;
 use crate::save::SaveError;

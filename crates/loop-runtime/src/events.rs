@@ -11,10 +11,9 @@ use std::task::{Context, Poll, ready};
 
 use futures::Stream;
 use loop_core::{Approver, CommandKey, Digest, EventKind, PersonAnswer, RunId, StopMode};
+use loop_journal::Entry;
 use loop_llm::LlmErrorKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
-use crate::journal::Entry;
 
 /// Something that happened in a run. Exhaustive by intent: an observer decides about each kind.
 #[derive(Clone, Debug)]

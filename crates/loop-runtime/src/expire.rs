@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Phase, Run, RunId};
+use loop_journal::{
+    Durability, Entry, Journal, Recorded, ReplayError, not_on_engine, own, replay, taken_over,
+};
 
-use crate::journal::{Durability, Entry, Journal, Recorded};
 use crate::parts::StartError;
-use crate::versions::{not_on_engine, own, replay, taken_over};
 
 /// Journals that what a run asks people about has expired, where it has: from then on no answer counts, whatever a clock
 /// is set to. True where it was journaled now. A run that ends by this is left to the driver that resumes it.
@@ -30,7 +31,7 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     }
     let event = Event { at: recorded.now().max(state.now()), kind: EventKind::DeadlineReached };
     let seq = recorded.entries.len() as u64;
-    let broken = |rejected| StartError::Broken { run: run.clone(), seq, rejected };
+    let broken = |rejected| ReplayError::Broken { run: run.clone(), seq, rejected };
     let notes = state.apply(&event).map_err(broken)?;
     if state.is_done() {
         // Its hooks are told of the end, and only a loop has them: a driver that resumes it journals it.

@@ -67,7 +67,7 @@ fn beside(condition: &Condition, name: &str) -> String {
 }
 
 /// A condition as one sentence, without its change.
-pub(crate) fn sentence(condition: &Condition) -> String {
+pub fn sentence(condition: &Condition) -> String {
     let value = &condition.value;
     let limit = condition.threshold.as_ref().map_or_else(String::new, |threshold| format!(" of {threshold}"));
     if let (

@@ -26,7 +26,7 @@ mod tests {
     fn a_run_is_named_also_where_the_clock_says_a_time_before_1970() {
         // B11, H7
         let before = UNIX_EPOCH - Duration::from_secs(86_400 * 365);
-        assert_eq!(crate::journal::unix_ms(before), 0);
+        assert_eq!(loop_journal::unix_ms(before), 0);
         let names: Vec<_> = (0..100).map(|_| fresh_id(before)).collect();
         assert!(names.is_sorted() && names.windows(2).all(|pair| pair.first() != pair.last()), "{names:?}");
         assert_ne!(nonce(), nonce());

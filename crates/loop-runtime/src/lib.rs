@@ -32,7 +32,8 @@
 //! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
 //! | [`observe`] | events, observers, callbacks |
 //! | [`engine`] | a run that a durable engine drives |
-//! | [`report`] | the outcome as JSON, in sentences, and the forecast before a run |
+//! | [`report`] | the outcome as JSON and in sentences |
+//! | [`again`] | the prompts and reads of a recorded run, once more |
 //! | [`save`] | where outcomes are saved |
 //!
 //! This crate is the one place where a loop touches the world. It decides nothing: commands come from a
@@ -78,44 +79,33 @@
 //! run: it has a thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how
 //! many ([`RunEvent::Lost`](observe::RunEvent::Lost)); a panic in it is counted ([`Observed`](observe::Observed)).
 
+pub mod again;
 pub mod agent;
-mod audit;
 mod batch_line;
 mod callbacks;
 mod claims;
 mod controls;
 mod conversation;
-mod diff;
 mod driver;
 mod eager;
 pub mod engine;
 mod events;
 mod expire;
 mod explain;
-mod files;
-mod forecast;
 mod fresh;
 mod handle;
-mod hmac;
 pub mod hooks;
-pub mod journal;
-mod listed;
 mod model;
 mod noted;
 mod observer;
 mod parts;
 pub mod people;
-mod plan;
 mod priced;
 mod queue;
-mod replay;
 pub mod report;
 mod request;
-mod retention;
 pub mod save;
-mod sent;
 mod served;
-mod shared;
 mod sink;
 mod stream;
 mod taint;
@@ -125,13 +115,12 @@ mod trace;
 mod unchanged;
 mod uses;
 mod validate;
-mod versions;
 mod waits;
-mod why;
 
 // What a first program needs.
 pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};
 pub use loop_core::{CostLimit, Limits, Outcome, RunSpec, StopReason, WorkItem};
+pub use loop_journal as journal;
 pub use loop_llm::Message;
 pub use parts::Runner;
 
@@ -179,7 +168,7 @@ pub mod run {
 
 /// Budgets that runs share: of a day, of a month, of a batch.
 pub mod budget {
-    pub use crate::shared::{
+    pub use loop_journal::shared::{
         BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedBudgets, SharedLedger,
         Span, Taken,
     };

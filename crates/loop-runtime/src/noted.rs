@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use loop_core::{EventKind, Run, RunId};
+use loop_journal::{Durability, Entry};
 
 use crate::driver::Opening;
-use crate::journal::{Durability, Entry};
 use crate::parts::{Runner, StartError};
 use crate::sink;
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::{Millis, Run, RunId, RunTool};
+use loop_journal::Entry;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
-use crate::journal::Entry;
 
 /// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {

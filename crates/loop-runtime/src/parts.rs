@@ -11,6 +11,8 @@ use loop_core::{
     Change, CommandKey, Event, EventKind, Facts, GateSettings, History, NotTakenOver, Overridden, Phase,
     PicoUsd, Program, Provenance, Purpose, Rejected, Run, RunId, RunSpec, Slot, SpecNames, Started, WorkItem,
 };
+use loop_journal::shared::SharedBudgets;
+use loop_journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded, ReplayError};
 use loop_llm::{Message, Secrets, holds_url_secret};
 use loop_prompts::{Dialogue, Prompts, Thread};
 use loop_tools::{Credentials, Registry};
@@ -26,18 +28,14 @@ use crate::events::Events;
 use crate::fresh::nonce;
 use crate::handle::Remote;
 use crate::hooks::{Before, HookMessage, Hooks};
-use crate::journal::{Entry, Header, Journal, JournalError, MemoryJournal, Recorded};
 use crate::model::Models;
 use crate::observer::{Observed, Observer, Watcher};
-use crate::replay::{Replay, ReplayDepth, replay_with};
 use crate::save::Saver;
-use crate::shared::SharedBudgets;
 use crate::sink;
 use crate::taint::{doubts_of, requested_of, taint_of, user_texts_of};
 use crate::trace::TraceSampler;
 use crate::uses::ToolUses;
 use crate::validate::Validator;
-use crate::versions;
 
 /// Everything that a driver needs beside the run.
 pub(crate) struct Parts {
@@ -107,64 +105,9 @@ pub enum StartError {
     /// The journal refused.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A stored entry does not follow from the ones before it.
-    #[error("entry {seq} of run {run} does not follow from the ones before it: {rejected}")]
-    Broken {
-        /// The run.
-        run: RunId,
-        /// The entry's sequence number.
-        seq: u64,
-        /// What is wrong.
-        rejected: Rejected,
-    },
-    /// An entry is missing, or one is there twice.
-    #[error(
-        "run {run} has entry {found} where entry {expected} belongs; restore the journal from a copy, or keep what is whole with `loopgate verify {run} --salvage`"
-    )]
-    Sequence {
-        /// The run.
-        run: RunId,
-        /// The sequence number that follows from the entries before it.
-        expected: u64,
-        /// The sequence number of the entry that is there.
-        found: u64,
-    },
-    /// What was decided then is not what is decided now.
-    #[error(
-        "entry {seq} of run {run} was decided otherwise by the program that wrote it, {by}; this is {own}; use that version of loopgate"
-    )]
-    Decided {
-        /// The run.
-        run: RunId,
-        /// The entry's sequence number.
-        seq: u64,
-        /// The program that wrote it.
-        by: Box<Program>,
-        /// This program.
-        own: Box<Program>,
-    },
-    /// A newer program has driven the run.
-    #[error(
-        "run {run} was driven by {by}, which is newer than this {own}; resume it with that version of loopgate"
-    )]
-    NewerProgram {
-        /// The run.
-        run: RunId,
-        /// The program that drove it last.
-        by: Box<Program>,
-        /// This program.
-        own: Box<Program>,
-    },
-    /// A durable engine drives the run, and the journal follows it.
-    #[error(
-        "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
-    )]
-    OnEngine {
-        /// The run.
-        run: RunId,
-        /// The engine.
-        engine: Arc<str>,
-    },
+    /// The recorded run leads to no state that this program may continue.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// The request's key belongs to a run of something else.
     #[error(
         "the key `{key}` belongs to run {run}, which is of another domain or another work item; give this request a key of its own"
@@ -301,7 +244,7 @@ impl Runner {
             counts_own: false,
             origin: None,
             overridden: Vec::new(),
-            program: versions::own(),
+            program: loop_journal::own(),
             watchers: Vec::new(),
             sampler: None,
             hooks: Hooks::default(),
@@ -440,7 +383,7 @@ impl Runner {
     }
 
     /// The same loop with hooks: they are told when a run waits for a person, ends or fails. Their messages need a journal with
-    /// an outbox, such as [`StoredJournal`](crate::journal::StoredJournal); any other keeps none.
+    /// an outbox, such as [`StoredJournal`](loop_journal::StoredJournal); any other keeps none.
     pub fn with_hooks(self, hooks: Hooks) -> Self {
         self.with(|parts| parts.hooks = hooks)
     }
@@ -581,7 +524,7 @@ impl Runner {
     /// A run that is ready to be taken up again.
     pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
-        let (mut state, by) = versions::taken_over(run, &recorded, &self.parts.program)?;
+        let (mut state, by) = loop_journal::taken_over(run, &recorded, &self.parts.program)?;
         self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
@@ -611,20 +554,6 @@ impl Runner {
             earlier,
             shared,
         })
-    }
-
-    /// Replays a recorded run: its decisions, its prompts with the templates of this loop, and its reads with the tools of
-    /// this loop, as far as `depth` says. Nothing is journaled, no model is called, and no tool that changes something.
-    ///
-    /// # Errors
-    /// If the entries do not begin with the start of a run under the recorded spec.
-    pub async fn replay(
-        &self,
-        run: &RunId,
-        recorded: &Recorded,
-        depth: ReplayDepth,
-    ) -> Result<Replay, StartError> {
-        replay_with(&self.parts, run, recorded, depth).await
     }
 
     pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> Begun {
@@ -658,6 +587,14 @@ impl Runner {
         (Box::new(driver), events, Remote::new(control))
     }
 
+    /// Checks that no newer program has driven a run. [`resume`](Self::resume) checks that as well.
+    ///
+    /// # Errors
+    /// If a newer one has.
+    pub fn check_version(&self, run: &RunId, recorded: &Recorded) -> Result<(), StartError> {
+        Ok(loop_journal::not_newer(run, recorded, &self.parts.program).map(drop)?)
+    }
+
     pub(crate) fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
         let shared = &self.parts;
         let mut parts = Parts {
@@ -688,6 +625,18 @@ impl Runner {
         };
         change(&mut parts);
         Self { parts: Arc::new(parts) }
+    }
+}
+
+impl StartError {
+    /// Whether the run is left to another version of the program: a newer one has driven it, an entry was decided otherwise,
+    /// or an entry is of a kind that this version does not know.
+    pub fn is_of_another_version(&self) -> bool {
+        match self {
+            Self::Replay(error) => error.is_of_another_version(),
+            Self::Journal(error) => matches!(error, JournalError::UnknownEntry { .. }),
+            _ => false,
+        }
     }
 }
 
@@ -876,5 +825,5 @@ const WITHHELD: &str = "(withheld: it holds a credential)";
 const SAVE_LIMIT: Duration = Duration::from_secs(30);
 
 fn unix_ms() -> u64 {
-    crate::journal::unix_ms(std::time::SystemTime::now())
+    loop_journal::unix_ms(std::time::SystemTime::now())
 }

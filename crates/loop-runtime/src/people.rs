@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use loop_core::{CommandKey, EventKind, Run, Started, Verdict};
+use loop_journal::{Entry, Recorded};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::journal::{Entry, Recorded};
 use crate::report::json;
 
+pub use crate::expire::{expire, note_alone};
 pub use loop_core::{Approver, PersonAnswer, PersonRequest};
 
 /// When the time to answer a request ends, in milliseconds since 1970 (UTC). `None`: it does not end.

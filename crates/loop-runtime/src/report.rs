@@ -13,27 +13,10 @@ use crate::people::{PeopleReport, deadline_unix_ms};
 use crate::served::is_other_model;
 use crate::uses::ToolUse;
 
-pub use crate::audit::{AUDIT_VERSION, AuditFault, AuditFinding, JournalAudit, RunAudit};
 pub use crate::batch_line::{BatchLine, BatchState};
 pub use crate::claims::{ClaimReport, ClaimTotalsReport, marked};
-pub use crate::diff::{DIFF_VERSION, PassDiff, RunDiff, TextChange, ValueDiff, decided, line_diff};
-pub use crate::explain::{continued_with, counted, explain};
-pub use crate::forecast::{Bound, Forecast};
-pub use crate::listed::{
-    LISTED_VERSION, ListedCost, ListedRun, ListedRuns, ListedState, ListedTotals, StatsReport,
-};
-pub use crate::plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
-pub use crate::replay::{
-    DecisionDifference, Drift, NotCalled, PromptDifference, PromptReplay, REPLAY_VERSION, Replay,
-    ReplayDepth, ShortResult, ToolReplay, WhyNotCalled,
-};
-pub use crate::retention::Retention;
-pub use crate::sent::{SentPart, SentPrompt, sent_prompts};
+pub use crate::explain::{continued_with, counted, explain, sentence};
 pub use crate::take_over::{Forkable, ParentEffectReport, ParentReport};
-pub use crate::why::{
-    Continuation, LimitUse, SettingChange, StatedConfidence, WHY_VERSION, WeakSection, Why, WhyCondition,
-    WhyNote, WhyStatus,
-};
 
 /// The version of this format.
 pub const REPORT_VERSION: u32 = 1;
@@ -216,7 +199,8 @@ pub struct OpinionReport {
 }
 
 impl OpinionReport {
-    pub(crate) fn new(record: &OpinionRecord) -> Self {
+    /// Of what is recorded.
+    pub fn new(record: &OpinionRecord) -> Self {
         Self {
             pass: record.pass,
             opinion: record.opinion.name().to_owned(),
@@ -781,7 +765,8 @@ fn condition(name: &str, condition: &Condition) -> ConditionReport {
     }
 }
 
-pub(crate) fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
+/// An action as it was judged, with what was returned for it.
+pub fn action(action: &JudgedAction, evidence: &[Returned]) -> ActionReport {
     ActionReport {
         key: action.key.to_string(),
         id: action.action.id.to_string(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use loop_core::{EventKind, Outcome, Phase, Run, RunId, Started, WorkItem};
+use loop_journal::{JournalError, Recorded, replay};
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 
@@ -14,12 +15,10 @@ use crate::agent::AgentRequest;
 use crate::driver::{Opening, Pace};
 use crate::fresh::fresh_id;
 use crate::handle::Handle;
-use crate::journal::{JournalError, Recorded};
 use crate::parts::{Runner, StartError};
 use crate::sink;
 use crate::stream::RunStream;
 use crate::take_over::From;
-use crate::versions::replay;
 
 /// A request to a loop, as [`Runner::run`] and [`Runner::resume`] make it.
 ///
@@ -214,7 +213,7 @@ impl RunRequest {
 
     /// The same request under an idempotency key of the caller: the journal makes one run of it, however often it is
     /// requested, and by how many processes. [`attach`](Self::attach) takes a second request to the first run. The other
-    /// ways to drive refuse it with [`JournalError::KeyTaken`](crate::journal::JournalError::KeyTaken). A request that
+    /// ways to drive refuse it with [`JournalError::KeyTaken`](loop_journal::JournalError::KeyTaken). A request that
     /// resumes a run has its run already, and a fork is another run than the one of the key: both ignore it. A retry is the
     /// run of a key of its own.
     pub fn with_key(self, key: impl Into<Arc<str>>) -> Self {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use loop_core::{EventKind, NotTakenOver, Parent, ParentEffect, Run, RunId, Started};
+use loop_journal::{Entry, Header, JournalError, Recorded, replay, replay_seeing};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -11,10 +12,8 @@ use serde_json::Value;
 use crate::driver::Opening;
 use crate::fresh::fresh_id;
 use crate::hooks::Before;
-use crate::journal::{Entry, Header, JournalError, Recorded};
 use crate::parts::{Runner, StartError, read_history};
 use crate::report::{TotalsReport, json};
-use crate::versions::{replay, replay_seeing};
 
 /// The run that a new one begins from, and how.
 pub(crate) enum From {
@@ -163,7 +162,7 @@ fn readable(run: &RunId, prefix: &Recorded) -> Result<(Run, u64), StartError> {
     let replayed = replay_seeing(run, prefix, |seq, state| last = Some((state.clone(), seq + 1)));
     match (replayed, last) {
         (_, Some(last)) => Ok(last),
-        (Err(error), None) => Err(error),
+        (Err(error), None) => Err(error.into()),
         (Ok(state), None) => Ok((state, 0)),
     }
 }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use loop_core::{
     CommandKey, EventKind, EvidenceId, Execution, JudgedAction, Millis, Note, RunSpec, Status, Verdict,
 };
+use loop_journal::Entry;
 use serde::{Deserialize, Serialize};
-
-use crate::journal::Entry;
 
 /// What one tool was used for in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]

@@ -14,9 +14,10 @@ use loop_runtime::{
     engine::{
         EngineRun, EngineRunError, EngineWork, MessageReceipt, Projection, RunMessage, Settlement, WorkKey,
     },
-    journal::{Entry, MemoryJournal, expire},
+    journal::{Entry, MemoryJournal, ReplayError},
     models::Models,
     observe::{Observer, RunEvent},
+    people::expire,
     run::{CancellationToken, RunId, StartError},
     tools::{Effect, ToolDeclaration},
 };
@@ -373,7 +374,10 @@ async fn a_run_of_an_engine_is_not_continued_from_its_journal() {
         expire(&**engine.runner.journal(), &run).await.map(drop),
     ] {
         let error = refused.unwrap_err();
-        assert!(matches!(&error, StartError::OnEngine { engine, .. } if &**engine == "restate"), "{error}");
+        assert!(
+            matches!(&error, StartError::Replay(ReplayError::OnEngine { engine, .. }) if &**engine == "restate"),
+            "{error}"
+        );
     }
     assert_eq!(engine.entries(&run).await, before);
 }

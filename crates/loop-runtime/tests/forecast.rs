@@ -1,10 +1,10 @@
 //! What is said of the limits before a run begins, and that it holds.
 
 use loop_core::{CostMode, Limits, PicoUsd, Price, Setting};
+use loop_inspect::Forecast;
 use loop_runtime::{
     RunSpec, WorkItem,
     models::ModelSpec,
-    report::Forecast,
     spec::{Prompts, SectionSpec},
 };
 

@@ -13,15 +13,16 @@ use futures::StreamExt as _;
 use loop_core::{
     Effect, Event, EventKind, GateSettings, Limits, Millis, Run, RunId, RunSpec, StopMode, StopReason,
 };
+use loop_inspect::audit::JournalAudit;
 use loop_llm::LlmErrorKind;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
     Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
 };
+use loop_runtime::journal::Retention;
 use loop_runtime::journal::{Durability, Entry, Journal, JournalError, StoredJournal};
 use loop_runtime::models::Models;
 use loop_runtime::observe::RunEvent;
-use loop_runtime::report::{JournalAudit, Retention};
 use loop_runtime::run::{Driven, Handle};
 use loop_runtime::tools::ToolDeclaration;
 use serde_json::Value;

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::world::journal_of;
 use loop_core::{EventKind, ModelSpec};
+use loop_inspect::replay::{Replay, ReplayDepth, WhyNotCalled};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::models::{Models, Offline, Scripted};
 use loop_runtime::people::PersonAnswer;
-use loop_runtime::report::{Replay, ReplayDepth, WhyNotCalled};
 use loop_runtime::run::{Driven, RunId};
 use loop_runtime::tools::{Effect, Registry, ToolDeclaration, ToolPolicy, ToolResult};
 use loop_runtime::{RunSpec, Runner, WorkItem};
@@ -25,7 +25,7 @@ async fn renders_again(runner: &Runner, straight: &RunId) {
         let again = runner.clone().with_journal(journal.clone());
         again.resume(straight).start().await.unwrap().wait().await;
         let resumed = again.journal().read(straight).await.unwrap();
-        let found = runner.replay(straight, &resumed, ReplayDepth::Prompts).await.unwrap();
+        let found = Replay::with(&runner, straight, &resumed, ReplayDepth::Prompts).await.unwrap();
         assert!(found.equal, "after {kept} entries: {found:#?}");
         let announced = resumed.entries.iter().filter(|it| {
             matches!(it.event.kind, EventKind::CallStarted { .. } | EventKind::CallRefused { .. })
@@ -51,7 +51,7 @@ async fn other_templates_give_other_prompts() {
     let recorded = runner.journal().read(&outcome.run).await.unwrap();
     let other = runner
         .with_prompts(Arc::new(Prompts::with_overrides(std::iter::empty(), Layout::SystemEvidence).unwrap()));
-    let found = other.replay(&outcome.run, &recorded, ReplayDepth::Prompts).await.unwrap();
+    let found = Replay::with(&other, &outcome.run, &recorded, ReplayDepth::Prompts).await.unwrap();
     let prompts = found.prompts.unwrap();
     assert!(!found.equal && found.decisions.is_empty());
     // The prompt of the selection has no layout.
@@ -149,7 +149,7 @@ async fn reads_are_called_again_and_writes_are_not() {
     let (runner, run) = rebooted_by(Arc::clone(&reboots)).await;
     let recorded = recorded_of(&runner, &run).await;
     assert_eq!(reboots.load(Ordering::SeqCst), 1);
-    let found = runner.replay(&run, &recorded, ReplayDepth::Tools).await.unwrap();
+    let found = Replay::with(&runner, &run, &recorded, ReplayDepth::Tools).await.unwrap();
     assert_eq!(reboots.load(Ordering::SeqCst), 1, "a replay changes nothing");
     let tools = found.tools.unwrap();
     assert_eq!((found.equal, tools.called, found.decisions.len()), (false, 2, 0));
@@ -182,7 +182,7 @@ async fn what_the_domain_of_today_declares_counts_as_well() {
         .unwrap();
     let spec = RunSpec::conversation("help", ModelSpec::new("scripted", "s"));
     let other = Runner::new(spec, registry, Models::one(Arc::new(Offline::new())));
-    let tools = other.replay(&run, &recorded, ReplayDepth::Tools).await.unwrap().tools.unwrap();
+    let tools = Replay::with(&other, &run, &recorded, ReplayDepth::Tools).await.unwrap().tools.unwrap();
     let why: Vec<_> = tools.not_called.iter().map(|it| (it.tool.as_str(), it.why)).collect();
     let expected =
         [("count", WhyNotCalled::Effect), ("look", WhyNotCalled::Gone), ("reboot", WhyNotCalled::Effect)];

@@ -8,7 +8,7 @@ use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
     RunSpec, Runner, StopReason,
-    journal::{Journal, JournalError},
+    journal::{Journal, JournalError, ReplayError},
     models::{ChatModel, Models, Offline},
     run::{RunId, StartError},
 };
@@ -219,7 +219,7 @@ async fn entries_that_do_not_follow_from_each_other_are_named() {
     let mut recorded = runner.journal().read(&outcome.run).await.unwrap();
     recorded.entries.swap(1, 3);
     let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
-    let StartError::Broken { seq, .. } = &error else { panic!("{error:?}") };
+    let ReplayError::Broken { seq, .. } = &error else { panic!("{error:?}") };
     assert_eq!(*seq, recorded.entries[1].seq);
     assert!(error.to_string().contains("does not follow from the ones before it"), "{error}");
 }
@@ -236,7 +236,7 @@ async fn an_entry_with_the_number_of_another_one_is_named() {
         let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
         let of = |expected: u64, found: u64| expected == at as u64 && found == seq;
         assert!(
-            matches!(error, StartError::Sequence { expected, found, .. } if of(expected, found)),
+            matches!(error, ReplayError::Sequence { expected, found, .. } if of(expected, found)),
             "{error:?}"
         );
     }
@@ -255,7 +255,7 @@ async fn what_is_decided_otherwise_than_it_was_written_is_named() {
             .notes
             .push(Note::CallRefused { key: "9/main".parse().unwrap(), refusal: loop_core::Refusal::Cost });
         let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
-        assert!(matches!(error, StartError::Decided { seq, .. } if seq == at as u64), "{error:?}");
+        assert!(matches!(error, ReplayError::Decided { seq, .. } if seq == at as u64), "{error:?}");
         assert!(error.to_string().contains("decided otherwise"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use common::world::{Log, Stage, answer, change, journal_of, runner, says, unsele
 use loop_core::{Confidence, DECISIONS, EventKind, Note, PersonAnswer};
 use loop_runtime::{
     Runner, StopReason,
-    journal::{Entry, Journal, MemoryJournal, Recorded},
+    journal::{Entry, Journal, MemoryJournal, Recorded, ReplayError},
     run::{Driven, Program, RunId, StartError, Waiting},
 };
 
@@ -110,7 +110,10 @@ async fn an_older_program_leaves_a_run_of_a_newer_one_alone() {
     for waits in [begun, taken] {
         let before = waits.recorded().await.entries;
         let error = waits.answered_at(old.clone()).await.unwrap_err();
-        assert!(matches!(error, StartError::NewerProgram { .. }) && error.is_of_another_version());
+        assert!(
+            matches!(error, StartError::Replay(ReplayError::NewerProgram { .. }))
+                && error.is_of_another_version()
+        );
         let (run, line) = (waits.id(), error.to_string());
         assert_eq!(
             line,
@@ -120,7 +123,7 @@ async fn an_older_program_leaves_a_run_of_a_newer_one_alone() {
             )
         );
         let noted = waits.runner.clone().acting_as(old.clone()).note_down(run, [waits.yes()]).await;
-        assert!(matches!(noted, Err(StartError::NewerProgram { .. })));
+        assert!(matches!(noted, Err(StartError::Replay(ReplayError::NewerProgram { .. }))));
         assert!(
             waits.runner.clone().acting_as(old.clone()).check_version(run, &waits.recorded().await).is_err()
         );
@@ -146,7 +149,7 @@ async fn a_program_that_decides_otherwise_leaves_the_run_as_it_is() {
     let new = waits.runner.clone().acting_as(program(2, 8)).with_journal(journal.clone());
     let error = new.resume_with(waits.id(), [waits.yes()]).await.unwrap_err();
     assert!(error.is_of_another_version());
-    let StartError::Decided { seq, by, own, .. } = &error else { panic!("{error}") };
+    let StartError::Replay(ReplayError::Decided { seq, by, own, .. }) = &error else { panic!("{error}") };
     assert_eq!((Some(*seq), &**by, &**own), (other, &program(1, 7), &program(2, 8)));
     let line = error.to_string();
     assert!(

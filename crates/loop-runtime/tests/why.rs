@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
+use loop_inspect::Plan;
+use loop_inspect::audit::JournalAudit;
+use loop_inspect::diff::RunDiff;
+use loop_inspect::listed::{ListedRuns, StatsReport};
+use loop_inspect::replay::Replay;
+use loop_inspect::why::{Continuation, Why, WhyStatus};
 use loop_runtime::journal::{Entry, Recorded};
-use loop_runtime::report::{
-    BatchLine, Continuation, JournalAudit, ListedRuns, Plan, Replay, RunDiff, StatsReport, Why, WhyStatus,
-};
+use loop_runtime::report::BatchLine;
 use loop_testkit::*;
 
 fn recorded(world: &World) -> Recorded {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use loop_core::{Millis, PicoUsd};
 use loop_domain::PolicyFile;
-use loop_eval::backtest::{
-    BacktestReport, BacktestedRun, FindingKind, Policies, PolicyReport, RunUnderPolicy,
+use loop_inspect::backtest::{
+    BacktestReport, BacktestedRun, FindingKind, Policies, Policy, PolicyReport, RunUnderPolicy,
 };
 use loop_server::pages::{self, PagePlace};
 
@@ -51,14 +51,14 @@ pub(crate) struct BacktestArgs {
 }
 
 pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
-    let mut files = Vec::new();
+    let mut all = Vec::new();
     for path in &args.policies {
-        files.push(PolicyFile::read(path, &[])?);
+        all.push(policy(PolicyFile::read(path, &[])?));
     }
     for (name, settings) in settings::policies(&args.set)? {
-        files.push(PolicyFile::of_settings(&name, &settings)?);
+        all.push(policy(PolicyFile::of_settings(&name, &settings)?));
     }
-    let policies = Arc::new(Policies::new(files));
+    let policies = Arc::new(Policies::new(all));
     let html = ReportFile::open("--html", args.html.as_deref())?;
     let of = recorded::named(&args.runs).await?;
     let tested = recorded::tested(&policies, &of, args.documents).await?;
@@ -72,6 +72,11 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
         stream::print(&in_words(&report, args.details));
     }
     Ok(if report.not_tested.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a policy file makes of the spec of each recorded run.
+fn policy(file: PolicyFile) -> Policy {
+    Policy::new(file.name().to_owned(), file.settings(), move |spec| file.applied(spec))
 }
 
 /// How many runs that differ are listed for each policy.

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use loop_inspect::diff::{RunDiff, ValueDiff};
 use loop_runtime::journal::Journal;
-use loop_runtime::report::{RunDiff, ValueDiff};
 
 use crate::args::{DiffArgs, JournalArgs};
 use crate::failure::Failure;

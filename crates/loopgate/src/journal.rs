@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_core::RunId;
+use loop_inspect::listed::{ListedRun, StatsReport};
+use loop_runtime::journal::Retention;
 use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, StoredJournal, replay};
-use loop_runtime::report::{ListedRun, Retention, StatsReport};
 use loop_tools::files;
 
 use crate::args::JournalArgs;

@@ -11,9 +11,10 @@ use loop_core::{
     Started,
 };
 use loop_runtime::{
-    journal::{Journal, Recorded, expire, not_on_engine, replay},
-    people::PeopleReport,
+    journal::{Journal, Recorded, not_on_engine, replay},
+    people::{PeopleReport, expire},
     report::PersonRequestReport,
+    run::StartError,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
     let (mut text, mut listed) = (String::new(), Vec::new());
     for line in lines {
         let read = match journal.read(&line.run).await {
-            Ok(recorded) => replay(&line.run, &recorded).map(|run| (run, recorded)),
+            Ok(recorded) => replay(&line.run, &recorded).map(|run| (run, recorded)).map_err(StartError::from),
             Err(error) => Err(error.into()),
         };
         let (run, recorded) = match read {

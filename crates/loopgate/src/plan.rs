@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use loop_core::PicoUsd;
-use loop_runtime::report::{AtMost, PassesThatFit, Plan};
+use loop_inspect::{AtMost, PassesThatFit, Plan};
 
 use crate::args::PlanArgs;
 use crate::failure::Failure;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use loop_core::RunId;
-use loop_eval::backtest::{NotTested, Policies, RunsOf, TestedRun};
+use loop_inspect::backtest::{NotTested, Policies, RunsOf, TestedRun};
 use loop_runtime::journal::{Journal, RunLine, StoredJournal};
 
 use crate::args::JournalArgs;

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use loop_core::{Command, Run};
-use loop_runtime::journal::{Entry, Journal, Recorded, replay as state_of};
-use loop_runtime::people::PeopleReport;
-use loop_runtime::report::{
+use loop_inspect::replay::{
     DecisionDifference, Drift, PromptReplay, Replay, ReplayDepth, ShortResult, ToolReplay,
 };
+use loop_runtime::journal::{Entry, Journal, Recorded, replay as state_of};
+use loop_runtime::people::PeopleReport;
 use serde_json::json;
 
 use crate::args::JournalArgs;
@@ -72,7 +72,7 @@ pub(crate) async fn replay(args: ReplayArgs) -> Result<ExitCode, Failure> {
                 Depth::Prompts | Depth::Gate => (ReplayDepth::Prompts, false),
             };
             let runner = found.compared(args.domain.as_deref(), calls)?;
-            runner.replay(&id, &found.recorded, depth).await?
+            Replay::with(&runner, &id, &found.recorded, depth).await?
         }
     };
     if args.json {

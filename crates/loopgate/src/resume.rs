@@ -9,7 +9,8 @@ use loop_domain::{Domain, may_hold_secret, outlives_model};
 use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
-    journal::{Journal, Recorded, RunLine, StoredJournal, check_version, not_on_engine, note_alone, replay},
+    journal::{Journal, Recorded, ReplayError, RunLine, StoredJournal, check_version, not_on_engine, replay},
+    people::note_alone,
     run::{Driven, RunId, StartError},
 };
 use serde::{Deserialize, Serialize};
@@ -520,7 +521,7 @@ async fn resume_one(
         says: format!("waiting: a person has to answer; `loopgate pending {id}{}` shows what", go_on.at()),
     };
     let found = match Found::replayed(Arc::clone(journal), id).await {
-        Ok(found) => check_version(id, &found.recorded).map(|()| found),
+        Ok(found) => check_version(id, &found.recorded).map(|()| found).map_err(StartError::from),
         Err(error) => Err(error),
     };
     let found = match found {
@@ -529,7 +530,7 @@ async fn resume_one(
         }
         found => found?,
     };
-    if let Err(StartError::OnEngine { engine, .. }) = not_on_engine(id, &found.recorded) {
+    if let Err(ReplayError::OnEngine { engine, .. }) = not_on_engine(id, &found.recorded) {
         return Ok(Resumed { is_well: true, says: format!("running: {engine} drives it") });
     }
     let now = found.recorded.now();

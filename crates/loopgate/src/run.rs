@@ -10,12 +10,13 @@ use loop_core::{
     Claim, Cost, EventKind, Measure, Millis, Outcome, PersonRequest, PicoUsd, Started, StopClass, StopReason,
     Totals, WorkItem,
 };
+use loop_inspect::Forecast;
 use loop_runtime::{
     Runner,
     journal::{Entry, Journal, StoredJournal},
     observe::{Events, RunEvent},
     people::PeopleReport,
-    report::{EvidenceDetail, Forecast, Report, counted, explain, warnings},
+    report::{EvidenceDetail, Report, counted, explain, warnings},
     run::{Driven, EndedRun, Handle, Remote, RunId, StartError, StopMode, Waiting},
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use loop_core::{PicoUsd, RunId, StopClass, StopReason, edits};
+use loop_inspect::listed::{LISTED_VERSION, ListedRun, ListedRuns, ListedState, ListedTotals};
 use loop_runtime::journal::{Journal, RunLine, StoredJournal, replay};
-use loop_runtime::report::{LISTED_VERSION, ListedRun, ListedRuns, ListedState, ListedTotals, counted};
+use loop_runtime::report::counted;
 use serde::Deserialize;
 
 use crate::args::JournalArgs;

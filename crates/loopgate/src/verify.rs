@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use loop_core::RunId;
-use loop_runtime::report::{AuditFault, AuditFinding, JournalAudit, RunAudit, counted};
+use loop_inspect::audit::{AuditFault, AuditFinding, JournalAudit, RunAudit};
+use loop_runtime::report::counted;
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;

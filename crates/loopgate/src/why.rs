@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::Run;
+use loop_inspect::why::{Continuation, LimitUse, Why, WhyCondition, WhyStatus};
 use loop_runtime::journal::{Journal, Recorded, RunLine, replay};
-use loop_runtime::report::{Continuation, LimitUse, Why, WhyCondition, WhyStatus};
 
 use crate::args::WhyArgs;
 use crate::failure::Failure;

@@ -45,7 +45,8 @@ pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, Dri
         // What is dropped is gone with everything in flight; the journal has the rest.
         drop(stream);
         let mut handle = runner.resume(&run).start().await?;
-        follower.take_up(replay(&run, &journal.read(&run).await?)?);
+        let recorded = journal.read(&run).await?;
+        follower.take_up(replay(&run, &recorded).map_err(StartError::from)?);
         let remote = handle.remote();
         if let Some(mut events) = handle.events() {
             follower.follow(&mut events, &remote).await;

@@ -8,6 +8,7 @@ use loop_core::{
     CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, NotUsd, OutputSpec,
     PicoUsd, ProtocolSpec, Repeats, RunSpec,
 };
+use loop_journal::{Journal, NoJournal};
 use loop_prompts::Prompts;
 use loop_tools::{
     Credentials, KeptTool, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration,
@@ -19,7 +20,6 @@ use crate::agent::model::AgentModel;
 use crate::agent::output::{OutputParts, submit_declaration};
 use crate::agent::{Agent, Text};
 use crate::callbacks::Callbacks;
-use crate::journal::{Journal, NoJournal};
 use crate::model::Models;
 use crate::parts::Runner;
 

@@ -1,11 +1,11 @@
 //! The callbacks of a run, called for what it starts and records.
 
 use loop_core::{EventKind, EvidenceId, JudgedAction, Note, Observation, Phase, RunTool, Slot};
+use loop_journal::Entry;
 use loop_prompts::observation_text;
 
 use super::Driver;
 use crate::callbacks::Progress;
-use crate::journal::Entry;
 
 impl Driver {
     /// Where the run stands, as a step of `pass` sees it.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use loop_core::{Event, Note, Run};
+use loop_journal::{Entry, RunWriter};
 use loop_llm::Message;
 use tokio::time::Instant;
 
 use crate::driver::Clock;
 use crate::driver::sharing::Sharing;
 use crate::hooks::Before;
-use crate::journal::{Entry, RunWriter};
 use crate::uses::ToolUses;
 
 /// Where a driver begins: a state, and what is to be recorded before anything else.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{EventKind, Outcome, SaveResult, StopMode};
+use loop_journal::RunWriter;
 use tokio::time::Instant;
 
 use super::{Broken, Driver};
 use crate::controls::STOPPED;
 use crate::events::Control;
-use crate::journal::RunWriter;
 use crate::save::{SaveError, seconds, try_to_save};
 
 impl Driver {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{Command, CommandKey, EventKind, Note, PicoUsd, Quote, Refusal};
+use loop_journal::Entry;
+use loop_journal::shared::{LedgerAnswer, Reservation, call_name};
 use tokio::time::Instant;
 
 use super::{Broken, Driver};
-use crate::journal::Entry;
-use crate::shared::{LedgerAnswer, Reservation, call_name};
 
 /// How long a driver waits before it asks for the money of a call again, at first and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(20);

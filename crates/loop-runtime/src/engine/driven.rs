@@ -8,6 +8,7 @@ use loop_core::{
     CallModel, Command, CommandKey, Event, EventKind, Millis, Note, Outcome, Rejected, Run, RunId, Started,
     WorkItem,
 };
+use loop_journal::{Entry, Header, ReplayError};
 use loop_llm::Memory;
 use loop_prompts::{Dialogue, Prompt};
 
@@ -19,13 +20,11 @@ use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, Valida
 use crate::controls::{self, EarlyAnswers, Received};
 use crate::conversation::Conversation;
 use crate::hooks::{Before, HookMessage};
-use crate::journal::{Entry, Header};
 use crate::model;
 use crate::parts::{Parts, Runner, StartError, read_history};
 use crate::sink;
 use crate::tool::ToolWork;
 use crate::trace::Spans;
-use crate::versions;
 
 /// A run that an engine drives.
 pub struct EngineRun {
@@ -114,15 +113,18 @@ impl EngineRun {
         let parts = Arc::clone(runner.parts());
         let EventKind::Started(started) = &first.kind else {
             let rejected = Rejected::NotTheStart(first.kind.name());
-            return Err(StartError::Broken { run: RunId::new(""), seq: 0, rejected }.into());
+            return Err(
+                StartError::from(ReplayError::Broken { run: RunId::new(""), seq: 0, rejected }).into()
+            );
         };
         parts.check_unchanged(started, None)?;
         let id = started.run.clone();
-        versions::begun_by_newer(&id, &first, &parts.program)?;
+        loop_journal::begun_by_newer(&id, &first, &parts.program).map_err(StartError::from)?;
         let header = Header { request_key, ..header(&parts, started) };
         let history = read_history(started)?;
         let opened = Run::open(&first, Arc::clone(&parts.spec));
-        let (run, notes) = opened.map_err(|rejected| StartError::Broken { run: id, seq: 0, rejected })?;
+        let broken = |rejected| StartError::from(ReplayError::Broken { run: id, seq: 0, rejected });
+        let (run, notes) = opened.map_err(broken)?;
         let has_messages = run.spec().protocol.properties().answers_every_call;
         let conversation = has_messages
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));

@@ -53,8 +53,8 @@ pub use status::{EngineStatus, OpenRequest};
 pub use work::{EngineWork, Settlement, WorkKey};
 
 use loop_core::RunId;
+use loop_journal::JournalError;
 
-use crate::journal::JournalError;
 use crate::parts::StartError;
 
 /// Why a run cannot be driven further in this process.

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use loop_core::{EventKind, Millis, RunId, RunTool};
+use loop_journal::Entry;
 
 use super::EngineRun;
 use super::work::WorkKey;
 use crate::events::{Feed, RunEvent};
-use crate::journal::Entry;
 use crate::parts::Parts;
 
 /// A tool call that was commanded.

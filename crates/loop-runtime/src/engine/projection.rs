@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::observers::Observers;
 use super::{EngineRun, EngineRunError};
 use crate::hooks::HookMessage;
-use crate::journal::{Durability, Entry, JournalError, RunWriter};
 use crate::parts::{Parts, Runner};
+use loop_journal::{Durability, Entry, JournalError, RunWriter};
 
 /// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal
 /// follows: entries that it has are compared, and others appended.

@@ -132,5 +132,5 @@ impl Settlement {
 }
 
 pub(super) fn unix_ms() -> u64 {
-    crate::journal::unix_ms(std::time::SystemTime::now())
+    loop_journal::unix_ms(std::time::SystemTime::now())
 }

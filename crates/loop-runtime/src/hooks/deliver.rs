@@ -6,11 +6,10 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use loop_core::RunId;
+use loop_journal::{Journal, JournalError, replay, unix_ms};
 
 use super::message::expiring_at;
 use super::{ClaimedMessage, Delivered, Hook, HookEvent, HookMessage, Hooks, QueuedMessage};
-use crate::journal::{Journal, JournalError, unix_ms};
-use crate::versions::replay;
 
 /// How often a delivery may fail before it is not repeated by itself.
 pub const MAX_DELIVERIES: u32 = 10;

@@ -20,41 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use loop_core::RunId;
+pub use loop_journal::outbox::{ClaimedMessage, Delivered, HookEvent, HookMessage, QueuedMessage};
 
 pub use deliver::{HookReport, MAX_DELIVERIES};
 pub(crate) use message::Before;
 pub use message::{HOOK_VERSION, HookBody, HookData, HookRequest};
 pub use sign::signature;
-
-/// What happened to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum HookEvent {
-    /// It waits for a person.
-    Waiting,
-    /// It waits for a person, and the time to answer is nearly over: a quarter of it is left, or an hour if that is less.
-    Expiring,
-    /// It has ended, for whatever reason.
-    Ended,
-    /// It has ended as `failed` or `in_doubt`.
-    Failed,
-}
-
-impl HookEvent {
-    /// Its name in a domain file, for example `ended`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Expiring => "expiring",
-            Self::Ended => "ended",
-            Self::Failed => "failed",
-        }
-    }
-}
 
 /// A receiver of messages.
 #[derive(Clone)]
@@ -83,66 +54,6 @@ pub trait HookSender: Send + Sync {
     /// # Errors
     /// Why it is not delivered, as one line without a secret. It is tried again.
     async fn send(&self, message: &HookMessage) -> Result<(), String>;
-}
-
-/// A message of a hook.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HookMessage {
-    /// Its id: the same on each delivery, so that a receiver can drop what it has already.
-    pub id: Arc<str>,
-    /// The run that it is about.
-    pub run: RunId,
-    /// The hook's name.
-    pub hook: Arc<str>,
-    /// What happened.
-    pub event: HookEvent,
-    /// The body: [`HookBody`] as JSON.
-    pub body: Arc<str>,
-    /// When it happened, in milliseconds since 1970 (UTC).
-    pub unix_ms: u64,
-}
-
-/// A message in the outbox of a journal.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueuedMessage {
-    /// The message.
-    pub message: HookMessage,
-    /// How often its delivery has failed.
-    pub failures: u32,
-    /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: not by itself any more.
-    pub next_unix_ms: Option<u64>,
-    /// Why the last delivery failed. `None`: none has.
-    pub error: Option<Arc<str>>,
-    /// Whether the journal vouches for it: a program with its key has made it. Others are not delivered.
-    pub is_sealed: bool,
-}
-
-/// A message that this process alone delivers now, until it is dropped.
-pub struct ClaimedMessage {
-    /// The message.
-    pub queued: QueuedMessage,
-    /// Lets others deliver it when it is dropped.
-    pub(crate) _lock: Box<dyn Send + Sync>,
-}
-
-impl fmt::Debug for ClaimedMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClaimedMessage").field("queued", &self.queued).finish_non_exhaustive()
-    }
-}
-
-/// What became of a delivery.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Delivered {
-    /// It arrived, and leaves the outbox.
-    Yes,
-    /// It did not.
-    No {
-        /// Why not.
-        error: Arc<str>,
-        /// When it is delivered next, in milliseconds since 1970 (UTC). `None`: not by itself any more.
-        next_unix_ms: Option<u64>,
-    },
 }
 
 /// Hears of each delivery.

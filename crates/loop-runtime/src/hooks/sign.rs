@@ -3,8 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-
-use crate::hmac::hmac;
+use loop_journal::hmac::hmac;
 
 /// The value of `webhook-signature`: `v1,` and the HMAC-SHA-256 over id, time and body, in Base64. A secret of the form
 /// `whsec_BASE64` is its decoded bytes, any other is its own bytes.

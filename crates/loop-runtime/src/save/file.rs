@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use loop_core::{Digest, Started, StopClass};
+use loop_journal::files::{create_folder, private};
 use serde::Deserialize;
 
-use crate::files::{create_folder, private};
 use crate::save::SaveError;
 
 /// Writes the report to the place that the template names, and gives it. A better outcome of another run of the same item

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::RunId;
+use loop_inspect::audit::{AuditFault, JournalAudit, RunAudit};
 use loop_runtime::journal::{Journal as _, JournalError, Lost, StoredJournal};
-use loop_runtime::report::{AuditFault, JournalAudit, RunAudit};
 use rusqlite::Connection;
 
 use super::history::{history, in_doubt};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use loop_core::EventKind;
+use loop_inspect::audit::JournalAudit;
 use loop_runtime::journal::{Durability, Entry, Journal as _, JournalError, StoredJournal};
-use loop_runtime::report::JournalAudit;
 
 use super::history::{Numbers, history, in_doubt, is_full};
 use super::{beside, copy_all, run, write};

@@ -3,8 +3,9 @@
 use std::io::Cursor;
 
 use loop_core::RunId;
+use loop_inspect::audit::JournalAudit;
+use loop_runtime::journal::Retention;
 use loop_runtime::journal::{Header, Journal as _, JournalError, Keeps, StoredJournal};
-use loop_runtime::report::{JournalAudit, Retention};
 use rusqlite::Connection;
 
 use super::history::{history, in_doubt};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use loop_core::RunId;
+use loop_inspect::audit::JournalAudit;
 use loop_runtime::journal::{Header, Journal as _, JournalError, Recorded, StoredJournal};
-use loop_runtime::report::JournalAudit;
 use rusqlite::Connection;
 
 use super::history::{Numbers, history, in_doubt, is_full};

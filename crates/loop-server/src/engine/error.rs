@@ -2,6 +2,7 @@
 
 use loop_core::{AnswerFault, Rejected, RunId};
 use loop_runtime::journal::JournalError;
+use loop_runtime::journal::ReplayError;
 use loop_runtime::run::StartError;
 
 /// Why the engine refuses.
@@ -121,13 +122,19 @@ impl From<JournalError> for EngineError {
     }
 }
 
+impl From<ReplayError> for EngineError {
+    fn from(error: ReplayError) -> Self {
+        StartError::from(error).into()
+    }
+}
+
 impl From<StartError> for EngineError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Journal(error) => error.into(),
             StartError::Refused { rejected, .. } => Self::Rejected(rejected),
             error if error.is_of_another_version() => Self::OtherVersion(error.to_string()),
-            error @ StartError::OnEngine { .. } => Self::OnEngine(error.to_string()),
+            error @ StartError::Replay(ReplayError::OnEngine { .. }) => Self::OnEngine(error.to_string()),
             error => Self::NotResumed(error.to_string()),
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
-use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, expire, not_on_engine, replay};
+use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, not_on_engine, replay};
+use loop_runtime::people::expire;
 
 use super::cell::{Cell, Known};
 use super::{Engine, EngineError, RunPhase};

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::{Phase, Run, RunId, StopClass};
+use loop_inspect::listed::ListedCost;
 use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission, not_on_engine};
-use loop_runtime::report::{ListedCost, PersonRequestReport};
+use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

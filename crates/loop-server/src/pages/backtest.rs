@@ -1,7 +1,7 @@
 //! A backtest as a picture: each recorded run a point, by what it cost and what it would have cost, with the runs behind.
 
 use loop_core::PicoUsd;
-use loop_eval::backtest::{BacktestReport, BacktestedRun, FindingKind, PolicyReport, RunUnderPolicy};
+use loop_inspect::backtest::{BacktestReport, BacktestedRun, FindingKind, PolicyReport, RunUnderPolicy};
 use maud::{Markup, html};
 
 use super::runs::encoded;

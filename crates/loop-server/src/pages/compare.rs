@@ -1,6 +1,6 @@
 //! Two runs side by side: what differs in settings, decisions, document, evidence, cost and stop.
 
-use loop_runtime::report::{RunDiff, TextChange, ValueDiff};
+use loop_inspect::diff::{RunDiff, TextChange, ValueDiff};
 use maud::{Markup, html};
 
 use super::run::diff_html;

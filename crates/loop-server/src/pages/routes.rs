@@ -17,8 +17,8 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use futures::{StreamExt as _, stream};
 use loop_core::{EventKind, RunId};
+use loop_inspect::diff::RunDiff;
 use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
-use loop_runtime::report::RunDiff;
 use loop_runtime::spec::Prompts;
 use serde::Deserialize;
 

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_domain::PolicyFile;
-use loop_eval::backtest::{BacktestReport, Policies, RunsOf};
+use loop_inspect::backtest::{BacktestReport, Policies, Policy, RunsOf};
+use loop_inspect::diff::RunDiff;
+use loop_inspect::listed::{ListedCost, ListedRun, ListedState};
 use loop_runtime::journal::{Durability, Entry, Header, Journal as _, MemoryJournal};
 
-use loop_runtime::report::{ListedCost, ListedRun, ListedState, RunDiff};
 use loop_server::pages::{
     ApproveForm, ApprovePage, ComparePage, Notice, PagePlace, RUNS_PER_PAGE, RunsFilter, RunsPage, approve,
     backtest, compare, runs as list,
@@ -185,7 +186,9 @@ async fn a_backtest_is_a_picture_with_its_runs_behind() {
     }
     let file =
         PolicyFile::of_text("p.toml".into(), "name = \"a<b>&\"\n[limits]\npasses = 1\n".to_owned(), &[]);
-    let policies = Arc::new(Policies::new(vec![file.unwrap()]));
+    let file = file.unwrap();
+    let policy = Policy::new(file.name().to_owned(), file.settings(), move |spec| file.applied(spec));
+    let policies = Arc::new(Policies::new(vec![policy]));
     let of = RunsOf { handles: vec![journal], runs: ids };
     let tested = policies.over(&of, &Arc::default(), false).await;
     let report = BacktestReport::new(&policies, tested);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loop_core::RunId;
+use loop_inspect::listed::{ListedRun, ListedState};
 use loop_runtime::journal::{
     Journal as _, JournalError, ListChanges, ListPosition, RunLine, RunSummary, StoredJournal, replay,
 };
-use loop_runtime::report::{ListedRun, ListedState};
 use tokio::sync::Mutex;
 
 use crate::engine::{Engine, RunPhase, tags_of};

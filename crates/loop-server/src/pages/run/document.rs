@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::{AttemptState, EvidenceId, Millis, Note, Run};
 use loop_eval::page::{Cites, markdown_html};
-use loop_runtime::report::line_diff;
+use loop_inspect::diff::line_diff;
 use maud::{Markup, PreEscaped, html};
 
 use super::Seen;

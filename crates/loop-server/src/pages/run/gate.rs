@@ -1,8 +1,9 @@
 //! The gate after each pass: what it decided, every limit with what was used of it, and what would have continued the run.
 
 use loop_core::{Confidence, Decision, Note, Run, RunId, SelectedBy};
+use loop_inspect::diff::decided;
+use loop_inspect::why::{Continuation, LimitUse, Why, WhyCondition};
 use loop_runtime::journal::Recorded;
-use loop_runtime::report::{Continuation, LimitUse, Why, WhyCondition, decided};
 use maud::{Markup, html};
 
 use super::Seen;

@@ -21,7 +21,7 @@ mod shown;
 use std::sync::Arc;
 
 use loop_core::{Event, EventKind, Rejected, Run, RunId};
-use loop_runtime::journal::{Entry, Recorded};
+use loop_runtime::journal::{Entry, Recorded, ReplayError};
 use loop_runtime::run::StartError;
 use loop_runtime::spec::Prompts;
 use maud::{Markup, html};
@@ -87,7 +87,7 @@ impl OneRunPage {
     /// # Errors
     /// If the entries do not begin with the start of a run under the recorded spec.
     pub fn of(id: &RunId, recorded: &Recorded, view: OneRunView<'_>) -> Result<Self, StartError> {
-        let broken = |rejected| StartError::Broken { run: id.clone(), seq: 0, rejected };
+        let broken = |rejected| StartError::Replay(ReplayError::Broken { run: id.clone(), seq: 0, rejected });
         let first = recorded.entries.first().ok_or_else(|| broken(Rejected::NotTheStart("nothing")))?;
         let (mut run, _) = Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(broken)?;
         let last = recorded.entries.len().saturating_sub(1) as u64;

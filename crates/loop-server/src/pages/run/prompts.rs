@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use loop_core::{CommandKey, EventKind, Run, Slot};
+use loop_inspect::sent::{SentPrompt, sent_prompts};
 use loop_runtime::journal::Recorded;
-use loop_runtime::report::{SentPrompt, sent_prompts};
 use loop_runtime::spec::Prompts;
 use maud::{Markup, html};
 

@@ -9,9 +9,9 @@ use std::sync::Arc;
 #[cfg(feature = "http")]
 use loop_core::RunId;
 use loop_core::{Cost, PicoUsd};
+use loop_inspect::listed::{ListedRun, ListedState};
 #[cfg(feature = "http")]
 use loop_runtime::journal::RunLine;
-use loop_runtime::report::{ListedRun, ListedState};
 use maud::{Markup, html};
 
 use super::run::look_of;

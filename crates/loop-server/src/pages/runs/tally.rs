@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use loop_core::{Cost, PicoUsd};
-use loop_runtime::report::ListedRun;
+use loop_inspect::listed::ListedRun;
 
 use super::RunsFilter;
 use crate::pages::text::day;

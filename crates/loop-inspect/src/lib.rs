@@ -1,0 +1,27 @@
+//! Questions to recorded runs. Every answer is read from the entries of a journal; no model is called.
+//!
+//! | question | answer |
+//! |---|---|
+//! | why did it stop, and what would have continued it? | [`Why`] |
+//! | what may a run use at most, before it begins? | [`Plan`], [`Forecast`] |
+//! | is it decided, rendered and read the same today? | [`Replay`] |
+//! | is what the journal holds whole? | [`audit`] |
+//! | what did the model read? | [`sent`] |
+//! | how do two runs differ? | [`diff`] |
+//! | what would it have done under other limits? | [`backtest`] |
+//! | which runs are there? | [`listed`] |
+
+pub mod audit;
+pub mod backtest;
+pub mod diff;
+mod forecast;
+pub mod listed;
+mod plan;
+pub mod replay;
+pub mod sent;
+pub mod why;
+
+pub use forecast::{Bound, Forecast};
+pub use plan::{AtMost, PLAN_VERSION, PassesThatFit, Plan};
+pub use replay::{Replay, ReplayDepth};
+pub use why::Why;

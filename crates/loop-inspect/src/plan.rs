@@ -1,0 +1,107 @@
+//! What a run may use at most, before it begins, and which limit can bind first.
+
+use std::sync::Arc;
+
+use loop_core::{CostMode, RunSpec, WorkItem, WorstCase};
+use loop_prompts::Prompts;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::forecast::Forecast;
+use loop_runtime::report::Item;
+
+/// The version of this format.
+pub const PLAN_VERSION: u32 = 1;
+
+/// What a run may use at most, before it begins.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Plan {
+    /// The version of this format: 1.
+    pub version: u32,
+    /// The domain's name.
+    pub domain: String,
+    /// The work item. Absent: the plan is of any item, and counts none in the first prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub item: Option<Item>,
+    /// What no run exceeds.
+    pub at_most: AtMost,
+    /// The passes that are certain to fit into each limit, whatever models and tools do; those first that can bind
+    /// first.
+    pub passes_that_fit: Vec<PassesThatFit>,
+}
+
+/// What no run exceeds.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct AtMost {
+    /// Main calls.
+    pub passes: u32,
+    /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries.
+    pub model_calls: u32,
+    /// Tool calls, selected ones included.
+    pub tool_calls: u32,
+    /// Input and output tokens.
+    pub tokens: u64,
+    /// How many of the tokens exceed `limits.tokens`; 0 without such a limit, and with the cost mode `strict`.
+    pub tokens_over_limit: u64,
+    /// Cost in US dollars. Null: the price of a model is not known, and no cost limit keeps the run from calling it.
+    pub cost_usd: Option<f64>,
+    /// Cost in pico-dollars (10⁻¹² USD), exact. Null as above.
+    pub cost_pico_usd: Option<u64>,
+    /// How many of the pico-dollars exceed `limits.cost_usd`; 0 without such a limit, and with the cost mode `strict`.
+    pub cost_over_limit_pico_usd: u64,
+    /// `estimated`, `strict` or `after`: how the limits of cost and tokens are enforced.
+    pub cost_mode: String,
+    /// Milliseconds that count against `limits.wall_ms`, with the time in which calls in flight settle.
+    pub wall_ms: u64,
+    /// Approvals and questions to people.
+    pub requests_to_people: u32,
+    /// Milliseconds of waiting for people, in addition to `wall_ms`. Null: people have no deadline.
+    pub person_ms: Option<u64>,
+}
+
+/// How many passes are certain to fit into a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct PassesThatFit {
+    /// Path of the limit's setting.
+    pub setting: String,
+    /// The passes.
+    pub passes: u32,
+}
+
+impl Plan {
+    /// The plan of a run of `item`, or of any item.
+    pub fn new(spec: &Arc<RunSpec>, prompts: &Prompts, item: Option<&WorkItem>) -> Self {
+        let worst = WorstCase::of(spec);
+        let none = WorkItem::new("", "item", "", "");
+        let forecast = Forecast::new(spec, prompts, item.unwrap_or(&none));
+        let mode: CostMode = spec.limits.cost_mode;
+        Self {
+            version: PLAN_VERSION,
+            domain: spec.domain.to_string(),
+            item: item.map(|item| Item {
+                id: item.id.to_string(),
+                kind: item.kind.to_string(),
+                title: item.title.to_string(),
+            }),
+            at_most: AtMost {
+                passes: worst.passes,
+                model_calls: worst.model_calls,
+                tool_calls: worst.tool_calls,
+                tokens: worst.tokens,
+                tokens_over_limit: worst.tokens_over,
+                cost_usd: worst.cost.map(|cost| cost.as_usd()),
+                cost_pico_usd: worst.cost.map(|cost| cost.0),
+                cost_over_limit_pico_usd: worst.cost_over.0,
+                cost_mode: mode.name().to_owned(),
+                wall_ms: worst.wall_ms,
+                requests_to_people: worst.requests,
+                person_ms: worst.person_ms,
+            },
+            passes_that_fit: forecast
+                .bounds
+                .iter()
+                .map(|bound| PassesThatFit { setting: bound.setting.path().to_owned(), passes: bound.passes })
+                .collect(),
+        }
+    }
+}

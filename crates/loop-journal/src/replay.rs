@@ -1,0 +1,207 @@
+//! Versions in flight: which program continues a run that another one began.
+//!
+//! A run records the program that drives it, with the revision of its decisions. A program of a lower revision leaves the run
+//! alone. Any other replays the recorded events and compares each recorded decision. If all are equal it takes the run over,
+//! and its name is in the entry with which it does. If one is not, it leaves the run as it is.
+
+use std::sync::Arc;
+
+use loop_core::{DECISIONS, Event, EventKind, Note, Program, Rejected, Run, RunId};
+
+use crate::{Entry, Recorded};
+
+/// Why what is recorded of a run leads to no state that this program may continue.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// A stored entry does not follow from the ones before it.
+    #[error("entry {seq} of run {run} does not follow from the ones before it: {rejected}")]
+    Broken {
+        /// The run.
+        run: RunId,
+        /// The entry's sequence number.
+        seq: u64,
+        /// What is wrong.
+        rejected: Rejected,
+    },
+    /// An entry is missing, or one is there twice.
+    #[error(
+        "run {run} has entry {found} where entry {expected} belongs; restore the journal from a copy, or keep what is whole with `loopgate verify {run} --salvage`"
+    )]
+    Sequence {
+        /// The run.
+        run: RunId,
+        /// The sequence number that follows from the entries before it.
+        expected: u64,
+        /// The sequence number of the entry that is there.
+        found: u64,
+    },
+    /// What was decided then is not what is decided now.
+    #[error(
+        "entry {seq} of run {run} was decided otherwise by the program that wrote it, {by}; this is {own}; use that version of loopgate"
+    )]
+    Decided {
+        /// The run.
+        run: RunId,
+        /// The entry's sequence number.
+        seq: u64,
+        /// The program that wrote it.
+        by: Box<Program>,
+        /// This program.
+        own: Box<Program>,
+    },
+    /// A newer program has driven the run.
+    #[error(
+        "run {run} was driven by {by}, which is newer than this {own}; resume it with that version of loopgate"
+    )]
+    NewerProgram {
+        /// The run.
+        run: RunId,
+        /// The program that drove it last.
+        by: Box<Program>,
+        /// This program.
+        own: Box<Program>,
+    },
+    /// A durable engine drives the run, and the journal follows it.
+    #[error(
+        "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
+    )]
+    OnEngine {
+        /// The run.
+        run: RunId,
+        /// The engine.
+        engine: Arc<str>,
+    },
+}
+
+/// This program.
+pub fn own() -> Program {
+    Program { name: NAME.into(), decisions: DECISIONS }
+}
+
+/// The state that a recorded run leads to, if `own` may continue it, and what its first entry names as the new driver.
+/// `None`: `own` drove it last.
+pub fn taken_over(
+    run: &RunId,
+    recorded: &Recorded,
+    own: &Program,
+) -> Result<(Run, Option<Box<Program>>), ReplayError> {
+    not_on_engine(run, recorded)?;
+    let last = not_newer(run, recorded, own)?;
+    let state = replay_as(run, recorded, own, |_, _| {})?;
+    Ok((state, (last != *own).then(|| own.clone().into())))
+}
+
+/// The program that drove a run last, if it is not newer than `own`.
+pub fn not_newer(run: &RunId, recorded: &Recorded, own: &Program) -> Result<Program, ReplayError> {
+    newer(run, last_of(&recorded.entries), own)
+}
+
+fn newer(run: &RunId, last: Program, own: &Program) -> Result<Program, ReplayError> {
+    if last.decisions > own.decisions {
+        let (by, own) = (last.into(), own.clone().into());
+        return Err(ReplayError::NewerProgram { run: run.clone(), by, own });
+    }
+    Ok(last)
+}
+
+/// Checks that no durable engine drives a run: an entry that is written without it is one that the engine does not know.
+///
+/// # Errors
+/// If one does.
+pub fn not_on_engine(run: &RunId, recorded: &Recorded) -> Result<(), ReplayError> {
+    match recorded.entries.first().map(|entry| &entry.event.kind) {
+        Some(EventKind::Started(started)) if !started.provenance.engine.is_empty() => {
+            let engine = Arc::clone(&started.provenance.engine);
+            Err(ReplayError::OnEngine { run: run.clone(), engine })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a run that begins with this event was not begun by a newer program than `own`.
+pub fn begun_by_newer(run: &RunId, first: &Event, own: &Program) -> Result<(), ReplayError> {
+    newer(run, Program::last_of([first]), own).map(drop)
+}
+
+/// Checks that no newer program than this one has driven a run.
+///
+/// # Errors
+/// If one has.
+pub fn check_version(run: &RunId, recorded: &Recorded) -> Result<(), ReplayError> {
+    not_newer(run, recorded, &own()).map(drop)
+}
+
+/// The state that a recorded run leads to.
+///
+/// # Errors
+/// When an entry does not follow from the ones before it, or something else is decided now than was then.
+pub fn replay(run: &RunId, recorded: &Recorded) -> Result<Run, ReplayError> {
+    replay_seeing(run, recorded, |_, _| {})
+}
+
+/// As [`replay`], showing the state after each entry with the entry's sequence number.
+pub fn replay_seeing(
+    run: &RunId,
+    recorded: &Recorded,
+    see: impl FnMut(u64, &Run),
+) -> Result<Run, ReplayError> {
+    replay_as(run, recorded, &own(), see)
+}
+
+fn replay_as(
+    run: &RunId,
+    recorded: &Recorded,
+    own: &Program,
+    mut see: impl FnMut(u64, &Run),
+) -> Result<Run, ReplayError> {
+    let decided = |seq: u64| {
+        let written = recorded.entries.iter().filter(|entry| entry.seq <= seq).map(|entry| &entry.event);
+        let (by, own) = (Program::last_of(written).into(), own.clone().into());
+        ReplayError::Decided { run: run.clone(), seq, by, own }
+    };
+    let broken = |seq, rejected| match decided(seq) {
+        // It was accepted then, by a program with other decisions.
+        decided @ ReplayError::Decided { .. } if is_of_another(&decided) => decided,
+        _ => ReplayError::Broken { run: run.clone(), seq, rejected },
+    };
+    let mut entries = recorded.entries.iter();
+    let Some(first) = entries.next() else {
+        return Err(broken(0, Rejected::NotTheStart("nothing")));
+    };
+    // An entry that follows from those before it may have the number of another one: one may be missing between them.
+    let same = |entry: &Entry, at, notes: Vec<Note>| match (notes == entry.notes, entry.seq == at) {
+        (true, true) => Ok(()),
+        (false, _) => Err(decided(entry.seq)),
+        (true, false) => Err(ReplayError::Sequence { run: run.clone(), expected: at, found: entry.seq }),
+    };
+    let (mut state, notes) =
+        Run::open(&first.event, Arc::clone(&recorded.spec)).map_err(|rejected| broken(0, rejected))?;
+    same(first, 0, notes)?;
+    see(first.seq, &state);
+    for (entry, at) in entries.zip(1..) {
+        let notes = state.apply(&entry.event).map_err(|rejected| broken(entry.seq, rejected))?;
+        same(entry, at, notes)?;
+        see(entry.seq, &state);
+    }
+    Ok(state)
+}
+
+/// Whether the program that wrote an entry states another revision of decisions than this one.
+fn is_of_another(error: &ReplayError) -> bool {
+    matches!(error, ReplayError::Decided { by, own, .. } if by.decisions != 0 && by.decisions != own.decisions)
+}
+
+impl ReplayError {
+    /// Whether the run is left to another version of the program: a newer one has driven it, or an entry was decided otherwise.
+    pub fn is_of_another_version(&self) -> bool {
+        matches!(self, Self::Decided { .. } | Self::NewerProgram { .. })
+    }
+}
+
+fn last_of(entries: &[Entry]) -> Program {
+    Program::last_of(entries.iter().map(|entry| -> &Event { &entry.event }))
+}
+
+/// The name and version of this program.
+const NAME: &str = concat!("loopgate ", env!("CARGO_PKG_VERSION"));
