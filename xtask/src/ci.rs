@@ -51,7 +51,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     done.push(step("features", features::run));
     done.push(step("layers", layers::run));
     done.push(step("requirements", || requirements::run(false, None)));
-    done.push(step("tidy", || tidy::run(/*report*/ false)));
+    done.push(step("tidy", tidy::run));
 
     println!("\n{}", table(&done));
     match done.iter().filter(|step| step.failure.is_some()).count() {

@@ -8,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, prompts, runtime, domain, eval, e2e, testkit or lies
+            /// core, tools, llm, mock, prompts, journal, runtime, inspect, domain, eval, otel, restate, server, e2e, testkit or lies
             optional suite: String
             /// Every case of every test, in place of a share of the dear ones
             optional --full
@@ -85,9 +85,8 @@ xflags::xflags! {
             optional --check
         }
         /// Check what a reviewer should not have to look at.
-        cmd tidy {
-            /// Print how readable the code is, in numbers, in place of what is to be repaired
-            optional --report
-        }
+        cmd tidy {}
+        /// Print how large the house is and how well it can be read, in numbers.
+        cmd measures {}
     }
 }

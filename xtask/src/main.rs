@@ -4,6 +4,7 @@
 mod bench;
 mod browser;
 mod ci;
+mod circles;
 mod crash;
 mod drawings;
 mod environment;
@@ -61,7 +62,8 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
         XtaskCmd::Drawings(flags) => drawings::run(flags.check),
-        XtaskCmd::Tidy(flags) => tidy::run(flags.report),
+        XtaskCmd::Tidy(_) => tidy::run(),
+        XtaskCmd::Measures(_) => measures::run(),
     }
 }
 

@@ -6,13 +6,10 @@ use std::path::{Path, PathBuf};
 use xshell::{Shell, cmd};
 
 use crate::workspace::{self, Failure};
-use crate::{drawings, links, measures, rust_text, terms};
+use crate::{drawings, links, rust_text, terms};
 
-/// What there is to repair; with `report`, how readable the code is, in numbers.
-pub(crate) fn run(report: bool) -> Result<(), Failure> {
-    if report {
-        return measures::run(workspace::root());
-    }
+/// What there is to repair.
+pub(crate) fn run() -> Result<(), Failure> {
     workspace::report("tidy", &find_problems(workspace::root())?)?;
     println!("tidy: nothing to repair");
     Ok(())
