@@ -65,7 +65,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     for (name, max) in MAX_PACKAGES {
         println!("layers: {name} brings in {} packages, {max} are allowed", metadata.reach(name).len());
     }
-    println!("layers: every arrow is in the table, and the rooms of loop-core use the rooms below them");
+    println!(
+        "layers: every arrow is in the table, and the rooms of loop-core and loop-runtime use the rooms below them"
+    );
     Ok(())
 }
 

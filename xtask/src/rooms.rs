@@ -1,6 +1,6 @@
-//! The rooms of `loop-core`: which may use which. Part of `cargo xtask layers`.
+//! The rooms of `loop-core` and of `loop-runtime`: which may use which. Part of `cargo xtask layers`.
 //!
-//! A room is a folder of the crate's sources with one door, its `mod.rs`. It uses the rooms below it in [`BELOW`], and
+//! A room is a folder of the crate's sources with one door, its `mod.rs`. It uses the rooms below it in its table, and
 //! itself, and nothing else: every path that begins with `crate::` is read, in `use` and in code, in tests as well.
 
 use std::path::Path;
@@ -8,50 +8,66 @@ use std::path::Path;
 use crate::rust_text;
 use crate::workspace::{self, Failure};
 
-/// Each room, and the rooms that it may use.
-const BELOW: [(&str, &[&str]); 10] = [
-    ("types", &[]),
-    ("secrets", &["types"]),
-    ("spec", &["types"]),
-    ("reply", &["types", "spec"]),
-    ("claims", &["types", "reply"]),
-    ("policy", &["types", "spec", "reply"]),
-    ("repeats", &["types", "spec", "reply"]),
-    ("gate", &["types", "spec", "reply", "policy", "repeats"]),
-    ("run", &["types", "spec", "reply", "claims", "policy", "repeats", "gate"]),
-    ("invariants", &["types", "spec", "reply", "claims", "policy", "repeats", "gate", "run"]),
-];
+/// A crate that has rooms: its name, and each room with the rooms that it may use.
+type House = (&'static str, &'static [(&'static str, &'static [&'static str])]);
 
-/// Where the rooms are, from the root of the workspace.
-const SOURCES: &str = "crates/loop-core/src";
+const HOUSES: [House; 2] = [
+    (
+        "loop-core",
+        &[
+            ("types", &[]),
+            ("secrets", &["types"]),
+            ("spec", &["types"]),
+            ("reply", &["types", "spec"]),
+            ("claims", &["types", "reply"]),
+            ("policy", &["types", "spec", "reply"]),
+            ("repeats", &["types", "spec", "reply"]),
+            ("gate", &["types", "spec", "reply", "policy", "repeats"]),
+            ("run", &["types", "spec", "reply", "claims", "policy", "repeats", "gate"]),
+            ("invariants", &["types", "spec", "reply", "claims", "policy", "repeats", "gate", "run"]),
+        ],
+    ),
+    (
+        "loop-runtime",
+        &[
+            ("watch", &[]),
+            ("drive", &["watch"]),
+            ("agent", &["watch", "drive"]),
+            ("engine", &["watch", "drive"]),
+        ],
+    ),
+];
 
 /// One line for each path that goes upward, for each file outside of the rooms and for each room without a door.
 pub(crate) fn find_problems() -> Result<Vec<String>, Failure> {
     let root = workspace::root();
-    let sources = root.join(SOURCES);
     let mut problems = Vec::new();
-    for (room, _) in BELOW {
-        if !sources.join(room).join("mod.rs").is_file() {
-            problems.push(format!("{SOURCES}/{room}/mod.rs: the room `{room}` has no door"));
+    for house in &HOUSES {
+        let (krate, rooms) = house;
+        let sources = root.join(format!("crates/{krate}/src"));
+        for (room, _) in *rooms {
+            if !sources.join(room).join("mod.rs").is_file() {
+                problems.push(format!("crates/{krate}/src/{room}/mod.rs: the room `{room}` has no door"));
+            }
         }
-    }
-    for path in workspace::files_below(&sources, "rs")? {
-        let inside = path.strip_prefix(&sources).unwrap_or(&path);
-        problems.extend(check(inside, &workspace::read(&path)?));
+        for path in workspace::files_below(&sources, "rs")? {
+            let inside = path.strip_prefix(&sources).unwrap_or(&path);
+            problems.extend(check(house, inside, &workspace::read(&path)?));
+        }
     }
     Ok(problems)
 }
 
 /// What is wrong with one file; `path` is below the sources of the crate.
-fn check(path: &Path, text: &str) -> Vec<String> {
-    let shown = format!("{SOURCES}/{}", path.display());
+fn check((krate, rooms): &House, path: &Path, text: &str) -> Vec<String> {
+    let shown = format!("crates/{krate}/src/{}", path.display());
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let (room, below) = match parts.as_slice() {
         ["lib.rs"] => return Vec::new(),
-        [first, _, ..] => match BELOW.iter().find(|(room, _)| room == first) {
+        [first, _, ..] => match rooms.iter().find(|(room, _)| room == first) {
             Some((room, below)) => (*room, *below),
             None => {
-                return vec![format!("{shown}: `{first}` is not a room: see BELOW in xtask/src/rooms.rs")];
+                return vec![format!("{shown}: `{first}` is not a room: see HOUSES in xtask/src/rooms.rs")];
             }
         },
         _ => return vec![format!("{shown}: a file outside of the rooms; only lib.rs is")],
@@ -63,7 +79,7 @@ fn check(path: &Path, text: &str) -> Vec<String> {
         if name == room || below.contains(&name) {
             continue;
         }
-        let why = match BELOW.iter().any(|(known, _)| *known == name) {
+        let why = match rooms.iter().any(|(known, _)| *known == name) {
             true => format!("the room `{room}` may not use `{name}`, which is not below it"),
             false => format!("`{name}` is not a room: name the room that it is in"),
         };
@@ -123,17 +139,17 @@ fn word(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
     use super::*;
 
     #[track_caller]
     fn check_found(path: &str, text: &str, expected: &[&str]) {
-        assert_eq!(check(Path::new(path), text), expected);
+        assert_eq!(check(&HOUSES[0], Path::new(path), text), expected);
     }
 
     #[test]
-    fn the_rooms_of_the_core_use_the_rooms_below_them() {
+    fn the_rooms_of_each_crate_use_the_rooms_below_them() {
         let problems = find_problems().unwrap();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
     }
@@ -185,7 +201,7 @@ mod tests {
             &["crates/loop-core/src/odds.rs: a file outside of the rooms; only lib.rs is"],
         );
         let other =
-            "crates/loop-core/src/attic/mod.rs: `attic` is not a room: see BELOW in xtask/src/rooms.rs";
+            "crates/loop-core/src/attic/mod.rs: `attic` is not a room: see HOUSES in xtask/src/rooms.rs";
         check_found("attic/mod.rs", "", &[other]);
     }
 }

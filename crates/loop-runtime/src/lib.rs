@@ -79,55 +79,24 @@
 //! run: it has a thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how
 //! many ([`RunEvent::Lost`](observe::RunEvent::Lost)); a panic in it is counted ([`Observed`](observe::Observed)).
 
-pub mod again;
 pub mod agent;
-mod batch_line;
-mod callbacks;
-mod claims;
-mod controls;
-mod conversation;
-mod driver;
-mod eager;
+mod drive;
 pub mod engine;
-mod events;
-mod expire;
-mod explain;
-mod fresh;
-mod handle;
-pub mod hooks;
-mod model;
-mod noted;
-mod observer;
-mod parts;
-pub mod people;
-mod priced;
-mod queue;
-pub mod report;
-mod request;
-pub mod save;
-mod served;
-mod sink;
-mod stream;
-mod taint;
-mod take_over;
-mod tool;
-mod trace;
-mod unchanged;
-mod uses;
-mod validate;
-mod waits;
+mod watch;
 
 // What a first program needs.
 pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};
+pub use drive::runner::Runner;
+pub use drive::{again, hooks, save};
 pub use loop_core::{CostLimit, Limits, Outcome, RunSpec, StopReason, WorkItem};
 pub use loop_journal as journal;
 pub use loop_llm::Message;
-pub use parts::Runner;
+pub use watch::{people, report};
 
 /// What tools are made of: declarations with their effects, the registry, what a tool returns, what it was used for.
 pub mod tools {
     pub use crate::agent::{exec, read, send, write, write_idempotent, write_keyed};
-    pub use crate::uses::{ToolUse, ToolUses};
+    pub use crate::watch::uses::{ToolUse, ToolUses};
     pub use loop_core::{Effect, ToolPolicy};
     pub use loop_prompts::markdown_of;
     pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult, files};
@@ -136,8 +105,8 @@ pub mod tools {
 /// The models of a loop: by name or of your own, over HTTP or without a network, with what is known of them.
 pub mod models {
     pub use crate::agent::{AgentModel, NamedModel};
-    pub use crate::model::Models;
-    pub use crate::priced::Priced;
+    pub use crate::drive::model::Models;
+    pub use crate::drive::priced::Priced;
     pub use loop_core::{ModelSpec, Price};
     pub use loop_llm::{Author, ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
     #[cfg(feature = "offline")]
@@ -154,11 +123,13 @@ pub mod spec {
 
 /// A run under way: how it is requested, driven, stopped and judged.
 pub mod run {
-    pub use crate::handle::{Driven, Handle, Remote, Waiting};
-    pub use crate::parts::StartError;
-    pub use crate::request::{Attached, EndedRun, RunRequest};
-    pub use crate::stream::RunStream;
-    pub use crate::validate::Validator;
+    pub use crate::drive::expire::{expire, note_alone};
+    pub use crate::drive::handle::{Driven, Handle, Remote, Waiting};
+    pub use crate::drive::request::{Attached, EndedRun, RunRequest};
+    pub use crate::drive::start_error::StartError;
+    pub use crate::drive::stream::RunStream;
+    pub use crate::drive::take_over::Forkable;
+    pub use crate::drive::validate::Validator;
     pub use loop_core::{
         EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, Program, RunId, StopClass, StopMode,
         StopReason, Takeover, Verdict,
@@ -176,8 +147,8 @@ pub mod budget {
 
 /// What happens in a run, for those who watch it: events, observers on threads of their own, callbacks on the run's task.
 pub mod observe {
-    pub use crate::callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
-    pub use crate::events::{CallNews, Events, ReplyPart, RunEvent};
-    pub use crate::observer::{Observed, Observer};
-    pub use crate::trace::TraceSampler;
+    pub use crate::watch::callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
+    pub use crate::watch::events::{CallNews, Events, ReplyPart, RunEvent};
+    pub use crate::watch::observer::{Observed, Observer};
+    pub use crate::watch::trace::TraceSampler;
 }

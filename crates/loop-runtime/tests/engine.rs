@@ -17,8 +17,7 @@ use loop_runtime::{
     journal::{Entry, MemoryJournal, ReplayError},
     models::Models,
     observe::{Observer, RunEvent},
-    people::expire,
-    run::{CancellationToken, RunId, StartError},
+    run::{CancellationToken, RunId, StartError, expire},
     tools::{Effect, ToolDeclaration},
 };
 use serde_json::Value;

@@ -9,8 +9,8 @@ use loop_runtime::{
     Outcome, Runner, StopReason,
     journal::{Entry, Journal, JournalError, MemoryJournal, Recorded, replay},
     models::{ChatModel, Models},
-    report::{Forkable, Report},
-    run::{Driven, Handle, RunId, StartError, Waiting},
+    report::Report,
+    run::{Driven, Forkable, Handle, RunId, StartError, Waiting},
     tools::{Effect, Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use serde_json::{Value, json};

@@ -9,8 +9,7 @@ use loop_domain::Domain;
 use loop_runtime::{
     Runner,
     journal::{Entry, Journal, Lost, Recorded, Salvaged, StoredJournal, replay},
-    report::Forkable,
-    run::{Handle, RunId, Takeover},
+    run::{Forkable, Handle, RunId, Takeover},
 };
 
 use crate::args::{DomainArgs, JournalArgs, JsonArgs, Progress, SettingArgs, SyncArgs};

@@ -12,9 +12,9 @@ use loop_core::{
 };
 use loop_runtime::{
     journal::{Journal, Recorded, not_on_engine, replay},
-    people::{PeopleReport, expire},
+    people::PeopleReport,
     report::PersonRequestReport,
-    run::StartError,
+    run::{StartError, expire},
 };
 use serde_json::{Value, json};
 

@@ -10,8 +10,7 @@ use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
     journal::{Journal, Recorded, ReplayError, RunLine, StoredJournal, check_version, not_on_engine, replay},
-    people::note_alone,
-    run::{Driven, RunId, StartError},
+    run::{Driven, RunId, StartError, note_alone},
 };
 use serde::{Deserialize, Serialize};
 

@@ -19,9 +19,9 @@ use crate::agent::function::{ToolFunction, ToolReturn};
 use crate::agent::model::AgentModel;
 use crate::agent::output::{OutputParts, submit_declaration};
 use crate::agent::{Agent, Text};
-use crate::callbacks::Callbacks;
-use crate::model::Models;
-use crate::parts::Runner;
+use crate::drive::model::Models;
+use crate::drive::runner::Runner;
+use crate::watch::callbacks::Callbacks;
 
 /// Collects the parts of an agent. [`build`](Self::build) reports what is wrong with them.
 #[must_use = "an agent is made by `build`"]

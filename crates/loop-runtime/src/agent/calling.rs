@@ -4,8 +4,8 @@ use loop_core::{WorkItem, is_blank};
 use loop_llm::{Author, Message};
 
 use crate::agent::error::Meta;
-use crate::driver::Ended;
-use crate::parts::StartError;
+use crate::drive::driver::Ended;
+use crate::drive::start_error::StartError;
 
 /// How what was said and done in a run is appended to the messages that it answers.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use loop_core::{Condition, Measure, Outcome, RunId, StopClass, StopReason, Totals};
 
-use crate::callbacks::CallbackError;
-use crate::explain::explain;
-use crate::parts::StartError;
-use crate::uses::ToolUse;
+use crate::drive::start_error::StartError;
+use crate::watch::callbacks::CallbackError;
+use crate::watch::explain::explain;
+use crate::watch::uses::ToolUse;
 
 /// What is known of every run, successful or not.
 #[derive(Clone, Debug)]

@@ -13,9 +13,9 @@ use loop_llm::Message;
 use crate::agent::calling::Appending;
 use crate::agent::error::{AgentError, Meta};
 use crate::agent::{AgentOutput, Text};
-use crate::events::{Events, RunEvent};
-use crate::handle::{Handle, Remote};
-use crate::stream::RunStream;
+use crate::drive::handle::{Handle, Remote};
+use crate::drive::stream::RunStream;
+use crate::watch::events::{Events, RunEvent};
 
 /// A running agent, as a stream of events. It continues only while it is polled.
 ///

@@ -17,7 +17,7 @@ use futures::{Stream, StreamExt};
 use loop_llm::Message;
 use serde::de::DeserializeOwned;
 
-use crate::parts::Runner;
+use crate::drive::runner::Runner;
 
 pub use builder::{AgentBuilder, BuildError, ToCostLimit};
 pub use error::{AgentError, Meta};

@@ -10,7 +10,7 @@ use loop_mock::offline::Offline;
 use secrecy::SecretString;
 
 use crate::agent::builder::BuildError;
-use crate::priced::Priced;
+use crate::drive::priced::Priced;
 
 /// A model, and what is known of it.
 ///

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::validate::{self, SCHEMA, Validator};
+use crate::drive::validate::{self, SCHEMA, Validator};
 
 /// The mode of an output tool whose call ends the attempt.
 #[derive(Clone, Copy, Debug)]

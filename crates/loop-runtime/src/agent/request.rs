@@ -15,10 +15,41 @@ use crate::agent::calling::{Appending, begin_with};
 use crate::agent::error::AgentError;
 use crate::agent::live::{AgentHandle, AgentStream};
 use crate::agent::{AgentOutput, Text};
-use crate::driver::{Opening, Pace};
-use crate::handle::Handle;
-use crate::parts::{Runner, StartError};
-use crate::stream::RunStream;
+use crate::drive::driver::{Opening, Pace};
+use crate::drive::handle::Handle;
+use crate::drive::runner::Runner;
+use crate::drive::start_error::StartError;
+use crate::drive::stream::RunStream;
+
+impl Runner {
+    /// A request that answers the last message of `history`, by the rules of this loop. What is said and done is appended
+    /// to it, whatever the end, and the next request continues from there.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Runner, Message, RunSpec, models::{ModelSpec, Models, Offline}, observe::RunEvent, tools::Registry};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::conversation("help", ModelSpec::new("offline", "offline-1"));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// use futures::StreamExt;
+    ///
+    /// let mut messages = vec![Message::user("Good morning")];
+    /// let mut turn = runner.chat(&mut messages).stream().await?;
+    /// while let Some(event) = turn.next().await {
+    ///     if let RunEvent::Text { text, .. } = event {
+    ///         print!("{text}");
+    ///     }
+    /// }
+    /// let meta = turn.finish().await;
+    /// # assert_eq!((meta.totals.passes, messages.len()), (1, 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn chat<'h>(&self, history: &'h mut Vec<Message>) -> AgentRequest<&'h mut Vec<Message>> {
+        AgentRequest::new(self.clone(), history)
+    }
+}
 
 /// A request to an agent, as [`Agent::prompt`](crate::Agent::prompt) and [`Agent::chat`](crate::Agent::chat) make it.
 ///

@@ -17,14 +17,16 @@ use super::message::{MessageReceipt, RunMessage};
 use super::observers::Dispatched;
 use super::status::EngineStatus;
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
-use crate::controls::{self, EarlyAnswers, Received};
-use crate::conversation::Conversation;
-use crate::hooks::{Before, HookMessage};
-use crate::model;
-use crate::parts::{Parts, Runner, StartError, read_history};
-use crate::sink;
-use crate::tool::ToolWork;
-use crate::trace::Spans;
+use crate::drive::controls::{self, EarlyAnswers, Received};
+use crate::drive::conversation::Conversation;
+use crate::drive::hooks::{Before, HookMessage};
+use crate::drive::model;
+use crate::drive::parts::{Parts, read_history};
+use crate::drive::runner::Runner;
+use crate::drive::start_error::StartError;
+use crate::drive::tool::ToolWork;
+use crate::watch::sink;
+use crate::watch::trace::Spans;
 
 /// A run that an engine drives.
 pub struct EngineRun {
@@ -128,7 +130,7 @@ impl EngineRun {
         let has_messages = run.spec().protocol.properties().answers_every_call;
         let conversation = has_messages
             .then(|| Conversation::new(&parts.rules, &parts.prompts, &run, &parts.offered, history));
-        let spans = Spans::of(&parts, &run);
+        let spans = Spans::of(parts.sampler.as_ref(), &run);
         let mut opened = Self {
             header,
             dialogue: Dialogue::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loop_core::{Approver, CommandKey, Digest, PersonAnswer, StopMode};
 use serde::{Deserialize, Serialize};
 
-use crate::events::{Answer, Approval, Control};
+use crate::watch::events::{Answer, Approval, Control};
 
 /// What is said to a run from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -55,7 +55,7 @@ pub use work::{EngineWork, Settlement, WorkKey};
 use loop_core::RunId;
 use loop_journal::JournalError;
 
-use crate::parts::StartError;
+use crate::drive::start_error::StartError;
 
 /// Why a run cannot be driven further in this process.
 #[derive(Debug, thiserror::Error)]

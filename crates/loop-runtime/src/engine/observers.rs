@@ -7,8 +7,8 @@ use loop_journal::Entry;
 
 use super::EngineRun;
 use super::work::WorkKey;
-use crate::events::{Feed, RunEvent};
-use crate::parts::Parts;
+use crate::drive::parts::Parts;
+use crate::watch::events::{Feed, RunEvent};
 
 /// A tool call that was commanded.
 #[derive(Clone, Debug)]

@@ -8,13 +8,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, unix_ms};
-use crate::model::{self, Settled};
-use crate::parts::{Parts, Runner};
-use crate::save::{SaveError, seconds, try_to_save};
-use crate::sink;
-use crate::tool::Dispatch;
-use crate::validate::{self, Checks};
-use crate::waits::{Hear, Waits};
+use crate::drive::model::{self, Settled};
+use crate::drive::parts::Parts;
+use crate::drive::runner::Runner;
+use crate::drive::save::{SaveError, seconds, try_to_save};
+use crate::drive::tool::Dispatch;
+use crate::drive::validate::{self, Checks};
+use crate::watch::sink;
+use crate::watch::waits::{Hear, Waits};
 
 impl Runner {
     /// Makes a call that a run commanded. It ends in its time, and soon after `cancel` is cancelled.
@@ -74,7 +75,7 @@ async fn save(parts: &Parts, work: SaveWork, cancel: CancellationToken) -> Settl
     let saved = tokio::select! {
         biased;
         saved = saving => saved,
-        () = cancel.cancelled() => Err(SaveError { message: crate::controls::STOPPED.into(), retry: None }),
+        () = cancel.cancelled() => Err(SaveError { message: crate::drive::controls::STOPPED.into(), retry: None }),
     };
     let (result, retry) = match saved {
         Ok(location) => (SaveResult::Saved { location }, None),

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::observers::Observers;
 use super::{EngineRun, EngineRunError};
-use crate::hooks::HookMessage;
-use crate::parts::{Parts, Runner};
+use crate::drive::hooks::HookMessage;
+use crate::drive::parts::Parts;
+use crate::drive::runner::Runner;
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 
 /// The journal of a run that an engine drives. What the engine keeps is the truth while the run is in flight, and the journal

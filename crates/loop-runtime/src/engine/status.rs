@@ -6,7 +6,7 @@ use loop_core::{CommandKey, Digest, Run};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::people::deadline_unix_ms;
+use crate::watch::people::deadline_unix_ms;
 
 /// What a run does now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use loop_core::{CommandKey, EventKind, Outcome, Slot, Started, Tier};
 use loop_llm::ModelRequest;
 use serde::{Deserialize, Serialize};
 
-use crate::tool::ToolWork;
+use crate::drive::tool::ToolWork;
 
 /// A call or an action of a run, by its key and its try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

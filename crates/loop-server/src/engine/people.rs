@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
 use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, not_on_engine, replay};
-use loop_runtime::people::expire;
+use loop_runtime::run::expire;
 
 use super::cell::{Cell, Known};
 use super::{Engine, EngineError, RunPhase};

@@ -1,0 +1,197 @@
+//! A run that continues by itself: watched, stopped, waited for.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use loop_core::{
+    Approver, CommandKey, Digest, EventKind, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
+};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::drive::driver::Ended;
+use crate::watch::events::{Answer, Approval, Control, Events};
+
+/// A run that is ready to be driven.
+pub(crate) struct Begun {
+    pub(crate) id: RunId,
+    pub(crate) started: Arc<Started>,
+    pub(crate) remote: Remote,
+    pub(crate) events: Events,
+    pub(crate) driving: BoxFuture<'static, Ended>,
+}
+
+/// How driving a run ended.
+#[derive(Clone, Debug)]
+pub enum Driven {
+    /// The run has ended.
+    Ended(Outcome),
+    /// The run waits for people, and its driver has left it: see [`Runner::leave_when_waiting`](crate::Runner::leave_when_waiting).
+    Waiting(Waiting),
+}
+
+/// A run that waits for people and has no driver. The journal holds all of it, and
+/// [`Runner::resume_with`](crate::Runner::resume_with) continues it.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// The actions that wait, in request order. Instants count from the run's start.
+    pub requested: Vec<PersonRequest>,
+    /// The outcome so far, with the reason `needs_human`. It is neither final nor saved.
+    pub outcome: Outcome,
+}
+
+/// A run on a task of its own. It can be watched, stopped and awaited. Dropping the handle lets the run continue.
+#[derive(Debug)]
+pub struct Handle {
+    id: RunId,
+    started: Arc<Started>,
+    remote: Remote,
+    events: Option<Events>,
+    task: JoinHandle<Ended>,
+}
+
+impl Handle {
+    pub(crate) fn spawn(begun: Begun) -> Self {
+        let Begun { id, started, remote, events, driving } = begun;
+        Self { id, started, remote, events: Some(events), task: tokio::spawn(driving) }
+    }
+
+    /// The run's name.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The first event's data: work item, nonce, hashes.
+    pub fn started(&self) -> &Arc<Started> {
+        &self.started
+    }
+
+    /// What happens, in order, from the first event on. It can be taken once. Whoever falls far behind misses
+    /// pieces of replies first and is told how many; the run waits for nobody. Until it is taken it keeps as much;
+    /// it ends with the run, and without having been taken when [`wait`](Self::wait) begins.
+    pub fn events(&mut self) -> Option<Events> {
+        self.events.take()
+    }
+
+    /// A way to stop the run and to answer its questions that outlives this handle.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// Asks for the end: at the next gate, or now. [`wait`](Self::wait) gives the outcome.
+    pub fn stop(&self, how: StopMode) {
+        self.remote.stop(how);
+    }
+
+    /// Waits for the end. Of a run that was left while it waits for people it gives what there is so far, with the
+    /// reason `needs_human`.
+    ///
+    /// # Panics
+    /// When the driver itself panicked, or its runtime was shut down before the end.
+    pub async fn wait(self) -> Outcome {
+        self.wait_for_all().await.outcome
+    }
+
+    /// Waits until the run is over, or waits for people and was left.
+    ///
+    /// # Panics
+    /// When the driver itself panicked, or its runtime was shut down before the end.
+    pub async fn driven(self) -> Driven {
+        let Ended { outcome, requested, .. } = self.wait_for_all().await;
+        match requested {
+            Some(requested) => Driven::Waiting(Waiting { requested, outcome }),
+            None => Driven::Ended(outcome),
+        }
+    }
+
+    /// Waits for the end, and gives all there is.
+    pub(crate) async fn wait_for_all(mut self) -> Ended {
+        // Nobody reads them any more.
+        self.events = None;
+        match self.task.await {
+            Ok(outcome) => outcome,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => panic!("the run's task was taken away before its end: {error}"),
+            },
+        }
+    }
+
+    /// Waits for the end; the run ends with this future if it is dropped before.
+    pub(crate) async fn wait_with(self) -> Outcome {
+        let _ended_with_this_future = AbortOnDrop(self.task.abort_handle());
+        self.wait().await
+    }
+}
+
+/// Sends requests to a run from elsewhere. A request that comes too late changes nothing.
+#[derive(Clone, Debug)]
+pub struct Remote {
+    control: UnboundedSender<Control>,
+}
+
+impl Remote {
+    pub(crate) fn new(control: UnboundedSender<Control>) -> Self {
+        Self { control }
+    }
+
+    /// Asks for the end: at the next gate, or now.
+    pub fn stop(&self, how: StopMode) {
+        // A run that is over hears nothing.
+        self.control.send(Control::Stop(how)).ok();
+    }
+
+    /// Takes a stop at the next gate back, if it has not taken effect (S0-47).
+    pub fn withdraw_stop(&self) {
+        self.control.send(Control::WithdrawStop).ok();
+    }
+
+    /// Turns the automatic mode on or off while the run continues (S0-47): off asks for a stop at the next gate, on takes
+    /// that back if it has not taken effect.
+    pub fn set_auto(&self, on: bool) {
+        if on { self.withdraw_stop() } else { self.stop(StopMode::AtGate) }
+    }
+
+    /// Answers whether an action may run, or what it asks. An answer that does not fit changes nothing. One that comes while
+    /// other calls of the pass still run is kept until the person is asked.
+    pub fn answer(&self, key: CommandKey, answer: PersonAnswer) {
+        self.send_answer(Answer { key, answer, binding: None });
+    }
+
+    /// The same, for nothing but what `binding` names: what the person was shown (K8). False: the driver leaves the run and
+    /// does not read it.
+    pub fn answer_as_shown(&self, key: CommandKey, answer: PersonAnswer, binding: Digest) -> bool {
+        self.send_answer(Answer { key, answer, binding: Some(binding) })
+    }
+
+    /// Approves an action as a known person, for nothing but what `binding` names. It is kept as an [`answer`](Self::answer)
+    /// is, and one that does not fit changes nothing. False: the driver leaves the run and does not read it.
+    pub fn approve_as(&self, key: CommandKey, by: Approver, binding: Digest) -> bool {
+        self.control.send(Control::Approve(Box::new(Approval { key, by, binding }))).is_ok()
+    }
+
+    /// Hands over what was asked of the run in another process, under the id of the request there. It is carried out once, and
+    /// answered in the journal. False: the driver leaves the run and does not read it.
+    pub fn carry_out(&self, request: Arc<str>, kind: EventKind) -> bool {
+        self.control.send(Control::Remote(Box::new((request, kind)))).is_ok()
+    }
+
+    fn send_answer(&self, answer: Answer) -> bool {
+        self.control.send(Control::Answer(Box::new(answer))).is_ok()
+    }
+
+    /// Tells the run something: it is in the prompt of the next pass whose call has not been made yet.
+    /// False: the driver leaves the run and does not read it.
+    pub fn tell(&self, text: impl Into<Arc<str>>) -> bool {
+        self.control.send(Control::Tell(text.into())).is_ok()
+    }
+}
+
+/// Takes a task away when its owner goes; one that has ended is left as it is.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,76 @@
+//! What people say to a run that no process drives: it is journaled, and the run is left where it is.
+
+use std::sync::Arc;
+
+use loop_core::{EventKind, Run, RunId};
+use loop_journal::{Durability, Entry};
+
+use crate::drive::driver::Opening;
+use crate::drive::runner::Runner;
+use crate::drive::start_error::StartError;
+use crate::watch::sink;
+
+impl Runner {
+    /// Writes down what people say to a run, and leaves it there. Gives the run as it is then.
+    ///
+    /// # Errors
+    /// When the journal refuses, the loop is not the one that the run was started with, or the run refuses what is said:
+    /// then nothing of it is journaled.
+    pub async fn note_down(
+        &self,
+        run: &RunId,
+        stated: impl IntoIterator<Item = EventKind>,
+    ) -> Result<Run, StartError> {
+        let opening = self.reopen_with(run, stated).await?;
+        self.note_opened(run, opening).await
+    }
+
+    /// Writes down what an opened run was told, and leaves it.
+    async fn note_opened(&self, run: &RunId, opening: Opening) -> Result<Run, StartError> {
+        let Opening { run: state, mut writer, seq, first, before, .. } = opening;
+        let messages = self.parts().new_messages(before, &state);
+        let tells = !messages.is_empty();
+        let entries: Vec<Arc<Entry>> = first
+            .into_iter()
+            .zip(seq..)
+            .map(|((event, notes), seq)| Arc::new(Entry { seq, event, notes }))
+            .collect();
+        writer.announce(messages);
+        // People are told that it is recorded. What was asked in another process is answered with it.
+        writer.append_all(&entries, Durability::Synced).await.map_err(|(_, error)| error)?;
+        drop(writer);
+        if tells {
+            // The run has no driver that would deliver them. What fails here is delivered later.
+            _ = self.parts().hooks.deliver_of(&*self.parts().journal, run).await;
+        }
+        Ok(state)
+    }
+
+    /// The same with what was asked in another process, under the id of the request there. `None`: it is answered already.
+    ///
+    /// # Errors
+    /// As [`note_down`](Self::note_down). If the run refuses what is asked, that is the answer.
+    pub async fn note_request(
+        &self,
+        run: &RunId,
+        request: &Arc<str>,
+        kind: EventKind,
+    ) -> Result<Option<Run>, StartError> {
+        let mut opening = self.reopen(run).await?;
+        if !opening.writer.carry_out(request).await? {
+            return Ok(None);
+        }
+        match opening.hear([sink::kind(&self.parts().secrets, kind)]) {
+            Ok(()) => self.note_opened(run, opening).await.map(Some),
+            Err(refused) => {
+                opening.writer.refuse(request).await?;
+                Err(refused)
+            }
+        }
+    }
+
+    /// What a person says, without the secrets that the runner knows.
+    pub fn masked(&self, kind: EventKind) -> EventKind {
+        sink::kind(&self.parts().secrets, kind)
+    }
+}

@@ -1,0 +1,73 @@
+//! A queue of work: many runs, so many at a time.
+
+use futures::{Stream, StreamExt};
+use loop_core::{Outcome, WorkItem};
+
+use crate::drive::runner::Runner;
+use crate::drive::start_error::StartError;
+
+impl Runner {
+    /// Runs all of these items, at most `concurrency` at a time (0 counts as 1), each to its own end. Yields each
+    /// item's place among them, from 0, with its outcome, as they end. See [`queue`](Self::queue).
+    pub fn run_all<I>(
+        &self,
+        items: I,
+        concurrency: usize,
+    ) -> impl Stream<Item = (usize, Result<Outcome, StartError>)> + use<I>
+    where
+        I: IntoIterator<Item = WorkItem>,
+    {
+        self.queue(futures::stream::iter(items), concurrency)
+    }
+
+    /// Works a stream of items off, at most `concurrency` at a time (0 counts as 1): a producer may continue adding
+    /// while outcomes are read. Yields each item's place in the stream, from 0, with its outcome, as they end.
+    ///
+    /// An item is taken when a run may begin for it, so a producer that waits for room is held back. New runs begin
+    /// while the queue is polled; those that have begun continue by themselves. A run that cannot begin ends no other.
+    /// Dropping the queue ends everything in flight, as dropping [`run`](Self::run) does.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, spec::SectionSpec, tools::Registry};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// use futures::StreamExt;
+    ///
+    /// let (inbox, mut items) = tokio::sync::mpsc::channel(8);
+    /// let items = futures::stream::poll_fn(move |context| items.poll_recv(context));
+    /// let producer = tokio::spawn(async move {
+    ///     for n in 1..=3 {
+    ///         let item = WorkItem::new(format!("T-{n}"), "ticket", "Backup failed", "The backup failed.");
+    ///         inbox.send(item).await.ok();
+    ///     }
+    /// });
+    /// let mut queue = runner.queue(items, 2);
+    /// let mut ended = 0;
+    /// while let Some((n, outcome)) = queue.next().await {
+    ///     println!("item {n}: {}", outcome?.stop.reason());
+    ///     ended += 1;
+    /// }
+    /// # producer.await?;
+    /// assert_eq!(ended, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queue<S>(
+        &self,
+        items: S,
+        concurrency: usize,
+    ) -> impl Stream<Item = (usize, Result<Outcome, StartError>)> + use<S>
+    where
+        S: Stream<Item = WorkItem>,
+    {
+        let runner = self.clone();
+        let run = move |(n, item)| {
+            let runner = runner.clone();
+            async move { (n, runner.run(item).await) }
+        };
+        items.enumerate().map(run).buffer_unordered(concurrency.max(1))
+    }
+}

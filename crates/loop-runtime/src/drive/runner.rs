@@ -1,0 +1,516 @@
+//! A loop put together. It serves any number of runs.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::FutureExt;
+use loop_core::{
+    Event, EventKind, GateSettings, History, Overridden, Program, Run, RunId, RunSpec, WorkItem,
+};
+use loop_journal::shared::SharedBudgets;
+use loop_journal::{Entry, Header, Journal, MemoryJournal, Recorded};
+use loop_llm::{ChatModel, Message, Secrets, holds_url_secret};
+use loop_prompts::{Prompts, Thread};
+use loop_tools::{Credentials, Registry};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::drive::conversation::{self, Offered, Rules};
+use crate::drive::driver::opening::Clock;
+use crate::drive::driver::sharing::Sharing;
+use crate::drive::driver::{Driver, Opening, Pace};
+use crate::drive::handle::{Begun, Remote};
+use crate::drive::hooks::{Before, Hooks};
+use crate::drive::model::Models;
+use crate::drive::parts::{Parts, read_history};
+use crate::drive::save::Saver;
+use crate::drive::start_error::StartError;
+use crate::drive::taint::{doubts_of, requested_of, taint_of, user_texts_of};
+use crate::drive::validate::Validator;
+use crate::watch::callbacks::Callbacks;
+use crate::watch::events::Events;
+use crate::watch::observer::{Observed, Observer, Watcher};
+use crate::watch::sink;
+use crate::watch::trace::TraceSampler;
+use crate::watch::uses::ToolUses;
+
+/// Runs work items, one after another or in parallel. Clones share everything.
+#[derive(Clone)]
+pub struct Runner {
+    parts: Arc<Parts>,
+}
+
+impl fmt::Debug for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runner")
+            .field("domain", &self.parts.spec.domain)
+            .field("tools", &self.parts.registry)
+            .finish()
+    }
+}
+
+impl Runner {
+    /// A loop over these tools and models, with the built-in prompts and a journal in memory.
+    ///
+    /// The spec's list of tools is taken from the registry. Where its limit of money could not be kept, since the price of
+    /// its base model is unknown, a run does not start: [`StartError::CostWithoutPrice`].
+    pub fn new(spec: RunSpec, registry: Registry, models: Models) -> Self {
+        let spec = Arc::new(RunSpec { tools: registry.specs(), save: false, ..spec });
+        let parts = Parts {
+            offered: Offered::of(&registry, &spec),
+            rules: Rules::default(),
+            callbacks: Arc::default(),
+            validators: Arc::new([]),
+            names: OnceLock::new(),
+            secrets: models.secrets(),
+            spec,
+            registry,
+            models,
+            prompts: Arc::new(Prompts::builtin()),
+            credentials: Arc::new(Credentials::none()),
+            journal: Arc::new(MemoryJournal::new()),
+            saver: None,
+            save_limit: SAVE_LIMIT,
+            leaves: false,
+            shared: None,
+            counts_own: false,
+            origin: None,
+            overridden: Vec::new(),
+            program: loop_journal::own(),
+            watchers: Vec::new(),
+            sampler: None,
+            hooks: Hooks::default(),
+        };
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// The same loop with other prompts.
+    pub fn with_prompts(self, prompts: Arc<Prompts>) -> Self {
+        self.with(|parts| parts.prompts = prompts)
+    }
+
+    /// The same loop with credentials for its tools.
+    pub fn with_credentials(self, credentials: Arc<Credentials>) -> Self {
+        let values = credentials.names().filter_map(|name| credentials.get(name));
+        let secrets = Secrets::of(values);
+        self.with_secrets(&secrets).with(|parts| parts.credentials = credentials)
+    }
+
+    /// The same loop with more secrets. They are masked wherever they come from (a tool, a work item, a person, a model),
+    /// before a run reads them: nothing that is journaled, shown, saved or sent to a model holds one. The credentials of its
+    /// models and tools are among them already.
+    pub fn with_secrets(self, secrets: &Secrets) -> Self {
+        self.with(|parts| parts.secrets.extend(secrets))
+    }
+
+    /// What is masked in all its runs.
+    pub fn secrets(&self) -> &Secrets {
+        &self.parts.secrets
+    }
+
+    /// The same loop with somebody who answers when an action needs a person's consent: through the handle, or the
+    /// stream, of the run.
+    pub fn with_people(self) -> Self {
+        self.with(|parts| {
+            let gate = GateSettings { people: true, ..parts.spec.gate.clone() };
+            parts.spec = Arc::new(RunSpec { gate, ..(*parts.spec).clone() });
+        })
+    }
+
+    /// The same loop, leaving a run where it is as soon as it waits for people and nothing else: nobody needs to be there
+    /// until they answer. [`Handle::driven`](crate::run::Handle::driven) tells which it was, and [`resume_with`](Self::resume_with) goes on. It says
+    /// nothing about whether there are people: see [`with_people`](Self::with_people).
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Runner, RunSpec, models::{ModelSpec, Models, Scripted}, people::PersonAnswer, run::EventKind, spec::SectionSpec, tools::{Effect, Registry}};
+    /// # use loop_runtime::{WorkItem, run::Driven, tools::{ToolDeclaration, ToolResult}};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let reboot = ToolDeclaration::new("reboot").description("Reboots it.").effect(Effect::WriteKeyed);
+    /// # let tools = Registry::builder().tool_fn(reboot, |_, _, _| async move {
+    /// #     ToolResult::ok("reboot", "rebooted", "It is rebooted.", serde_json::json!({}))
+    /// # }).build()?;
+    /// # let spec = RunSpec::conversation("help", ModelSpec::new("scripted", "s"));
+    /// # let model = Scripted::from_json(r#"{"version": 1, "replies": [
+    /// #     {"calls": [{"id": "c", "name": "reboot", "arguments": "{}"}]}, {"text": "Done."}]}"#)?;
+    /// # let runner = Runner::new(spec, tools, Models::one(Arc::new(model)));
+    /// # let item = WorkItem::new("T-1", "ticket", "It hangs", "Reboot it.");
+    /// let runner = runner.with_people().leave_when_waiting();
+    /// let Driven::Waiting(waiting) = runner.run(item).start().await?.driven().await else {
+    ///     return Err("nothing was asked".into());
+    /// };
+    /// let requested = &waiting.requested[0];
+    /// println!("may {} run with {}?", requested.tool, requested.parameters);
+    /// // Another day, in another process:
+    /// let (key, binding) = (requested.key, Some(requested.binding));
+    /// let yes = EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding };
+    /// let outcome = runner.resume_with(&waiting.outcome.run, [yes]).await?;
+    /// assert_eq!(outcome.answer.as_deref(), Some("Done."));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn leave_when_waiting(self) -> Self {
+        self.with(|parts| parts.leaves = true)
+    }
+
+    /// The same loop, whose limit of messages counts those of a run alone, and not those that it continues from: for a
+    /// conversation with a person, who continues as long as they like. The limit is there for a run that does (S1-39).
+    pub fn counting_own_messages(self) -> Self {
+        self.with(|parts| parts.counts_own = true)
+    }
+
+    /// The same loop with a text that its journal keeps beside each run: how whoever continues one can put the same
+    /// loop together. It is read by nobody here.
+    pub fn with_origin(self, origin: impl Into<Arc<str>>) -> Self {
+        self.with(|parts| parts.origin = Some(origin.into()))
+    }
+
+    /// The same loop, whose runs name the settings that were given in place of those of its domain. A value that holds an
+    /// address with a credential in it is not kept.
+    pub fn with_overridden(self, overridden: impl IntoIterator<Item = Overridden>) -> Self {
+        let kept = |setting: Overridden| match holds_url_secret(&setting.value) {
+            true => Overridden { value: WITHHELD.into(), ..setting },
+            false => setting,
+        };
+        self.with(|parts| parts.overridden = overridden.into_iter().map(kept).collect())
+    }
+
+    /// The same loop as another program would run it: what it records of its runs, and which runs it continues. For tests
+    /// of versions in flight.
+    #[doc(hidden)]
+    pub fn acting_as(self, program: Program) -> Self {
+        self.with(|parts| parts.program = program)
+    }
+
+    /// The same loop writing to another journal.
+    pub fn with_journal(self, journal: Arc<dyn Journal>) -> Self {
+        self.with(|parts| parts.journal = journal)
+    }
+
+    /// The same loop, whose runs share these budgets: each model call is reserved in all of them before it is sent. A run
+    /// whose next call they do not cover ends with [`StopReason::SharedBudgetExceeded`](crate::StopReason::SharedBudgetExceeded),
+    /// after its final pass if that is covered. The price of each model has to be known.
+    pub fn with_shared_budgets(self, shared: SharedBudgets) -> Self {
+        self.with(|parts| parts.shared = Some(shared).filter(|shared| !shared.is_empty()))
+    }
+
+    /// The budgets that its runs share. `None`: they share none.
+    pub fn shared_budgets(&self) -> Option<&SharedBudgets> {
+        self.parts.shared.as_ref()
+    }
+
+    /// The same loop saving its outcomes.
+    pub fn with_saver(self, saver: Arc<dyn Saver>) -> Self {
+        self.with(|parts| {
+            parts.secrets.extend(&saver.secrets());
+            parts.saver = Some(saver);
+            parts.spec = Arc::new(RunSpec { save: true, ..(*parts.spec).clone() });
+        })
+    }
+
+    /// The same loop, whose saving takes no longer than this, all its tries together: 30 seconds unless it is set.
+    pub fn with_save_limit(self, limit: Duration) -> Self {
+        self.with(|parts| parts.save_limit = limit)
+    }
+
+    /// The same loop with hooks: they are told when a run waits for a person, ends or fails. Their messages need a journal with
+    /// an outbox, such as [`StoredJournal`](loop_journal::StoredJournal); any other keeps none.
+    pub fn with_hooks(self, hooks: Hooks) -> Self {
+        self.with(|parts| parts.hooks = hooks)
+    }
+
+    /// Its hooks.
+    pub fn hooks(&self) -> &Hooks {
+        &self.parts.hooks
+    }
+
+    /// The same loop with callbacks, which are called on the run's own task.
+    pub fn with_callbacks(self, callbacks: Callbacks) -> Self {
+        self.with(|parts| parts.callbacks = Arc::new(callbacks))
+    }
+
+    /// The same loop, holding each output against these validators once it fits its schema, in this order.
+    pub fn with_validators(self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
+        self.with(|parts| parts.validators = validators.into_iter().collect())
+    }
+
+    /// The same loop with an observer, who hears what happens in all its runs on a thread of its own and can neither
+    /// slow nor break one.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use loop_runtime::{Runner, RunSpec, WorkItem, models::{ModelSpec, Models, Offline}, observe::RunEvent, run::RunId, spec::SectionSpec, tools::Registry};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let spec = RunSpec::document("help", [SectionSpec::new("findings", "Findings").required()], ModelSpec::new("offline", "offline-1"));
+    /// # let runner = Runner::new(spec, Registry::builder().build()?, Models::one(Arc::new(Offline::new())));
+    /// # let item = WorkItem::new("T-1", "ticket", "Backup failed", "The backup failed.");
+    /// let runner = runner.with_observer(Arc::new(|run: &RunId, event: &RunEvent| {
+    ///     if let RunEvent::Recorded(entry) = event {
+    ///         println!("{run}: {}", entry.event.kind.name());
+    ///     }
+    /// }));
+    /// let outcome = runner.run(item).await?;
+    /// // The run does not wait for its observers; a program that wants all of them heard does.
+    /// runner.observers_caught_up().await;
+    /// assert_eq!(runner.observed()[0].panics, 0);
+    /// # assert_eq!((outcome.totals.passes, runner.observed()[0].lost), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
+        self.with(|parts| parts.watchers.push(Arc::new(Watcher::new(observer))))
+    }
+
+    /// What each observer heard so far, in the order in which they were added.
+    pub fn observed(&self) -> Vec<Observed> {
+        self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
+    }
+
+    /// Waits until all observers have heard what has happened so far. With one that never returns this never ends:
+    /// bound it.
+    pub async fn observers_caught_up(&self) {
+        for watcher in &self.parts.watchers {
+            watcher.caught_up().await;
+        }
+    }
+
+    /// What it runs by.
+    pub fn spec(&self) -> &Arc<RunSpec> {
+        &self.parts.spec
+    }
+
+    pub(crate) fn parts(&self) -> &Arc<Parts> {
+        &self.parts
+    }
+
+    /// Its journal.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.parts.journal
+    }
+
+    /// A run that is ready to begin: with an item, and with the messages before it where there are any.
+    pub(crate) async fn open(&self, item: WorkItem, history: Vec<Message>) -> Result<Opening, StartError> {
+        self.open_keyed(item, history, None, None).await
+    }
+
+    /// The same, under the caller's request key, and with an id that was given out before.
+    pub(crate) async fn open_keyed(
+        &self,
+        item: WorkItem,
+        history: Vec<Message>,
+        request_key: Option<Arc<str>>,
+        id: Option<RunId>,
+    ) -> Result<Opening, StartError> {
+        if history.is_empty() && item.is_blank() {
+            return Err(StartError::Blank { kind: item.kind });
+        }
+        let spec = &self.parts.spec;
+        self.parts.check_price()?;
+        let secrets = &self.parts.secrets;
+        let (item, history) = (sink::item(secrets, item), sink::messages(secrets, history));
+        let history: Arc<[Message]> = history.into();
+        let id = id.unwrap_or_else(Self::new_id);
+        let parts = &self.parts;
+        let facts = parts.facts(written(&history, parts)?);
+        let header = Header { request_key, ..parts.header(&id, &facts, &item) };
+        let (run, event, notes) = Run::start_named(id, Arc::clone(spec), parts.names(), item, facts);
+        parts.check_first_pass(&run, Arc::clone(&history))?;
+        let opened = Arc::new(Entry { seq: 0, event, notes });
+        let messages = parts.new_messages(Before::default(), &run);
+        let writer = parts.journal.create_announcing(&header, &opened, messages).await?;
+        Ok(Opening::of_new(run, writer, opened, history))
+    }
+
+    /// Whether a run was begun for this item, in this domain. Who asks for it, and under which trace, may differ.
+    pub fn is_same_request(&self, run: &Run, item: WorkItem) -> bool {
+        let plain = |item: WorkItem| WorkItem { caller: None, trace: None, traceparent: None, ..item };
+        let item = plain(sink::item(&self.parts.secrets, item));
+        run.spec().domain == self.parts.spec.domain && plain(run.started().item.clone()) == item
+    }
+
+    /// The same as [`reopen`](Self::reopen), with what people say to the run as soon as it is driven.
+    pub(crate) async fn reopen_with(
+        &self,
+        run: &RunId,
+        stated: impl IntoIterator<Item = EventKind>,
+    ) -> Result<Opening, StartError> {
+        let mut opening = self.reopen(run).await?;
+        opening.hear(stated.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
+        Ok(opening)
+    }
+
+    /// Everything that was said in a conversation up to the end of this recorded run, as another run of it continues from.
+    ///
+    /// # Errors
+    /// If the messages before the run cannot be read.
+    pub fn messages_of(&self, run: &Run) -> Result<Vec<Message>, StartError> {
+        let own = Thread::whole(&self.parts.prompts, run).into_iter().map(conversation::message);
+        Ok(read_history(run.started())?.iter().cloned().chain(own).collect())
+    }
+
+    /// A run that is ready to be taken up again.
+    pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
+        let (recorded, writer) = self.parts.journal.resume(run).await?;
+        let (mut state, by) = loop_journal::taken_over(run, &recorded, &self.parts.program)?;
+        self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
+        let before = Before::of(&state);
+        // Wall time that went backwards must not take the run's time back.
+        let base = recorded.now().max(state.now());
+        let mut first = Vec::new();
+        let event = Event { at: base, kind: EventKind::Resumed { away_ms: base.since(state.now()), by } };
+        if let Ok(notes) = state.apply(&event) {
+            first.push((event, notes));
+        }
+        let clock = Clock { origin: Instant::now(), base };
+        let seq = recorded.entries.len() as u64;
+        let mut uses = ToolUses::default();
+        recorded.entries.iter().for_each(|entry| uses.hear(entry, &recorded.spec));
+        let history = read_history(state.started())?;
+        let shared = Sharing::after(&recorded.entries);
+        let earlier = if self.parts.watchers.is_empty() { Vec::new() } else { recorded.entries };
+        Ok(Opening {
+            run: state,
+            writer,
+            seq,
+            opened: None,
+            clock,
+            first,
+            uses,
+            history,
+            before,
+            earlier,
+            shared,
+        })
+    }
+
+    pub(crate) fn begin(&self, opening: Opening, pace: Pace, cancel: Option<&CancellationToken>) -> Begun {
+        let (id, started) = (opening.run.id().clone(), Arc::clone(opening.run.started_shared()));
+        let (driver, events, remote) = self.driver(opening, pace, cancel);
+        Begun { id, started, remote, events, driving: driver.drive().boxed() }
+    }
+
+    pub(crate) fn driver(
+        &self,
+        opening: Opening,
+        pace: Pace,
+        cancel: Option<&CancellationToken>,
+    ) -> (Box<Driver>, Events, Remote) {
+        let id = opening.run.id().clone();
+        let (control, controls) = mpsc::unbounded_channel();
+        let (feed, events) = match pace {
+            Pace::Own => Events::queue(),
+            Pace::InStep => Events::in_step(),
+        };
+        for watcher in &self.parts.watchers {
+            watcher.tell(|observer| observer.drives(&opening.run, &opening.earlier));
+        }
+        let watching = self.parts.watchers.iter().map(|watcher| watcher.feed(&id));
+        let feeds = std::iter::once(feed).chain(watching).collect();
+        let driver = Driver::new(Arc::clone(&self.parts), opening, controls, feeds, pace);
+        let driver = match cancel {
+            Some(cancel) => driver.until(cancel),
+            None => driver,
+        };
+        (Box::new(driver), events, Remote::new(control))
+    }
+
+    /// Checks that no newer program has driven a run. [`resume`](Self::resume) checks that as well.
+    ///
+    /// # Errors
+    /// If a newer one has.
+    pub fn check_version(&self, run: &RunId, recorded: &Recorded) -> Result<(), StartError> {
+        Ok(loop_journal::not_newer(run, recorded, &self.parts.program).map(drop)?)
+    }
+
+    /// The same loop, whose runs are traced as the sampler decides: their model calls and tool calls are told of a span of
+    /// their own ([`SpanId::of_call`](loop_core::SpanId::of_call)) in the submitter's trace, or in one of the run. Somebody
+    /// else records the spans: an [`Observer`](crate::observe::Observer). Without a sampler, calls are told of the submitter's span as it was given.
+    pub fn with_tracing(self, sampler: Arc<dyn TraceSampler>) -> Self {
+        self.with(|parts| parts.sampler = Some(sampler))
+    }
+
+    /// The same loop with other models: each is what `change` makes of the one before. One that serves several tiers is
+    /// changed for each of them.
+    pub fn with_changed_models(
+        self,
+        mut change: impl FnMut(Arc<dyn ChatModel>) -> Arc<dyn ChatModel>,
+    ) -> Self {
+        self.with(|parts| {
+            let Models { selector, base, escalated, fallback } = parts.models.clone();
+            parts.models = Models {
+                selector: change(selector),
+                base: change(base),
+                escalated: change(escalated),
+                fallback: change(fallback),
+            };
+        })
+    }
+
+    pub(crate) fn with(self, change: impl FnOnce(&mut Parts)) -> Self {
+        let shared = &self.parts;
+        let mut parts = Parts {
+            spec: Arc::clone(&shared.spec),
+            names: OnceLock::new(),
+            registry: shared.registry.clone(),
+            models: shared.models.clone(),
+            prompts: Arc::clone(&shared.prompts),
+            credentials: Arc::clone(&shared.credentials),
+            secrets: shared.secrets.clone(),
+            journal: Arc::clone(&shared.journal),
+            saver: shared.saver.clone(),
+            save_limit: shared.save_limit,
+            offered: shared.offered.clone(),
+            // Like the names they follow from what may change.
+            rules: Rules::default(),
+            callbacks: Arc::clone(&shared.callbacks),
+            validators: Arc::clone(&shared.validators),
+            shared: shared.shared.clone(),
+            leaves: shared.leaves,
+            counts_own: shared.counts_own,
+            origin: shared.origin.clone(),
+            overridden: shared.overridden.clone(),
+            program: shared.program.clone(),
+            watchers: shared.watchers.clone(),
+            sampler: shared.sampler.clone(),
+            hooks: shared.hooks.clone(),
+        };
+        change(&mut parts);
+        Self { parts: Arc::new(parts) }
+    }
+}
+
+/// The messages before a run as they are recorded; nothing where there are none.
+fn written(history: &[Message], parts: &Parts) -> Result<Option<History>, StartError> {
+    if history.is_empty() {
+        return Ok(None);
+    }
+    let count = |message: &Message| match message {
+        Message::Tool { results } => results.len(),
+        Message::User { .. } | Message::Assistant(_) | Message::Operator { .. } => 1,
+    };
+    let json =
+        serde_json::to_string(history).map_err(|error| StartError::History { message: error.to_string() })?;
+    Ok(Some(History {
+        messages: u32::try_from(history.iter().map(count).sum::<usize>()).unwrap_or(u32::MAX),
+        // What is to be answered is the run's own.
+        counted: parts.counts_own.then_some(1),
+        bytes: history.iter().map(|message| message.bytes() as u64).sum(),
+        json: json.into(),
+        taint: taint_of(history, &parts.spec),
+        doubts: doubts_of(history, &parts.spec),
+        requested: requested_of(history, &parts.spec),
+        user_texts: user_texts_of(history, &parts.spec),
+    }))
+}
+
+/// What is in place of a setting that holds a credential.
+const WITHHELD: &str = "(withheld: it holds a credential)";
+/// How long saving may take where nothing else is said.
+const SAVE_LIMIT: Duration = Duration::from_secs(30);

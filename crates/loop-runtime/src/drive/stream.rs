@@ -1,0 +1,113 @@
+//! A run as a stream: whoever polls it drives it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures::Stream;
+use futures::future::BoxFuture;
+use loop_core::{Outcome, RunId, Started};
+
+use crate::drive::driver::Ended;
+use crate::drive::handle::Begun;
+use crate::drive::handle::Remote;
+use crate::watch::events::{Events, RunEvent};
+
+/// A run that continues only while it is polled, and yields its events.
+///
+/// After each commit the run rests until the next poll: a caller that stops polling holds it there, and nothing further
+/// is recorded or started. Entries of the same moment share a commit: results that arrived together, and the call that
+/// follows. Such a rest does not count towards the run's time. A pause between two pieces of a reply
+/// does, and towards the call's own time, since a provider does not wait for ever either. What tools had begun goes
+/// on beside a pause and is heard of after it.
+///
+/// It ends after the last entry; then the outcome is there. Dropping it before ends everything in flight; what is
+/// recorded stays, and the run can be taken up again.
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct RunStream {
+    id: RunId,
+    started: Arc<Started>,
+    remote: Remote,
+    events: Events,
+    state: State,
+}
+
+enum State {
+    Driving(BoxFuture<'static, Ended>),
+    Over(Box<Ended>),
+}
+
+impl RunStream {
+    pub(crate) fn new(begun: Begun) -> Self {
+        let Begun { id, started, remote, events, driving } = begun;
+        Self { id, started, remote, events, state: State::Driving(driving) }
+    }
+
+    /// The run's name.
+    pub fn id(&self) -> &RunId {
+        &self.id
+    }
+
+    /// The first event's data: work item, nonce, hashes.
+    pub fn started(&self) -> &Arc<Started> {
+        &self.started
+    }
+
+    /// A way to stop the run and to answer its questions; heard at the next poll.
+    pub fn remote(&self) -> Remote {
+        self.remote.clone()
+    }
+
+    /// The outcome, once the run is over.
+    pub fn outcome(&self) -> Option<&Outcome> {
+        match &self.state {
+            State::Driving(_) => None,
+            State::Over(ended) => Some(&ended.outcome),
+        }
+    }
+
+    /// Drives the run to its end, whatever is still to be heard, and gives the outcome.
+    pub async fn into_outcome(self) -> Outcome {
+        self.into_all().await.outcome
+    }
+
+    /// The same, and gives all there is.
+    pub(crate) async fn into_all(self) -> Ended {
+        let Self { events, state, .. } = self;
+        // Nobody reads them any more.
+        drop(events);
+        match state {
+            State::Driving(driving) => driving.await,
+            State::Over(ended) => *ended,
+        }
+    }
+}
+
+impl Stream for RunStream {
+    type Item = RunEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
+        loop {
+            if let Some(event) = self.events.waiting() {
+                return Poll::Ready(Some(event));
+            }
+            let State::Driving(driving) = &mut self.state else { return Poll::Ready(None) };
+            match driving.as_mut().poll(context) {
+                Poll::Ready(ended) => self.state = State::Over(Box::new(ended)),
+                Poll::Pending => {
+                    return self.events.waiting().map_or(Poll::Pending, |event| Poll::Ready(Some(event)));
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for RunStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunStream")
+            .field("id", &self.id)
+            .field("outcome", &self.outcome())
+            .finish_non_exhaustive()
+    }
+}

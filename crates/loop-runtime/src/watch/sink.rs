@@ -1,0 +1,175 @@
+//! The one place through which every text passes that a run reads or tells. Secrets are masked here, before the run decides on the
+//! text: what is journaled, shown, saved, traced or sent to a model follows from what the run read.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use loop_core::{
+    Arguments, Data, EventKind, FailureText, History, ModelFailure, Observation, PersonAnswer, Reply,
+    SaveResult, Scope, Started, ToolCall, Validation, WorkItem,
+};
+use loop_llm::{Message, Secrets};
+
+use crate::watch::events::CallNews;
+
+/// An event as a run may read it. Exhaustive by intent: a new text must show up here.
+pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
+    if secrets.is_empty() {
+        return kind;
+    }
+    match &mut kind {
+        EventKind::Started(started) => mask_started(secrets, started),
+        EventKind::ModelReplied { reply, .. } => mask_reply(secrets, reply),
+        EventKind::ModelFailed { failure, .. } => mask_failure(secrets, failure),
+        EventKind::EagerStarted { name, arguments, .. } => mask_requested(secrets, name, arguments),
+        EventKind::ToolFinished { observation, .. } => {
+            // Nothing shares it yet.
+            mask_observation(secrets, Arc::make_mut(observation));
+        }
+        EventKind::PersonAnswered { answer, .. } => match answer {
+            PersonAnswer::Approved => {}
+            PersonAnswer::Denied { why: stated } | PersonAnswer::Answered { text: stated } => {
+                text(secrets, stated)
+            }
+        },
+        EventKind::ApprovedBy { by, .. } => {
+            if let Some(claim) = &mut by.claim {
+                text(secrets, claim);
+            }
+        }
+        EventKind::Instruction { text: reported } => text(secrets, reported),
+        EventKind::Validated { result, .. } => match result {
+            Validation::Valid => {}
+            Validation::Invalid { by, message } | Validation::Broken { by, message } => {
+                [by, message].into_iter().for_each(|it| text(secrets, it));
+            }
+        },
+        EventKind::SaveFinished { result, .. } => match result {
+            SaveResult::Saved { location } => text(secrets, location),
+            SaveResult::Failed { message, .. } => text(secrets, message),
+        },
+        EventKind::CallStarted { .. }
+        | EventKind::CallRefused { .. }
+        | EventKind::ToolStarted { .. }
+        | EventKind::StopRequested { .. }
+        | EventKind::StopWithdrawn
+        | EventKind::DeadlineReached
+        | EventKind::Resumed { .. } => {}
+    }
+    kind
+}
+
+/// What a call waits for, as it may be told.
+pub(crate) fn news(secrets: &Secrets, mut news: CallNews) -> CallNews {
+    match &mut news {
+        CallNews::Retrying { message, .. } => text(secrets, message),
+        CallNews::Queued { .. } | CallNews::Sent | CallNews::Silent { .. } => {}
+    }
+    news
+}
+
+/// A work item as a run may read it.
+pub(crate) fn item(secrets: &Secrets, mut item: WorkItem) -> WorkItem {
+    if !secrets.is_empty() {
+        mask_item(secrets, &mut item);
+    }
+    item
+}
+
+/// The messages before a run as it may read them.
+pub(crate) fn messages(secrets: &Secrets, messages: Vec<Message>) -> Vec<Message> {
+    if secrets.is_empty() {
+        return messages;
+    }
+    let Ok(json) = serde_json::to_string(&messages) else { return messages };
+    match secrets.mask_json(&json) {
+        Cow::Borrowed(_) => messages,
+        // A secret that is spelt across several messages leaves none of them.
+        Cow::Owned(masked) => {
+            serde_json::from_str(&masked).unwrap_or_else(|_| vec![Message::user("[masked]")])
+        }
+    }
+}
+
+/// A JSON text without secrets.
+pub(crate) fn json(secrets: &Secrets, json: &mut Arc<str>) {
+    if let Cow::Owned(masked) = secrets.mask_json(json) {
+        *json = masked.into();
+    }
+}
+
+fn text(secrets: &Secrets, text: &mut Arc<str>) {
+    if let Cow::Owned(masked) = secrets.mask(text) {
+        *text = masked.into();
+    }
+}
+
+fn mask_started(secrets: &Secrets, started: &mut Started) {
+    // The provenance is masked where it is made.
+    let Started { item, history, .. } = started;
+    mask_item(secrets, item);
+    if let Some(History { json: messages, .. }) = history {
+        json(secrets, messages);
+    }
+}
+
+fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
+    let WorkItem { id, kind, title, full, compact, scope, caller, trace, form: _, traceparent: _ } = item;
+    let Scope { account, account_name, asset, item, person } = scope;
+    let named = [account, account_name, asset, item, person, caller, trace];
+    let named = named.into_iter().filter_map(Option::as_mut);
+    [id, kind, title, full, compact].into_iter().chain(named).for_each(|it| text(secrets, it));
+}
+
+fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
+    let Reply { text: stated, calls, reasoning, refusal, raw, served_model, warnings, .. } = reply;
+    for ToolCall { id, name, arguments } in calls {
+        text(secrets, id);
+        mask_requested(secrets, name, arguments);
+    }
+    let optional = [reasoning, refusal, raw, served_model].into_iter().filter_map(Option::as_mut);
+    std::iter::once(stated).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
+}
+
+/// Masks the name and the arguments of a call as a model wrote them.
+pub(crate) fn mask_requested(secrets: &Secrets, name: &mut Arc<str>, arguments: &mut Arguments) {
+    text(secrets, name);
+    if let Cow::Owned(masked) = secrets.mask_json(arguments) {
+        *arguments = masked.into();
+    }
+}
+
+fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {
+    let ModelFailure { message, partial, served_model, .. } = failure;
+    let optional = [partial, served_model].into_iter().filter_map(Option::as_mut);
+    std::iter::once(message).chain(optional).for_each(|it| text(secrets, it));
+}
+
+fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
+    let Observation { summary, markdown, failure, data, digest, warnings, sub_call, .. } = observation;
+    if let Some(served) = sub_call.as_mut().and_then(|used| used.served_model.as_mut()) {
+        text(secrets, served);
+    }
+    if let Some(FailureText { title, message }) = failure {
+        [title, message].into_iter().for_each(|it| text(secrets, it));
+    }
+    let is_shared = data.as_text().is_some_and(|text| Arc::ptr_eq(text, markdown));
+    [summary, &mut *markdown].into_iter().chain(warnings).for_each(|it| text(secrets, it));
+    let masked = match data.as_text() {
+        Some(text) if is_shared => (!Arc::ptr_eq(text, markdown)).then(|| Data::text(Arc::clone(markdown))),
+        Some(text) => owned(secrets.mask(text)).map(Data::text),
+        None => owned(secrets.mask_json(data)).map(Data::from),
+    };
+    if let Some(masked) = masked.filter(|masked| masked != data) {
+        *data = masked;
+        // The digest of the data is that of what is kept of it.
+        *digest = data.digest();
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Owned(text) => Some(text),
+        Cow::Borrowed(_) => None,
+    }
+}
