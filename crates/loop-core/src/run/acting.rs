@@ -9,12 +9,13 @@ use crate::gate::{
 use crate::policy::RunSources;
 use crate::repeats::{RepeatNote, Settled};
 use crate::reply::Proposal;
+use crate::run::calls::{Poll, Work};
 use crate::run::command::SubCallBudget;
-use crate::run::eager::{DropReason, EagerRead};
+use crate::run::eager_read::{DropReason, EagerRead};
 use crate::run::gating;
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Poll, Stage, Stopping, Work};
-use crate::run::step::{Place, Rest};
+use crate::run::phase::{Ask, Batch, Phase, Stage, Stopping};
+use crate::run::rest::{Place, Rest};
 use crate::spec::{OnInvalid, OnToolError, Setting};
 use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Status};
 

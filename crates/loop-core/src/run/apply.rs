@@ -10,12 +10,11 @@ use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReaso
 use crate::policy;
 use crate::repeats::{Ledger, RepeatNote};
 use crate::reply::{Document, Echoes};
-use crate::run::asking::AnswerFault;
 use crate::run::budget::Budget;
 use crate::run::calls::Calls;
 use crate::run::clock::Clock;
 use crate::run::draft::{Draft, PassRecord};
-use crate::run::eager::{EagerRead, NotEager};
+use crate::run::eager_read::EagerRead;
 use crate::run::event::{Event, EventKind, History, Provenance, Started};
 use crate::run::grounding;
 use crate::run::inbox::Inbox;
@@ -24,14 +23,14 @@ use crate::run::note::Note;
 use crate::run::outcome::{Outcome, ServedCall};
 use crate::run::parent::Takeover;
 use crate::run::phase::Phase;
+use crate::run::rejected::Rejected;
+use crate::run::rest::{Place, Rest};
 use crate::run::route::Route;
-use crate::run::step::{Place, Rest, step};
+use crate::run::step::step;
 use crate::run::warning::RunWarning;
-use crate::spec::Setting;
-use crate::spec::{RunSpec, SPEC_VERSION, SpecNames, ToolSpec};
+use crate::spec::{RunSpec, SPEC_VERSION, Setting, SpecNames, ToolSpec};
 use crate::types::{
-    CommandKey, Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals,
-    WorkItem,
+    Digest, Evidence, EvidenceId, Millis, Observation, RequestPart, RunId, Taint, Tier, Totals, WorkItem,
 };
 
 /// A run of the loop: its spec and its state.
@@ -75,94 +74,6 @@ pub struct Facts {
     pub history: Option<History>,
     /// The program that begins the run, and the settings that replaced the domain's.
     pub provenance: Provenance,
-}
-
-/// Why an event was refused. The run is unchanged.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Rejected {
-    /// The first event must be `started`, and no later one may be.
-    #[error("{0}: a run begins with `started`, once")]
-    NotTheStart(&'static str),
-    /// The spec is not the one that the run was started with.
-    #[error("the run was started with spec {expected}, this one is {found}")]
-    OtherSpec {
-        /// The digest in `started`.
-        expected: Digest,
-        /// The digest of the spec that was given.
-        found: Digest,
-    },
-    /// The spec has a version whose rules this crate does not implement.
-    #[error("the spec has version {found}, and this crate knows version {SPEC_VERSION}")]
-    UnknownVersion {
-        /// The version of the spec that was given.
-        found: u32,
-    },
-    /// The event is earlier than the one before it.
-    #[error("{event} at {at} ms, after an event at {now} ms")]
-    BackInTime {
-        /// The name of the event.
-        event: &'static str,
-        /// The event's instant, in milliseconds since the start.
-        at: u64,
-        /// The instant of the last event, in milliseconds since the start.
-        now: u64,
-    },
-    /// The event cannot occur in this phase.
-    #[error("{event} while {phase}")]
-    OutOfOrder {
-        /// The name of the event.
-        event: &'static str,
-        /// The name of the phase.
-        phase: &'static str,
-    },
-    /// No such call or action is open, or this try of it has settled already.
-    #[error("{event} for {key} attempt {attempt}, which is not open while {phase}")]
-    NotOpen {
-        /// The name of the event.
-        event: &'static str,
-        /// The call or action that it names.
-        key: CommandKey,
-        /// The try that it names, from 1.
-        attempt: u32,
-        /// The name of the phase.
-        phase: &'static str,
-    },
-    /// A grant or a refusal differs from the one that the core computes.
-    #[error("{key}: announced {announced}, but the state gives {computed}")]
-    OtherQuote {
-        /// The call.
-        key: CommandKey,
-        /// The quote in the event.
-        announced: String,
-        /// The quote that the core computes.
-        computed: String,
-    },
-    /// A person's answer does not count.
-    #[error("the answer to {key} does not count: {why}")]
-    Answer {
-        /// The action that it names.
-        key: CommandKey,
-        /// Why it does not count.
-        why: AnswerFault,
-    },
-    /// A read may not start before its reply is complete.
-    #[error("{key} may not start before its reply is complete: {why}")]
-    NotEager {
-        /// The action's key.
-        key: CommandKey,
-        /// Why it may not start.
-        why: NotEager,
-    },
-    /// The instruction of a person is empty.
-    #[error("the instruction is empty")]
-    EmptyInstruction,
-    /// `deadline_reached` came before the deadline.
-    #[error("deadline_reached at {at} ms, before the deadline")]
-    Early {
-        /// The event's instant, in milliseconds since the start.
-        at: u64,
-    },
 }
 
 impl Run {

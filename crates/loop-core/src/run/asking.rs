@@ -7,110 +7,14 @@ use serde_json::{Value, json};
 
 use crate::gate::{DeniedBy, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Fingerprint, Rules};
-use crate::run::apply::{Rejected, Run};
-use crate::run::calls::Calls;
+use crate::run::calls::{Calls, Work};
 use crate::run::event::{PersonAnswer, Started};
 use crate::run::note::Note;
-use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage, Work};
-use crate::run::step::Rest;
+use crate::run::phase::{Ask, Batch, Phase, Purpose, Stage};
+use crate::run::rejected::AnswerFault;
+use crate::run::rest::Rest;
 use crate::spec::{RunSpec, ToolSpec};
-use crate::types::{
-    Approver, Arguments, CommandKey, Digest, Effect, Instruction, Millis, Observation, Slot, Status, cleaned,
-    digest,
-};
-
-/// An action that waits for a person, with everything needed to decide on it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PersonRequest {
-    /// The action's key. An answer names it.
-    pub key: CommandKey,
-    /// The model's own name for the call.
-    pub id: Arc<str>,
-    /// The tool's own name.
-    pub tool: Arc<str>,
-    /// The tool's effect.
-    pub effect: Effect,
-    /// The exact parameters that would run, as canonical JSON. A model wrote them, so escape them before showing.
-    pub parameters: Arguments,
-    /// The model's reason for the call, in its own words.
-    pub reason: Arc<str>,
-    /// Why an approver is needed.
-    pub why: String,
-    /// Whether it is a question, which takes an answer instead of an approval.
-    pub is_question: bool,
-    /// When the time to answer ends, since the start of the run. No answer by then is a denial. `None`: it does not end.
-    pub deadline: Option<Millis>,
-    /// The digest of tool, parameters, tool manifest and policy. An answer that carries it counts for this request
-    /// alone.
-    pub binding: Digest,
-    /// How many people have to approve it; 1 for a question.
-    pub approvals: u32,
-    /// Who has approved it so far.
-    pub approvers: Vec<Approver>,
-}
-
-impl PersonRequest {
-    /// Whether the time to answer is over at this instant of the run's clock.
-    pub fn is_over(&self, now: Millis) -> bool {
-        self.deadline.is_some_and(|deadline| deadline <= now)
-    }
-}
-
-/// Why the answer of a person does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AnswerFault {
-    /// No action of the run has this key.
-    #[error("the run has no such action")]
-    NoAction,
-    /// The action needed no person, or it has been decided and the run has continued.
-    #[error("no person is asked about it: its verdict is `{verdict}`")]
-    NotRequested {
-        /// The name of its verdict.
-        verdict: &'static str,
-    },
-    /// The person is asked only after the other calls of the pass have ended.
-    #[error("it is not asked about yet: other calls of its pass still run")]
-    NotYet,
-    /// The action has been answered, and the run still waits for others.
-    #[error("it has been answered already")]
-    Answered,
-    /// The time to answer has ended.
-    #[error("its time is over: nobody answered within {limit_ms} ms, which counts as a no")]
-    Expired {
-        /// The time that there was, in milliseconds.
-        limit_ms: u64,
-    },
-    /// The answer was given for another tool, other parameters, another tool manifest or another policy.
-    #[error("what was answered is something else: other arguments, tools or policy than the action has")]
-    OtherBinding,
-    /// The action is a question, which takes an answer and not an approval.
-    #[error("it is a question: it takes an answer, or a denial")]
-    IsQuestion,
-    /// The action is an approval request, which takes no text.
-    #[error("it is an approval request, not a question: it takes an approval or a denial")]
-    IsNoQuestion,
-    /// The answer is empty.
-    #[error("the answer is empty")]
-    Empty,
-    /// The policy demands several people, and the approval names no account that was checked.
-    #[error(
-        "`gate.approvals` demands {people} people, and this approval names no account that was checked; approve it \
-         through `loopgate serve`, each person with a token of their own"
-    )]
-    Unnamed {
-        /// How many people have to approve.
-        people: u32,
-    },
-    /// The same account has approved it already.
-    #[error(
-        "this account has approved it already, and `gate.approvals` demands {people} people: another token has to approve it"
-    )]
-    SamePerson {
-        /// How many people have to approve.
-        people: u32,
-    },
-}
+use crate::types::{Approver, CommandKey, Digest, Millis, Observation, Slot, Status, cleaned, digest};
 
 /// The data against which a person's answer is validated.
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +111,7 @@ impl Asking<'_> {
         if is_other { Err(AnswerFault::OtherBinding) } else { Ok(place) }
     }
 
-    fn binding_of(&self, action: &JudgedAction) -> Digest {
+    pub(super) fn binding_of(&self, action: &JudgedAction) -> Digest {
         let started = self.started;
         let what = json!([
             started.run,
@@ -230,95 +134,6 @@ fn fits(tool: Option<&ToolSpec>, answer: &PersonAnswer) -> Result<(), AnswerFaul
         (PersonAnswer::Answered { .. }, true)
         | (PersonAnswer::Approved, false)
         | (PersonAnswer::Denied { .. }, _) => Ok(()),
-    }
-}
-
-impl Run {
-    /// The digest that binds an approval to an action: the run, the action's key, its tool and parameters, the tool
-    /// manifest and the policy. `None`: the run has no action with this key.
-    pub fn binding(&self, key: &CommandKey) -> Option<Digest> {
-        self.state.calls.action(key).map(|action| self.asking().binding_of(action))
-    }
-
-    /// The open approval requests and questions, in request order.
-    pub fn requested(&self) -> Vec<PersonRequest> {
-        let asks = self.state.phase.asks();
-        let open = asks.iter().filter(|ask| !ask.answered);
-        open.filter_map(|ask| {
-            let action = self.state.calls.actions.get(ask.action as usize)?;
-            let tool = self.spec.tool(action.tool_name())?;
-            Some(PersonRequest {
-                key: action.key,
-                id: Arc::clone(&action.action.id),
-                tool: Arc::clone(&tool.name),
-                effect: tool.effect,
-                parameters: action.parameters.clone(),
-                reason: Arc::clone(&action.action.reason),
-                why: action.verdict.reason(),
-                is_question: tool.policy.asks_person,
-                deadline: ask.deadline,
-                binding: self.asking().binding_of(action),
-                approvals: if tool.policy.asks_person { 1 } else { self.spec.gate.approvals },
-                approvers: ask.approvers.clone(),
-            })
-        })
-        .collect()
-    }
-
-    /// Whether an answer to an action would count at the instant `at`.
-    ///
-    /// # Errors
-    /// Why it would not.
-    pub fn may_answer(
-        &self,
-        at: Millis,
-        key: &CommandKey,
-        answer: &PersonAnswer,
-        binding: Option<&Digest>,
-    ) -> Result<(), AnswerFault> {
-        self.asking().answers(at, key, answer, binding).map(|_| ())
-    }
-
-    /// Whether an approval of a known person would count at the instant `at`.
-    ///
-    /// # Errors
-    /// Why it would not.
-    pub fn may_approve(
-        &self,
-        at: Millis,
-        key: &CommandKey,
-        by: &Approver,
-        binding: Option<&Digest>,
-    ) -> Result<(), AnswerFault> {
-        self.asking().approves(at, key, by, binding).map(|_| ())
-    }
-
-    /// The instructions of people, in order.
-    pub fn instructions(&self) -> &[Instruction] {
-        self.state.inbox.instructions()
-    }
-
-    /// The instructions that the prompt of this pass adds.
-    pub fn instructions_for(&self, pass: u32) -> impl Iterator<Item = &Instruction> {
-        self.state.inbox.instructions_for(pass).iter()
-    }
-
-    /// Whether the run accepts an instruction: a pass that could read it is still to come.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub fn takes_instruction(&self, text: &str) -> Result<(), Rejected> {
-        let phase = &self.state.phase;
-        if !phase.takes_instruction() {
-            return Err(Rejected::OutOfOrder { event: "instruction", phase: phase.name() });
-        }
-        if text.trim().is_empty() { Err(Rejected::EmptyInstruction) } else { Ok(()) }
-    }
-
-    fn asking(&self) -> Asking<'_> {
-        let (state, phase) = (&self.state, &self.state.phase);
-        let (asks, later) = (phase.asks(), phase.asks_later());
-        Asking { spec: &self.spec, started: &state.started, calls: &state.calls, asks, later }
     }
 }
 

@@ -10,9 +10,8 @@ use crate::run::model_failures::ATTEMPTS;
 use crate::run::note::Note;
 use crate::run::outcome::Rejection;
 use crate::run::phase::Phase;
-use crate::run::step::{Place, Rest};
-use crate::spec::Setting;
-use crate::spec::{RepeatScope, Repeats};
+use crate::run::rest::{Place, Rest};
+use crate::spec::{RepeatScope, Repeats, Setting};
 use crate::types::{CommandKey, Evidence, Slot, Status};
 
 impl Run {

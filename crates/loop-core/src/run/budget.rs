@@ -74,3 +74,14 @@ impl Budget {
         self.granted_sub_calls = self.granted_sub_calls.saturating_sub(1);
     }
 }
+
+/// What a call reserves until its real usage is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Reserve {
+    /// Input tokens, estimated from the prompt's bytes.
+    pub input_tokens: u64,
+    /// Maximum output tokens.
+    pub output_tokens: u64,
+    /// The worst-case cost in pico-dollars. `None`: the price is not known.
+    pub cost: Option<PicoUsd>,
+}

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{JudgedAction, Trouble, Verdict};
 use crate::repeats::{Ledger, RepeatNote};
-use crate::run::eager::DroppedRead;
-use crate::run::phase::Work;
+use crate::run::command::SubCallBudget;
+use crate::run::eager_read::DroppedRead;
 use crate::spec::{RunSpec, ToolSpec};
-use crate::types::{CommandKey, Effect, EvidenceId};
+use crate::types::{CommandKey, Digest, Effect, EvidenceId, Millis, Observation, SubCallUse};
 
 /// The requested actions, and the ledger of the calls that ran.
 ///
@@ -97,5 +97,59 @@ impl Calls {
     /// The writes in doubt, each as the key and the tool of its action.
     pub(super) fn in_doubt(&self) -> Vec<Arc<str>> {
         self.doubts.iter().map(|(key, tool)| format!("{key} {tool}").into()).collect()
+    }
+}
+
+/// One admitted action.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Work {
+    /// Its idempotency key: the key of the first time that the same call was requested.
+    pub key: CommandKey,
+    /// The try, from 1.
+    pub attempt: u32,
+    /// Its index in the run's list of actions.
+    pub action: u32,
+    /// The number that its result gets.
+    pub evidence: EvidenceId,
+    /// Its fingerprint in the ledger.
+    pub signature: Digest,
+    /// Whether it may be started: reads always, writes once they are announced.
+    pub announced: bool,
+    /// What its sub-call may spend. `None`: it makes none.
+    pub sub_call: Option<SubCallBudget>,
+    /// Its result. `None`: it has not settled.
+    pub observation: Option<Arc<Observation>>,
+    /// The next poll of its tool. `None`: its tool has not answered `pending`.
+    pub poll: Option<Box<Poll>>,
+    /// How many tries ended with the program. They do not count as failures.
+    pub lost: u32,
+}
+
+/// A tool that answered `pending` and is polled again, without a model call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Poll {
+    /// The number of polls, the next one included.
+    pub times: u32,
+    /// The earliest instant of the next poll, since the start of the run.
+    pub not_before: Millis,
+    /// Its last answer.
+    pub last: Observation,
+}
+
+impl Work {
+    /// Whether it runs: started, or free to start at any moment, and not settled.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.announced && self.observation.is_none()
+    }
+
+    /// Whether it waits for the next poll of its tool.
+    pub(super) fn waits(&self, now: Millis) -> bool {
+        self.poll.as_ref().is_some_and(|poll| poll.not_before > now)
+    }
+
+    /// The assumed usage of a sub-call whose driver is gone. `None`: no sub-call was granted or started.
+    pub(super) fn lost_sub_call(&self) -> Option<Box<SubCallUse>> {
+        let granted = self.sub_call.filter(|_| self.announced);
+        granted.map(|_| Box::new(SubCallUse::new(false, None)))
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::reply::Reply;
-use crate::run::event::Reserve;
+use crate::run::budget::Reserve;
 use crate::run::note::Note;
 use crate::run::phase::{Call, StartedCall};
-use crate::run::step::Rest;
+use crate::run::rest::Rest;
 use crate::run::warning::RunWarning;
 use crate::spec::CostMode;
 use crate::types::{CallExtent, CommandKey, ModelFailure, PicoUsd, Received, SubCallUse, Tier, Usage};

@@ -7,7 +7,7 @@ use crate::run::draft::{Attempt, AttemptState, Draft};
 use crate::run::event::Started;
 use crate::run::inbox::Inbox;
 use crate::run::note::Note;
-use crate::run::step::Rest;
+use crate::run::rest::Rest;
 use crate::spec::Setting;
 
 impl Run {

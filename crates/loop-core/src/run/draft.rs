@@ -10,8 +10,7 @@ use crate::reply::{Document, Ending, Section, cited_in, own_words};
 use crate::run::event::Started;
 use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
-use crate::run::opinion::OpinionRecord;
-use crate::run::outcome::{Output, PassSummary, Rejection};
+use crate::run::outcome::{OpinionRecord, Output, PassSummary, Rejection};
 use crate::spec::{Calibrated, Cite, RunSpec, SectionSpec};
 use crate::types::{Confidence, EvidenceId, Millis, Tier};
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
+use crate::run::budget::Reserve;
 use crate::run::parent::Parent;
 use crate::types::{
     Approver, Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier,
@@ -320,17 +321,6 @@ pub struct History {
     /// loop worded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub user_texts: Vec<Arc<str>>,
-}
-
-/// What a call reserves until its real usage is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Reserve {
-    /// Input tokens, estimated from the prompt's bytes.
-    pub input_tokens: u64,
-    /// Maximum output tokens.
-    pub output_tokens: u64,
-    /// The worst-case cost in pico-dollars. `None`: the price is not known.
-    pub cost: Option<PicoUsd>,
 }
 
 /// Why the core refuses a model call.

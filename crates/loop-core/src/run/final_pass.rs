@@ -6,7 +6,7 @@ use crate::run::model_failures::model_failure;
 use crate::run::note::Note;
 use crate::run::phase::{Call, Phase, Purpose};
 use crate::run::quote::PromptSize;
-use crate::run::step::{Place, Rest};
+use crate::run::rest::{Place, Rest};
 use crate::spec::RepeatScope;
 use crate::types::{CommandKey, Millis, Slot};
 

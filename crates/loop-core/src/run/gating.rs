@@ -11,7 +11,7 @@ use crate::run::draft::{AttemptState, PassRecord, Revision};
 use crate::run::final_pass::final_pass;
 use crate::run::note::{Decision, Note};
 use crate::run::phase::{Call, Phase, Stage};
-use crate::run::step::{Place, Rest};
+use crate::run::rest::{Place, Rest};
 use crate::spec::{EndCall, OnDenied, OnInvalid, Setting};
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
 

@@ -26,9 +26,9 @@
 //!
 //! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
-//! `step` matches phase and event. The transitions are in `model_calls`, `model_failures`, `charging`, `eager`, `acting`,
+//! `step` matches phase and event; `rest` is what an event may change besides the phase. The transitions are in `model_calls`, `model_failures`, `charging`, `eager`, `acting`,
 //! `asking`, `gating`, `opinion`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
-//! deadlines from the state, and `quote` computes the budget of a call. `parent` is what a run takes over from another
+//! deadlines from the state, `person_request` what a person is asked, and `quote` computes the budget of a call. `parent` is what a run takes over from another
 //! one, and `take_over` begins with that.
 
 mod acting;
@@ -43,6 +43,7 @@ mod command;
 mod compact;
 mod draft;
 mod eager;
+mod eager_read;
 mod event;
 mod final_pass;
 mod gating;
@@ -55,9 +56,12 @@ mod note;
 mod opinion;
 mod outcome;
 mod parent;
+mod person_request;
 mod phase;
 mod quote;
+mod rejected;
 mod requested;
+mod rest;
 mod route;
 mod select;
 mod step;
@@ -68,21 +72,26 @@ mod under;
 mod warning;
 mod worst_case;
 
-pub use apply::{Facts, Rejected, Run, State};
-pub use asking::{AnswerFault, PersonRequest};
+pub use apply::{Facts, Run, State};
+pub use budget::Reserve;
+pub use calls::{Poll, Work};
 pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
-pub use eager::{DropReason, DroppedRead, EagerRead, NotEager};
+pub use eager_read::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
-    Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, Reserve, SaveResult,
-    Started, StopMode, Validation,
+    Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult, Started,
+    StopMode, Validation,
 };
 pub use note::{Decision, Note, SelectedBy};
-pub use opinion::{Opinion, OpinionRecord, Questioned};
-pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
+pub use opinion::Questioned;
+pub use outcome::{
+    Opinion, OpinionRecord, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn,
+};
 pub use parent::{Parent, ParentEffect, Takeover};
-pub use phase::{Ask, Batch, Call, Phase, Poll, Purpose, Stage, StartedCall, Stopping, Work};
+pub use person_request::PersonRequest;
+pub use phase::{Ask, Batch, Call, Phase, Purpose, Stage, StartedCall, Stopping};
 pub use quote::{PromptSize, Quote};
+pub use rejected::{AnswerFault, Rejected};
 pub use take_over::NotTakenOver;
 pub use trace::RunTrace;
 pub use warning::RunWarning;

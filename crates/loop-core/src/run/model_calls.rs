@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use crate::gate::{Condition, Measure, StopReason, TierChange, Written};
 use crate::reply::{self, FinishReason, MergeContext, ParseWarning, Proposal, Reply};
-use crate::run::apply::Rejected;
 use crate::run::draft::{Cut, PassRecord, with_new};
 use crate::run::event::{EventKind, Refusal};
 use crate::run::note::Note;
-use crate::run::opinion::Opinion;
+use crate::run::outcome::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::quote::{PromptSize, Quote};
+use crate::run::rejected::Rejected;
+use crate::run::rest::{Place, Rest};
 use crate::run::route::MainCall;
-use crate::run::step::{Place, Rest};
 use crate::run::warning::RunWarning;
 use crate::spec::{Calibrated, Setting};
 use crate::types::{CommandKey, Confidence, Slot, Tier};

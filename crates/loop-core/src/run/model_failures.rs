@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::gate::{Condition, Measure, StopReason, TierCause};
 use crate::reply::{self, Proposal};
 use crate::run::draft::{Cut, with_new};
-use crate::run::eager::DropReason;
+use crate::run::eager_read::DropReason;
 use crate::run::note::Note;
-use crate::run::opinion::Opinion;
+use crate::run::outcome::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
-use crate::run::step::{Place, Rest};
+use crate::run::rest::{Place, Rest};
 use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
 
 /// The maximum number of tries of a call.

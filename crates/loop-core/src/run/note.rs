@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::gate::{Certificate, Condition, JudgedAction, TierCause};
 use crate::repeats::RepeatNote;
 use crate::reply::{Merge, ParseWarning};
-use crate::run::eager::DroppedRead;
+use crate::run::eager_read::DroppedRead;
 use crate::run::event::Refusal;
-use crate::run::opinion::OpinionRecord;
+use crate::run::outcome::OpinionRecord;
 use crate::spec::Calibrated;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, RequestPart, Status, Tier, Usage};
 

@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use crate::claims::Grounding;
 use crate::gate::{self, Certificate, Condition, StopReason};
 use crate::reply::{FinishReason, Reply};
@@ -13,50 +11,11 @@ use crate::run::draft::{Draft, Revision};
 use crate::run::event::Started;
 use crate::run::grounding;
 use crate::run::note::Note;
+use crate::run::outcome::{Opinion, OpinionRecord};
 use crate::run::phase::{Call, Phase, Purpose};
-use crate::run::step::{Place, Rest};
+use crate::run::rest::{Place, Rest};
 use crate::spec::{OpinionWhen, RunSpec};
 use crate::types::{CommandKey, Evidence, EvidenceId, Slot, StopClass, Tier};
-
-/// What a second model says of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Opinion {
-    /// The cited evidence supports every statement.
-    Yes,
-    /// It does not.
-    No,
-    /// The model cannot tell, or its reply is not one of the three answers.
-    CannotTell,
-    /// The model could not be asked, or gave no reply.
-    Failed,
-}
-
-impl Opinion {
-    /// The opinion's name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-            Self::CannotTell => "cannot_tell",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// A second opinion on the document of a pass.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct OpinionRecord {
-    /// The pass whose document it is about, from 1.
-    pub pass: u32,
-    /// What the model said.
-    pub opinion: Opinion,
-    /// Ids of the sections that it was asked about.
-    pub sections: Vec<Arc<str>>,
-    /// Why it failed, for people. Empty: it did not.
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub why: Arc<str>,
-}
 
 /// What a second model is asked about in one section.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
-use crate::run::eager::DroppedRead;
-use crate::run::opinion::OpinionRecord;
+use crate::run::eager_read::DroppedRead;
 use crate::run::warning::RunWarning;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
 
@@ -182,4 +181,44 @@ pub enum Saved {
         /// Why, as one line for people.
         message: Arc<str>,
     },
+}
+
+/// What a second model says of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opinion {
+    /// The cited evidence supports every statement.
+    Yes,
+    /// It does not.
+    No,
+    /// The model cannot tell, or its reply is not one of the three answers.
+    CannotTell,
+    /// The model could not be asked, or gave no reply.
+    Failed,
+}
+
+impl Opinion {
+    /// The opinion's name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::No => "no",
+            Self::CannotTell => "cannot_tell",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A second opinion on the document of a pass.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OpinionRecord {
+    /// The pass whose document it is about, from 1.
+    pub pass: u32,
+    /// What the model said.
+    pub opinion: Opinion,
+    /// Ids of the sections that it was asked about.
+    pub sections: Vec<Arc<str>>,
+    /// Why it failed, for people. Empty: it did not.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub why: Arc<str>,
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::apply::State;
 use crate::run::budget::Budget;
 use crate::run::calls::Calls;
 use crate::run::clock::Clock;
@@ -108,22 +107,6 @@ pub(super) struct Carried {
     pub(super) calls: Calls,
     pub(super) draft: Draft,
     pub(super) budget: Budget,
-}
-
-impl Carried {
-    pub(super) fn of(state: &State) -> Self {
-        let State { started: _, clock, phase, inbox, route, knowledge, calls, draft, mut budget } =
-            state.clone();
-        // A new run asks the shared budget anew.
-        budget.shared = None;
-        Self { clock, phase, inbox, route, knowledge, calls, draft, budget }
-    }
-
-    /// A run with this first event that continues from here.
-    pub(super) fn with(self, started: Arc<Started>) -> State {
-        let Self { clock, phase, inbox, route, knowledge, calls, draft, budget } = self;
-        State { started, clock, phase, inbox, route, knowledge, calls, draft, budget }
-    }
 }
 
 impl Parent {

@@ -2,12 +2,11 @@
 
 use crate::gate::{Change, Condition, Measure, StopReason, TierCause};
 use crate::run::Run;
-use crate::run::budget::Budget;
-use crate::run::event::{EventKind, Refusal, Reserve};
+use crate::run::budget::{Budget, Reserve};
+use crate::run::event::{EventKind, Refusal};
 use crate::run::phase::{Call, StartedCall};
 use crate::run::route::Route;
-use crate::spec::Setting;
-use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, held_back, least_limit};
+use crate::spec::{CostMode, FINAL_PASS_OUTPUT_TOKENS, RunSpec, Setting, held_back, least_limit};
 use crate::types::{CommandKey, Digest, PicoUsd, Price, Rates, Slot, Tier};
 
 /// A call that could have fewer output tokens than this is refused.

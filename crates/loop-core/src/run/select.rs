@@ -8,7 +8,7 @@ use crate::gate::{Limit, Quota, Verdict, judge};
 use crate::reply::{FinishReason, ParseWarning, Reply, parameters_of};
 use crate::run::note::{Note, SelectedBy};
 use crate::run::phase::{Phase, Purpose, Stage};
-use crate::run::step::{Place, Rest};
+use crate::run::rest::{Place, Rest};
 use crate::run::warning::RunWarning;
 use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Written};
 

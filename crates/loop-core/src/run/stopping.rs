@@ -6,13 +6,13 @@ use crate::gate::{
 };
 use crate::run::apply::Run;
 use crate::run::draft::PassRecord;
-use crate::run::eager::DropReason;
+use crate::run::eager_read::DropReason;
 use crate::run::event::{SaveResult, StopMode};
 use crate::run::model_failures::{ATTEMPTS, model_failure};
 use crate::run::note::Note;
 use crate::run::outcome::{Outcome, Saved, StoppedIn};
 use crate::run::phase::{Ask, Batch, Call, Phase, Purpose, Stopping};
-use crate::run::step::{Place, Rest};
+use crate::run::rest::{Place, Rest};
 use crate::types::{CommandKey, Millis, Tier};
 
 /// How long calls in flight may take to settle, once the stop reason is fixed, in milliseconds.

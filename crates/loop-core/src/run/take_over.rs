@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Fingerprint, Rules};
-use crate::run::apply::{Facts, Rejected, Run};
+use crate::run::apply::{Facts, Run, State};
 use crate::run::budget::Budget;
-use crate::run::calls::Calls;
+use crate::run::calls::{Calls, Work};
 use crate::run::clock::Clock;
 use crate::run::draft::Draft;
 use crate::run::event::{Event, EventKind, Started};
@@ -21,9 +21,10 @@ use crate::run::inbox::Inbox;
 use crate::run::knowledge::{Compacted, Knowledge};
 use crate::run::note::Note;
 use crate::run::parent::{Carried, Parent, ParentEffect, Taken, Takeover};
-use crate::run::phase::{Ask, Batch, Call, Phase, Purpose, Work};
+use crate::run::phase::{Ask, Batch, Call, Phase, Purpose};
+use crate::run::rejected::Rejected;
+use crate::run::rest::{Place, Rest};
 use crate::run::route::Route;
-use crate::run::step::{Place, Rest};
 use crate::spec::{Execution, RunSpec, SpecNames};
 use crate::types::{
     Arguments, CommandKey, Digest, Effect, EvidenceId, Millis, Observation, RunId, Slot, Status,
@@ -489,5 +490,21 @@ impl Rest<'_> {
             }
             Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => Phase::calling(call, purpose),
         }
+    }
+}
+
+impl Carried {
+    pub(super) fn of(state: &State) -> Self {
+        let State { started: _, clock, phase, inbox, route, knowledge, calls, draft, mut budget } =
+            state.clone();
+        // A new run asks the shared budget anew.
+        budget.shared = None;
+        Self { clock, phase, inbox, route, knowledge, calls, draft, budget }
+    }
+
+    /// A run with this first event that continues from here.
+    pub(super) fn with(self, started: Arc<Started>) -> State {
+        let Self { clock, phase, inbox, route, knowledge, calls, draft, budget } = self;
+        State { started, clock, phase, inbox, route, knowledge, calls, draft, budget }
     }
 }
