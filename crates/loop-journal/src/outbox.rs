@@ -44,7 +44,7 @@ pub struct HookMessage {
     pub hook: Arc<str>,
     /// What happened.
     pub event: HookEvent,
-    /// The body: [`HookBody`] as JSON.
+    /// The body, as JSON: its form is that of `docs/schema/hook.schema.json`.
     pub body: Arc<str>,
     /// When it happened, in milliseconds since 1970 (UTC).
     pub unix_ms: u64,

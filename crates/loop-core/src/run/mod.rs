@@ -26,10 +26,11 @@
 //!
 //! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
-//! `step` matches phase and event; `rest` is what an event may change besides the phase. The transitions are in `model_calls`, `model_failures`, `charging`, `eager`, `acting`,
-//! `asking`, `gating`, `opinion`, `attempts`, `select`, `final_pass`, `compact` and `stopping`. `requested` reads commands and
-//! deadlines from the state, `person_request` what a person is asked, and `quote` computes the budget of a call. `parent` is what a run takes over from another
-//! one, and `take_over` begins with that.
+//! `step` matches phase and event; `rest` is what an event may change besides the phase. The transitions are in
+//! `model_calls`, `model_failures`, `charging`, `eager`, `acting`, `asking`, `gating`, `opinion`, `attempts`, `select`,
+//! `final_pass`, `compact` and `stopping`. `requested` reads commands and deadlines from the state, `person_request` what
+//! a person is asked, and `quote` computes the budget of a call. `parent` is what a run takes over from another one, and
+//! `take_over` begins with that.
 
 mod acting;
 mod apply;
