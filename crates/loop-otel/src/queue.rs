@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::shared::lock;
 
@@ -59,7 +59,7 @@ impl Queue {
     pub(crate) fn admits(&self, size: usize) -> bool {
         let mut state = lock(&self.state);
         if state.sizes.len() >= self.max_items || state.bytes + size > MAX_QUEUE_BYTES {
-            self.drops(&mut state, 1);
+            self.drops(state, 1);
             return false;
         }
         state.sizes.push_back(size);
@@ -74,12 +74,13 @@ impl Queue {
         let bytes: usize = state.sizes.drain(..settled).sum();
         state.bytes -= bytes;
         if !are_accepted {
-            self.drops(&mut state, items as u64);
+            self.drops(state, items as u64);
         }
     }
 
-    fn drops(&self, state: &mut State, items: u64) {
+    fn drops(&self, mut state: MutexGuard<'_, State>, items: u64) {
         state.dropped += items;
+        drop(state);
         let line = "spans or log records are dropped, because the receiver does not accept them, or not as fast as they come";
         self.reports.once("dropped", line);
     }

@@ -30,12 +30,15 @@ use crate::queue::{Queue, Reports};
 #[derive(Debug)]
 pub(crate) struct Sender {
     pub(crate) meter: Meter,
-    spans: Option<(Arc<BatchSpanProcessor>, Arc<Queue>)>,
-    records: Option<(SdkLoggerProvider, SdkLogger, Arc<Queue>)>,
+    spans: Option<Spans>,
+    records: Option<Records>,
     longest_text: usize,
     /// The thread that drives the connections ends with the last of it.
     running: Option<mpsc::Sender<()>>,
 }
+
+type Spans = (Arc<BatchSpanProcessor>, Arc<Queue>);
+type Records = (SdkLoggerProvider, SdkLogger, Arc<Queue>);
 
 impl Sender {
     /// Starts to send. A signal that cannot be sent is reported.
@@ -54,56 +57,9 @@ impl Sender {
         let (running, mut ended) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("loop-otel".to_owned());
         thread.spawn(move || runtime.block_on(ended.recv()))?;
-        let exporters = Exporters { handle, reports };
-        let spans = exporters.built(config.traces.as_ref(), |receiver| {
-            #[cfg(feature = "grpc")]
-            if receiver.is_grpc {
-                return Ok(crate::grpc::configured(SpanExporter::builder().with_tonic(), receiver)?.build());
-            }
-            Ok(exporters.http(SpanExporter::builder().with_http(), receiver)?.build())
-        });
-        let spans = spans.map(|mut exporter| {
-            exporter.set_resource(resource);
-            let queue = Arc::new(Queue::new(config.max_queue, reports));
-            let exporter = Counted { exporter, queue: Arc::clone(&queue) };
-            let batches = trace::BatchConfigBuilder::default()
-                .with_max_queue_size(config.max_queue)
-                .with_max_export_batch_size(config.max_batch)
-                .with_scheduled_delay(config.delay);
-            (Arc::new(BatchSpanProcessor::new(exporter, batches.build())), queue)
-        });
-        let records = exporters.built(config.logs.as_ref(), |receiver| {
-            #[cfg(feature = "grpc")]
-            if receiver.is_grpc {
-                return Ok(crate::grpc::configured(LogExporter::builder().with_tonic(), receiver)?.build());
-            }
-            Ok(exporters.http(LogExporter::builder().with_http(), receiver)?.build())
-        });
-        let records = records.map(|exporter| {
-            let queue = Arc::new(Queue::new(config.max_queue, reports));
-            let exporter = Counted { exporter, queue: Arc::clone(&queue) };
-            let batches = logs::BatchConfigBuilder::default()
-                .with_max_queue_size(config.max_queue)
-                .with_max_export_batch_size(config.max_batch)
-                .with_scheduled_delay(config.delay);
-            let processor = BatchLogProcessor::builder(exporter).with_batch_config(batches.build()).build();
-            let provider = SdkLoggerProvider::builder()
-                .with_resource(resource.clone())
-                .with_log_processor(processor)
-                .build();
-            let logger = provider.logger_with_scope(scope());
-            (provider, logger, queue)
-        });
-        let metrics = exporters.built(config.metrics.as_ref(), |receiver| {
-            #[cfg(feature = "grpc")]
-            if receiver.is_grpc {
-                return Ok(crate::grpc::configured(MetricExporter::builder().with_tonic(), receiver)?.build());
-            }
-            Ok(exporters.http(MetricExporter::builder().with_http(), receiver)?.build())
-        });
-        let reader = metrics
-            .map(|exporter| PeriodicReader::builder(exporter).with_interval(config.metric_interval).build());
-        let meter = Meter::new(resource, reader);
+        let exporters = Exporters { config, handle, reports };
+        let (spans, records) = (exporters.spans(), exporters.records());
+        let meter = Meter::new(resource, exporters.metrics());
         Ok(Self { meter, spans, records, longest_text, running: Some(running) })
     }
 
@@ -180,13 +136,69 @@ impl Drop for Sender {
     }
 }
 
-/// Builds the exporters of the signals.
+/// Builds what sends the signals.
 struct Exporters<'a> {
+    config: &'a TelemetryConfig,
     handle: Handle,
     reports: &'a Arc<Reports>,
 }
 
 impl Exporters<'_> {
+    fn spans(&self) -> Option<Spans> {
+        let mut exporter = self.built(self.config.traces.as_ref(), |receiver| {
+            #[cfg(feature = "grpc")]
+            if receiver.is_grpc {
+                return Ok(crate::grpc::configured(SpanExporter::builder().with_tonic(), receiver)?.build());
+            }
+            Ok(self.http(SpanExporter::builder().with_http(), receiver)?.build())
+        })?;
+        exporter.set_resource(&self.config.resource);
+        let (exporter, queue) = self.counted(exporter);
+        let batches = trace::BatchConfigBuilder::default()
+            .with_max_queue_size(self.config.max_queue)
+            .with_max_export_batch_size(self.config.max_batch)
+            .with_scheduled_delay(self.config.delay);
+        Some((Arc::new(BatchSpanProcessor::new(exporter, batches.build())), queue))
+    }
+
+    fn records(&self) -> Option<Records> {
+        let exporter = self.built(self.config.logs.as_ref(), |receiver| {
+            #[cfg(feature = "grpc")]
+            if receiver.is_grpc {
+                return Ok(crate::grpc::configured(LogExporter::builder().with_tonic(), receiver)?.build());
+            }
+            Ok(self.http(LogExporter::builder().with_http(), receiver)?.build())
+        })?;
+        let (exporter, queue) = self.counted(exporter);
+        let batches = logs::BatchConfigBuilder::default()
+            .with_max_queue_size(self.config.max_queue)
+            .with_max_export_batch_size(self.config.max_batch)
+            .with_scheduled_delay(self.config.delay);
+        let processor = BatchLogProcessor::builder(exporter).with_batch_config(batches.build()).build();
+        let provider = SdkLoggerProvider::builder()
+            .with_resource(self.config.resource.clone())
+            .with_log_processor(processor)
+            .build();
+        let logger = provider.logger_with_scope(scope());
+        Some((provider, logger, queue))
+    }
+
+    fn metrics(&self) -> Option<PeriodicReader<MetricExporter>> {
+        let exporter = self.built(self.config.metrics.as_ref(), |receiver| {
+            #[cfg(feature = "grpc")]
+            if receiver.is_grpc {
+                return Ok(crate::grpc::configured(MetricExporter::builder().with_tonic(), receiver)?.build());
+            }
+            Ok(self.http(MetricExporter::builder().with_http(), receiver)?.build())
+        })?;
+        Some(PeriodicReader::builder(exporter).with_interval(self.config.metric_interval).build())
+    }
+
+    fn counted<E>(&self, exporter: E) -> (Counted<E>, Arc<Queue>) {
+        let queue = Arc::new(Queue::new(self.config.max_queue, self.reports));
+        (Counted { exporter, queue: Arc::clone(&queue) }, queue)
+    }
+
     /// The exporter of a signal. `None`: it is not sent, or cannot be, which is reported.
     fn built<E>(
         &self,

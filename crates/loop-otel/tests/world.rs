@@ -107,6 +107,18 @@ async fn requests_are_compressed_and_go_to_a_receiver_whose_authority_is_named()
     assert!(lines.lock().unwrap()[0].contains("authority.pem"), "{lines:?}");
 }
 
+#[cfg(feature = "grpc")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_over_grpc_that_is_down_holds_nothing_up() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let over_grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")];
+    let (telemetry, lines) = telemetry(&format!("http://{free}"), &over_grpc);
+    let outcome = telemetry.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+    assert_eq!(outcome.stop.class, StopClass::Answered);
+    telemetry.shut_down(SHORT).await;
+    assert!(lines.lock().unwrap().iter().any(|line| line.contains("were not sent")), "{lines:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_is_bounded_and_reported_once() {
     // I-23
