@@ -52,14 +52,8 @@ impl Client {
     fn report_answer(&self, response: &Response<Bytes>) {
         match response.status().as_u16() {
             200..=299 => {
-                // The answers of the three signals have the same fields.
-                let answer = ExportTraceServiceResponse::decode(response.body().clone()).unwrap_or_default();
-                if let Some(partial) = answer.partial_success.filter(|partial| partial.rejected_spans > 0) {
-                    let why: String = partial.error_message.chars().take(MAX_REASON).collect();
-                    self.report(
-                        "rejected",
-                        &format!("{} items were not accepted: {why}", partial.rejected_spans),
-                    );
+                if let Some(why) = rejected(response.body().clone()) {
+                    self.report("rejected", &why);
                 }
             }
             code @ (429 | 502 | 503 | 504) => {
@@ -91,6 +85,15 @@ impl HttpClient for Client {
     }
 }
 
+/// What a receiver left out of what it accepted, and why. `None`: nothing, or it cannot be read.
+fn rejected(answer: Bytes) -> Option<String> {
+    // The answers of the three signals have the same fields.
+    let partial = ExportTraceServiceResponse::decode(answer).ok()?.partial_success?;
+    let why = partial.error_message.chars().filter(|letter| !letter.is_control());
+    let why: String = why.take(MAX_REASON).collect();
+    (partial.rejected_spans > 0).then(|| format!("{} items were not accepted: {why}", partial.rejected_spans))
+}
+
 /// One request and its answer, of which only the first bytes are read.
 async fn exchange(client: reqwest::Client, request: reqwest::Request) -> Result<Response<Bytes>, String> {
     let mut answer = client.execute(request).await.map_err(http_error)?;
@@ -112,3 +115,20 @@ async fn exchange(client: reqwest::Client, request: reqwest::Request) -> Result<
 const MAX_ANSWER: usize = 16 << 10;
 /// The most characters of a receiver's reason.
 const MAX_REASON: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_receiver_rejected_is_read_and_bytes_of_another_kind_are_not() {
+        let answer = b"\x0a\x0c\x08\xac\x02\x12\x07too old";
+        assert_eq!(
+            rejected(Bytes::from_static(answer)).as_deref(),
+            Some("300 items were not accepted: too old")
+        );
+        for other in [&b""[..], b"\x0a", b"\x0a\x7f", b"{\"partialSuccess\":{}}", &[0xff; 40], b"\x0a\x00"] {
+            assert_eq!(rejected(Bytes::copy_from_slice(other)), None, "{other:?}");
+        }
+    }
+}
