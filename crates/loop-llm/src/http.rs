@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::redirect::Policy;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
@@ -23,7 +26,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 /// [`LlmErrorKind::Connection`], which is never retried, if the system has no certificates to verify against.
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
-    CLIENT.get_or_init(|| build(|client| client).map_err(unusable)).clone()
+    CLIENT.get_or_init(|| build(|client| client, None).map_err(unusable)).clone()
 }
 
 /// The client for a URL: [`http_client`], or one without a proxy if the server is on this machine. Unencrypted calls to
@@ -34,7 +37,9 @@ pub fn http_client() -> Result<reqwest::Client, LlmError> {
 pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     static DIRECT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     if is_loopback(url) {
-        return DIRECT.get_or_init(|| build(reqwest::ClientBuilder::no_proxy).map_err(unusable)).clone();
+        return DIRECT
+            .get_or_init(|| build(reqwest::ClientBuilder::no_proxy, None).map_err(unusable))
+            .clone();
     }
     http_client()
 }
@@ -45,8 +50,21 @@ pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
 /// # Errors
 /// Like [`http_client`].
 pub fn own_http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
-    let own = if is_loopback(url) { build(reqwest::ClientBuilder::no_proxy) } else { build(|client| client) };
-    own.map_err(unusable)
+    build_for(url, None)
+}
+
+/// A client like that of [`own_http_client_for`] that trusts the certificates of a PEM file instead of those of the
+/// operating system.
+///
+/// # Errors
+/// [`LlmErrorKind::Connection`], which is never retried, if the file has no certificate or one that cannot be read.
+pub fn own_http_client_trusting(url: &Url, pem: &[u8]) -> Result<reqwest::Client, LlmError> {
+    build_for(url, Some(pem))
+}
+
+fn build_for(url: &Url, pem: Option<&[u8]>) -> Result<reqwest::Client, LlmError> {
+    let is_loopback = is_loopback(url);
+    build(|client| if is_loopback { client.no_proxy() } else { client }, pem).map_err(unusable)
 }
 
 /// Whether a URL's host is this machine.
@@ -76,12 +94,15 @@ pub fn http_error(error: reqwest::Error) -> String {
 
 fn build(
     proxies: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+    pem: Option<&[u8]>,
 ) -> Result<reqwest::Client, BuildError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_platform_verifier()?
-        .with_no_client_auth();
+    let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let mut tls = match pem {
+        Some(pem) => tls.with_root_certificates(roots(pem)?),
+        None => tls.with_platform_verifier()?,
+    }
+    .with_no_client_auth();
     // A preconfigured TLS client bypasses reqwest's choice of protocols.
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let client = proxies(reqwest::Client::builder())
@@ -93,6 +114,14 @@ fn build(
         .http2_max_header_list_size(MAX_HEADER_BYTES)
         .build()?;
     Ok(client)
+}
+
+fn roots(pem: &[u8]) -> Result<RootCertStore, BuildError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        roots.add(certificate.map_err(|_| BuildError::Pem("it is not PEM"))?)?;
+    }
+    if roots.is_empty() { Err(BuildError::Pem("it holds no certificate")) } else { Ok(roots) }
 }
 
 fn unusable(error: BuildError) -> LlmError {
@@ -108,6 +137,8 @@ enum BuildError {
     Tls(#[from] rustls::Error),
     #[error("{0}")]
     Client(#[from] reqwest::Error),
+    #[error("the file of trusted certificates: {0}")]
+    Pem(&'static str),
 }
 
 /// Connect timeout, including DNS lookup and TLS.

@@ -62,7 +62,10 @@ pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
 pub use delay::retry_after;
 pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RequestChange, RetryAdvice};
-pub use http::{http_client, http_client_for, http_error, is_exposed, is_loopback, own_http_client_for};
+pub use http::{
+    http_client, http_client_for, http_error, is_exposed, is_loopback, own_http_client_for,
+    own_http_client_trusting,
+};
 pub use http_model::{HttpModel, holds_url_secret};
 pub use loop_core::secrets::{Masker, Secrets};
 pub use loop_core::{Arguments, ToolCall};

@@ -7,13 +7,16 @@ use loop_core::{
     SubCallUse, Tier, Usage,
 };
 use loop_runtime::journal::Entry;
+use opentelemetry::trace::{Event, SpanKind, Status as SpanStatus};
+use opentelemetry::{Array, KeyValue, Value};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents};
 
 use crate::content;
-use crate::data::{Attributes, Record, Span, SpanKind};
+use crate::data::{self, Attributes, Record};
 use crate::meter;
 use crate::model::{CallName, CallTiming};
 use crate::names::{self, provider};
-use crate::spans::{OpenCall, OpenTool, Out, RunSpans, with_usage};
+use crate::spans::{OpenCall, OpenTool, Out, RunSpans, record, with_usage};
 
 impl RunSpans {
     /// A model call has ended.
@@ -37,31 +40,31 @@ impl RunSpans {
         let attributes = self
             .call_attributes(tier, purpose(key.slot))
             .with(names::KEY, key.to_string())
-            .with(names::PASS, key.pass)
-            .with_some(names::REQUEST_MAX_TOKENS, (max_tokens > 0).then_some(max_tokens))
-            .with_some(names::ATTEMPT, (attempt > 1).then_some(attempt))
+            .count(names::PASS, key.pass)
+            .count_some(names::REQUEST_MAX_TOKENS, max_tokens)
+            .with_some(names::ATTEMPT, (attempt > 1).then_some(i64::from(attempt)))
             .with_some(names::CONVERSATION_COMPACTED, self.is_compacted.then_some(true));
         let charged = charged(entry, key, attempt);
         let attributes = with_charge(attributes, charged);
         let served = match &ended {
             Ok(reply) => reply.served_model.as_deref(),
             Err(failure) => failure.served_model.as_deref(),
-        };
+        }
+        .map(str::to_owned);
         let finish = match ended {
             Ok(reply) => content::finish_reason(reply.finish),
             Err(_) => "error",
         };
         let attributes = attributes
-            .with(names::FINISH_REASONS, crate::data::Value::Texts(vec![finish.to_owned()]))
+            .with(names::FINISH_REASONS, Value::Array(Array::String(vec![finish.into()])))
             .with_some(names::RESPONSE_MODEL, served)
             .with_some(names::ERROR_TYPE, error);
         let attributes = with_timing(attributes, timing.as_ref());
         let model = self.spec.model(tier).model.to_string();
-        let mut span = Span {
-            kind: SpanKind::Client,
-            events,
-            error: ended.err().map(|failure| failure.message.to_string()),
-            attributes: attributes.clone(),
+        let mut span = SpanData {
+            span_kind: SpanKind::Client,
+            events: span_events(events),
+            status: failed(ended.err().map(|failure| failure.message.to_string())),
             ..self.span(
                 id,
                 Some(SpanId::of_pass(self.run(), key.pass)),
@@ -69,25 +72,25 @@ impl RunSpans {
                 (began, at),
             )
         };
+        self.measure(tier, timing.as_ref(), data::seconds(&span), error, out);
         let config = &out.shared.config;
-        if out.sends && config.content_in_spans {
-            span.attributes = with_content(span.attributes, timing.as_ref(), ended.ok());
+        let content = |asked: bool| match asked && out.sends {
+            true => with_content(attributes.clone(), timing.as_ref(), ended.ok()),
+            false => attributes.clone(),
+        };
+        if config.content_in_events {
+            let attributes = content(true);
+            out.tell(Record { attributes, ..record(names::CALL_DETAILS_EVENT, String::new(), &span) });
         }
-        let (start_ms, end_ms) = (span.start_ms, span.end_ms);
-        self.send(out, span);
-        self.measure(tier, timing.as_ref(), end_ms.saturating_sub(start_ms), error, out);
-        if out.sends && config.content_in_events {
-            let attributes = with_content(attributes.clone(), timing.as_ref(), ended.ok());
-            let record = self.record(names::CALL_DETAILS_EVENT, String::new(), id, end_ms);
-            self.tell(out, Record { attributes, ..record });
-        }
+        span.attributes = content(config.content_in_spans).0;
         if let Err(failure) = ended {
             let attributes = attributes
                 .with(names::EXCEPTION_TYPE, failure.kind.name())
-                .with(names::EXCEPTION_MESSAGE, &*failure.message);
-            let record = self.record(names::CALL_EXCEPTION_EVENT, failure.line().to_string(), id, end_ms);
-            self.tell(out, Record { is_warning: true, attributes, ..record });
+                .with(names::EXCEPTION_MESSAGE, failure.message.to_string());
+            let record = record(names::CALL_EXCEPTION_EVENT, failure.line().to_string(), &span);
+            out.tell(Record { is_warning: true, attributes, ..record });
         }
+        self.send(out, span);
     }
 
     /// A tool call has ended.
@@ -115,23 +118,23 @@ impl RunSpans {
             .with(names::TOOL_STATUS, status.name())
             .with_some(names::ERROR_TYPE, error);
         if out.sends && out.shared.config.content_in_spans {
-            if let Some(parameters) = &open.parameters {
-                attributes.set(names::TOOL_ARGUMENTS, content::of_tool(parameters.text()));
-            }
-            attributes.set(names::TOOL_RESULT, content::of_tool(&observation.markdown));
+            let arguments =
+                open.parameters.as_ref().map(|parameters| content::of_tool(parameters.text()).to_owned());
+            attributes = attributes
+                .with_some(names::TOOL_ARGUMENTS, arguments)
+                .with(names::TOOL_RESULT, content::of_tool(&observation.markdown).to_owned());
         }
-        let span = Span {
-            attributes,
+        let span = SpanData {
+            attributes: attributes.0,
             // The summary of a failure may repeat what a server said.
-            error: error.map(str::to_owned),
+            status: failed(error.map(str::to_owned)),
             ..self.tool_span(call, &open, at)
         };
-        let seconds = span.end_ms.saturating_sub(span.start_ms) as f64 / 1_000.0;
+        self.measure_tool(&open.tool, data::seconds(&span), error, out);
         if let Some(used) = &observation.sub_call {
             self.sub_call(call, &open.key, &span, used, charged(entry, key, attempt), out);
         }
         self.send(out, span);
-        self.measure_tool(&open.tool, seconds, error, out);
     }
 
     /// A call that an earlier driver left in flight, or that the end of the run cut off.
@@ -143,13 +146,16 @@ impl RunSpans {
             let name = format!("{} {}", names::CHAT, self.spec.model(tier).model);
             let parent = Some(SpanId::of_pass(self.run(), call.0.pass));
             let span = self.span(id, parent, name, (began, at));
-            let (kind, error) = (SpanKind::Client, Some(LOST.to_owned()));
-            self.send(out, Span { kind, events, attributes, error, ..span });
+            let (span_kind, events, attributes) = (SpanKind::Client, span_events(events), attributes.0);
+            self.send(
+                out,
+                SpanData { span_kind, events, attributes, status: SpanStatus::error(LOST), ..span },
+            );
         }
         if let Some(open) = self.tools.remove(&call) {
             let attributes = self.tool_attributes(call, &open).with(names::ERROR_TYPE, LOST);
             let span = self.tool_span(call, &open, at);
-            self.send(out, Span { attributes, error: Some(LOST.to_owned()), ..span });
+            self.send(out, SpanData { attributes: attributes.0, status: SpanStatus::error(LOST), ..span });
         }
     }
 
@@ -158,7 +164,7 @@ impl RunSpans {
         &mut self,
         (key, attempt): (CommandKey, u32),
         name: &Arc<str>,
-        tool: &Span,
+        tool: &SpanData,
         used: &SubCallUse,
         charged: Option<(&Usage, Option<PicoUsd>)>,
         out: Out<'_>,
@@ -169,30 +175,26 @@ impl RunSpans {
         let tier = Tier::Selector;
         let attributes = self
             .call_attributes(tier, "filter")
-            .with_some(names::RESPONSE_MODEL, used.served_model.as_deref())
+            .with_some(names::RESPONSE_MODEL, used.served_model.as_deref().map(str::to_owned))
             .with_some(names::ERROR_TYPE, timing.as_ref().and_then(|timing| timing.error));
         let attributes = with_timing(with_charge(attributes, charged), timing.as_ref());
-        let within = |unix_ms: u64| unix_ms.clamp(tool.start_ms, tool.end_ms.max(tool.start_ms));
-        let (start_ms, end_ms) = timing
-            .as_ref()
-            .map_or((tool.start_ms, tool.end_ms), |timing| (within(timing.start_ms), within(timing.end_ms)));
+        let within = |unix_ms| data::time(unix_ms).clamp(tool.start_time, tool.end_time);
+        let (start_time, end_time) = timing.as_ref().map_or((tool.start_time, tool.end_time), |timing| {
+            (within(timing.start_ms), within(timing.end_ms))
+        });
         let span_name = format!("{} {}", names::CHAT, self.spec.model(tier).model);
         let error = timing.as_ref().and_then(|timing| timing.error);
-        let span = Span {
-            kind: SpanKind::Client,
-            parent: Some(tool.id),
-            id,
-            name: span_name,
-            start_ms,
-            end_ms,
-            attributes,
-            events: Vec::new(),
-            link: None,
-            error: error.map(str::to_owned),
-            trace: tool.trace,
+        let span = SpanData {
+            span_kind: SpanKind::Client,
+            parent_span_id: tool.span_context.span_id(),
+            start_time,
+            end_time,
+            attributes: attributes.0,
+            status: failed(error.map(str::to_owned)),
+            ..self.span(id, None, span_name, (Millis(0), Millis(0)))
         };
+        self.measure(tier, timing.as_ref(), data::seconds(&span), error, out);
         self.send(out, span);
-        self.measure(tier, timing.as_ref(), end_ms.saturating_sub(start_ms), error, out);
     }
 
     /// What the client knows of a call.
@@ -205,34 +207,34 @@ impl RunSpans {
         &self,
         tier: Tier,
         timing: Option<&CallTiming>,
-        journaled_ms: u64,
+        journaled: f64,
         error: Option<&'static str>,
         out: Out<'_>,
     ) {
-        let seconds = timing.map_or(journaled_ms as f64 / 1_000.0, |timing| timing.whole);
+        let seconds = timing.map_or(journaled, |timing| timing.whole);
         let mut labels = self.model_labels(tier);
         if let Some(first) = timing.and_then(|timing| timing.first_chunk) {
-            out.record(meter::CALL_FIRST_CHUNK, labels.clone(), first);
+            out.record(meter::CALL_FIRST_CHUNK, &labels, first);
         }
-        labels.extend(error.map(|error| (names::ERROR_TYPE, error.to_owned())));
-        out.record(meter::CALL_DURATION, labels, seconds);
+        labels.extend(error.map(|error| KeyValue::new(names::ERROR_TYPE, error)));
+        out.record(meter::CALL_DURATION, &labels, seconds);
     }
 
     fn measure_tool(&self, tool: &str, seconds: f64, error: Option<&'static str>, out: Out<'_>) {
         let mut labels = self.domain_labels();
-        labels.push((names::TOOL_NAME, tool.to_owned()));
-        labels.extend(error.map(|error| (names::ERROR_TYPE, error.to_owned())));
-        out.record(meter::TOOL_DURATION, labels, seconds);
+        labels.push(KeyValue::new(names::TOOL_NAME, tool.to_owned()));
+        labels.extend(error.map(|error| KeyValue::new(names::ERROR_TYPE, error)));
+        out.record(meter::TOOL_DURATION, &labels, seconds);
     }
 
     fn call_attributes(&self, tier: Tier, purpose: &'static str) -> Attributes {
         let model = self.spec.model(tier);
         Attributes::default()
             .with(names::OPERATION, names::CHAT)
-            .with(names::PROVIDER, provider(&model.provider))
-            .with(names::REQUEST_MODEL, &*model.model)
-            .with(names::AGENT_NAME, &*self.spec.domain)
-            .with(names::CONVERSATION_ID, self.run().as_str())
+            .with(names::PROVIDER, provider(&model.provider).to_owned())
+            .with(names::REQUEST_MODEL, model.model.to_string())
+            .with(names::AGENT_NAME, self.spec.domain.to_string())
+            .with(names::CONVERSATION_ID, self.run_id())
             .with(names::PURPOSE, purpose)
             .with(names::TIER, tier.name())
     }
@@ -240,21 +242,31 @@ impl RunSpans {
     fn tool_attributes(&self, (key, attempt): (CommandKey, u32), open: &OpenTool) -> Attributes {
         Attributes::default()
             .with(names::OPERATION, names::EXECUTE_TOOL)
-            .with(names::TOOL_NAME, &*open.tool)
+            .with(names::TOOL_NAME, open.tool.to_string())
             .with(names::TOOL_TYPE, "function")
-            .with(names::AGENT_NAME, &*self.spec.domain)
+            .with(names::AGENT_NAME, self.spec.domain.to_string())
             .with(names::KEY, key.to_string())
-            .with(names::PASS, key.pass)
-            .with_some(names::TOOL_CALL_ID, self.call_ids.get(&key).map(|id| &**id))
-            .with_some(names::ATTEMPT, (attempt > 1).then_some(attempt))
+            .count(names::PASS, key.pass)
+            .with_some(names::TOOL_CALL_ID, self.call_ids.get(&key).map(Arc::clone))
+            .with_some(names::ATTEMPT, (attempt > 1).then_some(i64::from(attempt)))
             .with_some(names::EAGER, open.is_eager.then_some(true))
     }
 
-    fn tool_span(&self, (key, attempt): (CommandKey, u32), open: &OpenTool, at: Millis) -> Span {
+    fn tool_span(&self, (key, attempt): (CommandKey, u32), open: &OpenTool, at: Millis) -> SpanData {
         let parent = Some(SpanId::of_pass(self.run(), key.pass));
         let name = format!("{} {}", names::EXECUTE_TOOL, open.tool);
         self.span(SpanId::of_call(self.run(), key, attempt), parent, name, (open.at, at))
     }
+}
+
+fn span_events(events: Vec<Event>) -> SpanEvents {
+    let mut all = SpanEvents::default();
+    all.events = events;
+    all
+}
+
+fn failed(error: Option<String>) -> SpanStatus {
+    error.map_or(SpanStatus::Unset, SpanStatus::error)
 }
 
 /// What a call used and cost, as the core charged it.
@@ -281,14 +293,14 @@ fn with_timing(attributes: Attributes, timing: Option<&CallTiming>) -> Attribute
     let Some(timing) = timing else { return attributes };
     attributes
         .with(names::REQUEST_STREAM, timing.is_streamed)
-        .with_some(names::RESPONSE_ID, timing.reply.as_deref())
+        .with_some(names::RESPONSE_ID, timing.reply.clone())
         .with_some(names::TIME_TO_FIRST_CHUNK, timing.first_chunk)
 }
 
 fn with_content(attributes: Attributes, timing: Option<&CallTiming>, reply: Option<&Reply>) -> Attributes {
     attributes
-        .with_some(names::SYSTEM_INSTRUCTIONS, timing.and_then(|timing| timing.system.as_deref()))
-        .with_some(names::INPUT_MESSAGES, timing.and_then(|timing| timing.input.as_deref()))
+        .with_some(names::SYSTEM_INSTRUCTIONS, timing.and_then(|timing| timing.system.clone()))
+        .with_some(names::INPUT_MESSAGES, timing.and_then(|timing| timing.input.clone()))
         .with_some(names::OUTPUT_MESSAGES, reply.map(content::output))
 }
 

@@ -1,9 +1,12 @@
 //! What is sent, where to and how: from the environment variables that OpenTelemetry defines.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use opentelemetry::KeyValue;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::resource::TelemetryResourceDetector;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -16,7 +19,7 @@ pub struct TelemetryConfig {
     pub(crate) traces: Option<Receiver>,
     pub(crate) metrics: Option<Receiver>,
     pub(crate) logs: Option<Receiver>,
-    pub(crate) resource: Vec<(String, String)>,
+    pub(crate) resource: Resource,
     pub(crate) sampler: Sampler,
     /// Whether spans hold what models and tools read and wrote.
     pub(crate) content_in_spans: bool,
@@ -37,13 +40,30 @@ pub struct TelemetryConfig {
 pub(crate) struct Receiver {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
+    /// Whether it is reached over gRPC.
+    #[cfg_attr(not(feature = "grpc"), expect(dead_code, reason = "only a build with gRPC asks"))]
+    pub(crate) is_grpc: bool,
+    /// Of one request.
     pub(crate) timeout: Duration,
+    /// Whether requests are compressed with gzip.
+    pub(crate) is_compressed: bool,
+    /// A file of the certificates that are trusted instead of those of the operating system.
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 impl fmt::Debug for Receiver {
     /// Shows the host; neither the path nor the headers, which may hold a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver").field("host", &self.url.host_str()).finish_non_exhaustive()
+    }
+}
+
+impl Receiver {
+    /// The certificates that are trusted, as PEM. The error is for the operator.
+    pub(crate) fn trusted(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(path) = &self.certificate else { return Ok(None) };
+        let pem = std::fs::read(path);
+        pem.map(Some).map_err(|error| format!("the certificates {}: {error}", path.display()))
     }
 }
 
@@ -58,9 +78,19 @@ impl TelemetryConfig {
     ///
     /// Unlike an SDK it is off until an endpoint or an exporter is named: a command without any configuration sends nothing.
     pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
-        let mut reader = Reader { variable: &variable, warnings: Vec::new() };
+        let config = Self::read(&variable);
+        (config.sends() || !config.warnings.is_empty()).then_some(config)
+    }
+
+    /// A configuration that sends nothing: the metrics can be read as text.
+    pub fn metrics_as_text() -> Self {
+        Self::read(&|_| None)
+    }
+
+    fn read(variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut reader = Reader { variable, warnings: Vec::new() };
         if reader.text("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) {
-            return None;
+            reader.variable = &|_| None;
         }
         let traces = reader.receiver("TRACES", "v1/traces");
         let metrics = reader.receiver("METRICS", "v1/metrics");
@@ -92,10 +122,7 @@ impl TelemetryConfig {
         let metric_interval = reader.milliseconds("OTEL_METRIC_EXPORT_INTERVAL", 60_000);
         let sampler = reader.sampler();
         let resource = reader.resource();
-        if traces.is_none() && metrics.is_none() && logs.is_none() && reader.warnings.is_empty() {
-            return None;
-        }
-        Some(Self {
+        Self {
             traces,
             metrics,
             logs,
@@ -109,26 +136,6 @@ impl TelemetryConfig {
             delay,
             metric_interval,
             warnings: reader.warnings,
-        })
-    }
-
-    /// A configuration that sends nothing: the metrics can be read as text.
-    pub fn metrics_as_text() -> Self {
-        let nothing = |_: &str| None;
-        Self {
-            traces: None,
-            metrics: None,
-            logs: None,
-            resource: Reader { variable: &nothing, warnings: Vec::new() }.resource(),
-            sampler: Sampler::Off,
-            content_in_spans: false,
-            content_in_events: false,
-            longest_text: LONGEST_TEXT,
-            max_queue: 1,
-            max_batch: 1,
-            delay: Duration::from_secs(60),
-            metric_interval: Duration::from_secs(60),
-            warnings: Vec::new(),
         }
     }
 
@@ -202,11 +209,17 @@ impl Reader<'_> {
             }
             return None;
         }
+        let protocol = self.of_signal(signal, "PROTOCOL");
+        let is_grpc =
+            cfg!(feature = "grpc") && protocol.as_ref().is_some_and(|(_, protocol)| protocol == "grpc");
         let own = self.text(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"));
         let (name, text, is_own) = match (own, self.text("OTEL_EXPORTER_OTLP_ENDPOINT")) {
             (Some(own), _) => (format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"), own, true),
             (None, Some(base)) => ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), base, false),
-            (None, None) if named("otlp") => (exporter, "http://localhost:4318".to_owned(), false),
+            (None, None) if named("otlp") => {
+                let port = if is_grpc { 4317 } else { 4318 };
+                (exporter, format!("http://localhost:{port}"), false)
+            }
             (None, None) => return None,
         };
         let url =
@@ -215,17 +228,21 @@ impl Reader<'_> {
             self.warn_once(format!("{name} is not an http or https URL, so nothing is sent there; write it as http://127.0.0.1:4318"));
             return None;
         };
-        if !is_own {
+        if !is_own && !is_grpc {
             let base = url.path().trim_end_matches('/').to_owned();
             url.set_path(&format!("{base}/{path}"));
         }
-        if let Some((name, protocol)) = self.of_signal(signal, "PROTOCOL")
-            && protocol != "http/protobuf"
+        if let Some((name, protocol)) =
+            protocol.filter(|(_, protocol)| !is_grpc && protocol != "http/protobuf")
         {
             self.warn_once(format!("{name}={protocol:?} is not spoken here, so http/protobuf is; name the port of your receiver for it"));
         }
-        if let Some((name, _)) = self.of_signal(signal, "COMPRESSION").filter(|(_, how)| how != "none") {
-            self.warn_once(format!("{name}: requests are not compressed; leave it out"));
+        let compression = self.of_signal(signal, "COMPRESSION").filter(|(_, how)| how != "none");
+        let is_compressed = compression.as_ref().is_some_and(|(_, how)| how == "gzip");
+        if let (Some((name, how)), false) = (compression, is_compressed) {
+            self.warn_once(format!(
+                "{name}={how:?} is not known, so requests are not compressed; write `gzip` or `none`"
+            ));
         }
         let headers = self.headers(signal);
         if !headers.is_empty() && loop_llm::is_exposed(&url) {
@@ -235,7 +252,8 @@ impl Reader<'_> {
         }
         let timeout = self.of_signal(signal, "TIMEOUT").map(|(name, _)| name);
         let timeout = timeout.map_or(Duration::from_secs(10), |name| self.milliseconds(&name, 10_000));
-        Some(Receiver { url, headers, timeout })
+        let certificate = self.of_signal(signal, "CERTIFICATE").map(|(_, path)| path.into());
+        Some(Receiver { url, headers, is_grpc, timeout, is_compressed, certificate })
     }
 
     fn headers(&mut self, signal: &str) -> HeaderMap {
@@ -284,21 +302,20 @@ impl Reader<'_> {
         }
     }
 
-    fn resource(&mut self) -> Vec<(String, String)> {
-        let mut resource = BTreeMap::from([
-            ("service.name".to_owned(), "loopgate".to_owned()),
-            ("service.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("telemetry.sdk.language".to_owned(), "rust".to_owned()),
-            ("telemetry.sdk.name".to_owned(), "loopgate".to_owned()),
-            ("telemetry.sdk.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ]);
+    fn resource(&self) -> Resource {
+        let given = self.text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+        let given = pairs(&given).take(MAX_RESOURCE).map(|(name, value)| KeyValue::new(name, value));
         let instance = format!("{}-{}", std::process::id(), crate::unix_ms());
-        resource.insert("service.instance.id".to_owned(), instance);
-        resource.extend(pairs(&self.text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()));
-        if let Some(name) = self.text("OTEL_SERVICE_NAME") {
-            resource.insert("service.name".to_owned(), name);
+        let resource = Resource::builder_empty()
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .with_service_name("loopgate")
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .with_attribute(KeyValue::new("service.instance.id", instance))
+            .with_attributes(given);
+        match self.text("OTEL_SERVICE_NAME") {
+            Some(name) => resource.with_service_name(name).build(),
+            None => resource.build(),
         }
-        resource.into_iter().take(MAX_RESOURCE).collect()
     }
 
     /// A line that may be true of several signals.
@@ -326,12 +343,16 @@ fn decoded(text: &str) -> String {
 const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 /// The most characters of a text that is not content.
 const LONGEST_TEXT: usize = 4_096;
-/// The most attributes of the resource.
+/// The most attributes of the resource that are given.
 const MAX_RESOURCE: usize = 128;
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeMap;
+
+    use opentelemetry::{Key, Value};
 
     use super::*;
 
@@ -372,8 +393,9 @@ mod tests {
         let key = traces.headers.get("api-key").unwrap().to_str().unwrap();
         assert_eq!((key, traces.headers.len()), ("a b", 2));
         assert_eq!(traces.timeout, Duration::from_millis(250));
-        assert!(config.resource.contains(&("service.name".to_owned(), "desk".to_owned())));
-        assert!(config.resource.contains(&("deployment.environment.name".to_owned(), "test".to_owned())));
+        for (name, value) in [("service.name", "desk"), ("deployment.environment.name", "test")] {
+            assert_eq!(config.resource.get(&Key::new(name)), Some(Value::from(value)));
+        }
         assert_eq!(config.warnings, Vec::<String>::new());
     }
 

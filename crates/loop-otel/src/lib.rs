@@ -1,7 +1,7 @@
 //! OpenTelemetry for runs: traces, metrics and logs by the GenAI conventions.
 //!
 //! **What it is.** [`Telemetry`] listens to the runs of a [`Runner`], makes spans, metrics and log records of their journal
-//! entries, and sends them over OTLP (HTTP, protobuf). Its [configuration](TelemetryConfig) is the environment variables
+//! entries, and sends them over OTLP with the exporters of the OpenTelemetry SDK. Its [configuration](TelemetryConfig) is the environment variables
 //! that OpenTelemetry defines. The same metrics are to be had as [text](Telemetry::prometheus) for Prometheus.
 //! **What it does not do.** It decides nothing and holds nothing up: a run does not wait for it, and a receiver that is down
 //! costs dropped spans and one line.
@@ -29,16 +29,19 @@
 //! ```
 
 mod calls;
+mod client;
 mod config;
 mod content;
 mod data;
-mod export;
+#[cfg(feature = "grpc")]
+mod grpc;
 mod listener;
 mod meter;
 mod model;
 pub mod names;
-mod proto;
+mod queue;
 mod sampler;
+mod send;
 mod shared;
 mod spans;
 
@@ -47,24 +50,21 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use loop_runtime::Runner;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub use config::TelemetryConfig;
 
-use crate::export::{Exporter, Flush, Report};
 use crate::listener::Listener;
 use crate::model::TimedModel;
-use crate::shared::{Shared, Signal};
+use crate::queue::Reports;
+use crate::send::Sender;
+use crate::shared::Shared;
 
-/// Makes and sends the telemetry of runs. Clones share everything; the thread that sends ends with the last of them.
+/// Makes and sends the telemetry of runs. Clones share everything; the threads that send end after the last of them.
 #[derive(Clone)]
 pub struct Telemetry {
     shared: Arc<Shared>,
-    /// `None`: nothing is sent.
-    orders: Option<UnboundedSender<Flush>>,
-    report: Report,
+    reports: Arc<Reports>,
 }
 
 impl fmt::Debug for Telemetry {
@@ -74,7 +74,7 @@ impl fmt::Debug for Telemetry {
 }
 
 impl Telemetry {
-    /// Starts the thread that sends. `report` gets lines for the operator: each kind of trouble once.
+    /// Starts the threads that send. `report` gets lines for the operator: each kind of trouble once.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -82,20 +82,12 @@ impl Telemetry {
         config: TelemetryConfig,
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let report: Report = Arc::new(report);
+        let reports = Arc::new(Reports::new(report));
         for line in config.warnings() {
-            report(&format!("telemetry: {line}"));
+            reports.line(line);
         }
-        let shared = Arc::new(Shared::new(config));
-        if !shared.config.sends() {
-            return Ok(Self { shared, orders: None, report });
-        }
-        let (orders, received) = unbounded_channel();
-        let exporter = Exporter::new(Arc::clone(&shared), received, Arc::clone(&report));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = std::thread::Builder::new().name("loop-otel".to_owned());
-        thread.spawn(move || runtime.block_on(exporter.run()))?;
-        Ok(Self { shared, orders: Some(orders), report })
+        let sender = Sender::start(&config, &reports)?;
+        Ok(Self { shared: Arc::new(Shared::new(config, sender)), reports })
     }
 
     /// The runner, whose runs are told of.
@@ -119,33 +111,23 @@ impl Telemetry {
 
     /// The metrics as text for Prometheus, as far as their domain is one of those that a caller `sees`.
     pub fn prometheus(&self, sees: &dyn Fn(&str) -> bool) -> String {
-        self.shared.meter.text(sees)
+        self.shared.sender.meter.text(sees)
     }
 
-    /// Waits until runs that have ended were told of and all that waits is sent, and at most so long. Whether it was sent.
+    /// Waits until runs that have ended were told of and all that waits is sent, and at most so long. Whether nothing waits
+    /// any more; what a receiver refuses does not wait.
     pub async fn flush(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         let settled = tokio::time::timeout_at(until, self.settled()).await.is_ok();
-        let Some(orders) = &self.orders else { return settled };
-        let (done, sent) = oneshot::channel();
-        if orders.send(Flush { until, done }).is_err() {
-            return false;
-        }
-        let sent = tokio::time::timeout_at(until, sent).await.is_ok_and(|sent| sent.is_ok());
-        let waits = self.shared.counts(Signal::Traces).0 + self.shared.counts(Signal::Logs).0;
-        settled && sent && waits == 0
+        self.shared.sender.flush(until).await && settled
     }
 
     /// Flushes before the process ends, and reports how many spans and log records were dropped or are left.
     pub async fn shut_down(&self, limit: Duration) {
         self.flush(limit).await;
-        let of = |signal| {
-            let (waiting, dropped) = self.shared.counts(signal);
-            waiting + dropped
-        };
-        let (spans, records) = (of(Signal::Traces), of(Signal::Logs));
+        let [spans, records] = self.shared.sender.counts().map(|(waiting, dropped)| waiting + dropped);
         if spans + records > 0 {
-            (self.report)(&format!("telemetry: {spans} spans and {records} log records were not sent"));
+            self.reports.line(&format!("{spans} spans and {records} log records were not sent"));
         }
     }
 

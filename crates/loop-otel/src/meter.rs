@@ -1,16 +1,28 @@
-//! Metrics: counters and histograms, each with a bounded number of attribute sets.
+//! Metrics: instruments of the SDK, sent by its reader and read as text for Prometheus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use crate::data::{Value, nanos, write_attribute};
-use crate::proto::Message;
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Counter, Histogram, MeterProvider};
+use opentelemetry_otlp::MetricExporter;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, Metric, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::reader::MetricReader;
+use opentelemetry_sdk::metrics::{
+    InstrumentKind, ManualReader, PeriodicReader, Pipeline, SdkMeterProvider, Stream, Temporality,
+};
+
+use crate::names::DOMAIN;
+use crate::send::scope;
 
 /// A metric: its name, unit and description, and the bounds of its buckets. A counter has none.
 #[derive(Debug)]
 pub(crate) struct Instrument {
-    pub(crate) name: &'static str,
+    name: &'static str,
     unit: &'static str,
     help: &'static str,
     bounds: &'static [f64],
@@ -46,8 +58,7 @@ macro_rules! instruments {
         $(pub(crate) const $id: &Instrument =
             &Instrument { name: $name, unit: $unit, help: $help, bounds: $bounds };)*
         /// All of them.
-        #[cfg(test)]
-        pub(crate) const ALL: &[&Instrument] = &[$($id),*];
+        const ALL: &[&Instrument] = &[$($id),*];
     };
 }
 
@@ -72,153 +83,123 @@ instruments! {
 }
 
 /// The attributes of one point.
-pub(crate) type Labels = Vec<(&'static str, String)>;
+pub(crate) type Labels = Vec<KeyValue>;
 
 /// What was measured.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    start_ms: u64,
-    series: Mutex<BTreeMap<&'static str, Series>>,
+    pub(crate) provider: SdkMeterProvider,
+    reader: TextReader,
+    recorders: BTreeMap<&'static str, Recorder>,
 }
 
 #[derive(Debug)]
-struct Series {
-    instrument: &'static Instrument,
-    points: BTreeMap<Labels, Point>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Point {
-    count: u64,
-    sum: f64,
-    buckets: Vec<u64>,
+enum Recorder {
+    Counter(Counter<f64>),
+    Histogram(Histogram<f64>),
 }
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self { start_ms: crate::unix_ms(), series: Mutex::default() }
+    /// A meter whose metrics `sends` sends. `None`: they are only read as text.
+    pub(crate) fn new(resource: &Resource, sends: Option<PeriodicReader<MetricExporter>>) -> Self {
+        let reader = TextReader(Arc::new(ManualReader::builder().build()));
+        let mut provider = SdkMeterProvider::builder()
+            .with_resource(resource.clone())
+            .with_reader(reader.clone())
+            .with_view(|_: &_| Stream::builder().with_cardinality_limit(MAX_SETS).build().ok());
+        if let Some(sends) = sends {
+            provider = provider.with_reader(sends);
+        }
+        let provider = provider.build();
+        let meter = provider.meter_with_scope(scope());
+        let recorder = |instrument: &Instrument| match instrument.bounds {
+            [] => Recorder::Counter(
+                meter
+                    .f64_counter(instrument.name)
+                    .with_unit(instrument.unit)
+                    .with_description(instrument.help)
+                    .build(),
+            ),
+            bounds => Recorder::Histogram(
+                meter
+                    .f64_histogram(instrument.name)
+                    .with_unit(instrument.unit)
+                    .with_description(instrument.help)
+                    .with_boundaries(bounds.to_vec())
+                    .build(),
+            ),
+        };
+        let recorders = ALL.iter().map(|instrument| (instrument.name, recorder(instrument))).collect();
+        Self { provider, reader, recorders }
     }
 
     /// Adds to a counter, or a value to a histogram.
-    pub(crate) fn record(&self, instrument: &'static Instrument, labels: Labels, value: f64) {
-        let mut all = self.lock();
-        let series =
-            all.entry(instrument.name).or_insert_with(|| Series { instrument, points: BTreeMap::new() });
-        let is_room = series.points.len() < MAX_SETS || series.points.contains_key(&labels);
-        let labels = if is_room { labels } else { vec![(OVERFLOW, "true".to_owned())] };
-        let point = series.points.entry(labels).or_default();
-        point.count += 1;
-        point.sum += value;
-        if !instrument.bounds.is_empty() {
-            point.buckets.resize(instrument.bounds.len() + 1, 0);
-            let at =
-                instrument.bounds.iter().position(|bound| value <= *bound).unwrap_or(instrument.bounds.len());
-            if let Some(bucket) = point.buckets.get_mut(at) {
-                *bucket += 1;
-            }
+    pub(crate) fn record(&self, instrument: &'static Instrument, labels: &[KeyValue], value: f64) {
+        match self.recorders.get(instrument.name) {
+            Some(Recorder::Counter(counter)) => counter.add(value, labels),
+            Some(Recorder::Histogram(histogram)) => histogram.record(value, labels),
+            None => {}
         }
-    }
-
-    /// The metrics as items of a request, with all that was measured since the start.
-    pub(crate) fn encoded(&self) -> Vec<Vec<u8>> {
-        let now = nanos(crate::unix_ms());
-        let start = nanos(self.start_ms);
-        self.lock().values().map(|series| series.encoded(start, now)).collect()
     }
 
     /// The metrics as text for Prometheus, as far as their domain is one of those that a caller `sees`.
     pub(crate) fn text(&self, sees: &dyn Fn(&str) -> bool) -> String {
-        let mut text = String::new();
-        for series in self.lock().values() {
-            series.write_text(&mut text, sees);
+        let (mut read, mut text) = (ResourceMetrics::default(), String::new());
+        if self.reader.collect(&mut read).is_ok() {
+            let metrics = read.scope_metrics().flat_map(|scope| scope.metrics());
+            metrics.for_each(|metric| write_text(metric, &mut text, sees));
         }
         text
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<&'static str, Series>> {
-        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+fn write_text(metric: &Metric, text: &mut String, sees: &dyn Fn(&str) -> bool) {
+    let name = text_name(metric);
+    let is_hidden = |label: &KeyValue| label.key.as_str() == DOMAIN && !sees(&label.value.as_str());
+    let mut lines = String::new();
+    let kind = match metric.data() {
+        AggregatedMetrics::F64(MetricData::Sum(sum)) => {
+            for point in sum.data_points().filter(|point| !point.attributes().any(is_hidden)) {
+                _ = writeln!(lines, "{name}{{{}}} {}", labels(point.attributes()), point.value());
+            }
+            "counter"
+        }
+        AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+            for point in histogram.data_points().filter(|point| !point.attributes().any(is_hidden)) {
+                let labels = labels(point.attributes());
+                let comma = if labels.is_empty() { "" } else { "," };
+                let bounds = point.bounds().map(|bound| bound.to_string()).chain(["+Inf".to_owned()]);
+                let mut below = 0;
+                for (count, bound) in point.bucket_counts().zip(bounds) {
+                    below += count;
+                    _ = writeln!(lines, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
+                }
+                _ = writeln!(lines, "{name}_sum{{{labels}}} {}", point.sum());
+                _ = writeln!(lines, "{name}_count{{{labels}}} {}", point.count());
+            }
+            "histogram"
+        }
+        _ => return,
+    };
+    if !lines.is_empty() {
+        _ = write!(text, "# HELP {name} {}\n# TYPE {name} {kind}\n{lines}", metric.description());
     }
 }
 
-impl Series {
-    fn encoded(&self, start: u64, now: u64) -> Vec<u8> {
-        let Self { instrument, points } = self;
-        let mut metric = Message::default();
-        metric.text(1, instrument.name);
-        metric.text(2, instrument.help);
-        metric.text(3, instrument.unit);
-        let is_counter = instrument.bounds.is_empty();
-        metric.message(if is_counter { SUM } else { HISTOGRAM }, |data| {
-            for (labels, point) in points {
-                data.message(1, |message| {
-                    for (name, value) in labels {
-                        write_attribute(
-                            message,
-                            if is_counter { 7 } else { 9 },
-                            name,
-                            &Value::Text(value.clone()),
-                            usize::MAX,
-                        );
-                    }
-                    message.fixed64(2, start);
-                    message.fixed64(3, now);
-                    if is_counter {
-                        message.double(4, point.sum);
-                        return;
-                    }
-                    message.fixed64(4, point.count);
-                    message.double(5, point.sum);
-                    message.packed(6, point.buckets.iter().map(|count| count.to_le_bytes()));
-                    message.packed(7, instrument.bounds.iter().map(|bound| bound.to_le_bytes()));
-                });
-            }
-            data.int(2, CUMULATIVE);
-            if is_counter {
-                data.int(3, 1);
-            }
-        });
-        metric.into_bytes()
-    }
-
-    fn write_text(&self, text: &mut String, sees: &dyn Fn(&str) -> bool) {
-        let Self { instrument, points } = self;
-        let seen =
-            |labels: &Labels| labels.iter().all(|(name, value)| *name != crate::names::DOMAIN || sees(value));
-        if !points.keys().any(seen) {
-            return;
-        }
-        let is_counter = instrument.bounds.is_empty();
-        let name = instrument.text_name();
-        let kind = if is_counter { "counter" } else { "histogram" };
-        _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {kind}", instrument.help);
-        for (labels, point) in points.iter().filter(|(labels, _)| seen(labels)) {
-            let labels: Vec<String> =
-                labels.iter().map(|(name, value)| format!("{}=\"{}\"", plain(name), quoted(value))).collect();
-            let labels = labels.join(",");
-            if is_counter {
-                _ = writeln!(text, "{name}{{{labels}}} {}", point.sum);
-                continue;
-            }
-            let comma = if labels.is_empty() { "" } else { "," };
-            let mut below = 0;
-            for (count, bound) in point.buckets.iter().zip(instrument.bounds) {
-                below += count;
-                _ = writeln!(text, "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {below}");
-            }
-            _ = writeln!(text, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {}", point.count);
-            _ = writeln!(text, "{name}_sum{{{labels}}} {}", point.sum);
-            _ = writeln!(text, "{name}_count{{{labels}}} {}", point.count);
-        }
-    }
+/// The name for Prometheus: with the unit, and `_total` where it is a counter.
+fn text_name(metric: &Metric) -> String {
+    let unit = if metric.unit() == "s" { "_seconds" } else { "" };
+    let is_counter = matches!(metric.data(), AggregatedMetrics::F64(MetricData::Sum(_)));
+    let total = if is_counter { "_total" } else { "" };
+    format!("{}{unit}{total}", plain(metric.name()))
 }
 
-impl Instrument {
-    /// The name for Prometheus: with the unit, and `_total` where it is a counter.
-    fn text_name(&self) -> String {
-        let unit = if self.unit == "s" { "_seconds" } else { "" };
-        let total = if self.bounds.is_empty() { "_total" } else { "" };
-        format!("{}{unit}{total}", plain(self.name))
-    }
+fn labels<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> String {
+    let mut labels: Vec<String> = attributes
+        .map(|label| format!("{}=\"{}\"", plain(label.key.as_str()), quoted(&label.value.as_str())))
+        .collect();
+    labels.sort_unstable();
+    labels.join(",")
 }
 
 fn plain(name: &str) -> String {
@@ -230,24 +211,50 @@ fn quoted(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
+/// A reader that the meter keeps a hold of.
+#[derive(Clone, Debug)]
+struct TextReader(Arc<ManualReader>);
+
+impl MetricReader for TextReader {
+    fn register_pipeline(&self, pipeline: Weak<Pipeline>) {
+        self.0.register_pipeline(pipeline);
+    }
+
+    fn collect(&self, metrics: &mut ResourceMetrics) -> OTelSdkResult {
+        self.0.collect(metrics)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.0.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.0.shutdown_with_timeout(timeout)
+    }
+
+    fn temporality(&self, kind: InstrumentKind) -> Temporality {
+        self.0.temporality(kind)
+    }
+}
+
 /// The most attribute sets of one metric; what comes after them is counted together.
 const MAX_SETS: usize = 1_000;
-/// The attribute of what is counted together.
-const OVERFLOW: &str = "otel.metric.overflow";
-const SUM: u32 = 7;
-const HISTOGRAM: u32 = 9;
-const CUMULATIVE: u64 = 2;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::names::DOMAIN;
+
+    fn meter() -> Meter {
+        Meter::new(&Resource::builder_empty().build(), None)
+    }
 
     #[test]
     fn the_attribute_sets_of_a_metric_are_bounded_and_nothing_is_left_out_of_the_sum() {
-        let meter = Meter::new();
+        let meter = meter();
         for nth in 0..MAX_SETS + 500 {
-            meter.record(INPUT_TOKENS, vec![("model", nth.to_string())], 1.0);
+            meter.record(INPUT_TOKENS, &[KeyValue::new("model", nth.to_string())], 1.0);
         }
         let text = meter.text(&|_| true);
         assert_eq!(text.lines().count(), MAX_SETS + 3);
@@ -256,9 +263,9 @@ mod tests {
 
     #[test]
     fn text_has_names_by_convention_cumulative_buckets_and_only_domains_that_are_seen() {
-        let meter = Meter::new();
+        let meter = meter();
         for (domain, seconds) in [("desk", 0.03), ("desk", 500.0), ("secret \"x\"\n", 1.0)] {
-            meter.record(CALL_DURATION, vec![(DOMAIN, domain.to_owned())], seconds);
+            meter.record(CALL_DURATION, &[KeyValue::new(DOMAIN, domain)], seconds);
         }
         let text = meter.text(&|domain| domain == "desk");
         let name = "gen_ai_client_inference_duration_seconds";
@@ -283,10 +290,10 @@ mod tests {
 
     #[test]
     fn every_metric_has_a_name_of_its_own() {
-        let mut names: Vec<String> = ALL.iter().map(|instrument| instrument.text_name()).collect();
-        let all = names.len();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), all);
+        let meter = meter();
+        ALL.iter().for_each(|instrument| meter.record(instrument, &[], 1.0));
+        let text = meter.text(&|_| true);
+        let names: BTreeSet<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+        assert_eq!(names.len(), ALL.len(), "{text}");
     }
 }

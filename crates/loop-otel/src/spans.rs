@@ -11,10 +11,14 @@ use loop_core::{
 };
 use loop_runtime::journal::Entry;
 use loop_runtime::observe::{CallNews, TraceSampler};
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Event, Link, SpanKind, Status};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-use crate::data::{Attributes, Record, Span, SpanEvent, SpanKind};
+use crate::data::{self, Attributes, Record};
 use crate::meter::{self, Labels};
 use crate::names::{self, provider};
+use crate::send::scope;
 use crate::shared::Shared;
 
 /// One run, as far as it was heard.
@@ -29,7 +33,7 @@ pub(crate) struct RunSpans {
     /// The model's own ids of calls, by the keys of their actions.
     pub(crate) call_ids: BTreeMap<CommandKey, Arc<str>>,
     pass: Option<OpenPass>,
-    events: Vec<SpanEvent>,
+    events: Vec<Event>,
     passes: u32,
     pub(crate) model_calls: u32,
     pub(crate) tool_calls: u32,
@@ -54,7 +58,7 @@ pub(crate) struct OpenCall {
     pub(crate) at: Millis,
     pub(crate) tier: Option<Tier>,
     pub(crate) max_tokens: u64,
-    pub(crate) events: Vec<SpanEvent>,
+    pub(crate) events: Vec<Event>,
 }
 
 /// A tool call that has not ended.
@@ -114,6 +118,10 @@ impl RunSpans {
         &self.started.run
     }
 
+    pub(crate) fn run_id(&self) -> String {
+        self.run().as_str().to_owned()
+    }
+
     /// A tool is dispatched.
     pub(crate) fn dispatched(&mut self, call: &RunTool, key: &Arc<str>, at: Millis) {
         let (tool, key) = (Arc::clone(&call.tool), Arc::clone(key));
@@ -134,10 +142,10 @@ impl RunSpans {
         {
             let attributes = Attributes::default()
                 .with(names::ERROR_TYPE, kind.name())
-                .with(names::TRY_WAIT, *wait_ms)
-                .with(names::TRY_MESSAGE, &**message)
-                .with_some(names::TRY_STATUS, status.map(u32::from));
-            open.events.push(SpanEvent { unix_ms, name: names::RETRY_EVENT, attributes });
+                .count(names::TRY_WAIT, *wait_ms)
+                .with(names::TRY_MESSAGE, message.to_string())
+                .with_some(names::TRY_STATUS, status.map(i64::from));
+            open.events.push(data::event(names::RETRY_EVENT, unix_ms, attributes));
         }
     }
 
@@ -211,7 +219,7 @@ impl RunSpans {
             }
             EventKind::ApprovedBy { key, .. } => self.person(key, "approved", at),
             EventKind::Resumed { away_ms, .. } => {
-                let attributes = Attributes::default().with(names::AWAY_MS, *away_ms);
+                let attributes = Attributes::default().count(names::AWAY_MS, *away_ms);
                 self.event(names::RESUMED_EVENT, attributes, at);
             }
             EventKind::Started(_)
@@ -265,8 +273,8 @@ impl RunSpans {
         self.cost.add(cost);
         let labels = self.model_labels(tier);
         match cost {
-            Some(cost) => out.record(meter::COST, labels.clone(), cost.as_usd()),
-            None => out.record(meter::UNPRICED_CALLS, labels.clone(), 1.0),
+            Some(cost) => out.record(meter::COST, &labels, cost.as_usd()),
+            None => out.record(meter::UNPRICED_CALLS, &labels, 1.0),
         }
         for (instrument, tokens) in [
             (meter::INPUT_TOKENS, usage.total_input()),
@@ -276,11 +284,11 @@ impl RunSpans {
             (meter::REASONING_TOKENS, usage.reasoning),
         ] {
             if tokens > 0 {
-                out.record(instrument, labels.clone(), tokens as f64);
+                out.record(instrument, &labels, tokens as f64);
             }
         }
-        out.record(meter::CALL_INPUT, labels.clone(), usage.total_input() as f64);
-        out.record(meter::CALL_OUTPUT, labels, usage.total_output() as f64);
+        out.record(meter::CALL_INPUT, &labels, usage.total_input() as f64);
+        out.record(meter::CALL_OUTPUT, &labels, usage.total_output() as f64);
     }
 
     /// The pass that something belongs to has begun at the latest now; the one before it has ended.
@@ -295,28 +303,28 @@ impl RunSpans {
     fn close_pass(&mut self, at: Millis, out: Out<'_>) {
         let Some(OpenPass { number, at: began, confidence }) = self.pass.take() else { return };
         let attributes = Attributes::default()
-            .with(names::PASS, number)
-            .with(names::RUN_ID, self.run().as_str())
+            .count(names::PASS, number)
+            .with(names::RUN_ID, self.run_id())
             .with_some(names::CONFIDENCE, confidence);
         let (id, parent) = (SpanId::of_pass(self.run(), number), Some(self.place.span));
         let name = format!("pass {number}");
-        self.send(out, Span { attributes, ..self.span(id, parent, name, (began, at)) });
+        self.send(out, SpanData { attributes: attributes.0, ..self.span(id, parent, name, (began, at)) });
     }
 
     fn gate(&self, pass: u32, confidence: &'static str, decision: &Decision, at: Millis, out: Out<'_>) {
-        let attributes = Attributes::default().with(names::PASS, pass).with(names::CONFIDENCE, confidence);
+        let attributes = Attributes::default().count(names::PASS, pass).with(names::CONFIDENCE, confidence);
         let (name, attributes) = match decision {
             Decision::Act { runs, asks } => {
-                ("act", attributes.with(names::DECISION_RUNS, *runs).with(names::DECISION_ASKS, *asks))
+                ("act", attributes.count(names::DECISION_RUNS, *runs).count(names::DECISION_ASKS, *asks))
             }
-            Decision::Validate { runs } => ("validate", attributes.with(names::DECISION_RUNS, *runs)),
+            Decision::Validate { runs } => ("validate", attributes.count(names::DECISION_RUNS, *runs)),
             Decision::Revise { .. } => ("revise", attributes),
             Decision::AskOpinion { .. } => ("ask_opinion", attributes),
             Decision::FinalPass { cause } => {
-                ("final_pass", attributes.with(names::STOP_REASON, cause.reason.name()))
+                ("final_pass", attributes.with(names::STOP_REASON, cause.reason.name().to_owned()))
             }
             Decision::Stop(certificate) => {
-                ("stop", attributes.with(names::STOP_REASON, certificate.reason().name()))
+                ("stop", attributes.with(names::STOP_REASON, certificate.reason().name().to_owned()))
             }
         };
         let attributes = attributes.with(names::DECISION, name);
@@ -324,10 +332,11 @@ impl RunSpans {
         // Before the first pass there is nothing that it belongs to but the run.
         let is_open = self.pass.as_ref().is_some_and(|open| open.number == pass);
         let parent = if is_open { SpanId::of_pass(self.run(), pass) } else { self.place.span };
-        self.send(out, Span { attributes, ..self.span(id, Some(parent), "gate".to_owned(), (at, at)) });
+        let span = self.span(id, Some(parent), "gate".to_owned(), (at, at));
+        self.send(out, SpanData { attributes: attributes.0, ..span });
         let mut labels = self.domain_labels();
-        labels.push((names::DECISION, name.to_owned()));
-        out.record(meter::GATE_DECISIONS, labels, 1.0);
+        labels.push(KeyValue::new(names::DECISION, name));
+        out.record(meter::GATE_DECISIONS, &labels, 1.0);
     }
 
     fn person(&mut self, key: &CommandKey, answer: &'static str, at: Millis) {
@@ -337,8 +346,7 @@ impl RunSpans {
     }
 
     fn event(&mut self, name: &'static str, attributes: Attributes, at: Millis) {
-        let unix_ms = self.unix_ms(at);
-        self.events.push(SpanEvent { unix_ms, name, attributes });
+        self.events.push(data::event(name, self.unix_ms(at), attributes));
     }
 
     /// Ends a run of which nothing comes any more: its span, if it is over.
@@ -351,48 +359,51 @@ impl RunSpans {
         let spec = &self.spec;
         let attributes = Attributes::default()
             .with(names::OPERATION, names::INVOKE_AGENT)
-            .with(names::AGENT_NAME, &*spec.domain)
-            .with(names::DOMAIN, &*spec.domain)
-            .with(names::PROVIDER, provider(&spec.models.base.provider))
-            .with(names::REQUEST_MODEL, &*spec.models.base.model)
-            .with(names::CONVERSATION_ID, self.run().as_str())
-            .with(names::RUN_ID, self.run().as_str())
-            .with(names::ITEM_ID, &*self.started.item.id)
-            .with(names::STOP_REASON, reason.as_str())
+            .with(names::AGENT_NAME, spec.domain.to_string())
+            .with(names::DOMAIN, spec.domain.to_string())
+            .with(names::PROVIDER, provider(&spec.models.base.provider).to_owned())
+            .with(names::REQUEST_MODEL, spec.models.base.model.to_string())
+            .with(names::CONVERSATION_ID, self.run_id())
+            .with(names::RUN_ID, self.run_id())
+            .with(names::ITEM_ID, self.started.item.id.to_string())
+            .with(names::STOP_REASON, reason.clone())
             .with(names::STOP_CLASS, class.name())
-            .with(names::PASSES, self.passes)
-            .with(names::MODEL_CALLS, self.model_calls)
-            .with(names::TOOL_CALLS, self.tool_calls);
+            .count(names::PASSES, self.passes)
+            .count(names::MODEL_CALLS, self.model_calls)
+            .count(names::TOOL_CALLS, self.tool_calls);
         let attributes = with_cost(with_usage(attributes, &self.usage), self.cost)
             .with_some(names::TAKEOVER, self.started.parent.as_ref().map(|parent| parent.how.name()))
-            .with_some(names::ENTRIES_MISSED, (self.missed > 0).then_some(self.missed))
-            .with_some(names::ERROR_TYPE, is_error(class).then_some(reason.as_str()));
+            .count_some(names::ENTRIES_MISSED, self.missed)
+            .with_some(names::ERROR_TYPE, is_error(class).then(|| reason.clone()));
         let submitter = self.place.submitter.map(|submitter| submitter.span);
-        let link = self.started.parent_trace().map(|parent| (parent.trace, parent.span));
+        let mut links = SpanLinks::default();
+        let parent = self.started.parent_trace();
+        links
+            .links
+            .extend(parent.map(|parent| Link::with_context(data::context(parent.trace, parent.span, true))));
+        let mut events = SpanEvents::default();
+        events.events = std::mem::take(&mut self.events);
         let began = self.started.parent.as_deref().map_or(Millis(0), loop_core::Parent::began_at);
         let name = format!("{} {}", names::INVOKE_AGENT, spec.domain);
-        let span = Span {
-            link,
-            events: std::mem::take(&mut self.events),
-            error: is_error(class).then(|| line.clone()),
-            attributes: attributes.clone(),
+        let span = SpanData {
+            parent_span_is_remote: submitter.is_some(),
+            links,
+            events,
+            status: if is_error(class) { Status::error(line.clone()) } else { Status::Unset },
+            attributes: attributes.0.clone(),
             ..self.span(self.place.span, submitter, name, (began, self.last))
         };
-        let seconds = span.end_ms.saturating_sub(span.start_ms) as f64 / 1_000.0;
-        let unix_ms = span.end_ms;
-        self.send(out, span);
-        out.record(meter::RUN_DURATION, self.domain_labels(), seconds);
-        out.record(meter::RUN_CALLS, self.domain_labels(), self.model_calls.into());
-        out.record(meter::RUN_TOOL_CALLS, self.domain_labels(), self.tool_calls.into());
         let mut labels = self.domain_labels();
-        labels.extend([(names::STOP_CLASS, class.name().to_owned()), (names::STOP_REASON, reason)]);
-        out.record(meter::RUNS_STOPPED, labels, 1.0);
+        out.record(meter::RUN_DURATION, &labels, data::seconds(&span));
+        out.record(meter::RUN_CALLS, &labels, self.model_calls.into());
+        out.record(meter::RUN_TOOL_CALLS, &labels, self.tool_calls.into());
+        labels.push(KeyValue::new(names::STOP_CLASS, class.name()));
+        labels.push(KeyValue::new(names::STOP_REASON, reason));
+        out.record(meter::RUNS_STOPPED, &labels, 1.0);
         let is_warning = class != StopClass::Answered;
-        let name = names::STOPPED_EVENT;
-        self.tell(
-            out,
-            Record { is_warning, attributes, ..self.record(name, line, self.place.span, unix_ms) },
-        );
+        let record = Record { is_warning, attributes, ..record(names::STOPPED_EVENT, line, &span) };
+        self.send(out, span);
+        out.tell(record);
     }
 
     /// A span of this run between two instants, without attributes.
@@ -402,45 +413,28 @@ impl RunSpans {
         parent: Option<SpanId>,
         name: String,
         (start, end): (Millis, Millis),
-    ) -> Span {
-        Span {
-            trace: self.place.trace,
-            id,
-            parent,
-            name,
-            kind: SpanKind::Internal,
-            start_ms: self.unix_ms(start),
-            end_ms: self.unix_ms(end),
-            attributes: Attributes::default(),
-            events: Vec::new(),
-            link: None,
-            error: None,
+    ) -> SpanData {
+        let start_time = data::time(self.unix_ms(start));
+        SpanData {
+            span_context: data::context(self.place.trace, id, self.is_sampled),
+            parent_span_id: parent.map_or(opentelemetry::SpanId::INVALID, data::sdk_id),
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: name.into(),
+            start_time,
+            end_time: start_time.max(data::time(self.unix_ms(end))),
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: scope(),
         }
     }
 
-    /// A log record of this run, without attributes.
-    pub(crate) fn record(&self, name: &'static str, body: String, span: SpanId, unix_ms: u64) -> Record {
-        Record {
-            unix_ms,
-            is_warning: false,
-            name,
-            body,
-            attributes: Attributes::default(),
-            trace: self.place.trace,
-            span,
-            is_sampled: self.is_sampled,
-        }
-    }
-
-    pub(crate) fn send(&self, out: Out<'_>, span: Span) {
+    pub(crate) fn send(&self, out: Out<'_>, span: SpanData) {
         if out.sends && self.is_sampled {
-            out.shared.send_span(&span);
-        }
-    }
-
-    pub(crate) fn tell(&self, out: Out<'_>, record: Record) {
-        if out.sends {
-            out.shared.send_record(&record);
+            out.shared.sender.send_span(span);
         }
     }
 
@@ -449,17 +443,18 @@ impl RunSpans {
     }
 
     pub(crate) fn domain_labels(&self) -> Labels {
-        vec![(names::AGENT_NAME, self.spec.domain.to_string()), (names::DOMAIN, self.spec.domain.to_string())]
+        let domain = &self.spec.domain;
+        [names::AGENT_NAME, names::DOMAIN].map(|name| KeyValue::new(name, domain.to_string())).into()
     }
 
     /// The labels of a call on a tier.
     pub(crate) fn model_labels(&self, tier: Tier) -> Labels {
         let model = self.spec.model(tier);
         vec![
-            (names::OPERATION, names::CHAT.to_owned()),
-            (names::PROVIDER, provider(&model.provider).to_owned()),
-            (names::REQUEST_MODEL, model.model.to_string()),
-            (names::DOMAIN, self.spec.domain.to_string()),
+            KeyValue::new(names::OPERATION, names::CHAT),
+            KeyValue::new(names::PROVIDER, provider(&model.provider).to_owned()),
+            KeyValue::new(names::REQUEST_MODEL, model.model.to_string()),
+            KeyValue::new(names::DOMAIN, self.spec.domain.to_string()),
         ]
     }
 }
@@ -472,11 +467,23 @@ pub(crate) struct Out<'a> {
 }
 
 impl Out<'_> {
-    pub(crate) fn record(&self, instrument: &'static meter::Instrument, labels: Labels, value: f64) {
+    pub(crate) fn record(&self, instrument: &'static meter::Instrument, labels: &[KeyValue], value: f64) {
         if self.sends {
-            self.shared.meter.record(instrument, labels, value);
+            self.shared.sender.meter.record(instrument, labels, value);
         }
     }
+
+    pub(crate) fn tell(&self, record: Record) {
+        if self.sends {
+            self.shared.sender.send_record(record);
+        }
+    }
+}
+
+/// A log record at the end of a span, without attributes.
+pub(crate) fn record(name: &'static str, body: String, span: &SpanData) -> Record {
+    let (time, context) = (span.end_time, span.span_context.clone());
+    Record { time, is_warning: false, name, body, attributes: Attributes::default(), context }
 }
 
 /// Whether a class of stops is a failure of the run: not where a person stopped it, or has to decide, or it is incomplete.
@@ -485,16 +492,12 @@ fn is_error(class: StopClass) -> bool {
 }
 
 pub(crate) fn with_usage(attributes: Attributes, usage: &Usage) -> Attributes {
-    let some = |tokens: u64| (tokens > 0).then_some(tokens);
     attributes
-        .with(names::USAGE_INPUT, usage.total_input())
-        .with(names::USAGE_OUTPUT, usage.total_output())
-        .with_some(names::USAGE_CACHE_READ, some(usage.cache_read))
-        .with_some(
-            names::USAGE_CACHE_WRITE,
-            some(usage.cache_write_short.saturating_add(usage.cache_write_long)),
-        )
-        .with_some(names::USAGE_REASONING, some(usage.reasoning))
+        .count(names::USAGE_INPUT, usage.total_input())
+        .count(names::USAGE_OUTPUT, usage.total_output())
+        .count_some(names::USAGE_CACHE_READ, usage.cache_read)
+        .count_some(names::USAGE_CACHE_WRITE, usage.cache_write_short.saturating_add(usage.cache_write_long))
+        .count_some(names::USAGE_REASONING, usage.reasoning)
         .with_some(names::ESTIMATED, usage.estimated.then_some(true))
 }
 
@@ -502,5 +505,5 @@ pub(crate) fn with_usage(attributes: Attributes, usage: &Usage) -> Attributes {
 fn with_cost(attributes: Attributes, cost: Cost) -> Attributes {
     attributes
         .with_some(names::COST, cost.total().map(PicoUsd::as_usd))
-        .with_some(names::COST_UNKNOWN_CALLS, (cost.unknown_calls > 0).then_some(cost.unknown_calls))
+        .count_some(names::COST_UNKNOWN_CALLS, cost.unknown_calls)
 }

@@ -79,6 +79,47 @@ async fn what_a_receiver_refuses_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_are_compressed_and_go_to_a_receiver_whose_authority_is_named() {
+    let (receiver, authority) = Receiver::over_tls();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("authority.pem");
+    std::fs::write(&file, authority).unwrap();
+    let compressed = ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip");
+    let trusted = ("OTEL_EXPORTER_OTLP_CERTIFICATE", file.to_str().unwrap());
+    let (sends, lines) = telemetry(&receiver.url, &[compressed, trusted]);
+    sends.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+    assert!(sends.flush(LONG).await, "{lines:?}");
+    assert_eq!(receiver.spans().len(), 8);
+    assert!(receiver.got().iter().all(|got| got.head.contains("content-encoding: gzip")));
+    // Without it the receiver is not trusted, and with a file that holds none nothing is sent.
+    let (sends, lines) = telemetry(&receiver.url, &[]);
+    sends.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+    assert!(!sends.flush(SHORT).await);
+    assert!(lines.lock().unwrap().iter().any(|line| line.contains("certificate")), "{lines:?}");
+    for (text, says) in [("no certificate", "it holds no certificate"), ("", "it holds no certificate")] {
+        std::fs::write(&file, text).unwrap();
+        let (_, lines) = telemetry(&receiver.url, &[trusted]);
+        let lines = lines.lock().unwrap();
+        assert!(lines.len() == 1 && lines[0].contains(says), "{lines:?}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    let (_, lines) = telemetry(&receiver.url, &[trusted]);
+    assert!(lines.lock().unwrap()[0].contains("authority.pem"), "{lines:?}");
+}
+
+#[cfg(feature = "grpc")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_over_grpc_that_is_down_holds_nothing_up() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let over_grpc = [("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")];
+    let (telemetry, lines) = telemetry(&format!("http://{free}"), &over_grpc);
+    let outcome = telemetry.listen_to(runner(CALLS, &Noted::default())).run(item()).await.unwrap();
+    assert_eq!(outcome.stop.class, StopClass::Answered);
+    telemetry.shut_down(SHORT).await;
+    assert!(lines.lock().unwrap().iter().any(|line| line.contains("were not sent")), "{lines:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_is_bounded_and_reported_once() {
     // I-23
     let receiver = Receiver::answering(|_| None);

@@ -1,4 +1,4 @@
-//! OpenTelemetry, where the environment names a receiver: what it costs is spent on a thread of its own.
+//! OpenTelemetry, where the environment names a receiver: what it costs is spent on threads of their own.
 
 use std::sync::OnceLock;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 """An OTLP receiver that decodes by the published protocol definitions. It prints its port, then a JSON line for each request."""
 
+import gzip
 import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -106,6 +107,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
+        encoding = self.headers.get("content-encoding")
+        if encoding == "gzip":
+            body = gzip.decompress(body)
         request, response = KINDS[self.path]
         message = request()
         message.ParseFromString(body)
@@ -115,6 +119,7 @@ class Handler(BaseHTTPRequestHandler):
             "path": self.path,
             "type": self.headers["content-type"],
             "key": self.headers.get("api-key"),
+            "encoding": encoding,
             "unknown": unknown(message),
             "items": list(READERS[self.path](message)),
         }
