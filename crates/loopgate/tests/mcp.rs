@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{Ran, Shell, ticket};
 use serde_json::{Value, json};
 
-const REQUEST: &str = "Find Bob and update his company to EPAM";
+const REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 pub struct Client {
     child: Child,

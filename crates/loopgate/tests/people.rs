@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Ran, Shell};
 use serde_json::{Value, json};
 
-const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The people register, where a person allows each change.
 fn asking(shell: &Shell, more: &str) -> PathBuf {
@@ -468,7 +468,7 @@ fn a_run_without_people_shows_none_and_silence_is_shown_as_such() {
     let shown = shell.run(&["show", &run]).out;
     assert!(shown.contains("3/action-0 update_user no answer in time"), "{shown}");
     assert_eq!(shell.json(&["show", &run, "--json"])["people"]["requested"][0]["answer"], "expired");
-    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Find user named Alice"]);
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Search user Alice"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!shell.run(&["show", "last"]).out.contains("People:"));
     assert!(shell.json(&["show", "last", "--json"]).get("people").is_none());

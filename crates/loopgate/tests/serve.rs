@@ -104,7 +104,7 @@ fn the_settings_of_a_caller_are_those_of_the_run_also_when_the_command_resumes_i
     std::fs::write(&file, text + "\n[serve]\ncaller_may_set = [\"limits.max_passes\"]\n").unwrap();
     let server = Server::start(&shell, &[path(&folder)]);
     let body = json!({
-        "item": "Find Bob and update his company to EPAM", "settings": { "limits.max_passes": 5 },
+        "item": "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "settings": { "limits.max_passes": 5 },
     });
     let view = server.submitted(&body);
     assert_eq!(view["state"], "waiting", "{view}");

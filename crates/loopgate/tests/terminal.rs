@@ -9,7 +9,7 @@ use common::Shell;
 use common::terminal::Terminal;
 use serde_json::{Value, json};
 
-const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The people register, where a person allows each change.
 fn register(shell: &Shell) -> PathBuf {

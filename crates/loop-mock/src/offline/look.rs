@@ -173,7 +173,8 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
     let mut members = Map::new();
     for parameter in tool.parameters.iter().filter(|parameter| parameter.required) {
         let value = if !parameter.choices.is_empty() {
-            said(read, parameter).ok_or_else(|| no_name(parameter))?
+            let text = format!("{}\n{}", read.title, read.item);
+            said(&text, &parameter.choices).ok_or_else(|| no_name(parameter))?
         } else if !parameter.shapes.is_empty() {
             let found = named(read, parameter);
             let value = found.first().and_then(|found| value_of(parameter, found.name));
@@ -193,9 +194,9 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
     Ok(Value::Object(members))
 }
 
-/// The permitted value that the item says, the longest of several.
-fn said(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
-    let text = format!("{}\n{}", read.title, read.item).to_lowercase();
+/// The permitted value that a text says, the longest of several.
+pub(super) fn said(text: &str, choices: &[Value]) -> Option<Value> {
+    let text = text.to_lowercase();
     let plain = |value: &Value| {
         value.as_str().map_or_else(|| value.to_string(), str::to_owned).to_lowercase().replace('_', " ")
     };
@@ -208,7 +209,7 @@ fn said(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
                 ends(before.chars().next_back()) && ends(rest.chars().nth(value.chars().count()))
             })
     };
-    parameter.choices.iter().filter(is_said).max_by_key(|value| plain(value).len()).cloned()
+    choices.iter().filter(is_said).max_by_key(|value| plain(value).len()).cloned()
 }
 
 /// The number of the item, where it holds one.

@@ -333,7 +333,7 @@ fn parameter_line(line: &str) -> Option<Parameter<'_>> {
 }
 
 /// Whether the name of a parameter says that it tells one thing from others.
-fn is_id(name: &str) -> bool {
+pub(super) fn is_id(name: &str) -> bool {
     let words = "id uuid identifier number no ref reference key code";
     parts(name).iter().any(|part| words.split(' ').any(|word| word == part))
 }

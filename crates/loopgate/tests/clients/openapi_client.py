@@ -25,7 +25,7 @@ from loopgate_client.models.submit_request import SubmitRequest
 
 client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2], timeout=90)
 print("domains", *[domain.name for domain in list_domains.sync(client=client).domains])
-asked = SubmitRequest(item="Find Bob and update his company to EPAM", tags=["generated"])
+asked = SubmitRequest(item="search_user Bob, get_user_by_id 42, update_user 42 EPAM", tags=["generated"])
 run = submit_run.sync(client=client, body=asked, prefer="wait=60", idempotency_key="k")
 print("submitted", run.state, run.state is RunState.WAITING)
 again = submit_run.sync_detailed(client=client, body=asked, idempotency_key="k")
