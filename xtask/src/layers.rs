@@ -40,7 +40,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 14] = [
             "loop-tools",
         ],
     ),
-    ("loop-testkit", &["loop-core", "loop-llm", "loop-tools"]),
+    ("loop-testkit", &["loop-core", "loop-llm", "loop-mock", "loop-tools"]),
     ("xtask", &[]),
 ];
 

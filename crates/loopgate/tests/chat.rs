@@ -20,7 +20,7 @@ fn people_are_found_and_changed_in_a_conversation() {
     let typed = "Search user Alice\nsearch_user Bob, get_user_by_id 42, update_user 42 EPAM\n/bill\n/quit\n";
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap(), "--profile", "trusted"], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains("Found 15 users named Alice") && ran.out.contains("Updated Bob"), "{}", ran.out);
+    assert!(ran.out.contains("`search_user`: 15 rows") && ran.out.contains("company EPAM"), "{}", ran.out);
     let calls: Vec<&str> = ran
         .err
         .lines()
@@ -61,8 +61,8 @@ fn a_question_that_does_not_fit_is_not_kept() {
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], &typed);
     assert!(ran.err.contains("token_limit"), "{}", ran.err);
     assert!(ran.err.contains("the question is not kept") && ran.err.contains("/clear"), "{}", ran.err);
-    assert_eq!(ran.err.matches("you:    Find").count(), 1, "{}", ran.err);
-    assert_eq!(ran.out.matches("Found 15 users named Alice").count(), 2, "{}", ran.out);
+    assert_eq!(ran.err.matches("you:    ").count(), 1, "{}", ran.err);
+    assert_eq!(ran.out.matches("`search_user`: 15 rows").count(), 2, "{}", ran.out);
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_line_that_is_longer_than_a_work_item_may_be_ends_a_piped_chat_with_one_line
     let folder = shell.copy_of("examples/crm");
     let folder = folder.to_str().unwrap();
     let args = ["chat", folder, "--set", "item.max_bytes=64"];
-    let fits = "Search user Alice, and tell me all that is known of her 12345";
+    let fits = "Find user named Alice, and tell me all that is known of her 12345";
     assert_eq!(fits.len(), 65);
     let ran = shell.run_with_input(&args, &format!("{}\n", &fits[..64]));
     assert_eq!(ran.code, 0, "{}", ran.err);
@@ -277,7 +277,7 @@ fn a_text_that_is_longer_than_a_work_item_may_be_is_no_turn_at_a_terminal() {
         .wait_for("a message has more than 64 bytes, which is the domain's limit of a work item; shorten it");
     person.wait_for("You: ");
     person.press("Search user Alice\n");
-    person.wait_for("Found 15 users named Alice");
+    person.wait_for("`search_user`: 15 rows");
     person.wait_for("You: ");
     person.press("/quit\n");
     let (code, screen) = person.end();
@@ -333,10 +333,10 @@ fn a_chat_is_continued_after_it_ended_with_a_turn_that_waits_and_after_a_kill() 
     let typed = "/history\nSearch user Alice\n/quit\n";
     let ran = shell.run_with_input(&["chat", "--continue", &run], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for said in ["you:    Search user Alice", "you:    Find Bob", "agent:  Updated Bob"] {
+    for said in ["you:    Search user Alice", "you:    search_user Bob", "agent:  `search_user`: id 42"] {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
     }
-    assert!(ran.out.contains("Found 15 users named Alice"), "{}", ran.out);
+    assert!(ran.out.contains("`search_user`: 15 rows"), "{}", ran.out);
 
     // Killed in the middle of a turn.
     let provider = Provider::replying(vec![

@@ -235,7 +235,8 @@ fn an_action_that_needs_an_approval_is_shown_and_cannot_be_approved() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let reply = client.response(waiting);
     let result = &reply["result"]["structuredContent"];
-    assert_eq!((&result["state"], &result["answer"]), (&json!("ended"), &json!("Updated Bob.")), "{reply}");
+    let answer = result["answer"].as_str().unwrap();
+    assert!(result["state"] == "ended" && answer.ends_with("company EPAM"), "{reply}");
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn an_output_that_cannot_be_written_is_one_line_and_no_success() {
         assert_eq!(ran.err.contains("stopped: completed"), args[0] == "run", "{}", ran.err);
     }
     // Nothing of the run is lost.
-    assert!(shell.run(&["show", "last"]).out.contains("Found 15 users named Alice"));
+    assert!(shell.run(&["show", "last"]).out.contains("`search_user`: 15 rows"));
 }
 
 /// The command with a reader of its standard output that is gone before anything is written.

@@ -70,7 +70,7 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
     let command = ran.out.lines().find_map(|line| line.trim().strip_prefix("loopgate approve ")).unwrap();
     let arguments: Vec<&str> = std::iter::once("approve").chain(command.split(' ')).collect();
     let ran = shell.run(&arguments);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
     let says = "stopped: completed (answered). The reply calls no tool. Effects: 1 executed.";
     assert!(ran.err.contains(says), "{}", ran.err);
     assert_eq!(company(&folder), "EPAM");
@@ -181,7 +181,7 @@ fn an_answer_is_written_down_without_going_on_where_that_is_requested() {
     assert_eq!(company(&folder), before);
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["approved already"]);
     let ran = shell.run(&["resume", &run]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
     assert_eq!(company(&folder), "EPAM");
     shell.run(&["resume", &run]).fails_with(&["is over (completed)", "loopgate show"]);
 }
@@ -254,7 +254,7 @@ fn a_run_goes_on_only_with_the_tools_and_settings_that_it_was_begun_with() {
     std::fs::write(&file, &text).unwrap();
     std::fs::rename(&folder, &elsewhere).unwrap();
     let ran = shell.run(&["resume", &run, "--domain", elsewhere.to_str().unwrap()]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn last_is_answered_only_together_with_what_was_shown() {
     assert_eq!(facts(&shell, &run), before, "nothing is journaled");
     let binding = pending(&shell)[0]["binding"].as_str().unwrap().to_owned();
     let ran = shell.run(&["approve", "last", "3/action-0", "--binding", &binding]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
 }
 
 /// A library that sets the wall clock back by `CLOCK_BACK` seconds, for a program that cannot see since when the
