@@ -122,11 +122,7 @@ async fn its_requests_are_answered_without_a_person() {
     let folder = copy();
     let requests: [(&str, &[&str], &str); 2] = [
         ("find-alice", &["search_user"], "Found 15 users named Alice"),
-        (
-            "update-bob",
-            &["search_user", "get_user_by_id", "update_user"],
-            "Updated Bob's company to EPAM",
-        ),
+        ("update-bob", &["search_user", "get_user_by_id", "update_user"], "Updated Bob's company to EPAM"),
     ];
     for (name, tools, says) in requests {
         let script = example().join(format!("scripts/{name}.json"));

@@ -9,5 +9,6 @@ mod servers;
 
 #[cfg(feature = "servers")]
 pub use servers::{
-    Behaviour, Chunks, ConnectionEnd, Frames, Lie, LoopbackServer, On, ReceivedRequest, RewriteStream, Service,
+    Behaviour, Chunks, ConnectionEnd, Frames, Lie, LoopbackServer, On, ReceivedRequest, RewriteStream,
+    Service,
 };

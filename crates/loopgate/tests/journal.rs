@@ -209,8 +209,9 @@ fn an_outcome_is_saved_later_once() {
     let ran = shell.run(&["save", &own]);
     assert!(ran.code == 0 && ran.err.contains("by the run itself"), "{}", ran.err);
     assert_eq!(shell.run(&["save", &own, "--again"]).code, 0);
-    let text =
-        id(&shell.run(&["run", "examples/crm", "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"]).err);
+    let text = id(&shell
+        .run(&["run", "examples/crm", "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"])
+        .err);
     shell.run(&["save", &text]).fails_with(&["has not ended", "loopgate resume"]);
     let ended = id(&shell.run(&["run", "examples/crm", "--text", "Search user Alice"]).err);
     shell.run(&["save", &ended]).fails_with(&["does not say where to save"]);

@@ -18,7 +18,8 @@ struct Mock {
 
 impl Mock {
     fn start(lie: &str) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let lie = lies::find(lie).unwrap();
         let server = {
             let _entered = runtime.enter();

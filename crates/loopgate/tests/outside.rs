@@ -167,7 +167,8 @@ fn a_reader_that_is_gone_ends_no_run_and_hides_no_exit_code() {
     let domain = shell.copy_of("examples/crm");
     let folder = domain.to_str().unwrap();
     let answered = ["run", folder, "--text", "Search user Alice"];
-    let waits = ["run", folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "--json"];
+    let waits =
+        ["run", folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "--json"];
     let limited = [&answered[..], &["--set", "limits.max_passes=1"]].concat();
     for (args, reason) in [
         (&answered[..], "completed"),

@@ -28,7 +28,9 @@ fn runs_of_every_kind_keep_every_invariant() {
         shell.run(&["run", "examples/helpdesk", item]);
         shell.run(&["run", "examples/helpdesk", item, "--set", set]);
     }
-    for text in ["Search user Alice", "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "Delete all users"] {
+    for text in
+        ["Search user Alice", "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "Delete all users"]
+    {
         shell.run(&["run", "examples/crm", "--text", text]);
     }
     let waiting = last(&shell);

@@ -112,7 +112,8 @@ impl World {
     }
 
     pub(super) fn record() -> Self {
-        let world = Self::copy("record", "crm", "search_user Alice, get_user_by_id 42, and save who they work for.");
+        let world =
+            Self::copy("record", "crm", "search_user Alice, get_user_by_id 42, and save who they work for.");
         let file = world.folder.path().join("loopgate.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         let ends = text.replacen("type = \"conversation\"", "type = \"output\"", 1);

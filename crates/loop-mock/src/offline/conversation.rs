@@ -2,7 +2,8 @@
 //!
 //! A text names a tool by the tool's name, by every word of that name, or by a value of the form that the tool's only
 //! required parameter has. Its values stand behind its name, up to the name of another tool, and else anywhere: a JSON
-//! object, `parameter: value`, a permitted value, a value of the parameter's form, a number, a text in quotation marks.
+//! object, `parameter: value`, a permitted value, a value of the parameter's form, its example, a number, a text in
+//! quotation marks.
 //! Of several tools one is called a turn, in the order in which they are offered. No rule knows a language.
 
 use std::collections::BTreeSet;
@@ -174,7 +175,8 @@ impl<'a> Conversation<'a> {
     /// What there is, and the required fields that have no value.
     fn filled<'t>(&self, tool: &'t Tool<'a>) -> Result<Wanted, (Wanted, Vec<&'t Field<'a>>)> {
         let after = behind(&self.text, tool.name).map(|after| {
-            let others = self.tools.iter().filter_map(|other| behind(after, other.name).map(|it| (other, it)));
+            let others =
+                self.tools.iter().filter_map(|other| behind(after, other.name).map(|it| (other, it)));
             let ends = others.map(|(other, rest)| after.len() - rest.len() - other.name.len());
             after.get(..ends.min().unwrap_or(after.len())).unwrap_or_default()
         });
@@ -195,7 +197,14 @@ impl<'a> Conversation<'a> {
         for field in &tool.fields {
             let value = labelled(text, field)
                 .or_else(|| said(text, &field.choices))
-                .or_else(|| of_form(text, field));
+                .or_else(|| of_form(text, field))
+                .or_else(|| {
+                    field
+                        .example
+                        .as_ref()
+                        .filter(|it| behind(text, it).is_some())
+                        .and_then(|it| field.cast(it))
+                });
             let in_order = || match field.form {
                 Form::Integer | Form::Number if field.choices.is_empty() => {
                     numbers.find_map(|number| field.cast(number))
@@ -204,7 +213,8 @@ impl<'a> Conversation<'a> {
                 _ => None,
             };
             let value = if field.required {
-                let known = || self.reported(field).filter(|_| is_demanded).or_else(|| field.default.cloned());
+                let known =
+                    || self.reported(field).filter(|_| is_demanded).or_else(|| field.default.cloned());
                 value.or_else(in_order).or_else(known)
             } else {
                 value
@@ -234,7 +244,11 @@ impl<'a> Conversation<'a> {
                 let cells = rows(text).into_iter().flatten();
                 cells.filter(|(column, _)| column == field.name).map(|(_, cell)| json!(cell)).next()
             };
-            first.and_then(|first| first.get(field.name)).cloned().or_else(cell).and_then(|it| field.takes(&it))
+            first
+                .and_then(|first| first.get(field.name))
+                .cloned()
+                .or_else(cell)
+                .and_then(|it| field.takes(&it))
         })
     }
 
@@ -282,7 +296,13 @@ impl<'a> Conversation<'a> {
             "{stub} calls a tool that the text names, with values that the text has, for example `{} {}`. Its tools: \
              {}.",
             first.name,
-            json!(first.fields.iter().map(|field| (field.name.to_owned(), field.empty())).collect::<Map<_, _>>()),
+            json!(
+                first
+                    .fields
+                    .iter()
+                    .map(|field| (field.name.to_owned(), field.empty()))
+                    .collect::<Map<_, _>>()
+            ),
             names.join(", ")
         )
     }
@@ -382,6 +402,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// The words of a text that are numbers.
 fn numbers(text: &str) -> Vec<&str> {
-    let bare = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '-'));
+    let bare =
+        text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '-'));
     bare.filter(|word| word.parse::<f64>().is_ok_and(f64::is_finite)).collect()
 }

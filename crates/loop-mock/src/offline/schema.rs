@@ -1,4 +1,4 @@
-//! What a native tool has to be given: the fields of its JSON Schema.
+//! What a tool has to be given: the fields of its JSON Schema, or the parameters that a prompt describes.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::offline::shape::Shape;
 /// How deep references in a schema are followed.
 const DEEP: usize = 8;
 
-/// One property of an object.
+/// One property of an object, or one parameter.
 #[derive(Debug)]
 pub(super) struct Field<'a> {
     pub(super) name: &'a str,
@@ -19,6 +19,8 @@ pub(super) struct Field<'a> {
     pub(super) choices: Vec<Value>,
     /// Shapes of its pattern and examples; none for free text, and for a number whose name does not say that it is an id.
     pub(super) shapes: Vec<Shape>,
+    /// The first example, as it is written.
+    pub(super) example: Option<String>,
     pub(super) default: Option<&'a Value>,
 }
 
@@ -33,7 +35,31 @@ pub(super) enum Form<'a> {
     Object(Vec<Field<'a>>),
 }
 
-impl Field<'_> {
+impl<'a> Field<'a> {
+    /// A field without a default; a pattern says all of its form, and what it says in ways that are not understood,
+    /// examples show.
+    pub(super) fn new(
+        name: &'a str,
+        required: bool,
+        form: Form<'a>,
+        choices: Vec<Value>,
+        pattern: Option<&str>,
+        examples: &[Value],
+    ) -> Self {
+        let examples: Vec<String> =
+            examples.iter().filter(|it| it.is_string() || it.is_number()).map(text_of).collect();
+        let all: Vec<&str> = examples.iter().map(String::as_str).collect();
+        // A number without a name that says so may mean anything.
+        let is_any = matches!(form, Form::Integer | Form::Number) && !is_id(name);
+        let shapes = match pattern.and_then(Shape::of_pattern) {
+            _ if is_any => Vec::new(),
+            Some(shape) => vec![shape],
+            None => Shape::of_examples(&all),
+        };
+        let example = examples.into_iter().next();
+        Self { name, required, form, choices, shapes, example, default: None }
+    }
+
     /// A text as a value of the field's form; `None` where it is none.
     pub(super) fn cast(&self, text: &str) -> Option<Value> {
         match self.form {
@@ -61,7 +87,8 @@ impl Field<'_> {
             (Form::List, None) => json!([]),
             (Form::Object(fields), None) => {
                 let required = fields.iter().filter(|field| field.required);
-                let members: Map<_, _> = required.map(|field| (field.name.to_owned(), field.empty())).collect();
+                let members: Map<_, _> =
+                    required.map(|field| (field.name.to_owned(), field.empty())).collect();
                 Value::Object(members)
             }
         }
@@ -81,26 +108,16 @@ fn fields_of<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> Vec<Field<'
         .map(|(name, schema)| {
             let default = schema.get("default").filter(|default| !default.is_null());
             let schema = resolved(schema, root, deep);
-            let form = form(schema, root, deep);
-            let is_number = matches!(form, Form::Integer | Form::Number);
-            let shapes = if is_number && !is_id(name) { Vec::new() } else { shapes(schema) };
-            Field { name, required: required.contains(&&**name), choices: choices(schema), shapes, default, form }
+            let examples: Vec<Value> = list(schema, "examples").cloned().collect();
+            let pattern = schema.get("pattern").and_then(Value::as_str);
+            let (is_required, form) = (required.contains(&&**name), form(schema, root, deep));
+            Field { default, ..Field::new(name, is_required, form, choices(schema), pattern, &examples) }
         })
         .collect()
 }
 
 fn list<'a>(schema: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     schema.get(key).and_then(Value::as_array).into_iter().flatten()
-}
-
-fn shapes(schema: &Value) -> Vec<Shape> {
-    if let Some(shape) = schema.get("pattern").and_then(Value::as_str).and_then(Shape::of_pattern) {
-        return vec![shape];
-    }
-    let examples = list(schema, "examples").filter(|example| example.is_string() || example.is_number());
-    let examples: Vec<String> =
-        examples.map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)).collect();
-    Shape::of_examples(&examples.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 fn form<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> Form<'a> {

@@ -46,7 +46,7 @@ pub struct Behaviour {
     /// The failure that a stream reports after its first piece of text.
     pub(super) fails: Option<LlmErrorKind>,
     /// The tokens that are reported in the place of the true ones.
-    pub(super) report: Option<fn(Usage) -> Option<Usage>>,
+    pub(super) report: Option<fn(Usage) -> Usage>,
     /// Whether a reply comes in one piece, also where a stream was asked for.
     pub(super) is_whole: bool,
     /// Whether it is the answer of a named behaviour.
@@ -233,7 +233,7 @@ impl Behaviour {
 
     /// These tokens are reported in the place of the true ones.
     #[must_use]
-    pub fn reporting(mut self, report: fn(Usage) -> Option<Usage>) -> Self {
+    pub fn reporting(mut self, report: fn(Usage) -> Usage) -> Self {
         self.report = Some(report);
         self
     }

@@ -75,9 +75,12 @@ impl fmt::Debug for Lie {
 }
 
 const LIES: &[Lie] = &[
-    Lie::new("closed-before-headers", "The connection is closed before any byte of an answer", On::Main, || {
-        Behaviour::raw("")
-    }),
+    Lie::new(
+        "closed-before-headers",
+        "The connection is closed before any byte of an answer",
+        On::Main,
+        || Behaviour::raw(""),
+    ),
     Lie::new("cut-mid-stream", "Every stream is cut after 600 bytes", On::Main, || {
         Behaviour::model().cuts_after(600)
     }),
@@ -90,10 +93,15 @@ const LIES: &[Lie] = &[
         On::Main,
         || Behaviour::model().stalls_after(600),
     ),
-    Lie::new("slow-drip", "The first reply comes 64 bytes at a time, one millisecond apart", On::Once, || {
-        let pause = std::time::Duration::from_millis(1);
-        Behaviour::model().in_chunks(Chunks::Bytes(64)).with_pause(pause)
-    }),
+    Lie::new(
+        "slow-drip",
+        "The first reply comes 64 bytes at a time, one millisecond apart",
+        On::Once,
+        || {
+            let pause = std::time::Duration::from_millis(1);
+            Behaviour::model().in_chunks(Chunks::Bytes(64)).with_pause(pause)
+        },
+    ),
     Lie::new("html-page", "A page in HTML with status 200", On::Main, || {
         Behaviour::body("<!doctype html>\n<html><body><h1>It works!</h1></body></html>\n")
             .with_content_type("text/html")
@@ -118,26 +126,32 @@ const LIES: &[Lie] = &[
     Lie::new("unauthorized-later", "Status 401 from the second main call on", On::Later, || {
         Behaviour::status(401, DENIED)
     }),
-    Lie::new("no-usage", "Tokens are never reported", On::Every, || Behaviour::model().reporting(|_| None)),
     Lie::new("zero-usage", "All tokens are reported as 0", On::Every, || {
-        Behaviour::model().reporting(|_| Some(Usage::default()))
+        Behaviour::model().reporting(|_| Usage::default())
     }),
-    Lie::new("huge-usage", "A million times the true tokens are reported", On::Every, || {
-        Behaviour::model().reporting(|usage| {
-            let (input, output) = (usage.input.saturating_mul(1 << 20), usage.output.saturating_mul(1 << 20));
-            Some(Usage { input, output, ..usage })
-        })
+    Lie::new("huge-usage", "Tokens are reported as the largest number of 64 bits", On::Every, || {
+        Behaviour::model().reporting(|_| Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() })
     }),
     Lie::new("empty-reply", "A reply that says nothing and ends as an answer", On::Main, || {
         Behaviour::model().saying(|_, _| ModelReply::text("", None))
     }),
-    Lie::new("reasoning-uses-all-tokens", "Reasoning uses all output tokens, and no text comes", On::Main, || {
-        Behaviour::model().saying(|request, _| {
-            let max = usize::try_from(request.max_output_tokens.unwrap_or(512).min(4_096)).unwrap_or(512);
-            let (finish, stop) = (FinishReason::MaxTokens, Some(ReplyEnd::MaxTokens));
-            ModelReply { reasoning: "hmm ".repeat(max).into(), finish, stop, ..ModelReply::text("", None) }
-        })
-    }),
+    Lie::new(
+        "reasoning-uses-all-tokens",
+        "Reasoning uses all output tokens, and no text comes",
+        On::Main,
+        || {
+            Behaviour::model().saying(|request, _| {
+                let max = usize::try_from(request.max_output_tokens.unwrap_or(512).min(4_096)).unwrap_or(512);
+                let (finish, stop) = (FinishReason::MaxTokens, Some(ReplyEnd::MaxTokens));
+                ModelReply {
+                    reasoning: "hmm ".repeat(max).into(),
+                    finish,
+                    stop,
+                    ..ModelReply::text("", None)
+                }
+            })
+        },
+    ),
     Lie::new("refusal", "The model refuses, in the protocol's own form", On::Main, || {
         Behaviour::model().saying(|_, _| ModelReply {
             refusal: Some("I will not do that.".into()),
@@ -165,8 +179,7 @@ impl ChatModel for Liar<'_> {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let honest = complete(self.honest, request).await?;
         let reported = honest.usage.filter(|_| self.say.is_none());
-        let mut reply =
-            self.say.map_or(honest.clone(), |say| say.0(request, honest));
+        let mut reply = self.say.map_or(honest.clone(), |say| say.0(request, honest));
         let usage = reported.unwrap_or_else(|| {
             let mut usage = estimated_usage(request, &reply);
             usage.output += reply.refusal.as_ref().map_or(0, |refusal| refusal.len().div_ceil(4) as u64);

@@ -151,12 +151,11 @@ impl Exchange<'_, '_> {
                 }
                 Some(Ok(ModelEvent::Usage(usage))) => {
                     self.answer.usage = Some(usage);
-                    if let Some(usage) = self.reported_usage(usage) {
-                        writer.usage(usage);
-                    }
+                    writer.usage(self.reported_usage(usage));
                 }
                 Some(Ok(event)) => {
-                    let fails = self.behaviour.fails.filter(|_| matches!(event, ModelEvent::TextDelta { .. }));
+                    let fails =
+                        self.behaviour.fails.filter(|_| matches!(event, ModelEvent::TextDelta { .. }));
                     reported.pass_on(event, writer.as_mut(), &mut out);
                     if let Some(kind) = fails {
                         let message = "the upstream failed in the middle of its reply";
@@ -198,14 +197,14 @@ impl Exchange<'_, '_> {
     }
 
     /// The tokens that are reported in the place of these.
-    fn reported_usage(&self, usage: Usage) -> Option<Usage> {
-        self.behaviour.report.map_or(Some(usage), |report| report(usage))
+    fn reported_usage(&self, usage: Usage) -> Usage {
+        self.behaviour.report.map_or(usage, |report| report(usage))
     }
 
     /// The reply with the tokens that are reported. The true ones are noted.
     fn reported_reply(&mut self, reply: ModelReply) -> ModelReply {
         self.answer.usage = reply.usage;
-        ModelReply { usage: reply.usage.and_then(|usage| self.reported_usage(usage)), ..reply }
+        ModelReply { usage: reply.usage.map(|usage| self.reported_usage(usage)), ..reply }
     }
 
     async fn write(&mut self, out: &mut Frames) -> Result<(), ConnectionEnd> {

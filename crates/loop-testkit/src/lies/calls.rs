@@ -3,9 +3,9 @@
 
 use super::On::{First, Main};
 use super::prompt::{Prompt, call, numbered};
+use super::twist::{Piece, Twist};
 use super::words::deep;
 use super::{Behaviour, Lie, Say, saying, twisted};
-use super::twist::{Piece, Twist};
 
 pub(super) const LIES: &[Lie] = &[
     Lie::new("asks-for-10000-calls", "A reply asks for 10,000 calls", Main, || {

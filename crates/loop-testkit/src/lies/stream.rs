@@ -1,10 +1,10 @@
 //! Providers that change their own events: ends, tokens, ids, forms of the stream.
 
 use super::On::{Every, Main, Once};
-use super::{Behaviour, Lie};
 use super::dialect::EndWord;
-use loop_llm::LlmErrorKind;
 use super::twist::{Form, Piece, Tokens, Twist};
+use super::{Behaviour, Lie};
+use loop_llm::LlmErrorKind;
 
 pub(super) const LIES: &[Lie] = &[
     // Ends.
@@ -59,14 +59,12 @@ pub(super) const LIES: &[Lie] = &[
         || Behaviour::model().fails(LlmErrorKind::Auth),
     ),
     // Tokens.
+    Lie::new("no-usage", "Tokens are never told", Every, || twisted(Twist::Usage(Tokens::Never))),
     Lie::new("negative-usage", "Tokens are told as negative numbers", Every, || {
         twisted(Twist::Usage(Tokens::Negative))
     }),
     Lie::new("usage-a-thousand-times", "A thousand times the true tokens are told", Every, || {
         twisted(Twist::Usage(Tokens::ThousandTimes))
-    }),
-    Lie::new("largest-usage", "Tokens are told as the largest number of 64 bits", Every, || {
-        twisted(Twist::Usage(Tokens::Huge))
     }),
     Lie::new("usage-beyond-64-bits", "Tokens are told as numbers beyond 64 bits", Every, || {
         twisted(Twist::Usage(Tokens::BeyondWords))

@@ -66,11 +66,10 @@ pub(super) enum Piece {
 /// In which way tokens are told.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Tokens {
+    Never,
     Negative,
     /// A thousand times as many.
     ThousandTimes,
-    /// The largest number of 64 bits.
-    Huge,
     /// Beyond what 64 bits hold.
     BeyondWords,
     Fractions,
@@ -289,9 +288,9 @@ impl Tokens {
     /// These tokens, told in this way.
     fn tell(self, reported: Value) -> Value {
         match self {
+            Self::Never => Value::Null,
             Self::Negative => each(&reported, &|_| json!(-7)),
             Self::ThousandTimes => scaled(&reported, |count| count.saturating_mul(1_000)),
-            Self::Huge => scaled(&reported, |_| u64::MAX),
             Self::BeyondWords => each(&reported, &|_| HUGE.into()),
             Self::Fractions => each(&reported, &|count| json!(count as f64 + 0.5)),
             Self::Texts => each(&reported, &|count| count.to_string().into()),
