@@ -43,7 +43,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
             "loop-tools",
         ],
     ),
-    ("loop-testkit", &["loop-core", "loop-llm", "loop-tools"]),
+    ("loop-testkit", &["loop-core", "loop-llm", "loop-mock", "loop-tools"]),
     ("xtask", &[]),
 ];
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loop_core::{Effect, Observation, Status, StopReason};
+use loop_core::{Effect, Observation, Status, StopReason, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};
@@ -121,19 +121,24 @@ async fn its_requests_are_answered_without_a_person() {
     // S1-6, S1-42, S1-43
     let folder = copy();
     let requests: [(&str, &[&str], &str); 2] = [
-        ("find-alice", &["search_user"], "15"),
-        ("update-bob", &["search_user", "get_user_by_id", "update_user"], "Updated Bob"),
+        ("find-alice", &["search_user"], "Found 15 users named Alice"),
+        ("update-bob", &["search_user", "get_user_by_id", "update_user"], "Updated Bob's company to EPAM"),
     ];
     for (name, tools, says) in requests {
-        let domain = load_trusted(folder.path());
+        let script = example().join(format!("scripts/{name}.json"));
+        let options = LoadOptions {
+            profile: Some("trusted".to_owned()),
+            models: vec![(Tier::Base, format!("scripted/{}", script.display()))],
+            ..LoadOptions::default()
+        };
+        let domain = Domain::load(folder.path(), &options).unwrap();
         let path = example().join(format!("questions/{name}.txt"));
         let item = domain.item(&fs::read_to_string(&path).unwrap(), &path.display().to_string()).unwrap();
         let outcome = domain.to_loop().run(item).await.unwrap();
         assert_eq!(outcome.stop.reason(), StopReason::Completed);
         let called: Vec<&str> = outcome.evidence.iter().map(|evidence| &*evidence.tool).collect();
         assert_eq!(called, tools);
-        let answer = outcome.answer.as_deref().unwrap_or_default();
-        assert!(answer.contains(says), "{answer}");
+        assert_eq!(outcome.answer.as_deref(), Some(says));
     }
     let bob = rows(&call(&load(folder.path()), "get_user_by_id", json!({ "id": 42 })).await);
     assert_eq!(bob.first().and_then(|row| row["company"].as_str()), Some("EPAM"));

@@ -9,5 +9,6 @@ mod servers;
 
 #[cfg(feature = "servers")]
 pub use servers::{
-    Behaviour, Chunks, ConnectionEnd, Described, Lie, LoopbackServer, ReceivedRequest, Service,
+    Behaviour, Chunks, ConnectionEnd, Frames, Lie, LoopbackServer, On, ReceivedRequest, RewriteStream,
+    Service,
 };

@@ -90,6 +90,11 @@ pub const NOT_RUN: &str = "Not run";
 /// The word for a call that was skipped because its priority is `nice_to_have`.
 pub const SKIPPED: &str = "Skipped";
 
+/// After the name of the tool that takes the result of a run.
+pub const WITH_RESULT: &str = "` with the result";
+/// After the name of the tool that ends the work once the result is right.
+pub const ENDS_WORK: &str = "`: only that ends the work";
+
 /// Part of the rejection of an output by a validator.
 pub const NOT_ACCEPTED: &str = "not accepted";
 /// Part of the rejection of an answer that lacks a demanded tool or source.

@@ -10,9 +10,10 @@ use loop_core::{
 use serde_json::Value;
 
 use crate::anchors::{
-    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENTRY, EVIDENCE_HEADER, EVIDENCE_PARTS,
-    EXAMPLES, FAILED, IN_DOUBT, ITEM_LABEL, NAMES, NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME, OUTCOME_ENDS,
-    PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, PENDING, QUESTION, REQUIRED, SECTION_ENTRY, SKIPPED, SUCCESS,
+    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENDS_WORK, ENTRY, EVIDENCE_HEADER,
+    EVIDENCE_PARTS, EXAMPLES, FAILED, IN_DOUBT, ITEM_LABEL, NAMES, NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME,
+    OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, PENDING, QUESTION, REQUIRED, SECTION_ENTRY,
+    SKIPPED, SUCCESS, WITH_RESULT,
 };
 use crate::failure::markdown_of;
 use crate::notes::note;
@@ -176,11 +177,11 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
 pub(crate) fn ending(protocol: &ProtocolSpec, has_tools: bool) -> String {
     match protocol {
         ProtocolSpec::Output(OutputSpec { tool, submit: None, .. }) => {
-            format!("End by calling `{tool}` with the result. A reply that calls no tool is {NOT_ACCEPTED}.")
+            format!("End by calling `{tool}{WITH_RESULT}. A reply that calls no tool is {NOT_ACCEPTED}.")
         }
         ProtocolSpec::Output(OutputSpec { tool, submit: Some(submit), .. }) => format!(
-            "Call `{tool}` with the result and read the text that it answers with. Call it again where something is \
-             to be repaired. Once it is right, call `{submit}`: only that ends the work. A reply that calls no tool is \
+            "Call `{tool}{WITH_RESULT} and read the text that it answers with. Call it again where something is \
+             to be repaired. Once it is right, call `{submit}{ENDS_WORK}. A reply that calls no tool is \
              {NOT_ACCEPTED}."
         ),
         ProtocolSpec::Document(_) | ProtocolSpec::Conversation(_) if has_tools => {

@@ -1,8 +1,7 @@
 //! A value out of a text: the type gives the schema, a rule of the program says what the schema cannot.
 //!
 //! `cargo run -p loop-runtime --example extract` needs no network. The model here is a script: its first output breaks
-//! the rule and its second keeps it, so that the way a rejection takes can be seen. The offline stub does not repair
-//! what was rejected, and says so.
+//! the rule and its second keeps it, so that the way a rejection takes can be seen.
 
 use std::error::Error;
 use std::io::{Write, stdout};

@@ -1,13 +1,14 @@
 //! Finds somebody and changes something: search, look up, update. The update runs because the program approves it.
 //!
-//! `cargo run -p loop-runtime --example find_and_update` needs no network: the model is the offline stub, which is
-//! not an AI.
+//! `cargo run -p loop-runtime --example find_and_update` needs no network: the model is a script.
 
 use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use loop_runtime::{Agent, AgentError, Message, StopReason, models::Offline, read, tools::write_idempotent};
+use loop_llm::ScriptedReply;
+use loop_runtime::{Agent, AgentError, Message, StopReason, models::Scripted, read, tools::write_idempotent};
+use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Search {
@@ -64,6 +65,16 @@ impl Register {
     }
 }
 
+/// Replies of a model, prepared: three calls in turn, then the answer.
+fn model() -> Scripted {
+    Scripted::new([
+        ScriptedReply::call("search_user", json!({"name": "Bob"})),
+        ScriptedReply::call("get_user_by_id", json!({"id": 42})),
+        ScriptedReply::call("update_user", json!({"id": 42, "company": "EPAM"})),
+        ScriptedReply::text("Updated Bob's company to EPAM"),
+    ])
+}
+
 /// An agent over the register; with `is_approved` its update may run without anybody being asked.
 fn agent(register: &Register, is_approved: bool) -> Result<Agent, Box<dyn Error>> {
     let (searched, looked_up, updated) = (register.clone(), register.clone(), register.clone());
@@ -71,7 +82,7 @@ fn agent(register: &Register, is_approved: bool) -> Result<Agent, Box<dyn Error>
     let get = read("get_user_by_id", "Fetch one user by id");
     // What a tool does to the world is declared. To set a company twice is the same as once.
     let update = write_idempotent("update_user", "Change a user's company");
-    let mut builder = Agent::new(Offline::new())
+    let mut builder = Agent::new(model())
         .tool(search, move |search: Search| {
             let found = searched.search(&search.name);
             async move { found }

@@ -1,12 +1,14 @@
 //! Finds a user: a question, one search, an answer.
 //!
-//! `cargo run -p loop-runtime --example find_user` needs no network: the model is the offline stub, which is not an AI.
+//! `cargo run -p loop-runtime --example find_user` needs no network: the model is a script.
 //! With a model of your own in its place the rest stays as it is.
 
 use std::error::Error;
 use std::io::{Write, stdout};
 
-use loop_runtime::{Agent, Message, models::Offline, read};
+use loop_llm::ScriptedReply;
+use loop_runtime::{Agent, Message, models::Scripted, read};
+use serde_json::json;
 
 /// What the tool takes; the model is shown the schema of this type.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -28,10 +30,18 @@ fn users_named(name: &str) -> Vec<User> {
     all.filter(|user| user.name.starts_with(name)).collect()
 }
 
+/// Replies of a model, prepared: one search, then the answer.
+fn model() -> Scripted {
+    Scripted::new([
+        ScriptedReply::call("search_user", json!({"name": "Alice"})),
+        ScriptedReply::text("Found 15 users named Alice"),
+    ])
+}
+
 /// Asks, and writes the answer, the cost and the history.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = read("search_user", "Search users by name");
-    let agent = Agent::new(Offline::new())
+    let agent = Agent::new(model())
         .instructions("You answer questions about the people in our register.")
         .tool(search, |search: Search| async move { users_named(&search.name) })
         .build()?;

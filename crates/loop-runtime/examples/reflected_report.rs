@@ -1,14 +1,15 @@
 //! A report that its writer sees before it is judged: the output tool answers with the report as a person would read it,
 //! and the model ends by calling `submit`.
 //!
-//! `cargo run -p loop-runtime --example reflected_report` needs no network: the model is the offline stub, which is
-//! not an AI.
+//! `cargo run -p loop-runtime --example reflected_report` needs no network: the model is a script.
 
 use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::mpsc;
 
-use loop_runtime::{Agent, Message, OutputTool, models::Offline, observe::Callbacks, read};
+use loop_llm::ScriptedReply;
+use loop_runtime::{Agent, Message, OutputTool, models::Scripted, observe::Callbacks, read};
+use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Search {
@@ -43,6 +44,16 @@ fn users_named(name: &str) -> Vec<User> {
     [bob].into_iter().filter(|user| user.name.contains(name)).collect()
 }
 
+/// Replies of a model, prepared: a search, the report, and its submission once it was shown.
+fn model() -> Scripted {
+    let report = json!({"name": "Bob Brown", "company": "Acme", "email": "bob@acme.example"});
+    Scripted::new([
+        ScriptedReply::call("search_user", json!({"name": "Bob"})),
+        ScriptedReply::call("report", report),
+        ScriptedReply::call("submit", json!({})),
+    ])
+}
+
 /// Reports on somebody, and writes the tools as they are used, the report, and the history's length.
 pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = read("search_user", "Search users by name");
@@ -52,7 +63,7 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         let first_line = result.lines().next().unwrap_or_default();
         instructions.send(format!("pass {}: {tool} -> {first_line}", at.pass))
     });
-    let agent = Agent::output(Offline::new(), report)
+    let agent = Agent::output(model(), report)
         .helper(search, |search: Search| async move { users_named(&search.name) })
         .with_callbacks(callbacks)
         .build()?;

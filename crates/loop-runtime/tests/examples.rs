@@ -49,14 +49,7 @@ async fn a_ticket_becomes_a_document() {
 async fn a_search_answers_a_question() {
     // S1-42
     let expected = "\
-Found 15 users named Alice.
-
-- id 1, name Alice 1
-- id 2, name Alice 2
-- id 3, name Alice 3
-- id 4, name Alice 4
-- id 5, name Alice 5
-- and 10 more
+Found 15 users named Alice
 
 2 passes, 1 tool call, completed
 user: Find user named Alice
@@ -73,7 +66,7 @@ async fn three_calls_in_turn_change_a_company_once_that_is_approved() {
     let expected = "\
 not approved: An action needs a person's consent, and no person can be asked. Also true: effect_not_done (update_user was not admitted). Effects: 1 waiting.
 Bob works for Acme.
-approved: Updated Bob's company to EPAM.
+approved: Updated Bob's company to EPAM
 Bob works for EPAM.
 get_user_by_id: 1 call, 0 failed
 search_user: 1 call, 0 failed

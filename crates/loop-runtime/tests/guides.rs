@@ -68,9 +68,9 @@ fn wants_an_update() -> [ScriptedReply; 2] {
 async fn a_second_question_goes_on_from_the_first() -> Tested {
     // S1-7, S1-21
     let agent = finds_users();
-    let mut messages = vec![Message::user("Find user named Bob")];
+    let mut messages = vec![Message::user("Search user Bob")];
     let first = agent.chat(&mut messages).await?;
-    messages.push(Message::user("Find user named Alice"));
+    messages.push(Message::user("Search user Alice"));
     let second = agent.chat(&mut messages).await?;
     assert_eq!((first.meta.totals.passes, second.meta.totals.passes, messages.len()), (2, 2, 8));
     Ok(())
@@ -248,7 +248,7 @@ async fn whatever_ends_it_there_is_a_bill() -> Tested {
 async fn it_is_cancelled_from_elsewhere() -> Tested {
     // S2-49, C31
     let agent = finds_users();
-    let mut messages = vec![Message::user("Find user named Bob")];
+    let mut messages = vec![Message::user("Search user Bob")];
     let cancel = CancellationToken::new();
     let elsewhere = cancel.clone();
     elsewhere.cancel();
@@ -261,10 +261,10 @@ async fn it_is_cancelled_from_elsewhere() -> Tested {
 async fn it_is_driven_in_each_way() -> Tested {
     // S1-2, S1-3, S1-45, C1
     let agent = finds_users();
-    let mut messages = vec![Message::user("Find user named Bob")];
+    let mut messages = vec![Message::user("Search user Bob")];
     assert_eq!(agent.chat(&mut messages).await?.meta.totals.passes, 2);
 
-    let mut messages = vec![Message::user("Find user named Bob")];
+    let mut messages = vec![Message::user("Search user Bob")];
     let (mut text, mut last) = (String::new(), None);
     let mut run = agent.chat(&mut messages).stream().await?;
     while let Some(event) = run.next().await {
@@ -284,7 +284,7 @@ async fn it_is_driven_in_each_way() -> Tested {
     let meta = run.finish().await;
     assert_eq!(meta.outcome.answer.as_deref(), Some(text.as_str()));
 
-    let questions = ["Find user named Alice", "Find user named Bob"];
+    let questions = ["Search user Alice", "Search user Bob"];
     let conversations = futures::stream::iter(questions.map(|text| vec![Message::user(text)]));
     let mut ended = agent.queue(conversations, 8).collect::<Vec<_>>().await;
     ended.sort_by_key(|(place, _, _)| *place);
@@ -305,7 +305,7 @@ async fn callbacks_hear_of_each_step() -> Tested {
         .on_tool_result(|_, tool, _| Err(format!("nobody wants to hear of {tool}")))
         .on_pass(move |at| passed.lock().unwrap().push(format!("{} tokens", at.totals.usage.total())));
     let agent = builder.with_callbacks(callbacks).build()?;
-    let answer = agent.chat(&mut vec![Message::user("Find user named Bob")]).await?;
+    let answer = agent.chat(&mut vec![Message::user("Search user Bob")]).await?;
     assert_eq!(answer.meta.callback_errors.len(), 1);
     assert_eq!(
         answer.meta.callback_errors[0].to_string(),
@@ -322,7 +322,7 @@ async fn a_run_is_taken_up_from_its_journal() -> Tested {
     let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let agent = builder.with_journal(Arc::clone(&journal)).build()?;
-    let answer = agent.chat(&mut vec![Message::user("Find user named Bob")]).await?;
+    let answer = agent.chat(&mut vec![Message::user("Search user Bob")]).await?;
     assert_eq!(journal.runs().await?.len(), 1);
     let mut messages = Vec::new();
     let again = agent.chat(&mut messages).resume(&answer.meta.run).await?;
@@ -362,7 +362,7 @@ async fn a_run_whose_program_died_is_found_in_its_journal() -> Tested {
 async fn a_tool_may_be_demanded() -> Tested {
     let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
     let agent = builder.gate(|gate| gate.required_tools = vec!["search_user".into()]).build()?;
-    assert!(agent.chat(&mut vec![Message::user("Find user named Bob")]).await.is_ok());
+    assert!(agent.chat(&mut vec![Message::user("Search user Bob")]).await.is_ok());
     Ok(())
 }
 
@@ -468,7 +468,7 @@ async fn a_value_of_a_type_comes_out() -> Tested {
     let save = OutputTool::<Lead>::new("save_lead", "Save the lead");
     let agent =
         Agent::output(Offline::new(), save).instructions("You read mails and record leads.").build()?;
-    let Extracted { value, meta } = agent.prompt("Ann Lee of Acme has 5000 USD for a new roof").await?;
+    let Extracted { value, meta } = agent.prompt("name: Ann Lee, company: Acme, budget: 5000 USD").await?;
     println!(
         "{} of {} has ${} ({} tokens)",
         value.name,

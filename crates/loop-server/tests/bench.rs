@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 /// A request that the offline stub answers at once.
 pub const ASKS: &str = "Who is Bob?";
 /// A request that leads to an action which a person has to approve.
-pub const WRITES: &str = "Find Bob and update his company to EPAM";
+pub const WRITES: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The folder of a journal and of domains.
 pub struct Bench {

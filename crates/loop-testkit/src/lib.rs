@@ -43,6 +43,8 @@
 //! | try a function of bytes on any bytes | [`fuzz::check`] |
 //! | simulate runs in which everything is drawn from a seed | [`sim::simulate`] |
 //!
+//! With the feature `lies`, the module `lies` has misbehaviours of the mock server that only tests serve.
+//!
 //! With the feature `llm`, the module `llm` has a model of fixed events, a reply that has everything, and results of calls.
 //! With the feature `drivers`, the module `drivers` has the suite that every driver of a run has to pass.
 //! With the feature `postgres`, the module `postgres` has a server of its own for tests.
@@ -61,6 +63,8 @@ pub mod drivers;
 mod facts;
 pub mod fuzz;
 mod helpdesk;
+#[cfg(feature = "lies")]
+pub mod lies;
 #[cfg(feature = "llm")]
 pub mod llm;
 pub mod page;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loop_core::RunSpec;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, RequestPurpose};
-use loop_mock::{Behaviour, Chunks, ConnectionEnd, Described, Lie, LoopbackServer, ReceivedRequest, Service};
+use loop_mock::{Behaviour, Chunks, ConnectionEnd, Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -50,7 +50,6 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     let mut service = Service::of(Arc::clone(&tiers) as Arc<dyn ChatModel>)
         .with_names(names)
         .usually(Behaviour::model().in_chunks(args.chunks))
-        .describing(described)
         .keeping(0);
     if let Some(lie) = args.behaviour {
         service = service.lying(lie);
@@ -85,13 +84,6 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a prompt of a document describes in words.
-fn described(request: &ModelRequest) -> Described {
-    let (tools, headings) = loop_mock::offline::described(request);
-    let (item, evidence) = loop_mock::offline::sources(request);
-    Described { tools, headings, item, evidence }
-}
-
 /// The command that runs the domain with this model at `url`.
 fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
     let folder = args.domain.display();
@@ -114,8 +106,8 @@ const NO_LIMIT: &str = "limits.cost_usd=none";
 
 /// Each named behaviour with what it does.
 fn behaviours() -> String {
-    let width = Lie::all().map(|lie| lie.name.len()).max().unwrap_or_default();
-    Lie::all().map(|lie| format!("{:width$}  {}\n", lie.name, lie.about)).collect()
+    let width = Lie::ALL.iter().map(|lie| lie.name.len()).max().unwrap_or_default();
+    Lie::ALL.iter().map(|lie| format!("{:width$}  {}\n", lie.name, lie.about)).collect()
 }
 
 /// Reads the name of a behaviour.

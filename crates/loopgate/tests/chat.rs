@@ -17,10 +17,10 @@ fn people_are_found_and_changed_in_a_conversation() {
     let domain = shell.copy_of("examples/crm");
     // Whoever tried the example has changed their own copy of the register.
     std::fs::remove_dir_all(domain.join(".loopgate")).ok();
-    let typed = "Find user named Alice\nFind Bob and update his company to EPAM\n/bill\n/quit\n";
+    let typed = "Search user Alice\nsearch_user Bob, get_user_by_id 42, update_user 42 EPAM\n/bill\n/quit\n";
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap(), "--profile", "trusted"], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.out.contains("Found 15 users named Alice") && ran.out.contains("Updated Bob"), "{}", ran.out);
+    assert!(ran.out.contains("`search_user`: 15 rows") && ran.out.contains("company EPAM"), "{}", ran.out);
     let calls: Vec<&str> = ran
         .err
         .lines()
@@ -44,12 +44,12 @@ fn a_conversation_goes_on_as_long_as_a_person_does() {
     let settings = domain.join("loopgate.toml");
     let written = std::fs::read_to_string(&settings).unwrap();
     std::fs::write(&settings, written + "\n[limits]\nmessages = 10\n").unwrap();
-    let typed = "Find user named Alice\n".repeat(8) + "/history\n/quit\n";
+    let typed = "Search user Alice\n".repeat(8) + "/history\n/quit\n";
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], &typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!ran.err.contains("max_messages"), "{}", ran.err);
     assert!(ran.err.contains("session: 8 turns, 16 passes"), "{}", ran.err);
-    assert_eq!(ran.err.matches("you:    Find user named Alice").count(), 8, "{}", ran.err);
+    assert_eq!(ran.err.matches("you:    Search user Alice").count(), 8, "{}", ran.err);
 }
 
 #[test]
@@ -57,12 +57,12 @@ fn a_question_that_does_not_fit_is_not_kept() {
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
     let long = "Find Alice ".repeat(60_000);
-    let typed = format!("Find user named Alice\n{long}\n/history\nFind user named Alice\n/quit\n");
+    let typed = format!("Search user Alice\n{long}\n/history\nSearch user Alice\n/quit\n");
     let ran = shell.run_with_input(&["chat", domain.to_str().unwrap()], &typed);
     assert!(ran.err.contains("token_limit"), "{}", ran.err);
     assert!(ran.err.contains("the question is not kept") && ran.err.contains("/clear"), "{}", ran.err);
-    assert_eq!(ran.err.matches("you:    Find").count(), 1, "{}", ran.err);
-    assert_eq!(ran.out.matches("Found 15 users named Alice").count(), 2, "{}", ran.out);
+    assert_eq!(ran.err.matches("you:    ").count(), 1, "{}", ran.err);
+    assert_eq!(ran.out.matches("`search_user`: 15 rows").count(), 2, "{}", ran.out);
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_line_that_is_longer_than_a_work_item_may_be_ends_a_piped_chat_with_one_line
     assert_eq!(fits.len(), 65);
     let ran = shell.run_with_input(&args, &format!("{}\n", &fits[..64]));
     assert_eq!(ran.code, 0, "{}", ran.err);
-    let ran = shell.run_with_input(&args, &format!("{fits}\nFind user named Alice\n"));
+    let ran = shell.run_with_input(&args, &format!("{fits}\nSearch user Alice\n"));
     let expected = "loopgate: standard input: a line has more than 64 bytes, which is the domain's limit of a work item; shorten \
                     it, or raise `item.max_bytes` in loopgate.toml";
     assert_eq!(ran.code, 1, "{}", ran.err);
@@ -272,12 +272,12 @@ fn a_text_that_is_longer_than_a_work_item_may_be_is_no_turn_at_a_terminal() {
     let mut person =
         Terminal::run(shell.command(&["chat", folder.to_str().unwrap(), "--set", "item.max_bytes=64"]));
     person.wait_for("You: ");
-    person.press(&format!("\x1b[200~{}\x1b[201~\n", "Find user named Alice\n".repeat(40)));
+    person.press(&format!("\x1b[200~{}\x1b[201~\n", "Search user Alice\n".repeat(40)));
     person
         .wait_for("a message has more than 64 bytes, which is the domain's limit of a work item; shorten it");
     person.wait_for("You: ");
-    person.press("Find user named Alice\n");
-    person.wait_for("Found 15 users named Alice");
+    person.press("Search user Alice\n");
+    person.wait_for("`search_user`: 15 rows");
     person.wait_for("You: ");
     person.press("/quit\n");
     let (code, screen) = person.end();
@@ -295,7 +295,7 @@ fn a_provider_that_sends_nothing_is_told_about_in_a_chat() {
     let args = ["chat", folder.to_str().unwrap(), "--model", "base=compatible/m", "--base-url", &url];
     let mut child = shell.command(&args).stdin(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    input.write_all(b"Find user named Alice\n").unwrap();
+    input.write_all(b"Search user Alice\n").unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let first = lines.next().unwrap();
     assert!(first.starts_with("· the provider has sent nothing for "), "{first}");
@@ -318,7 +318,7 @@ fn a_chat_is_continued_after_it_ended_with_a_turn_that_waits_and_after_a_kill() 
     std::fs::remove_dir_all(folder.join(".loopgate")).ok();
     let folder = folder.to_str().unwrap();
     // The domain asks before it changes anything.
-    let typed = "Find user named Alice\nFind Bob and update his company to EPAM\n";
+    let typed = "Search user Alice\nsearch_user Bob, get_user_by_id 42, update_user 42 EPAM\n";
     let ran = shell.run_with_input(&["chat", folder], typed);
     assert_eq!(ran.code, 5, "{}", ran.err);
     let run = shell.json(&["runs", "--json"])["runs"][0]["run"].as_str().unwrap().to_owned();
@@ -330,13 +330,13 @@ fn a_chat_is_continued_after_it_ended_with_a_turn_that_waits_and_after_a_kill() 
     let pending = shell.json(&["pending", "--json"]);
     let action = pending["pending"][0]["action"].as_str().unwrap();
     assert_eq!(shell.run(&["approve", &run, action]).code, 0);
-    let typed = "/history\nFind user named Alice\n/quit\n";
+    let typed = "/history\nSearch user Alice\n/quit\n";
     let ran = shell.run_with_input(&["chat", "--continue", &run], typed);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    for said in ["you:    Find user named Alice", "you:    Find Bob", "agent:  Updated Bob"] {
+    for said in ["you:    Search user Alice", "you:    search_user Bob", "agent:  `search_user`: id 42"] {
         assert!(ran.err.contains(said), "{said}: {}", ran.err);
     }
-    assert!(ran.out.contains("Found 15 users named Alice"), "{}", ran.out);
+    assert!(ran.out.contains("`search_user`: 15 rows"), "{}", ran.out);
 
     // Killed in the middle of a turn.
     let provider = Provider::replying(vec![

@@ -162,7 +162,7 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     assert!(text.contains("[gate]\n"));
     fs::write(&domain, text.replace("[gate]\n", "[gate]\napprovals = 2\n")).unwrap();
     let server = Server::open(&shell, &[path(&folder), "--tokens", path(&file)]);
-    let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
+    let body = json!({ "item": "search_user Bob, get_user_by_id 42, update_user 42 EPAM" }).to_string();
     let (status, view) = json(&server, "POST /v1/runs", &ci, &body);
     assert_eq!((status, view["state"].as_str()), (202, Some("waiting")), "{view}");
     let run = view["run"].as_str().unwrap();
@@ -281,7 +281,7 @@ fn a_run_of_another_tenant_is_one_that_does_not_exist() {
     let other = token(&shell, &file, "other", &["--role", "admin", "--domain", "helpdesk"]);
     let server =
         Server::open(&shell, &["examples/crm", "examples/helpdesk", "--no-save", "--tokens", path(&file)]);
-    let body = json!({ "item": "Find Bob and update his company to EPAM" }).to_string();
+    let body = json!({ "item": "search_user Bob, get_user_by_id 42, update_user 42 EPAM" }).to_string();
     let (status, view) = json(&server, "POST /v1/runs", &owner, &body);
     assert_eq!(status, 202, "one domain is seen, so it is the domain: {view}");
     let run = view["run"].as_str().unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use common::{Ran, Shell};
 use serde_json::{Value, json};
 
-const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 const TICKET: &str = "examples/helpdesk/tickets/T-1042.json";
 
 /// The people register, where a person allows each change, and which stores the idempotency key of each.

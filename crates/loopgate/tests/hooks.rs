@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::Value;
 
-const CHANGE: &str = "Find Bob and update his company to EPAM";
+const CHANGE: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The register, with hooks.
 fn domain(shell: &Shell, hooks: &str) -> PathBuf {
@@ -116,7 +116,7 @@ fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
         crate::common::Ran::from(output.unwrap())
     };
     let silent = serve(listener.try_clone().unwrap(), None);
-    let ran = run(&["run", folder, "--text", "Find user named Alice"]);
+    let ran = run(&["run", folder, "--text", "Search user Alice"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let line = ran.err.lines().find(|line| line.starts_with("hook:    ")).unwrap();
     assert!(
@@ -170,7 +170,7 @@ fn a_hook_that_cannot_be_is_one_line() {
     ] {
         let shell = Shell::new();
         let folder = domain(&shell, &format!("[hooks.a]\n{hook}\n"));
-        shell.run(&["run", folder.to_str().unwrap(), "--text", "Find user named Alice"]).fails_with(&[says]);
+        shell.run(&["run", folder.to_str().unwrap(), "--text", "Search user Alice"]).fails_with(&[says]);
     }
 }
 

@@ -22,8 +22,8 @@ fn some(shell: &Shell) -> Vec<String> {
     };
     let mut runs = vec![document(&["--tag", "night", "--tag", "a"]), document(&["--tag", "night"])];
     runs.push(document(&["--set", "limits.passes=1"]));
-    runs.push(id(&shell.run(&["run", "examples/crm", "--text", "Find user named Alice"]).err));
-    let change = "Find Bob and update his company to EPAM";
+    runs.push(id(&shell.run(&["run", "examples/crm", "--text", "Search user Alice"]).err));
+    let change = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
     runs.push(id(&shell.run(&["run", "examples/crm", "--text", change]).err));
     runs.push(id(&shell.run(&["fork", runs.last().unwrap(), "--no-save"]).err));
     runs
@@ -209,10 +209,11 @@ fn an_outcome_is_saved_later_once() {
     let ran = shell.run(&["save", &own]);
     assert!(ran.code == 0 && ran.err.contains("by the run itself"), "{}", ran.err);
     assert_eq!(shell.run(&["save", &own, "--again"]).code, 0);
-    let text =
-        id(&shell.run(&["run", "examples/crm", "--text", "Find Bob and update his company to EPAM"]).err);
+    let text = id(&shell
+        .run(&["run", "examples/crm", "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"])
+        .err);
     shell.run(&["save", &text]).fails_with(&["has not ended", "loopgate resume"]);
-    let ended = id(&shell.run(&["run", "examples/crm", "--text", "Find user named Alice"]).err);
+    let ended = id(&shell.run(&["run", "examples/crm", "--text", "Search user Alice"]).err);
     shell.run(&["save", &ended]).fails_with(&["does not say where to save"]);
 }
 

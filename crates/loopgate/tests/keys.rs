@@ -36,7 +36,7 @@ fn a_second_request_returns_the_run_that_has_ended() {
         "another work item",
         "a key of its own",
     ]);
-    let other = ["run", "examples/crm", "--text", "Find user named Alice", "--key", "order-17"];
+    let other = ["run", "examples/crm", "--text", "Search user Alice", "--key", "order-17"];
     shell.run(&other).fails_with(&["another domain"]);
     shell.run(&["run", "examples/helpdesk", &ticket(1042), "--key", " "]).fails_with(&["--key"]);
     assert_eq!(runs(&shell), 1);
@@ -83,7 +83,14 @@ fn a_run_whose_process_was_killed_is_resumed_and_one_that_waits_says_so() {
     assert!(ran.err.contains("it is resumed here"), "{}", ran.err);
     assert_eq!((runs(&shell), provider.received().len()), (1, 2));
 
-    let args = ["run", "examples/crm", "--text", "Find Bob and update his company to EPAM", "--key", "w"];
+    let args = [
+        "run",
+        "examples/crm",
+        "--text",
+        "search_user Bob, get_user_by_id 42, update_user 42 EPAM",
+        "--key",
+        "w",
+    ];
     let (first, second) = (shell.run(&args), shell.run(&args));
     assert_eq!((first.code, second.code), (5, 5), "{}", second.err);
     assert!(second.err.contains("waiting: a person has to answer"), "{}", second.err);

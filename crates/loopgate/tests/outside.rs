@@ -139,7 +139,7 @@ fn an_output_that_cannot_be_written_is_one_line_and_no_success() {
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
     let folder = domain.to_str().unwrap();
-    let run = ["run", folder, "--text", "Find user named Alice"];
+    let run = ["run", folder, "--text", "Search user Alice"];
     for args in [&["tools", folder][..], &run[..]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let ran: Ran = shell.command(args).stdout(full).output().unwrap().into();
@@ -148,7 +148,7 @@ fn an_output_that_cannot_be_written_is_one_line_and_no_success() {
         assert_eq!(ran.err.contains("stopped: completed"), args[0] == "run", "{}", ran.err);
     }
     // Nothing of the run is lost.
-    assert!(shell.run(&["show", "last"]).out.contains("Found 15 users named Alice"));
+    assert!(shell.run(&["show", "last"]).out.contains("`search_user`: 15 rows"));
 }
 
 /// The command with a reader of its standard output that is gone before anything is written.
@@ -166,8 +166,9 @@ fn a_reader_that_is_gone_ends_no_run_and_hides_no_exit_code() {
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
     let folder = domain.to_str().unwrap();
-    let answered = ["run", folder, "--text", "Find user named Alice"];
-    let waits = ["run", folder, "--text", "Find Bob and update his company to EPAM", "--json"];
+    let answered = ["run", folder, "--text", "Search user Alice"];
+    let waits =
+        ["run", folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "--json"];
     let limited = [&answered[..], &["--set", "limits.max_passes=1"]].concat();
     for (args, reason) in [
         (&answered[..], "completed"),
@@ -211,7 +212,7 @@ fn a_full_output_is_one_line_in_every_command() {
     let shell = Shell::new();
     let domain = shell.copy_of("examples/crm");
     let folder = domain.to_str().unwrap();
-    assert_eq!(shell.run(&["run", folder, "--text", "Find user named Alice"]).code, 0);
+    assert_eq!(shell.run(&["run", folder, "--text", "Search user Alice"]).code, 0);
     for args in [
         &["show", "last"][..],
         &["show", "last", "--json"],

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{Ran, Shell};
 use serde_json::{Value, json};
 
-const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The people register, where a person allows each change.
 fn asking(shell: &Shell, more: &str) -> PathBuf {
@@ -70,7 +70,7 @@ fn a_run_that_waits_ends_its_process_and_an_approval_drives_it_to_its_end() {
     let command = ran.out.lines().find_map(|line| line.trim().strip_prefix("loopgate approve ")).unwrap();
     let arguments: Vec<&str> = std::iter::once("approve").chain(command.split(' ')).collect();
     let ran = shell.run(&arguments);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
     let says = "stopped: completed (answered). The reply calls no tool. Effects: 1 executed.";
     assert!(ran.err.contains(says), "{}", ran.err);
     assert_eq!(company(&folder), "EPAM");
@@ -181,7 +181,7 @@ fn an_answer_is_written_down_without_going_on_where_that_is_requested() {
     assert_eq!(company(&folder), before);
     shell.run(&["approve", &run, "3/action-0"]).fails_with(&["approved already"]);
     let ran = shell.run(&["resume", &run]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
     assert_eq!(company(&folder), "EPAM");
     shell.run(&["resume", &run]).fails_with(&["is over (completed)", "loopgate show"]);
 }
@@ -254,7 +254,7 @@ fn a_run_goes_on_only_with_the_tools_and_settings_that_it_was_begun_with() {
     std::fs::write(&file, &text).unwrap();
     std::fs::rename(&folder, &elsewhere).unwrap();
     let ran = shell.run(&["resume", &run, "--domain", elsewhere.to_str().unwrap()]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_run_without_people_shows_none_and_silence_is_shown_as_such() {
     let shown = shell.run(&["show", &run]).out;
     assert!(shown.contains("3/action-0 update_user no answer in time"), "{shown}");
     assert_eq!(shell.json(&["show", &run, "--json"])["people"]["requested"][0]["answer"], "expired");
-    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Find user named Alice"]);
+    let ran = shell.run(&["run", folder.to_str().unwrap(), "--text", "Search user Alice"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(!shell.run(&["show", "last"]).out.contains("People:"));
     assert!(shell.json(&["show", "last", "--json"]).get("people").is_none());
@@ -563,7 +563,7 @@ fn last_is_answered_only_together_with_what_was_shown() {
     assert_eq!(facts(&shell, &run), before, "nothing is journaled");
     let binding = pending(&shell)[0]["binding"].as_str().unwrap().to_owned();
     let ran = shell.run(&["approve", "last", "3/action-0", "--binding", &binding]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
 }
 
 /// A library that sets the wall clock back by `CLOCK_BACK` seconds, for a program that cannot see since when the

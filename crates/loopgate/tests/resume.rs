@@ -122,7 +122,14 @@ fn all_runs_that_are_not_over_are_resumed_and_none_hides_another() {
 fn what_is_synced_is_a_setting_of_each_process_and_no_part_of_a_run() {
     let shell = Shell::new();
     let folder = register(&shell);
-    let request = ["run", &folder, "--text", "Find Bob and update his company to EPAM", "--sync", "none"];
+    let request = [
+        "run",
+        &folder,
+        "--text",
+        "search_user Bob, get_user_by_id 42, update_user 42 EPAM",
+        "--sync",
+        "none",
+    ];
     assert_eq!(shell.run(&request).code, 5);
     let waiting = last(&shell);
     let file = Path::new(&folder).join("loopgate.toml");
@@ -143,7 +150,12 @@ fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
     let shell = Shell::new();
     let folder = register(&shell);
     let begun = || {
-        assert_eq!(shell.run(&["run", &folder, "--text", "Find Bob and update his company to EPAM"]).code, 5);
+        assert_eq!(
+            shell
+                .run(&["run", &folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"])
+                .code,
+            5
+        );
         last(&shell)
     };
     let [of_newer, of_other, of_older] = [begun(), begun(), begun()];
@@ -187,7 +199,12 @@ fn a_run_that_an_engine_drives_is_left_to_it_and_the_line_says_how_to_answer() {
     // I-11, I-12; issue 20, part 1
     let shell = Shell::new();
     let folder = register(&shell);
-    assert_eq!(shell.run(&["run", &folder, "--text", "Find Bob and update his company to EPAM"]).code, 5);
+    assert_eq!(
+        shell
+            .run(&["run", &folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"])
+            .code,
+        5
+    );
     let own = last(&shell);
     let journal = StoredJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     let run = on_engine(&journal, &own);
@@ -212,13 +229,13 @@ fn a_run_that_an_engine_drives_is_left_to_it_and_the_line_says_how_to_answer() {
 fn what_waits_is_listed_while_other_runs_start() {
     let shell = Shell::new();
     let folder = register(&shell);
-    let user_request = ["run", &folder, "--text", "Find Bob and update his company to EPAM"];
+    let user_request = ["run", &folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"];
     let ran = shell.run(&user_request);
     assert_eq!(ran.code, 5, "{}", ran.err);
     let waiting = last(&shell);
     for _ in 0..3 {
         let mut starting: Vec<_> = (0..4)
-            .map(|_| shell.command(&["run", &folder, "--text", "Find user named Alice"]).spawn().unwrap())
+            .map(|_| shell.command(&["run", &folder, "--text", "Search user Alice"]).spawn().unwrap())
             .collect();
         let mut looks = 0;
         while looks < 3 || starting.iter_mut().any(|run| run.try_wait().unwrap().is_none()) {
@@ -240,7 +257,7 @@ fn what_waits_is_listed_while_other_runs_start() {
 fn a_damaged_run_that_is_the_newest_hides_no_older_one() {
     let shell = Shell::new();
     let folder = register(&shell);
-    let find = ["run", &folder, "--text", "Find user named Alice"];
+    let find = ["run", &folder, "--text", "Search user Alice"];
     assert_eq!(shell.run(&find).code, 0);
     let whole = last(&shell);
     std::thread::sleep(std::time::Duration::from_millis(5));

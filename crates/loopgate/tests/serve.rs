@@ -104,7 +104,7 @@ fn the_settings_of_a_caller_are_those_of_the_run_also_when_the_command_resumes_i
     std::fs::write(&file, text + "\n[serve]\ncaller_may_set = [\"limits.max_passes\"]\n").unwrap();
     let server = Server::start(&shell, &[path(&folder)]);
     let body = json!({
-        "item": "Find Bob and update his company to EPAM", "settings": { "limits.max_passes": 5 },
+        "item": "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "settings": { "limits.max_passes": 5 },
     });
     let view = server.submitted(&body);
     assert_eq!(view["state"], "waiting", "{view}");
@@ -119,7 +119,7 @@ fn the_settings_of_a_caller_are_those_of_the_run_also_when_the_command_resumes_i
     assert!(!refused.body.contains(path(&folder)), "{refused:?}");
     // The command answers, and drives it to its end; the server hears of it.
     let ran = shell.run(&["approve", run, action["action"].as_str().unwrap()]);
-    assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+    assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
     let ended = server.ask(&format!("GET /v1/runs/{run}"), "prefer: wait=30\r\n", "").json();
     assert_eq!(ended["state"], "ended", "{ended}");
     let outcome = server.get(&format!("/v1/runs/{run}/outcome"));

@@ -28,7 +28,7 @@ fn a_generated_client_submits_waits_and_approves() {
     client.arg(script).arg(format!("http://{}", server.address)).arg(&server.token).env("PYTHONPATH", &made);
     let ran: Ran = client.output().unwrap().into();
     let expected = "domains crm\nsubmitted waiting True\nagain 200 True\npending update_user False\n\
-                    wrong /problems/binding\napproved True\nended ended answered 0\ndocument Updated Bob.\n\
+                    wrong /problems/binding\napproved True\nended ended answered 0\ndocument True\n\
                     outcome completed\nlisted True\naudited approve done approve refused submit again submit done\n\
                     unknown 404 Unknown run\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, expected), "{}", ran.err);

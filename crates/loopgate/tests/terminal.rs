@@ -9,7 +9,7 @@ use common::Shell;
 use common::terminal::Terminal;
 use serde_json::{Value, json};
 
-const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The people register, where a person allows each change.
 fn register(shell: &Shell) -> PathBuf {
@@ -260,7 +260,7 @@ fn what_is_piped_into_a_chat_answers_no_question() {
         let command = ran.err.lines().find_map(|line| line.trim().strip_prefix("loopgate approve ")).unwrap();
         let arguments: Vec<&str> = std::iter::once("approve").chain(command.split(' ')).collect();
         let ran = shell.run(&arguments);
-        assert_eq!((ran.code, ran.out.as_str()), (0, "Updated Bob.\n"), "{}", ran.err);
+        assert!(ran.code == 0 && ran.out.ends_with("company EPAM\n"), "{}{}", ran.out, ran.err);
     }
 }
 

@@ -28,7 +28,9 @@ fn runs_of_every_kind_keep_every_invariant() {
         shell.run(&["run", "examples/helpdesk", item]);
         shell.run(&["run", "examples/helpdesk", item, "--set", set]);
     }
-    for text in ["Find user named Alice", "Find Bob and update his company to EPAM", "Delete all users"] {
+    for text in
+        ["Search user Alice", "search_user Bob, get_user_by_id 42, update_user 42 EPAM", "Delete all users"]
+    {
         shell.run(&["run", "examples/crm", "--text", text]);
     }
     let waiting = last(&shell);
@@ -125,7 +127,7 @@ fn an_effect_of_a_salvaged_run_needs_an_approval_because_it_may_have_happened() 
     // W5: the trusted profile would run it without asking.
     let shell = Shell::new();
     let folder = shell.copy_of("examples/crm").display().to_string();
-    let request = "Find Bob and update his company to EPAM";
+    let request = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
     let ran =
         shell.run(&["run", &folder, "--profile", "trusted", "--set", "gate.people=true", "--text", request]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);

@@ -10,7 +10,7 @@ use common::rows::rows_of;
 use common::terminal::Terminal;
 use common::{Ran, Shell, ticket};
 
-const USER_REQUEST: &str = "Find Bob and update his company to EPAM";
+const USER_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 /// The arguments of a run of the people register with this provider.
 fn register(shell: &Shell, provider: &Provider) -> Vec<String> {

@@ -6,7 +6,7 @@ use common::{Ran, Shell, ticket};
 use loop_runtime::journal::StoredJournal;
 use serde_json::Value;
 
-const CRM_REQUEST: &str = "Find Bob and update his company to EPAM";
+const CRM_REQUEST: &str = "search_user Bob, get_user_by_id 42, update_user 42 EPAM";
 
 #[track_caller]
 fn ran(shell: &Shell, set: &[&str]) -> String {

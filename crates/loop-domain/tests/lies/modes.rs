@@ -6,6 +6,7 @@ use std::sync::Arc;
 use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Reserve, Usage};
 use loop_llm::Api;
 use loop_mock::Lie;
+use loop_testkit::lies;
 use tokio::sync::Semaphore;
 
 use super::world::{Shown, World, price};
@@ -19,7 +20,7 @@ async fn no_lie_passes_a_strict_limit_and_a_check_after_the_spending_stops_the_n
     let gate = Arc::new(Semaphore::new(AT_ONCE));
     let mut runs = tokio::task::JoinSet::new();
     for (group, lie) in
-        Lie::groups().iter().flat_map(|(group, lies)| lies.iter().map(move |lie| (*group, lie)))
+        lies::groups().iter().flat_map(|(group, lies)| lies.iter().map(move |lie| (*group, lie)))
     {
         if only.as_deref().is_some_and(|only| only.split(',').all(|name| name != lie.name)) {
             continue;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
-use loop_llm::{Api, ModelRequest};
-use loop_mock::{Described, Lie, LoopbackServer, ReceivedRequest, Service};
+use loop_llm::Api;
+use loop_mock::{Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::{
     journal::{Entry, Journal, MemoryJournal},
     models::Offline,
@@ -16,13 +16,6 @@ use loop_runtime::{
     run::Driven,
 };
 use tempfile::TempDir;
-
-/// What a prompt of a document describes in words.
-fn described(request: &ModelRequest) -> Described {
-    let (tools, headings) = loop_mock::offline::described(request);
-    let (item, evidence) = loop_mock::offline::sources(request);
-    Described { tools, headings, item, evidence }
-}
 
 /// What the models cost.
 pub(super) fn price() -> Price {
@@ -115,11 +108,12 @@ impl World {
     }
 
     pub(super) fn crm() -> Self {
-        Self::copy("crm", "crm", "Find Alice and Bob, and say who they work for.").warmed()
+        Self::copy("crm", "crm", "search_user Alice, get_user_by_id 42, and say who they work for.").warmed()
     }
 
     pub(super) fn record() -> Self {
-        let world = Self::copy("record", "crm", "Find Alice and Bob, and save who they work for.");
+        let world =
+            Self::copy("record", "crm", "search_user Alice, get_user_by_id 42, and save who they work for.");
         let file = world.folder.path().join("loopgate.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         let ends = text.replacen("type = \"conversation\"", "type = \"output\"", 1);
@@ -180,9 +174,7 @@ impl World {
 
     /// One run against a server that lies.
     pub(super) async fn run(&self, lie: &'static Lie, api: Api, mode: CostMode) -> Result<Shown, String> {
-        let server =
-            LoopbackServer::start(Service::of(Arc::new(Offline::new())).lying(lie).describing(described))
-                .unwrap();
+        let server = LoopbackServer::start(Service::of(Arc::new(Offline::new())).lying(lie)).unwrap();
         let domain = self.load(lie, api, mode, &server.base_url());
         let journal = Arc::new(MemoryJournal::new());
         let prepared = domain.unsaved_loop().leave_when_waiting().with_journal(Arc::clone(&journal) as _);

@@ -7,7 +7,8 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use crate::offline::read::{Kind, Parameter, Read, Tool, Use};
+use crate::offline::read::{Read, Tool, Use};
+use crate::offline::schema::{Field, Form};
 use crate::offline::words::{count, names, overlap, parts, stem, stems};
 
 /// How many words a query has at most.
@@ -116,7 +117,7 @@ fn calls(read: &Read<'_>, tool: &Tool<'_>) -> Result<Vec<(u8, usize, Wanted)>, W
             }
             let mut calls = Vec::new();
             for found in all {
-                let Some(value) = value_of(parameter, found.name) else { continue };
+                let Some(value) = parameter.cast(found.name) else { continue };
                 if !read.was_requested(tool.name, Some(found.name)) {
                     let rank = if found.is_in_item() { 2 } else { 1 };
                     let reason = format!("{} names {}, which this tool looks up", found.place(), found.name);
@@ -173,19 +174,20 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
     let mut members = Map::new();
     for parameter in tool.parameters.iter().filter(|parameter| parameter.required) {
         let value = if !parameter.choices.is_empty() {
-            said(read, parameter).ok_or_else(|| no_name(parameter))?
+            let text = format!("{}\n{}", read.title, read.item);
+            said(&text, &parameter.choices).ok_or_else(|| no_name(parameter))?
         } else if !parameter.shapes.is_empty() {
             let found = named(read, parameter);
-            let value = found.first().and_then(|found| value_of(parameter, found.name));
+            let value = found.first().and_then(|found| parameter.cast(found.name));
             value.ok_or_else(|| no_name(parameter))?
         } else {
             let too_much = || WhyNot::TooMuch { parameter: parameter.name.to_owned() };
-            match parameter.kind {
-                Kind::Text if with_text => json!(crate::offline::write::quote(read.title)),
-                Kind::Integer | Kind::Number if with_text => {
+            match parameter.form {
+                Form::Text if with_text => json!(crate::offline::write::quote(read.title)),
+                Form::Integer | Form::Number if with_text => {
                     only_number(read, parameter).ok_or_else(too_much)?
                 }
-                Kind::Text | Kind::Integer | Kind::Number | Kind::Other => return Err(too_much()),
+                _ => return Err(too_much()),
             }
         };
         members.insert(parameter.name.to_owned(), value);
@@ -193,9 +195,9 @@ fn filled(read: &Read<'_>, tool: &Tool<'_>, with_text: bool) -> Result<Value, Wh
     Ok(Value::Object(members))
 }
 
-/// The permitted value that the item says, the longest of several.
-fn said(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
-    let text = format!("{}\n{}", read.title, read.item).to_lowercase();
+/// The permitted value that a text says, the longest of several.
+pub(super) fn said(text: &str, choices: &[Value]) -> Option<Value> {
+    let text = text.to_lowercase();
     let plain = |value: &Value| {
         value.as_str().map_or_else(|| value.to_string(), str::to_owned).to_lowercase().replace('_', " ")
     };
@@ -208,11 +210,11 @@ fn said(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
                 ends(before.chars().next_back()) && ends(rest.chars().nth(value.chars().count()))
             })
     };
-    parameter.choices.iter().filter(is_said).max_by_key(|value| plain(value).len()).cloned()
+    choices.iter().filter(is_said).max_by_key(|value| plain(value).len()).cloned()
 }
 
 /// The number of the item, where it holds one.
-fn only_number(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
+fn only_number(read: &Read<'_>, parameter: &Field<'_>) -> Option<Value> {
     let words = read
         .item
         .split_whitespace()
@@ -220,22 +222,12 @@ fn only_number(read: &Read<'_>, parameter: &Parameter<'_>) -> Option<Value> {
     let mut numbers: Vec<&str> = words.filter(|word| word.parse::<f64>().is_ok()).collect();
     numbers.dedup();
     match numbers.as_slice() {
-        [one] => value_of(parameter, one),
+        [one] => parameter.cast(one),
         _ => None,
     }
 }
 
-/// A name as a value of the parameter's type.
-fn value_of(parameter: &Parameter<'_>, name: &str) -> Option<Value> {
-    match parameter.kind {
-        Kind::Text => Some(json!(name)),
-        Kind::Integer => name.trim_start_matches('#').parse::<i64>().ok().map(Value::from),
-        Kind::Number => name.parse::<f64>().ok().map(Value::from),
-        Kind::Other => None,
-    }
-}
-
-fn no_name(parameter: &Parameter<'_>) -> WhyNot {
+fn no_name(parameter: &Field<'_>) -> WhyNot {
     WhyNot::NoName { parameter: parameter.name.to_owned(), example: parameter.example.clone() }
 }
 
@@ -281,7 +273,7 @@ pub(super) fn spoken_of(read: &Read<'_>) -> (usize, usize) {
 /// What a tool has to be given.
 enum Takes<'a> {
     /// A name of a certain shape.
-    Name(&'a Parameter<'a>),
+    Name(&'a Field<'a>),
     /// Free text.
     Words(&'a str),
     Nothing,
@@ -294,7 +286,7 @@ fn takes<'a>(tool: &'a Tool<'a>) -> Takes<'a> {
     match required.as_slice() {
         [] => Takes::Nothing,
         [one] if !one.shapes.is_empty() && one.choices.is_empty() => Takes::Name(one),
-        [one] if one.kind == Kind::Text && one.choices.is_empty() => Takes::Words(one.name),
+        [one] if matches!(one.form, Form::Text) && one.choices.is_empty() => Takes::Words(one.name),
         [..] => Takes::Several,
     }
 }
@@ -316,7 +308,7 @@ impl Found<'_> {
 }
 
 /// Names of a parameter's shape, each once: from the item, then from results.
-fn named<'a>(read: &Read<'a>, parameter: &Parameter<'_>) -> Vec<Found<'a>> {
+fn named<'a>(read: &Read<'a>, parameter: &Field<'_>) -> Vec<Found<'a>> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
     for (candidates, evidence) in read.candidates() {

@@ -13,7 +13,8 @@ use loop_prompts::anchors::{
 };
 use serde_json::Value;
 
-use crate::offline::shape::{Candidates, Shape};
+use crate::offline::schema::{Field, Form};
+use crate::offline::shape::Candidates;
 use crate::offline::words::{parts, stems};
 
 /// What a prompt says.
@@ -42,7 +43,7 @@ pub(super) struct Read<'a> {
 pub(super) struct Tool<'a> {
     pub(super) name: &'a str,
     pub(super) hints: &'a str,
-    pub(super) parameters: Vec<Parameter<'a>>,
+    pub(super) parameters: Vec<Field<'a>>,
     /// Whether it looks something up, may change something, or asks a person.
     pub(super) use_of: Use,
 }
@@ -57,29 +58,6 @@ pub(super) enum Use {
     Change,
     /// It asks a person.
     Question,
-}
-
-#[derive(Debug)]
-pub(super) struct Parameter<'a> {
-    pub(super) name: &'a str,
-    pub(super) required: bool,
-    pub(super) kind: Kind,
-    /// Shapes of its pattern and examples; none for free text.
-    pub(super) shapes: Vec<Shape>,
-    /// The first example, as it is written.
-    pub(super) example: Option<String>,
-    /// The permitted values. Empty: any.
-    pub(super) choices: Vec<Value>,
-}
-
-/// The type of a parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Text,
-    Integer,
-    Number,
-    /// A list, an object, a truth value.
-    Other,
 }
 
 /// A section to write.
@@ -300,40 +278,25 @@ fn tool_line(line: &str) -> Option<Tool<'_>> {
 }
 
 /// The parameter's name in code marks, then `(type, required): what it means; one of …; matching …; for example …`.
-fn parameter_line(line: &str) -> Option<Parameter<'_>> {
+fn parameter_line(line: &str) -> Option<Field<'_>> {
     let (name, rest) = line.strip_prefix(PARAMETER_ENTRY)?.split_once(PARAMETER_TYPE)?;
     let (kind, rest) = rest.split_once(')')?;
     let (rest, examples) = rest.rsplit_once(EXAMPLES).unwrap_or((rest, ""));
     let (rest, pattern) = rest.rsplit_once(PATTERN).unwrap_or((rest, ""));
     let choices = list(rest.rsplit_once(CHOICES).map_or("", |(_, choices)| choices));
     let pattern: Option<String> = serde_json::from_str(pattern).ok();
-    let examples: Vec<String> = list(examples)
-        .iter()
-        .filter(|example| example.is_string() || example.is_number())
-        .map(|example| example.as_str().map_or_else(|| example.to_string(), str::to_owned))
-        .collect();
-    let all: Vec<&str> = examples.iter().map(String::as_str).collect();
-    // A pattern says all; what it says in ways that are not understood, examples show.
-    let shapes = match pattern.as_deref().and_then(Shape::of_pattern) {
-        Some(shape) => vec![shape],
-        None => Shape::of_examples(&all),
+    let form = match kind.split(',').next() {
+        Some("string" | "any") => Form::Text,
+        Some("integer") => Form::Integer,
+        Some("number") => Form::Number,
+        // A truth value or an object: nothing here fills it.
+        _ => Form::List,
     };
-    let required = kind.contains(REQUIRED);
-    let kind = match kind.split(',').next() {
-        Some("string" | "any") => Kind::Text,
-        Some("integer") => Kind::Integer,
-        Some("number") => Kind::Number,
-        _ => Kind::Other,
-    };
-    // A number without a name that says so may mean anything.
-    let is_number = matches!(kind, Kind::Integer | Kind::Number);
-    let shapes = if is_number && !is_id(name) { Vec::new() } else { shapes };
-    let example = examples.into_iter().next();
-    Some(Parameter { name, required, kind, shapes, example, choices })
+    Some(Field::new(name, kind.contains(REQUIRED), form, choices, pattern.as_deref(), &list(examples)))
 }
 
 /// Whether the name of a parameter says that it tells one thing from others.
-fn is_id(name: &str) -> bool {
+pub(super) fn is_id(name: &str) -> bool {
     let words = "id uuid identifier number no ref reference key code";
     parts(name).iter().any(|part| words.split(' ').any(|word| word == part))
 }

@@ -111,7 +111,7 @@ fn findings(read: &Read<'_>) -> String {
         let tool = evidence.tool;
         let requested = quote(&evidence.values.join(", "));
         match (evidence.status, requested.as_str()) {
-            ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence, about), evidence.id)),
+            ("ok", _) => format!("- **{tool}**: {}", cited(&in_one_line(evidence.body, about), evidence.id)),
             ("empty", "") => format!("- **{tool}**: {}", cited("nothing was found", evidence.id)),
             ("empty", _) => {
                 format!("- **{tool}**: {}", cited(&format!("nothing was found for {requested}"), evidence.id))
@@ -236,8 +236,8 @@ fn left_open<'w>(read: &Read<'_>, open: impl Iterator<Item = &'w Wanted>) -> Str
 
 /// The facts of a result in one line: for passages their headings, for a table its rows, for a text the line that is nearest
 /// to what the item is about.
-fn in_one_line(evidence: &Evidence<'_>, about: &BTreeSet<String>) -> String {
-    let lines = text_lines(evidence.body);
+pub(super) fn in_one_line(body: &str, about: &BTreeSet<String>) -> String {
+    let lines = text_lines(body);
     let nearest = lines.iter().rev().max_by_key(|line| overlap(&stems(line), about));
     match (nearest, lines.len()) {
         (None, _) => {}
@@ -245,12 +245,12 @@ fn in_one_line(evidence: &Evidence<'_>, about: &BTreeSet<String>) -> String {
         (Some(line), many) => return format!("{}; the nearest: {}", count(many, "line"), quoted_line(line)),
     }
     let headings: Vec<String> =
-        evidence.body.lines().filter_map(|line| line.strip_prefix("### ")).map(quote).collect();
+        body.lines().filter_map(|line| line.strip_prefix("### ")).map(quote).collect();
     if !headings.is_empty() {
         return headings.join("; ");
     }
-    if is_table(evidence.body) {
-        let rows = rows(evidence.body);
+    if is_table(body) {
+        let rows = rows(body);
         let show = |row: &[(String, String)]| {
             let cells: Vec<String> =
                 row.iter().map(|(column, value)| format!("{column} {}", quote(value))).collect();
@@ -262,7 +262,7 @@ fn in_one_line(evidence: &Evidence<'_>, about: &BTreeSet<String>) -> String {
             [first, ..] => format!("{}; the first: {}", count(rows.len(), "row"), show(first)),
         };
     }
-    quote(evidence.body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default())
+    quote(body.lines().find(|line| !line.trim().is_empty()).unwrap_or_default())
 }
 
 /// The lines of a result that is a text: those in its code block, or its list where there is nothing but a list.

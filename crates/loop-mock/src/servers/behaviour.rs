@@ -1,11 +1,38 @@
 //! How a request is answered: by the model or by fixed bytes, in which pieces, and where it goes wrong.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use loop_core::Usage;
+use loop_llm::{Api, LlmErrorKind, ModelReply, ModelRequest};
 
-use super::lies::Say;
-use super::twist::Twist;
+/// The events of a stream as a protocol writes them, each with its end.
+pub type Frames = Vec<Vec<u8>>;
+
+/// What changes the events of one stream, in their order: the next ones are replaced by what is written in their place.
+pub type RewriteStream = Box<dyn FnMut(&mut Frames) + Send>;
+
+/// What the model says in the place of its reply.
+#[derive(Clone)]
+pub(super) struct Say(pub(super) Arc<dyn Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync>);
+
+/// What begins to change the events of a stream of this protocol.
+#[derive(Clone)]
+pub(super) struct Rewrite(pub(super) Arc<dyn Fn(Api) -> RewriteStream + Send + Sync>);
+
+impl fmt::Debug for Say {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Say")
+    }
+}
+
+impl fmt::Debug for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rewrite")
+    }
+}
 
 /// How a server answers one request. The default: the model answers, correctly.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +42,11 @@ pub struct Behaviour {
     /// What the model says in the place of its reply.
     pub(super) say: Option<Say>,
     /// What is done to the events of a stream.
-    pub(super) twists: Vec<Twist>,
+    pub(super) rewrite: Option<Rewrite>,
+    /// The failure that a stream reports after its first piece of text.
+    pub(super) fails: Option<LlmErrorKind>,
+    /// The tokens that are reported in the place of the true ones.
+    pub(super) report: Option<fn(Usage) -> Usage>,
     /// Whether a reply comes in one piece, also where a stream was asked for.
     pub(super) is_whole: bool,
     /// Whether it is the answer of a named behaviour.
@@ -175,17 +206,35 @@ impl Behaviour {
         self
     }
 
-    /// The model says something else.
+    /// The model says something else than its honest reply. Its tokens are those of what it says. Of a
+    /// [`Lie`](super::Lie) alone.
     #[must_use]
-    pub(super) fn saying(mut self, say: Say) -> Self {
-        self.say = Some(say);
+    pub fn saying(
+        mut self,
+        say: impl Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync + 'static,
+    ) -> Self {
+        self.say = Some(Say(Arc::new(say)));
         self
     }
 
-    /// The provider changes its events so, after all other twists.
+    /// The events of a stream are changed before they are written. A reply that is not made of events stays as it is.
     #[must_use]
-    pub(super) fn twisted(mut self, twist: Twist) -> Self {
-        self.twists.push(twist);
+    pub fn rewritten(mut self, rewrite: impl Fn(Api) -> RewriteStream + Send + Sync + 'static) -> Self {
+        self.rewrite = Some(Rewrite(Arc::new(rewrite)));
+        self
+    }
+
+    /// A stream reports this failure as an event after its first piece of text, and ends.
+    #[must_use]
+    pub fn fails(mut self, kind: LlmErrorKind) -> Self {
+        self.fails = Some(kind);
+        self
+    }
+
+    /// These tokens are reported in the place of the true ones.
+    #[must_use]
+    pub fn reporting(mut self, report: fn(Usage) -> Usage) -> Self {
+        self.report = Some(report);
         self
     }
 

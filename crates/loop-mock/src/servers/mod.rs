@@ -17,7 +17,7 @@
 //! that are asked for. It knows no keys and no TLS, and it is not meant to face anybody but its own machine.
 //!
 //! A [`Lie`] is a named behaviour, for example `html-page` or `huge-usage`: [`Service::lying`] serves it in each of the
-//! protocols, and `loopgate mock --behaviour NAME` from the command line.
+//! protocols, and `loopgate mock --behaviour NAME` from the command line. Tests make their own with [`Lie::new`].
 //!
 //! Requests are read as strictly as the provider reads them, and what is wrong is said in the provider's own form: so
 //! it is what encoders are checked against. Reasoning goes out with an opaque part that only the server can make, and
@@ -40,7 +40,6 @@
 mod anthropic;
 mod behaviour;
 mod chat;
-mod dialect;
 mod gemini;
 mod http;
 mod lies;
@@ -50,8 +49,7 @@ mod responses;
 mod seal;
 mod serve;
 mod server;
-mod twist;
 
-pub use behaviour::{Behaviour, Chunks};
-pub use lies::{Described, Lie};
+pub use behaviour::{Behaviour, Chunks, Frames, RewriteStream};
+pub use lies::{Lie, On};
 pub use server::{ConnectionEnd, LoopbackServer, ReceivedRequest, Service};

@@ -76,7 +76,7 @@ pub(super) trait Writer: Send {
 }
 
 /// Events of a stream, each as its bytes.
-pub(super) type Frames = Vec<Vec<u8>>;
+pub(super) use super::behaviour::Frames;
 
 /// Where a request was sent, as far as it matters to a protocol.
 #[derive(Debug)]

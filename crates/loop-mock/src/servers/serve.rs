@@ -2,12 +2,13 @@
 
 use futures::StreamExt;
 
+use super::behaviour::Behaviour;
 use super::http::{Answer, EVENT_STREAM, JSON};
 use super::protocol::{
     Frames, Head, ModelCall, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire,
 };
 use super::server::ConnectionEnd;
-use super::twist::{Twist, Twister};
+use loop_core::Usage;
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice,
 };
@@ -19,8 +20,8 @@ pub(super) struct Exchange<'a, 'b> {
     pub(super) number: u64,
     /// The id of the request.
     pub(super) request: String,
-    /// What is done to the events of a stream.
-    pub(super) twists: &'a [Twist],
+    /// What goes wrong with a reply.
+    pub(super) behaviour: &'a Behaviour,
     pub(super) answer: &'a mut Answer<'b>,
 }
 
@@ -118,7 +119,8 @@ impl Exchange<'_, '_> {
 
     async fn stream(mut self, mut events: EventStream, head: Head) -> Result<(), ConnectionEnd> {
         let is_array = head.ways.is_array;
-        let mut twister = Twister::new(self.protocol.api(), if is_array { &[] } else { self.twists });
+        let rewrite = self.behaviour.rewrite.as_ref().filter(|_| !is_array);
+        let mut rewrite = rewrite.map(|rewrite| rewrite.0(self.protocol.api()));
         let mut writer = self.protocol.writer(head);
         if is_array {
             self.answer.head(200, JSON, &[], None).await?;
@@ -138,34 +140,35 @@ impl Exchange<'_, '_> {
             }
             match event {
                 Some(Ok(ModelEvent::Finished(reply))) => {
-                    self.answer.usage = reply.usage;
+                    let reply = self.reported_reply(*reply);
                     reported.rest(&reply, writer.as_mut(), &mut out);
                     writer.end(&reply, &mut out);
-                    twister.frames(&mut out);
+                    if let Some(rewrite) = &mut rewrite {
+                        rewrite(&mut out);
+                    }
                     self.write(&mut out).await?;
                     return self.answer.finish().await;
                 }
+                Some(Ok(ModelEvent::Usage(usage))) => {
+                    self.answer.usage = Some(usage);
+                    writer.usage(self.reported_usage(usage));
+                }
                 Some(Ok(event)) => {
-                    if let ModelEvent::Usage(usage) = &event {
-                        self.answer.usage = Some(*usage);
-                    }
                     let fails =
-                        matches!(event, ModelEvent::TextDelta { .. }).then(|| twister.failure()).flatten();
+                        self.behaviour.fails.filter(|_| matches!(event, ModelEvent::TextDelta { .. }));
                     reported.pass_on(event, writer.as_mut(), &mut out);
-                    if let Some(trouble) = fails {
+                    if let Some(kind) = fails {
                         let message = "the upstream failed in the middle of its reply";
-                        let words = self.protocol.words(trouble);
-                        let failure =
-                            Reported { words, message, param: None, wait: None, request: &self.request };
-                        writer.fail(&failure, &mut out);
-                        self.write(&mut out).await?;
-                        return self.answer.finish().await;
+                        let error = LlmError::new(kind, ErrorPhase::Stream, message);
+                        return self.break_off(&error, writer.as_mut(), out).await;
                     }
                 }
                 Some(Err(error)) => return self.break_off(&error, writer.as_mut(), out).await,
                 None => return self.break_off(&without_end(), writer.as_mut(), out).await,
             }
-            twister.frames(&mut out);
+            if let Some(rewrite) = &mut rewrite {
+                rewrite(&mut out);
+            }
             self.write(&mut out).await?;
         }
     }
@@ -181,7 +184,7 @@ impl Exchange<'_, '_> {
         loop {
             match self.answer.wait(events.next()).await? {
                 Some(Ok(ModelEvent::Finished(reply))) => {
-                    self.answer.usage = reply.usage;
+                    let reply = self.reported_reply(*reply);
                     Progress::default().rest(&reply, writer.as_mut(), &mut unused);
                     let body = bytes_of(&writer.whole(&reply));
                     return self.answer.json(200, &[], &body).await;
@@ -191,6 +194,17 @@ impl Exchange<'_, '_> {
                 None => return self.refuse(&without_end(), requested).await,
             }
         }
+    }
+
+    /// The tokens that are reported in the place of these.
+    fn reported_usage(&self, usage: Usage) -> Usage {
+        self.behaviour.report.map_or(usage, |report| report(usage))
+    }
+
+    /// The reply with the tokens that are reported. The true ones are noted.
+    fn reported_reply(&mut self, reply: ModelReply) -> ModelReply {
+        self.answer.usage = reply.usage;
+        ModelReply { usage: reply.usage.map(|usage| self.reported_usage(usage)), ..reply }
     }
 
     async fn write(&mut self, out: &mut Frames) -> Result<(), ConnectionEnd> {
@@ -274,12 +288,12 @@ impl Progress {
                 writer.reasoning(&text, out);
             }
             ModelEvent::KeepAlive => writer.keep_alive(out),
-            ModelEvent::Usage(usage) => writer.usage(usage),
             // Calls are told at the end, where it is sure which of them count.
             ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
             | ModelEvent::ToolCallCompleted { .. }
             | ModelEvent::Started { .. }
+            | ModelEvent::Usage(_)
             | ModelEvent::Finished(_) => {}
         }
     }

@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::behaviour::{Behaviour, Delivery, Reply};
 use super::chat;
 use super::http::{Answer, Reader, Request, Unreadable};
-use super::lies::{Described, Liar, Lie};
+use super::lies::{Liar, Lie};
 use super::protocol::{self, Trouble};
 use super::serve::Exchange;
 
@@ -110,7 +110,6 @@ pub struct Service {
     first: VecDeque<Behaviour>,
     usual: Behaviour,
     lie: Option<&'static Lie>,
-    describe: fn(&ModelRequest) -> Described,
     keeps: usize,
     observer: Option<Observer>,
 }
@@ -153,14 +152,6 @@ impl Service {
         self
     }
 
-    /// How a lying model finds out which tools and sections a prompt describes in words, where it has to name one. Without
-    /// this it knows the native tools alone.
-    #[must_use]
-    pub fn describing(mut self, describe: fn(&ModelRequest) -> Described) -> Self {
-        self.describe = describe;
-        self
-    }
-
     /// The models that `GET …/models` lists; `offline-1` where none are given. Requests may name any.
     #[must_use]
     pub fn with_names<N: Into<Arc<str>>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
@@ -189,7 +180,6 @@ impl Service {
             first: VecDeque::new(),
             usual: Behaviour::model(),
             lie: None,
-            describe: |_| Described::default(),
             keeps: 1_000,
             observer: None,
         }
@@ -484,23 +474,15 @@ async fn route(
     };
     let request = format!("req_{number}");
     answer.names(protocol.request_header(), request.clone());
-    let mut exchange = Exchange { protocol, number, request, twists: &behaviour.twists, answer };
+    let mut exchange = Exchange { protocol, number, request, behaviour, answer };
     match &behaviour.reply {
         Reply::Model => match (protocol.read(&target, &received.body), &state.service.model) {
             (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
             (Ok(mut requested), Some(model)) => {
                 requested.ways.streams &= !behaviour.is_whole;
                 if behaviour.is_lie {
-                    exchange
-                        .ask(
-                            &Liar {
-                                honest: model.as_ref(),
-                                say: behaviour.say,
-                                describe: state.service.describe,
-                            },
-                            &requested,
-                        )
-                        .await
+                    let liar = Liar { honest: model.as_ref(), say: behaviour.say.as_ref() };
+                    exchange.ask(&liar, &requested).await
                 } else {
                     exchange.ask(model.as_ref(), &requested).await
                 }

@@ -47,7 +47,7 @@ pub enum Text {}
 ///             format!("15 users named {}", search.name)
 ///         })
 ///         .build()?;
-///     let answer = agent.prompt("Find user named Alice").await?;
+///     let answer = agent.prompt("Search user Alice").await?;
 /// #   assert_eq!(answer.meta.totals.passes, 2);
 ///     Ok(println!("{}", answer.text))
 /// }

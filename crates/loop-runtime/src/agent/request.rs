@@ -84,7 +84,7 @@ impl<M, Output> AgentRequest<M, Output> {
     /// # let agent = Agent::new(Offline::new()).build()?;
     /// let cancel = CancellationToken::new();
     /// cancel.cancel();
-    /// let error = agent.prompt("Find user named Alice").until(&cancel).await.unwrap_err();
+    /// let error = agent.prompt("Search user Alice").until(&cancel).await.unwrap_err();
     /// assert!(matches!(error, AgentError::Cancelled { phase: "start", .. }));
     /// # Ok(())
     /// # }

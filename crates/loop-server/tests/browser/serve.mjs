@@ -49,8 +49,8 @@ const storageState = await session.storageState();
 
 // ---- submit, and watch on the page of the run ----
 
-const first = await submitted("one", "Find Bob and update his company to EPAM");
-const second = await submitted("two", "Find Bob and update his company to EPAM");
+const first = await submitted("one", "search_user Bob, get_user_by_id 42, update_user 42 EPAM");
+const second = await submitted("two", "search_user Bob, get_user_by_id 42, update_user 42 EPAM");
 check("the run waits for a person", first.state === "waiting", JSON.stringify(first));
 const watched = `${origin}/runs/${first.run}`;
 await page.goto(watched);

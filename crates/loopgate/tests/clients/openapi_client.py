@@ -25,7 +25,7 @@ from loopgate_client.models.submit_request import SubmitRequest
 
 client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2], timeout=90)
 print("domains", *[domain.name for domain in list_domains.sync(client=client).domains])
-asked = SubmitRequest(item="Find Bob and update his company to EPAM", tags=["generated"])
+asked = SubmitRequest(item="search_user Bob, get_user_by_id 42, update_user 42 EPAM", tags=["generated"])
 run = submit_run.sync(client=client, body=asked, prefer="wait=60", idempotency_key="k")
 print("submitted", run.state, run.state is RunState.WAITING)
 again = submit_run.sync_detailed(client=client, body=asked, idempotency_key="k")
@@ -40,7 +40,8 @@ approved = approve_action.sync(
 print("approved", approved.run == run.run)
 ended = get_run.sync(run=run.run, client=client, prefer="wait=60")
 print("ended", ended.state, ended.class_, ended.cost.pico_usd)
-print("document", get_document.sync_detailed(run=run.run, client=client).content.decode())
+document = get_document.sync_detailed(run=run.run, client=client).content.decode()
+print("document", "company EPAM" in document)
 print("outcome", get_outcome.sync(run=run.run, client=client).stop.reason)
 print("listed", [listed.run for listed in list_runs.sync(client=client, tag="generated").runs] == [run.run])
 print("audited", *[f"{line.entry.action} {line.entry.result}" for line in list_audit.sync(client=client).entries])

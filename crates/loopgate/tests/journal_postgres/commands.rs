@@ -26,8 +26,12 @@ fn runs_are_begun_listed_shown_resumed_moved_and_pruned() {
     let crm = world.shell.copy_of("examples/crm");
     // The working copy of another test.
     _ = std::fs::remove_dir_all(crm.join(".loopgate"));
-    let waits =
-        world.run(&["run", crm.to_str().unwrap(), "--text", "Find Bob and update his company to EPAM"]);
+    let waits = world.run(&[
+        "run",
+        crm.to_str().unwrap(),
+        "--text",
+        "search_user Bob, get_user_by_id 42, update_user 42 EPAM",
+    ]);
     let second = id(&waits.err);
     let pending = world.run(&["pending"]);
     assert!(pending.out.contains(&second), "{}{}", pending.out, pending.err);

@@ -194,7 +194,7 @@ async fn a_driver_that_waits_takes_an_approval_from_elsewhere_once() {
     let domain = Domain::load(&folder, &LoadOptions::default()).unwrap();
     let journal = Arc::new(world.journal(""));
     let runner = domain.unsaved_loop().with_people().with_journal(Arc::clone(&journal) as _);
-    let item = domain.item("Find Bob and update his company to EPAM", "item").unwrap();
+    let item = domain.item("search_user Bob, get_user_by_id 42, update_user 42 EPAM", "item").unwrap();
     let handle = runner.run(item).start().await.unwrap();
     let (run, remote) = (handle.id().clone(), handle.remote());
     let since = Instant::now();

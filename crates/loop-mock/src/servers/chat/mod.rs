@@ -3,7 +3,7 @@
 mod read;
 mod write;
 
-pub(super) use read::sampling;
+pub(super) use read::{choice, functions, sampling};
 
 use std::sync::Arc;
 

@@ -65,17 +65,37 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
             return Err(Unfit::new("tools", format!("`tools` has to be a list of at most {MAX_TOOLS}")));
         }
     };
+    let tools = functions(listed, nested, &["name", "description", "parameters", "strict"])?;
+    for param in ["tool_choice", "parallel_tool_calls"] {
+        if tools.is_empty() && present(body, param).is_some() {
+            return Err(Unfit::new(param, format!("'{param}' is only allowed when 'tools' are specified.")));
+        }
+    }
+    let choice = choice(present(body, "tool_choice"), &tools, |choice| choice.get("allowed_tools"), nested)?;
+    Ok((tools, choice))
+}
+
+/// What a tool of Chat Completions says of its function.
+fn nested(listed: &Value) -> Option<&Value> {
+    listed.get("function").filter(|_| unknown(listed, &["type", "function"]).is_none())
+}
+
+/// The functions of a list of tools, on both of OpenAI's interfaces. `function` gives what a tool says of its function,
+/// and `known` are the members that may be there.
+pub(crate) fn functions(
+    listed: &[Value],
+    function: impl Fn(&Value) -> Option<&Value>,
+    known: &[&str],
+) -> Result<Vec<ToolDefinition>, Unfit> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in listed.iter().enumerate() {
-        let unfit = |what: &str| Unfit::new("tools", format!("tool {n} {what}"));
+        let unfit = |what: &str| Unfit::new("tools", format!("tools[{n}] {what}"));
         if text_of(listed, "type") != Some("function") {
             return Err(unfit("is no function"));
         }
-        let function = listed.get("function").ok_or_else(|| unfit("has no `function`"))?;
-        if unknown(listed, &["type", "function"]).is_some()
-            || unknown(function, &["name", "description", "parameters", "strict"]).is_some()
-        {
-            return Err(unfit("has a member that is not known"));
+        let function = function(listed).ok_or_else(|| unfit("has another member, or no `function`"))?;
+        if let Some(name) = unknown(function, known) {
+            return Err(Unfit::new("tools", format!("Unknown parameter: 'tools[{n}].{name}'.")));
         }
         let name = text_of(function, "name").filter(|name| is_name(name, 64, "-"));
         let name = name.ok_or_else(|| unfit("has a name that is not allowed"))?;
@@ -88,35 +108,36 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
         }
         tools.push(tool(name, text_of(function, "description"), parameters));
     }
-    for param in ["tool_choice", "parallel_tool_calls"] {
-        if tools.is_empty() && present(body, param).is_some() {
-            return Err(Unfit::new(param, format!("'{param}' is only allowed when 'tools' are specified.")));
-        }
-    }
-    let choice = choice(present(body, "tool_choice"), &tools)
-        .ok_or_else(|| Unfit::new("tool_choice", "`tool_choice` names no choice or no tool that there is"))?;
-    Ok((tools, choice))
+    Ok(tools)
 }
 
-fn choice(choice: Option<&Value>, tools: &[ToolDefinition]) -> Option<ToolChoice> {
-    let named = |function: &Value| -> Option<Arc<str>> {
-        let name = text_of(function.get("function")?, "name")?;
+/// The choice among these tools, on both of OpenAI's interfaces. `allowed` gives what lists several tools, and
+/// `function` what names one.
+pub(crate) fn choice(
+    choice: Option<&Value>,
+    tools: &[ToolDefinition],
+    allowed: impl Fn(&Value) -> Option<&Value>,
+    function: impl Fn(&Value) -> Option<&Value>,
+) -> Result<ToolChoice, Unfit> {
+    let named = |listed: &Value| -> Option<Arc<str>> {
+        let name =
+            text_of(function(listed)?, "name").filter(|_| text_of(listed, "type") == Some("function"))?;
         tools.iter().find(|tool| &*tool.name == name).map(|tool| Arc::clone(&tool.name))
     };
-    let Some(choice) = choice else { return Some(ToolChoice::Auto) };
-    match (choice.as_str(), text_of(choice, "type")) {
+    let Some(choice) = choice else { return Ok(ToolChoice::Auto) };
+    let chosen = match (choice.as_str(), text_of(choice, "type")) {
         (Some("auto"), _) => Some(ToolChoice::Auto),
         (Some("none"), _) => Some(ToolChoice::None),
         (Some("required"), _) => Some(ToolChoice::Required),
         (None, Some("function")) => named(choice).map(ToolChoice::Named),
-        (None, Some("allowed_tools")) => {
-            let allowed = choice.get("allowed_tools")?;
+        (None, Some("allowed_tools")) => allowed(choice).and_then(|allowed| {
             matches!(text_of(allowed, "mode")?, "auto" | "required").then_some(())?;
             let names: Option<Vec<_>> = allowed.get("tools")?.as_array()?.iter().map(named).collect();
             names.filter(|names| !names.is_empty()).map(ToolChoice::AnyOf)
-        }
+        }),
         _ => None,
-    }
+    };
+    chosen.ok_or_else(|| Unfit::new("tool_choice", "'tool_choice' names no choice or no tool that there is"))
 }
 
 /// The system text and the turns.

@@ -6,10 +6,10 @@ use loop_llm::{Arguments, ToolCall, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::{REASONED, SEAL, bound};
-use crate::servers::chat::sampling;
+use crate::servers::chat::{choice, functions, sampling};
 use crate::servers::protocol::{ModelCall, Trouble, Unfit, Ways};
 use crate::servers::received::{
-    Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, tool, unknown,
+    Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, unknown,
 };
 use crate::servers::seal::{Seal, check};
 
@@ -71,55 +71,20 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
         Some(Value::Array(listed)) => listed.as_slice(),
         Some(_) => return Err(Unfit::new("tools", "Invalid type for 'tools': expected an array.")),
     };
-    let mut tools: Vec<ToolDefinition> = Vec::new();
-    for (n, listed) in listed.iter().enumerate() {
-        let unfit = |what: &str| Unfit::new(format!("tools[{n}]"), format!("tools[{n}] {what}"));
-        if text_of(listed, "type") != Some("function") {
-            return Err(unfit("is no function"));
-        }
-        if let Some(name) = unknown(listed, &["type", "name", "description", "parameters", "strict"]) {
-            return Err(Unfit::new("tools", format!("Unknown parameter: 'tools[{n}].{name}'.")));
-        }
-        let name = text_of(listed, "name").filter(|name| is_name(name, 64, "-"));
-        let name = name.ok_or_else(|| unfit("has a name that is not allowed"))?;
-        if tools.iter().any(|tool| &*tool.name == name) {
-            return Err(unfit("has the name of another one"));
-        }
-        let parameters = present(listed, "parameters");
-        if parameters.is_some_and(|parameters| !parameters.is_object()) {
-            return Err(unfit("has parameters that are no schema"));
-        }
-        tools.push(tool(name, text_of(listed, "description"), parameters));
-    }
+    let tools = functions(listed, itself, &["type", "name", "description", "parameters", "strict"])?;
     if tools.is_empty()
         && present(body, "tool_choice").is_some_and(|choice| choice != "auto" && choice != "none")
     {
         let message = "Tool choice must be 'auto' or 'none' when no tools are specified.";
         return Err(Unfit::new("tool_choice", message));
     }
-    let choice = choice(present(body, "tool_choice"), &tools)
-        .ok_or_else(|| Unfit::new("tool_choice", "'tool_choice' names no choice or no tool that there is"))?;
+    let choice = choice(present(body, "tool_choice"), &tools, itself, itself)?;
     Ok((tools, choice))
 }
 
-fn choice(choice: Option<&Value>, tools: &[ToolDefinition]) -> Option<ToolChoice> {
-    let named = |listed: &Value| -> Option<Arc<str>> {
-        let name = text_of(listed, "name").filter(|_| text_of(listed, "type") == Some("function"))?;
-        tools.iter().find(|tool| &*tool.name == name).map(|tool| Arc::clone(&tool.name))
-    };
-    let Some(choice) = choice else { return Some(ToolChoice::Auto) };
-    match (choice.as_str(), text_of(choice, "type")) {
-        (Some("auto"), _) => Some(ToolChoice::Auto),
-        (Some("none"), _) => Some(ToolChoice::None),
-        (Some("required"), _) => Some(ToolChoice::Required),
-        (None, Some("function")) => named(choice).map(ToolChoice::Named),
-        (None, Some("allowed_tools")) => {
-            matches!(text_of(choice, "mode")?, "auto" | "required").then_some(())?;
-            let names: Option<Vec<_>> = choice.get("tools")?.as_array()?.iter().map(named).collect();
-            names.filter(|names| !names.is_empty()).map(ToolChoice::AnyOf)
-        }
-        _ => None,
-    }
+/// A tool of Responses is its function, and a choice lists tools itself.
+fn itself(value: &Value) -> Option<&Value> {
+    Some(value)
 }
 
 fn unfit(message: impl Into<String>) -> Unfit {

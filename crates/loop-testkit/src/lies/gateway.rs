@@ -1,10 +1,9 @@
 //! What answers in the place of a provider: gateways, proxies, pages and errors.
 
-use super::On::{Every, Later, Main, Once};
+use super::On::{Every, Main, Once};
 use super::{Behaviour, Lie};
 
 pub(super) const LIES: &[Lie] = &[
-    Lie::new("html-page", "A page in HTML with status 200", Main, html_page),
     Lie::new("html-page-once", "A page in HTML with status 200 for the first main call", Once, html_page),
     Lie::new(
         "html-page-for-everything",
@@ -15,7 +14,6 @@ pub(super) const LIES: &[Lie] = &[
     Lie::new("html-bad-gateway", "A page in HTML with status 502, once", Once, || {
         Behaviour::status(502, HTML).with_content_type("text/html")
     }),
-    Lie::new("empty-body", "Status 200 and no body", Main, || Behaviour::body("")),
     Lie::new("empty-body-once", "Status 200 and no body for the first main call", Once, || {
         Behaviour::body("")
     }),
@@ -49,12 +47,6 @@ pub(super) const LIES: &[Lie] = &[
             .with_content_type("text/html")
             .with_header("location", "http://portal.invalid/login")
     }),
-    Lie::new("rate-limited-once", "Status 429 once, with a wait of one second", Once, || {
-        Behaviour::status(429, LIMITED).with_header("retry-after", "1")
-    }),
-    Lie::new("rate-limited-for-an-hour", "Status 429 for good, with a wait of an hour", Main, || {
-        Behaviour::status(429, LIMITED).with_header("retry-after", "3600")
-    }),
     Lie::new(
         "rate-limited-with-a-negative-wait",
         "Status 429 once, with a wait of minus five seconds",
@@ -64,18 +56,11 @@ pub(super) const LIES: &[Lie] = &[
     Lie::new("rate-limited-until-the-year-9999", "Status 429 for good, until a date far away", Main, || {
         Behaviour::status(429, LIMITED).with_header("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")
     }),
-    Lie::new("overloaded-once", "Status 503 once, with a wait of one second", Once, || {
-        Behaviour::status(503, "").with_header("retry-after", "1")
-    }),
     Lie::new("overloaded-for-an-hour", "Status 503 for good, with a wait of an hour", Main, || {
         Behaviour::status(503, "").with_header("retry-after", "3600")
     }),
     Lie::new("server-error-once", "Status 500 once, in plain text", Once, || {
         Behaviour::status(500, "Internal LoopbackServer Error").with_content_type("text/plain")
-    }),
-    Lie::new("unauthorized", "Status 401 for every main call", Main, || Behaviour::status(401, DENIED)),
-    Lie::new("unauthorized-later", "Status 401 from the second main call on", Later, || {
-        Behaviour::status(401, DENIED)
     }),
     Lie::new("forbidden", "Status 403 for every main call", Main, || Behaviour::status(403, DENIED)),
     Lie::new("payment-required", "Status 402 for every main call", Main, || {

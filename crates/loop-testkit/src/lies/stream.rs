@@ -1,10 +1,10 @@
 //! Providers that change their own events: ends, tokens, ids, forms of the stream.
 
 use super::On::{Every, Main, Once};
+use super::dialect::EndWord;
+use super::twist::{Form, Piece, Tokens, Twist};
 use super::{Behaviour, Lie};
-use crate::servers::dialect::EndWord;
-use crate::servers::protocol::Trouble;
-use crate::servers::twist::{Form, Piece, Tokens, Twist};
+use loop_llm::LlmErrorKind;
 
 pub(super) const LIES: &[Lie] = &[
     // Ends.
@@ -46,32 +46,25 @@ pub(super) const LIES: &[Lie] = &[
         twisted(Twist::End(EndWord::Answer))
     }),
     // Failures within a stream.
-    Lie::new("overloaded-mid-stream", "An error of overload comes as an event after some text", Main, || {
-        twisted(Twist::Fails(Trouble::Overloaded))
-    }),
     Lie::new(
         "overloaded-mid-stream-once",
         "An error of overload comes as an event in the first reply",
         Once,
-        || twisted(Twist::Fails(Trouble::Overloaded)),
+        || Behaviour::model().fails(LlmErrorKind::Overloaded),
     ),
     Lie::new(
         "unauthorized-mid-stream",
         "An error of a bad key comes as an event after some text",
         Main,
-        || twisted(Twist::Fails(Trouble::Auth)),
+        || Behaviour::model().fails(LlmErrorKind::Auth),
     ),
     // Tokens.
     Lie::new("no-usage", "Tokens are never told", Every, || twisted(Twist::Usage(Tokens::Never))),
-    Lie::new("zero-usage", "All tokens are told as 0", Every, || twisted(Twist::Usage(Tokens::Zero))),
     Lie::new("negative-usage", "Tokens are told as negative numbers", Every, || {
         twisted(Twist::Usage(Tokens::Negative))
     }),
     Lie::new("usage-a-thousand-times", "A thousand times the true tokens are told", Every, || {
         twisted(Twist::Usage(Tokens::ThousandTimes))
-    }),
-    Lie::new("huge-usage", "Tokens are told as the largest number of 64 bits", Every, || {
-        twisted(Twist::Usage(Tokens::Huge))
     }),
     Lie::new("usage-beyond-64-bits", "Tokens are told as numbers beyond 64 bits", Every, || {
         twisted(Twist::Usage(Tokens::BeyondWords))
@@ -179,7 +172,7 @@ pub(super) const LIES: &[Lie] = &[
 ];
 
 fn twisted(twist: Twist) -> Behaviour {
-    Behaviour::model().twisted(twist)
+    super::twisted(Behaviour::model(), twist)
 }
 
 fn form(form: Form) -> Behaviour {

@@ -3,9 +3,9 @@
 
 use super::On::{First, Main};
 use super::prompt::{Prompt, call, numbered};
+use super::twist::{Piece, Twist};
 use super::words::deep;
-use super::{Behaviour, Lie, Say};
-use crate::servers::twist::{Piece, Twist};
+use super::{Behaviour, Lie, Say, saying, twisted};
 
 pub(super) const LIES: &[Lie] = &[
     Lie::new("asks-for-10000-calls", "A reply asks for 10,000 calls", Main, || {
@@ -138,25 +138,21 @@ pub(super) const LIES: &[Lie] = &[
         calling(Twist::NameChanges)
     }),
     Lie::new("call-ids-are-equal", "All calls of a reply have one id", First, || {
-        Behaviour::model().saying(two_calls).twisted(Twist::CallId("call_same"))
+        twisted(saying(two_calls), Twist::CallId("call_same"))
     }),
     Lie::new("call-ids-are-empty", "All calls of a reply have an empty id", First, || {
-        Behaviour::model().saying(two_calls).twisted(Twist::CallId(""))
+        twisted(saying(two_calls), Twist::CallId(""))
     }),
     Lie::new("call-ids-with-escapes", "The id of a call would clear a terminal", First, || {
-        Behaviour::model().saying(two_calls).twisted(Twist::CallId("\u{1b}[2Jcall\n\u{202e}"))
+        twisted(saying(two_calls), Twist::CallId("\u{1b}[2Jcall\n\u{202e}"))
     }),
     Lie::new("call-index-gap", "Calls are numbered from 7", First, || {
-        Behaviour::model().saying(two_calls).twisted(Twist::IndexGap(7))
+        twisted(saying(two_calls), Twist::IndexGap(7))
     }),
     Lie::new("call-index-of-billions", "Calls are numbered from four billion", First, || {
-        Behaviour::model().saying(two_calls).twisted(Twist::IndexGap(4_000_000_000))
+        twisted(saying(two_calls), Twist::IndexGap(4_000_000_000))
     }),
 ];
-
-fn saying(say: Say) -> Behaviour {
-    Behaviour::model().saying(say)
-}
 
 /// One call of a tool that reads, changed on the way.
 fn calling(twist: Twist) -> Behaviour {
@@ -164,7 +160,7 @@ fn calling(twist: Twist) -> Behaviour {
         let calls = vec![prompt.read("Alice")];
         prompt.asks(honest, calls)
     };
-    Behaviour::model().saying(one_call).twisted(twist)
+    twisted(saying(one_call), twist)
 }
 
 fn two_calls(prompt: &Prompt<'_>, honest: loop_llm::ModelReply) -> loop_llm::ModelReply {

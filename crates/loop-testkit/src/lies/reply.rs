@@ -5,32 +5,14 @@ use loop_core::FinishReason;
 use super::On::{First, Main, Once};
 use super::prompt::{call, says};
 use super::words::ESCAPES;
-use super::{Behaviour, Lie, Say};
+use super::{Behaviour, Lie, saying};
 use loop_llm::{ModelReply, ReplyEnd};
 
 pub(super) const LIES: &[Lie] = &[
-    Lie::new("empty-reply", "A reply that says nothing and ends as an answer", Main, || {
-        saying(|_, _| says(""))
-    }),
     Lie::new("empty-reply-once", "The first reply says nothing", Once, || saying(|_, _| says(""))),
     Lie::new("blank-reply", "A reply of white space", Main, || saying(|_, _| says(" \n\t\n  "))),
     Lie::new("invisible-reply", "A reply of characters that nobody sees", Main, || {
         saying(|_, _| says("\u{200b}\u{200d}\u{2060}\u{feff}".repeat(20)))
-    }),
-    Lie::new(
-        "reasoning-uses-all-tokens",
-        "Reasoning uses all output tokens, and nothing is said",
-        Main,
-        || {
-            saying(|prompt, _| {
-                let max = prompt.request.max_output_tokens.unwrap_or(512).min(4_096) as usize;
-                let (finish, stop) = (FinishReason::MaxTokens, Some(ReplyEnd::MaxTokens));
-                ModelReply { reasoning: "hmm ".repeat(max).into(), finish, stop, ..says("") }
-            })
-        },
-    ),
-    Lie::new("refusal", "The model refuses, in the protocol's own form", Main, || {
-        saying(|_, _| refuses("I will not do that."))
     }),
     Lie::new("endless-refusal", "A refusal of a megabyte", Main, || {
         saying(|_, _| refuses(&"I am sorry, but no. ".repeat(52_500)))
@@ -78,10 +60,6 @@ pub(super) const LIES: &[Lie] = &[
         })
     }),
 ];
-
-fn saying(say: Say) -> Behaviour {
-    Behaviour::model().saying(say)
-}
 
 fn refuses(words: &str) -> ModelReply {
     let (finish, stop) = (FinishReason::Refusal, Some(ReplyEnd::Refusal));

@@ -5,7 +5,7 @@ use loop_llm::Api;
 use serde_json::{Value, json};
 
 use super::dialect::{self, EndWord};
-use super::protocol::{Frames, Trouble, bytes_of};
+use loop_mock::Frames;
 
 /// A change to the events of a stream. Replies that are no stream are not changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,8 +44,6 @@ pub(super) enum Twist {
     Body(Piece),
     /// The stream is written in this form.
     Form(Form),
-    /// After the first piece of text the provider reports this failure as an event.
-    Fails(Trouble),
 }
 
 /// What stands where a text, a call's arguments or a list should.
@@ -69,12 +67,9 @@ pub(super) enum Piece {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Tokens {
     Never,
-    Zero,
     Negative,
     /// A thousand times as many.
     ThousandTimes,
-    /// The largest number of 64 bits.
-    Huge,
     /// Beyond what 64 bits hold.
     BeyondWords,
     Fractions,
@@ -131,9 +126,9 @@ pub(super) enum Form {
 
 /// Applies twists to the events of one stream, in their order.
 #[derive(Debug)]
-pub(super) struct Twister<'a> {
+pub(super) struct Twister {
     api: Api,
-    twists: &'a [Twist],
+    twist: Twist,
     /// Events so far.
     events: u64,
     /// Events that named a call.
@@ -142,24 +137,13 @@ pub(super) struct Twister<'a> {
     pieces: u64,
 }
 
-impl<'a> Twister<'a> {
-    pub(super) fn new(api: Api, twists: &'a [Twist]) -> Self {
-        Self { api, twists, events: 0, named: 0, pieces: 0 }
-    }
-
-    /// The failure that the stream reports after its first piece of text.
-    pub(super) fn failure(&self) -> Option<Trouble> {
-        self.twists.iter().find_map(|twist| match twist {
-            Twist::Fails(trouble) => Some(*trouble),
-            _ => None,
-        })
+impl Twister {
+    pub(super) fn new(api: Api, twist: Twist) -> Self {
+        Self { api, twist, events: 0, named: 0, pieces: 0 }
     }
 
     /// The frames in place of these.
     pub(super) fn frames(&mut self, frames: &mut Frames) {
-        if self.twists.is_empty() {
-            return;
-        }
         let taken = std::mem::take(frames);
         for frame in taken {
             self.frame(&frame, frames);
@@ -170,18 +154,16 @@ impl<'a> Twister<'a> {
         let mut event = Event::read(frame);
         let is_mark = dialect::is_mark(self.api, frame, event.json.as_ref());
         let mut copies: Vec<Event> = Vec::new();
-        for twist in self.twists {
-            if self.drops(*twist, &event, is_mark) {
-                return;
-            }
-            self.change(*twist, &mut event, &mut copies, is_mark);
+        if self.drops(self.twist, &event, is_mark) {
+            return;
         }
+        self.change(self.twist, &mut event, &mut copies, is_mark);
         let first = self.events == 0;
         self.events += 1;
-        let form = self.twists.iter().find_map(|twist| match twist {
-            Twist::Form(form) => Some(*form),
+        let form = match self.twist {
+            Twist::Form(form) => Some(form),
             _ => None,
-        });
+        };
         let mut events = copies;
         events.insert(events.iter().take_while(|copy| copy.is_before).count(), event);
         for event in events {
@@ -307,10 +289,8 @@ impl Tokens {
     fn tell(self, reported: Value) -> Value {
         match self {
             Self::Never => Value::Null,
-            Self::Zero => scaled(&reported, |_| 0),
             Self::Negative => each(&reported, &|_| json!(-7)),
             Self::ThousandTimes => scaled(&reported, |count| count.saturating_mul(1_000)),
-            Self::Huge => scaled(&reported, |_| u64::MAX),
             Self::BeyondWords => each(&reported, &|_| HUGE.into()),
             Self::Fractions => each(&reported, &|count| json!(count as f64 + 0.5)),
             Self::Texts => each(&reported, &|count| count.to_string().into()),
@@ -377,7 +357,7 @@ impl Event {
             out.push(form.map_or_else(|| self.bytes.clone(), |form| form.line_ends(&self.bytes)));
             return;
         };
-        let mut data = raw(&bytes_of(json));
+        let mut data = raw(json.to_string().as_bytes());
         // The name of an event is that of its kind, also where a twist has changed it.
         let kind = json.get("type").and_then(Value::as_str).map(str::to_owned);
         let mut name = self.name.as_ref().map(|name| kind.unwrap_or_else(|| name.clone()));

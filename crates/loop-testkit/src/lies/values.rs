@@ -4,7 +4,7 @@ use loop_llm::ModelReply;
 
 use super::On::Main;
 use super::prompt::{Prompt, says};
-use super::{Behaviour, Lie, Say};
+use super::{Lie, saying};
 
 pub(super) const LIES: &[Lie] = &[
     Lie::new("lies", "Each document states ten wrong values, one of each kind below", Main, || {
@@ -41,10 +41,6 @@ pub(super) const LIES: &[Lie] = &[
         saying(|prompt, honest| documents(prompt, honest, &[Kind::Item]))
     }),
 ];
-
-fn saying(say: Say) -> Behaviour {
-    Behaviour::model().saying(say)
-}
 
 /// What is wrong with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

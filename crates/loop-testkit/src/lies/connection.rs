@@ -1,27 +1,16 @@
 //! Connections that break, stall or frame their bytes badly. What they carry is true.
 
-use std::time::Duration;
-
 use super::On::{Every, Main, Once};
 use super::{Behaviour, Lie};
-use crate::servers::behaviour::Chunks;
+use loop_mock::Chunks;
 
 pub(super) const LIES: &[Lie] = &[
-    Lie::new("closed-before-headers", "The connection is closed before any byte of an answer", Main, || {
-        Behaviour::raw("")
-    }),
     Lie::new(
         "closed-before-headers-once",
         "The first connection is closed before any byte of an answer",
         Once,
         || Behaviour::raw(""),
     ),
-    Lie::new("cut-mid-stream", "Every stream is cut after 600 bytes", Main, || {
-        Behaviour::model().cuts_after(600)
-    }),
-    Lie::new("cut-once", "The first stream is cut after 900 bytes", Once, || {
-        Behaviour::model().cuts_after(900)
-    }),
     Lie::new("ends-mid-stream", "Every stream ends cleanly after 600 bytes, before its end", Main, || {
         Behaviour::model().ends_after(600)
     }),
@@ -31,16 +20,7 @@ pub(super) const LIES: &[Lie] = &[
         Once,
         || Behaviour::model().ends_after(600),
     ),
-    Lie::new(
-        "stalls-mid-stream",
-        "Every stream says nothing more after 600 bytes and stays open",
-        Main,
-        || Behaviour::model().stalls_after(600),
-    ),
     Lie::new("stalls-before-headers", "Requests are read and never answered", Main, Behaviour::silence),
-    Lie::new("slow-drip", "The first reply comes 64 bytes at a time, one millisecond apart", Once, || {
-        Behaviour::model().in_chunks(Chunks::Bytes(64)).with_pause(Duration::from_millis(1))
-    }),
     Lie::new(
         "byte-by-byte",
         "Each byte of the first reply is a chunk of its own, in the middle of characters too",

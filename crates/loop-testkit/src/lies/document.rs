@@ -6,7 +6,7 @@ use serde_json::json;
 use super::On::{Main, Once, Selection};
 use super::prompt::{Prompt, block, body_of, says};
 use super::words::{FORGED, deep};
-use super::{Behaviour, Lie, Say};
+use super::{Behaviour, Lie, saying};
 
 pub(super) const LIES: &[Lie] = &[
     // Selections.
@@ -206,10 +206,6 @@ pub(super) const LIES: &[Lie] = &[
         })
     }),
 ];
-
-fn saying(say: Say) -> Behaviour {
-    Behaviour::model().saying(say)
-}
 
 /// The honest document with this confidence and no calls.
 fn with_confidence(confidence: &'static str) -> Behaviour {

@@ -4,24 +4,8 @@ use loop_core::FinishReason;
 use loop_llm::{Arguments, Message, ModelReply, ModelRequest, ReplyEnd, ToolCall, has_tools, nonce_of};
 use serde_json::{Value, json};
 
-/// What a prompt describes in words, as far as a plausible wrong answer needs it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Described {
-    /// The name of each tool, with the first parameter that it requires.
-    pub tools: Vec<(String, Option<String>)>,
-    /// The headings of the sections to write, in their order.
-    pub headings: Vec<String>,
-    /// The work item.
-    pub item: String,
-    /// The evidence that may be cited: the number of each, for example `1` of `E1`, and its text.
-    pub evidence: Vec<(String, String)>,
-}
-
-/// Finds what a prompt describes in words. How prompts are worded is not this crate's to know.
-pub(super) type Describe = fn(&ModelRequest) -> Described;
-
 /// A prompt, as far as a liar reads it.
-pub(crate) struct Prompt<'a> {
+pub(super) struct Prompt<'a> {
     pub(super) request: &'a ModelRequest,
     /// Each tool with a parameter that it requires, and whether that is a number.
     tools: Vec<(String, Option<(String, bool)>)>,
@@ -32,8 +16,9 @@ pub(crate) struct Prompt<'a> {
 }
 
 impl<'a> Prompt<'a> {
-    pub(super) fn of(request: &'a ModelRequest, describe: Describe) -> Self {
-        let Described { tools, headings, item, evidence } = describe(request);
+    pub(super) fn of(request: &'a ModelRequest) -> Self {
+        let (tools, headings) = loop_mock::offline::described(request);
+        let (item, evidence) = loop_mock::offline::sources(request);
         let native = request.tools.iter().map(|tool| (tool.name.to_string(), required(&tool.parameters)));
         let written = tools.into_iter().map(|(name, first)| (name, first.map(|first| (first, false))));
         Self { request, tools: native.chain(written).collect(), headings, item, evidence }
