@@ -5,11 +5,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use loop_core::FailureKind;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 
 /// The client of all calls of the process. Clones share its connections.
 ///
@@ -20,7 +21,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 /// [`http_client_for`].
 ///
 /// # Errors
-/// [`LlmErrorKind::Connection`], which is never retried, if the system has no certificates to verify against.
+/// [`FailureKind::Connection`], which is never retried, if the system has no certificates to verify against.
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     CLIENT.get_or_init(|| build(|client| client).map_err(unusable)).clone()
@@ -97,7 +98,7 @@ fn build(
 
 fn unusable(error: BuildError) -> LlmError {
     let message = format!("no HTTP client can be made on this machine: {error}");
-    let mut error = LlmError::new(LlmErrorKind::Connection, ErrorPhase::Connect, message);
+    let mut error = LlmError::new(FailureKind::Connection, ErrorPhase::Connect, message);
     error.retry = RetryAdvice::Never;
     error
 }

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use loop_core::secrets::Secrets;
-use loop_core::{FinishReason, PicoUsd, ToolCall, Usage};
+use loop_core::{FailureKind, FinishReason, PicoUsd, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::cap::OutputCap;
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::{ErrorPhase, LlmError};
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
 
@@ -217,7 +217,7 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
             return Ok(OutputCap::of_request(request).hold(*reply));
         }
     }
-    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+    Err(LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
 /// Bytes of one fragment of a call's arguments.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{ToolCall, Usage};
+use loop_core::{FailureKind, ToolCall, Usage};
 use serde::Serialize;
 
 use crate::call::{Filtered, ReplyEnd};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::ModelReply;
 use crate::request::Message;
 #[cfg(feature = "schema")]
@@ -62,7 +62,8 @@ pub struct ModelReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReportedError {
     /// What failed.
-    pub kind: LlmErrorKind,
+    #[cfg_attr(feature = "schema", schemars(schema_with = "kinds"))]
+    pub kind: FailureKind,
     /// Whether it may succeed when it is tried again: later as it is, or at once with the `change` that is named.
     pub retryable: bool,
     /// One line, secrets masked.
@@ -102,6 +103,11 @@ struct Buckets {
     reasoning: u64,
     /// Whether it is an estimate.
     estimated: bool,
+}
+
+#[cfg(feature = "schema")]
+fn kinds(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "enum": FailureKind::ALL.map(FailureKind::name)})
 }
 
 impl ModelReport {

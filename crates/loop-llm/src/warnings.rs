@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use loop_core::FailureKind;
+
 use crate::codec::Turn;
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::options::{Caching, Unsupported};
 
 #[derive(Debug)]
@@ -16,7 +18,7 @@ impl Warnings {
     /// With the warnings of the turns.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where a turn contains what the model does not support, and the policy refuses that.
+    /// [`FailureKind::Unsupported`] where a turn contains what the model does not support, and the policy refuses that.
     pub(crate) fn of(policy: Unsupported, turns: &[Turn]) -> Result<Self, LlmError> {
         let mut warnings = Self { policy, list: Vec::new() };
         turns.iter().flat_map(|turn| &turn.changed).try_for_each(|name| warnings.change(name))?;
@@ -34,7 +36,7 @@ impl Warnings {
     /// An option that the model does not support is left out, with `param_dropped(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn leave_out(&mut self, name: &str) -> Result<(), LlmError> {
         self.bear("param_dropped", name)
     }
@@ -42,7 +44,7 @@ impl Warnings {
     /// An option is sent as the nearest supported value, with `param_changed(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn change(&mut self, name: &str) -> Result<(), LlmError> {
         self.bear("param_changed", name)
     }
@@ -50,7 +52,7 @@ impl Warnings {
     /// Only `max` of the `given` stop sequences are sent.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn fewer_stops(&mut self, given: usize, max: usize) -> Result<(), LlmError> {
         match max {
             max if given <= max => Ok(()),
@@ -69,7 +71,7 @@ impl Warnings {
     /// A feature is supported only in part, with `code(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn bear(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
         match self.policy {
             Unsupported::Degrade => {
@@ -83,7 +85,7 @@ impl Warnings {
     /// The option `name` is supported only in part, with `code`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn lessen(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
         match self.policy {
             Unsupported::Degrade => {
@@ -100,5 +102,5 @@ impl Warnings {
 }
 
 fn refused(name: &str) -> LlmError {
-    LlmError::unsendable(LlmErrorKind::Unsupported, format!("this model does not take {name} as it is given"))
+    LlmError::unsendable(FailureKind::Unsupported, format!("this model does not take {name} as it is given"))
 }

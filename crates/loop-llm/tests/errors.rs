@@ -5,7 +5,7 @@ use crate::common;
 use std::time::{Duration, SystemTime};
 
 use common::Wire;
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind as Kind, RequestChange, RetryAdvice, Secrets, classify};
+use loop_llm::{ErrorPhase, FailureKind as Kind, LlmError, RequestChange, RetryAdvice, Secrets, classify};
 use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 

@@ -1,5 +1,6 @@
 //! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
+use loop_core::FailureKind;
 use serde_json::json;
 
 use super::cache::Marks;
@@ -8,7 +9,7 @@ use super::think::{sampling, thinking};
 use super::tools::{self, Given};
 use super::turn::{ASSISTANT, Writer};
 use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, described, turns};
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::options::{Effort, OutputFormat, Strictness};
 use crate::profile::LateInstructions;
 use crate::request::ModelRequest;
@@ -22,7 +23,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let turns = turns(request, &Writer { target: *target, late_system })?;
     if turns.iter().all(|turn| turn.values == 0) {
         let message = "a request without a turn that says anything";
-        return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+        return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));
     }
     let mut warnings = Warnings::of(request.unsupported, &turns)?;
     let mut members = Members::new(&request.extra);
@@ -116,7 +117,7 @@ fn output(
                 }
                 None if *strict == Strictness::Require => {
                     let message = format!("the schema {name} cannot be made binding for this model");
-                    return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+                    return Err(LlmError::unsendable(FailureKind::Unsupported, message));
                 }
                 None => {
                     warnings.change("response_format")?;

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use loop_core::FailureKind;
 use serde_json::{Map, Value};
 
 use super::models::{Abilities, Forced};
 use super::schema::Quota;
 use crate::codec::{Json, Members, Target, wire_name};
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::options::{Strictness, ToolChoice, ToolDefinition};
 use crate::request::ModelRequest;
 use crate::warnings::Warnings;
@@ -125,7 +126,7 @@ fn bound(
         (None, Strictness::Require) => {
             let message =
                 format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-            return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+            return Err(LlmError::unsendable(FailureKind::Unsupported, message));
         }
         (None, Strictness::Prefer) => warnings.warn(format!("schema_not_strict({})", tool.name)),
         (None, Strictness::Off) | (Some(_), _) => {}

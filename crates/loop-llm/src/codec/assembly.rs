@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loop_core::secrets::{Masker, Secrets};
-use loop_core::{PicoUsd, ToolCall, Usage};
+use loop_core::{FailureKind, PicoUsd, ToolCall, Usage};
 
 use super::calls::{Calls, MAX_ARGUMENTS, Open};
 use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, ReplyEnd};
 use crate::cap::{self, CALL_BYTES, MAX_WARNINGS, MAX_WORD, OutputCap, word};
-use crate::error::{LlmError, LlmErrorKind, Partial};
+use crate::error::{LlmError, Partial};
 use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
 
@@ -722,7 +722,7 @@ fn severity(stop: ReplyEnd) -> u8 {
 }
 
 /// The error of a reply that ended without a stop reason.
-pub(super) fn interrupted(kind: LlmErrorKind, message: &str) -> LlmError {
+pub(super) fn interrupted(kind: FailureKind, message: &str) -> LlmError {
     LlmError::new(kind, crate::error::ErrorPhase::Stream, message)
 }
 

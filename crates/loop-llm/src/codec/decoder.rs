@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::assembly::{Assembly, interrupted};
 use super::names::Aliases;
-use loop_core::ToolCall;
 use loop_core::secrets::Secrets;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
 use crate::cap::OutputCap;
-use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{LlmError, RetryAdvice};
 use crate::model::ModelEvent;
 use crate::sse::{Frame, Framer, TooLong};
 
@@ -145,7 +145,7 @@ impl Decoder {
     }
 
     /// The last items of a body that was interrupted: an error of this kind, unless the reply was complete by then.
-    pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
+    pub fn interrupt(&mut self, kind: FailureKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
         self.broken_off(kind, message);
         self.reply.take_items()
     }
@@ -194,11 +194,11 @@ impl Decoder {
                 }
             }
         }
-        self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end");
+        self.end(FailureKind::StreamInterrupted, "the reply ended without its end");
     }
 
     /// The connection was interrupted.
-    pub(crate) fn broken_off(&mut self, kind: LlmErrorKind, message: &str) {
+    pub(crate) fn broken_off(&mut self, kind: FailureKind, message: &str) {
         if self.reply.is_ending() {
             self.reply.warn("broken_off_after_its_end");
         }
@@ -271,7 +271,7 @@ impl Decoder {
     fn data(&mut self, event: Option<&str>, data: &str, is_damaged: bool) {
         if data == "[DONE]" {
             self.protocol.close(&mut self.reply);
-            return self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
+            return self.end(FailureKind::StreamInterrupted, "the reply ended without a reason");
         }
         if data.is_empty() {
             return;
@@ -281,14 +281,14 @@ impl Decoder {
         self.reply.is_damaged = false;
         match result {
             // An incomplete event at the end of the body: the stream was interrupted there.
-            Err(error) if self.is_unclosed && error.kind == LlmErrorKind::BadResponse => {
+            Err(error) if self.is_unclosed && error.kind == FailureKind::BadResponse => {
                 let message = "the reply ended in the middle of an event";
-                self.end(LlmErrorKind::StreamInterrupted, message);
+                self.end(FailureKind::StreamInterrupted, message);
             }
             Err(error) => self.fail(error),
             Ok(()) if self.reply.is_beyond_cap() => self.cut(),
             Ok(()) if self.reply.is_over() => {
-                self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
+                self.end(FailureKind::StreamInterrupted, "the reply ended without a reason");
             }
             Ok(()) => {}
         }
@@ -313,7 +313,7 @@ impl Decoder {
     }
 
     /// Ends the reply: normally if a stop reason was received, otherwise with this error.
-    fn end(&mut self, kind: LlmErrorKind, message: &str) {
+    fn end(&mut self, kind: FailureKind, message: &str) {
         if self.is_done {
             return;
         }
@@ -345,7 +345,7 @@ impl Decoder {
             return self.fail(LlmError::unreadable(message));
         }
         self.reply.cap();
-        self.end(LlmErrorKind::BadResponse, "");
+        self.end(FailureKind::BadResponse, "");
     }
 
     fn fail(&mut self, mut error: LlmError) {
@@ -354,7 +354,7 @@ impl Decoder {
         error.partial = Some(self.reply.partial());
         // A stream that began and then violated the protocol may be billed.
         let is_stream = matches!(self.body, Kind::Stream(_));
-        if is_stream && error.kind == LlmErrorKind::BadResponse && self.reply.has_begun() {
+        if is_stream && error.kind == FailureKind::BadResponse && self.reply.has_begun() {
             error.detail.get_or_insert_default().may_have_begun = true;
         }
         self.reply.give(Err(error));

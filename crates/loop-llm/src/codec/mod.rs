@@ -169,13 +169,13 @@ impl Codec {
     /// The body of a call.
     ///
     /// # Errors
-    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`LlmErrorKind::InvalidRequest`] for no turns, a call
+    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`FailureKind::InvalidRequest`] for no turns, a call
     /// without its result, a result without its call, a number out of range, a forced tool that does not exist, an image
-    /// that is not one, or a provider's own turn that is not valid JSON; [`LlmErrorKind::Unsupported`] for an option that
+    /// that is not one, or a provider's own turn that is not valid JSON; [`FailureKind::Unsupported`] for an option that
     /// the model does not support and that must not be left out.
     ///
-    /// [`LlmErrorKind::InvalidRequest`]: crate::LlmErrorKind::InvalidRequest
-    /// [`LlmErrorKind::Unsupported`]: crate::LlmErrorKind::Unsupported
+    /// [`FailureKind::InvalidRequest`]: crate::FailureKind::InvalidRequest
+    /// [`FailureKind::Unsupported`]: crate::FailureKind::Unsupported
     pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
         checks::settings(request)?;
         let target = self.target(request);

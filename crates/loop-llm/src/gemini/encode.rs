@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 
 use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::object_text;
 use crate::codec::{
     Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, described,
     results_in_order, turns, wire_name,
 };
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
 use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolOutput};
 use crate::warnings::Warnings;
@@ -37,7 +37,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
             None => "no turn says anything",
             Some(_) => "a call of the model's needs a turn of the user's before it",
         };
-        return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+        return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));
     }
     // A cached content brings its own system prompt and tools.
     let is_kept_there = request.extra.contains_key("cachedContent");
@@ -281,7 +281,7 @@ fn tools(
             Strictness::Require => {
                 let message =
                     format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-                return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+                return Err(LlmError::unsendable(FailureKind::Unsupported, message));
             }
         }
     }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use loop_core::FailureKind;
 use serde_json::{Map, Value};
 
 use super::models::{Abilities, abilities};
 use super::schema;
 use crate::codec::{Members, Target};
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::options::{Effort, Strictness, ToolChoice, ToolDefinition};
 use crate::profile::Profile;
 use crate::request::{ModelRequest, ToolOutput};
@@ -59,7 +60,7 @@ pub(crate) fn strict(
         (None, Strictness::Require) => {
             let message =
                 format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-            Err(LlmError::unsendable(LlmErrorKind::Unsupported, message))
+            Err(LlmError::unsendable(FailureKind::Unsupported, message))
         }
         (None, _) => {
             warnings.warn(format!("schema_not_strict({})", tool.name));
@@ -80,7 +81,7 @@ pub(crate) fn shape(
     let bound = if strict == Strictness::Off { None } else { schema::strict(schema) };
     if bound.is_none() && strict == Strictness::Require {
         let message = format!("the schema {name} cannot be made binding for this model");
-        return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+        return Err(LlmError::unsendable(FailureKind::Unsupported, message));
     }
     if bound.is_none() && strict == Strictness::Prefer {
         warnings.warn(format!("schema_not_strict({name})"));

@@ -10,14 +10,14 @@ use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
 use super::usage::Report;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
 use crate::codec::{
     self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, unreadable,
     within,
 };
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::{ErrorPhase, LlmError};
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -414,11 +414,11 @@ impl Chat {
         let failed = |kind, message| Err(LlmError::new(kind, ErrorPhase::Stream, message));
         let stop = match word {
             "error" => {
-                return failed(LlmErrorKind::ServerError, "the provider ended the reply with an error");
+                return failed(FailureKind::ServerError, "the provider ended the reply with an error");
             }
             "insufficient_system_resource" => {
                 return failed(
-                    LlmErrorKind::Overloaded,
+                    FailureKind::Overloaded,
                     "the provider has no capacity for the rest of the reply",
                 );
             }

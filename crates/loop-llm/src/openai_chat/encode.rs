@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use loop_core::FailureKind;
 use serde_json::{Value, json};
 
 use crate::codec::{
     Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, results_in_order,
     short_id, turns, wire_name,
 };
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::openai::{Abilities, before_result, choose, effort, known, shape, strict};
 use crate::options::{Effort, OutputFormat};
 use crate::profile::{MaxTokensField, NullContent, ReasoningBack, SystemRole, ToolIds};
@@ -250,7 +251,7 @@ fn tools(
     let profile = target.profile;
     if !abilities.takes(abilities.tools_on_chat, effort) {
         let message = "this model takes tools only on the Responses interface, or at the effort none";
-        return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+        return Err(LlmError::unsendable(FailureKind::Unsupported, message));
     }
     let mut json = Json::with_capacity(TOOL_BYTES * request.tools.len());
     for (nth, tool) in request.tools.iter().enumerate() {

@@ -8,13 +8,13 @@ use super::items::{At, Items, Part};
 use super::kept;
 use super::stop::Cut;
 use super::usage::Report;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
     Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, unreadable, within,
 };
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::{ErrorPhase, LlmError};
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -219,12 +219,12 @@ impl Responses {
                 let error = response.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
                 return Err(within(&serde_json::json!({"error": error}), reply.secrets()));
             }
-            "failed" => return failed(LlmErrorKind::ServerError, "the provider failed and does not say why"),
+            "failed" => return failed(FailureKind::ServerError, "the provider failed and does not say why"),
             "cancelled" => {
-                return failed(LlmErrorKind::Cancelled, "the reply was cancelled with the provider");
+                return failed(FailureKind::Cancelled, "the reply was cancelled with the provider");
             }
             "queued" | "in_progress" => {
-                return failed(LlmErrorKind::BadResponse, "the reply is still being made with the provider");
+                return failed(FailureKind::BadResponse, "the reply is still being made with the provider");
             }
             _ => {}
         }

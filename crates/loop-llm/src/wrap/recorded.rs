@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use serde_json::Value;
 
 use super::exchange::{self, End, Exchange, Header, RECORDING_VERSION};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
+use crate::error::{ErrorPhase, LlmError, Partial};
 use crate::mask;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
@@ -28,11 +29,11 @@ pub struct RecordedError {
 ///
 /// An exchange is found by the model's name and by what the model sees of the request. Equal ones are replayed in the
 /// order in which they were recorded, each once. A request that is not found, or not once more, fails with
-/// [`LlmErrorKind::ScriptExhausted`] and a message that shows where it first differs from the nearest one. The nonce of
+/// [`FailureKind::ScriptExhausted`] and a message that shows where it first differs from the nearest one. The nonce of
 /// the recorded run is replaced by that of the request.
 ///
-/// An exchange whose caller dropped the stream ends with an error: [`LlmErrorKind::Timeout`] if the caller's timeout was
-/// over, otherwise [`LlmErrorKind::Cancelled`].
+/// An exchange whose caller dropped the stream ends with an error: [`FailureKind::Timeout`] if the caller's timeout was
+/// over, otherwise [`FailureKind::Cancelled`].
 ///
 /// Clones share which exchanges were replayed.
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ impl RecordedModel {
         exchange.map(|(_, exchange)| exchange).ok_or_else(|| {
             let message = if all.is_empty() { self.absent(requested) } else { self.used_up(requested, all) };
             let message = mask::line(&format!("{}: {message}", self.shelf.name), &self.secrets);
-            LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message)
+            LlmError::new(FailureKind::ScriptExhausted, ErrorPhase::Encode, message)
         })
     }
 
@@ -226,7 +227,7 @@ impl RequestForm {
 
 fn unplayable(error: &serde_json::Error) -> LlmError {
     let message = format!("the recorded exchange cannot be played: {error}");
-    LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Encode, message)
+    LlmError::new(FailureKind::BadResponse, ErrorPhase::Encode, message)
 }
 
 /// The error that replaces an exchange whose caller dropped the stream.
