@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{CallExtent, FailureKind, Usage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A failed call: the kind, the phase, and whether the same call may succeed later.
@@ -37,9 +38,14 @@ impl LlmError {
         Self::new(kind, ErrorPhase::Encode, message)
     }
 
+    /// A reply that ends with an error, or without its end.
+    pub(crate) fn in_stream(kind: FailureKind, message: impl Into<Arc<str>>) -> Self {
+        Self::new(kind, ErrorPhase::Stream, message)
+    }
+
     /// A reply that cannot be parsed.
     pub(crate) fn unreadable(message: impl Into<Arc<str>>) -> Self {
-        Self::new(FailureKind::BadResponse, ErrorPhase::Stream, message)
+        Self::in_stream(FailureKind::BadResponse, message)
     }
 
     /// The same error, for a call of which an earlier attempt may be billed. That attempt came as far as `extent`.
@@ -166,9 +172,8 @@ impl Partial {
 }
 
 /// How far a failed call had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ErrorPhase {
     /// Nothing was sent.
     Encode,
@@ -195,7 +200,7 @@ pub enum RetryAdvice {
 }
 
 /// The change that a request needs before it is retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestChange {
     /// Remove the reasoning of earlier turns.
@@ -212,21 +217,6 @@ pub enum RequestChange {
     LeaveOneCall,
     /// Send instructions behind the first message as the user's.
     InstructAsUser,
-}
-
-impl RequestChange {
-    /// The name as it is serialized.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::StripReasoning => "strip_reasoning",
-            Self::RebuildState => "rebuild_state",
-            Self::OtherApi => "other_api",
-            Self::Feedback => "feedback",
-            Self::LeaveToolChoice => "leave_tool_choice",
-            Self::LeaveOneCall => "leave_one_call",
-            Self::InstructAsUser => "instruct_as_user",
-        }
-    }
 }
 
 /// The default retry advice of a kind.

@@ -24,7 +24,7 @@ use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 /// [`FailureKind::Connection`], which is never retried, if the system has no certificates to verify against.
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
-    CLIENT.get_or_init(|| build(|client| client).map_err(unusable)).clone()
+    CLIENT.get_or_init(|| build(/*is_direct*/ false)).clone()
 }
 
 /// The client for a URL: [`http_client`], or one without a proxy if the server is on this machine. Unencrypted calls to
@@ -35,7 +35,7 @@ pub fn http_client() -> Result<reqwest::Client, LlmError> {
 pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     static DIRECT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     if is_loopback(url) {
-        return DIRECT.get_or_init(|| build(reqwest::ClientBuilder::no_proxy).map_err(unusable)).clone();
+        return DIRECT.get_or_init(|| build(/*is_direct*/ true)).clone();
     }
     http_client()
 }
@@ -46,8 +46,7 @@ pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
 /// # Errors
 /// Like [`http_client`].
 pub fn own_http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
-    let own = if is_loopback(url) { build(reqwest::ClientBuilder::no_proxy) } else { build(|client| client) };
-    own.map_err(unusable)
+    build(is_loopback(url))
 }
 
 /// Whether a URL's host is this machine.
@@ -75,40 +74,35 @@ pub fn http_error(error: reqwest::Error) -> String {
     text
 }
 
-fn build(
-    proxies: impl FnOnce(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
-) -> Result<reqwest::Client, BuildError> {
+/// A client, without a proxy where it `is_direct`.
+fn build(is_direct: bool) -> Result<reqwest::Client, LlmError> {
+    let unusable = |error: &dyn Error| LlmError {
+        retry: RetryAdvice::Never,
+        ..LlmError::new(
+            FailureKind::Connection,
+            ErrorPhase::Connect,
+            format!("no HTTP client can be made on this machine: {error}"),
+        )
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_platform_verifier()?
+        .with_safe_default_protocol_versions()
+        .and_then(BuilderVerifierExt::with_platform_verifier)
+        .map_err(|error| unusable(&error))?
         .with_no_client_auth();
     // A preconfigured TLS client bypasses reqwest's choice of protocols.
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    let client = proxies(reqwest::Client::builder())
+    let client = reqwest::Client::builder();
+    let client = if is_direct { client.no_proxy() } else { client };
+    client
         .tls_backend_preconfigured(tls)
         .connect_timeout(CONNECT)
         .redirect(Policy::none())
         .user_agent(concat!("loopgate/", env!("CARGO_PKG_VERSION")))
         .http1_max_headers(MAX_HEADERS)
         .http2_max_header_list_size(MAX_HEADER_BYTES)
-        .build()?;
-    Ok(client)
-}
-
-fn unusable(error: BuildError) -> LlmError {
-    let message = format!("no HTTP client can be made on this machine: {error}");
-    let mut error = LlmError::new(FailureKind::Connection, ErrorPhase::Connect, message);
-    error.retry = RetryAdvice::Never;
-    error
-}
-
-#[derive(Debug, thiserror::Error)]
-enum BuildError {
-    #[error("{0}")]
-    Tls(#[from] rustls::Error),
-    #[error("{0}")]
-    Client(#[from] reqwest::Error),
+        .build()
+        .map_err(|error| unusable(&error))
 }
 
 /// Connect timeout, including DNS lookup and TLS.

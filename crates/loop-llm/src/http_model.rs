@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::codec::{Api, Codec};
 use crate::defaults::Defaults;
-use crate::error::{ErrorPhase, LlmError};
+use crate::error::LlmError;
 use crate::http::{http_client_for, is_exposed};
 use crate::mask;
 use crate::model::{ChatModel, EventStream};
@@ -119,7 +119,7 @@ impl HttpModel {
         };
         let mut value = HeaderValue::from_str(&format!("{before}{}", key.expose_secret())).map_err(|_| {
             let message = "the key holds characters that a header cannot carry";
-            LlmError::new(FailureKind::Auth, ErrorPhase::Encode, message)
+            LlmError::unsendable(FailureKind::Auth, message)
         })?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
@@ -135,7 +135,7 @@ impl HttpModel {
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, LlmError> {
         let wrong = || {
             let message = format!("the header {name:?} cannot be sent as it is given");
-            LlmError::new(FailureKind::InvalidRequest, ErrorPhase::Encode, message)
+            LlmError::unsendable(FailureKind::InvalidRequest, message)
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;

@@ -14,7 +14,7 @@
 //!
 //! Wrappers can be combined around any model: [`Retrying`] retries calls that failed before the first byte of a reply and
 //! cost nothing, [`CircuitBreaker`] stops calling a provider that keeps failing, and [`RateLimited`] enforces rate
-//! limits. With the feature `recordings`, `RecordedModel` replays what `RecordingModel` wrote to a file. Credentials are
+//! limits. [`RecordedModel`] replays what [`RecordingModel`] wrote to a file. Credentials are
 //! never shown, logged or included in messages.
 //!
 //! ```
@@ -74,7 +74,6 @@ pub use profile::{
 pub use progress::{CallProgress, ProgressListener};
 pub use raw::Raw;
 pub use report::{ModelReport, ReportedError};
-#[cfg(feature = "schema")]
 pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Author, Image, Message, ModelRequest, RequestMeta, ToolOutput};
 pub use scripted::{
@@ -86,5 +85,4 @@ pub use wrap::{
     BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits,
     RetryPolicy, Retrying,
 };
-#[cfg(feature = "recordings")]
 pub use wrap::{RECORDING_VERSION, RecordedError, RecordedModel, Recorder, RecordingError, RecordingModel};

@@ -232,7 +232,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let call = self.get_mut();
         loop {
-            if let Some(item) = call.decoder.next_item() {
+            if let Some(item) = call.decoder.reply.next_item() {
                 return Poll::Ready(Some(call.completed(item)));
             }
             if call.decoder.is_done() {
@@ -240,7 +240,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
             }
             if !call.decode_next() {
                 // What arrived together is reported together, so that a reply that comes fast is not taken word by word.
-                if let Some(item) = call.decoder.next_delta() {
+                if let Some(item) = call.decoder.reply.next_delta() {
                     return Poll::Ready(Some(call.completed(item)));
                 }
                 ready!(call.poll_read(cx));
@@ -251,7 +251,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
 
 impl<B: Pieces> Call<B> {
     fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
-        decoder.join_deltas();
+        decoder.reply.join_deltas();
         Self {
             body,
             pieces: Vec::new(),
@@ -355,9 +355,9 @@ impl<B: Pieces> Call<B> {
     /// Decodes the next piece that has arrived. False where there is none.
     fn decode_next(&mut self) -> bool {
         let Some(piece) = self.pieces.get_mut(self.decoded).map(std::mem::take) else { return false };
-        let received = self.decoder.received();
+        let received = self.decoder.reply.received();
         self.decoder.feed(&piece);
-        self.has_replied |= self.decoder.received() > received;
+        self.has_replied |= self.decoder.reply.received() > received;
         self.decoded += 1;
         if self.decoded == self.pieces.len() {
             self.pieces.clear();
@@ -377,7 +377,7 @@ impl<B: Pieces> Call<B> {
         if std::mem::take(&mut self.has_replied) {
             self.progress = now + self.timers.progress;
         }
-        if self.settled.is_none() && self.decoder.is_ending() {
+        if self.settled.is_none() && self.decoder.reply.is_ending() {
             self.settled = Some(now + self.timers.after_end);
         }
     }

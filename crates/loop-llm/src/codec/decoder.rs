@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::assembly::{Assembly, interrupted};
+use super::assembly::Assembly;
 use super::names::Aliases;
 use loop_core::secrets::Secrets;
 use loop_core::{FailureKind, ToolCall};
@@ -68,7 +68,7 @@ pub struct Decoder {
     protocol: Box<dyn Protocol>,
     origin: Arc<str>,
     body: Kind,
-    reply: Assembly,
+    pub(crate) reply: Assembly,
     /// The maximum number of bytes that are parsed.
     max: usize,
     received: usize,
@@ -122,16 +122,6 @@ impl Decoder {
         self.is_done
     }
 
-    /// Whether the stop reason was received: only usage and the end of the stream may follow.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.reply.is_ending()
-    }
-
-    /// A counter that grows with each delta, also with one that is held back.
-    pub(crate) fn received(&self) -> usize {
-        self.reply.received()
-    }
-
     /// The items that are complete with these bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<ModelEvent, LlmError>> {
         self.feed(bytes);
@@ -148,21 +138,6 @@ impl Decoder {
     pub fn interrupt(&mut self, kind: FailureKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
         self.broken_off(kind, message);
         self.reply.take_items()
-    }
-
-    /// The next item that is not taken yet. After the last item the decoder [is done](Self::is_done).
-    pub(crate) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
-        self.reply.next_item()
-    }
-
-    /// From now on deltas that follow each other are joined until they are [asked for](Self::next_delta).
-    pub(crate) fn join_deltas(&mut self) {
-        self.reply.join_deltas();
-    }
-
-    /// The delta that is being received, as far as it was.
-    pub(crate) fn next_delta(&mut self) -> Option<Result<ModelEvent, LlmError>> {
-        self.reply.next_delta()
     }
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
@@ -318,7 +293,7 @@ impl Decoder {
             return;
         }
         if !self.reply.is_ending() {
-            return self.fail(interrupted(kind, message));
+            return self.fail(LlmError::in_stream(kind, message));
         }
         self.is_done = true;
         self.reply.settle();
@@ -359,11 +334,6 @@ impl Decoder {
         }
         self.reply.give(Err(error));
     }
-}
-
-/// An error for a part of the reply that is not valid JSON.
-pub(crate) fn unreadable(error: &serde_json::Error) -> LlmError {
-    LlmError::unreadable(format!("a part of the reply cannot be read as JSON: {error}"))
 }
 
 /// An error for a body that is not a reply. A retry may succeed.

@@ -1,7 +1,6 @@
 //! Decodes the chunks of a stream, or a whole reply.
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::turn::Kept;
@@ -10,9 +9,9 @@ use loop_core::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, unreadable, within,
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, parsed,
 };
-use crate::error::{ErrorPhase, LlmError};
+use crate::error::LlmError;
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -32,15 +31,10 @@ pub(crate) fn protocol(_: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
 struct Chunk<'a> {
     #[serde(borrow)]
     response_id: Text<'a>,
-    #[serde(borrow)]
     model_version: Text<'a>,
-    #[serde(borrow)]
     candidates: List<Candidate<'a>>,
-    #[serde(borrow)]
     prompt_feedback: Maybe<Feedback<'a>>,
-    #[serde(borrow)]
     usage_metadata: Maybe<Report<'a>>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -50,9 +44,7 @@ struct Candidate<'a> {
     index: Number,
     #[serde(borrow)]
     content: Maybe<Content<'a>>,
-    #[serde(borrow)]
     finish_reason: Text<'a>,
-    #[serde(borrow)]
     finish_message: Text<'a>,
 }
 
@@ -75,9 +67,9 @@ impl Protocol for Gemini {
         if data.starts_with('[') {
             return self.list(data, reply);
         }
-        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        let chunk: Chunk<'_> = parsed(data)?;
         if chunk.is_error() || name == Some("error") {
-            return Err(failure(data, reply));
+            return Err(reply.failure(data));
         }
         self.chunk(&chunk, reply)
     }
@@ -87,12 +79,9 @@ impl Protocol for Gemini {
             // The chunks of a stream as one list. The last one has the finish reason.
             return self.list(body, reply);
         }
-        let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
-            Ok(Maybe(Some(chunk))) => chunk,
-            Ok(Maybe(None)) | Err(_) => return Err(no_reply()),
-        };
+        let chunk: Chunk<'_> = codec::whole(body)?;
         if chunk.is_error() {
-            return Err(failure(body, reply));
+            return Err(reply.failure(body));
         }
         if chunk.is_foreign() {
             return Err(no_reply());
@@ -251,7 +240,7 @@ impl Gemini {
             }
             "MISSING_THOUGHT_SIGNATURE" => {
                 let message = "the provider misses a signature of reasoning in the history";
-                return Err(LlmError::new(FailureKind::StaleReasoning, ErrorPhase::Stream, message));
+                return Err(LlmError::in_stream(FailureKind::StaleReasoning, message));
             }
             word if FILTERS.contains(&word) || word.starts_with("IMAGE_") => ReplyEnd::ContentFilter,
             _ => ReplyEnd::Other,
@@ -263,10 +252,6 @@ impl Gemini {
         reply.stop(word, stop);
         Ok(())
     }
-}
-
-fn failure(data: &str, reply: &Assembly) -> LlmError {
-    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
 }
 
 fn no_reply() -> LlmError {

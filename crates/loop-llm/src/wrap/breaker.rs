@@ -167,7 +167,7 @@ fn refusal(last: &str, rest: Duration) -> LlmError {
          the next call may go out in {:.1} s",
         rest.as_secs_f64()
     );
-    let mut error = LlmError::new(FailureKind::Overloaded, ErrorPhase::Encode, message);
+    let mut error = LlmError::unsendable(FailureKind::Overloaded, message);
     error.retry = RetryAdvice::After(rest);
     error
 }

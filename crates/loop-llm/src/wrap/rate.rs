@@ -355,7 +355,7 @@ fn too_long(wait: Duration) -> LlmError {
         );
         (message, RetryAdvice::After(wait))
     };
-    let mut error = LlmError::new(FailureKind::RateLimited, ErrorPhase::Encode, message);
+    let mut error = LlmError::unsendable(FailureKind::RateLimited, message);
     error.retry = retry;
     error
 }
