@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{Arguments, FinishReason};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The arguments as a JSON object: unchanged if they are one, otherwise an object that contains them. For providers that
@@ -17,10 +18,14 @@ pub(crate) fn object_text(arguments: &Arguments) -> Arc<str> {
     }
 }
 
+/// The arguments as the model wrote them. Some servers parse those of earlier calls, and an empty text is not valid JSON.
+pub(crate) fn written_arguments(arguments: &Arguments) -> &str {
+    if arguments.trim().is_empty() { "{}" } else { arguments }
+}
+
 /// Why a reply ended, more finely than [`FinishReason`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ReplyEnd {
     /// It was done.
     EndTurn,
@@ -51,25 +56,6 @@ pub enum ReplyEnd {
 }
 
 impl ReplyEnd {
-    /// The name as it is serialized.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::ToolUse => "tool_use",
-            Self::MaxTokens => "max_tokens",
-            Self::ContextWindow => "context_window",
-            Self::Capped => "capped",
-            Self::StopSequence => "stop_sequence",
-            Self::Refusal => "refusal",
-            Self::ContentFilter => "content_filter",
-            Self::PauseTurn => "pause_turn",
-            Self::Compaction => "compaction",
-            Self::MalformedToolCall => "malformed_tool_call",
-            Self::Empty => "empty",
-            Self::Other => "other",
-        }
-    }
-
     /// The reason as the loop's [`FinishReason`].
     pub fn finish(self) -> FinishReason {
         match self {
@@ -101,9 +87,8 @@ impl From<FinishReason> for ReplyEnd {
 }
 
 /// Which side of a call a filter stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Filtered {
     /// What was sent.
     Input,

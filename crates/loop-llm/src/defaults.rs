@@ -23,14 +23,9 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The request with the defaults. `None` if they change nothing.
+    /// The request with the defaults. `None` if there are none.
     pub(crate) fn fill(&self, request: &ModelRequest) -> Option<ModelRequest> {
-        let is_whole = (self.effort.is_none() || request.effort.is_some())
-            && (self.temperature.is_none() || request.temperature.is_some())
-            && (self.top_p.is_none() || request.top_p.is_some())
-            && (self.seed.is_none() || request.seed.is_some())
-            && self.extra.is_empty();
-        if is_whole {
+        if *self == Self::default() {
             return None;
         }
         let mut filled = request.clone();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 /// How long the header `retry-after` of an answer asks to wait: seconds, or until a time, compared with the clock of this
@@ -74,36 +74,13 @@ fn in_words(message: &str) -> Option<Duration> {
             .unwrap_or(after.len());
         let mut words = after.get(..end)?.split_whitespace();
         let first = words.next()?.trim_end_matches('.');
-        span(first).or_else(|| {
-            let unit = match words.next()?.trim_end_matches('.') {
-                "ms" | "milliseconds" => 1e-3,
-                "s" | "sec" | "second" | "seconds" => 1.0,
-                "m" | "min" | "minute" | "minutes" => 60.0,
-                _ => return None,
-            };
-            seconds(first, unit)
-        })
+        span(first).or_else(|| span(&format!("{first} {}", words.next()?.trim_end_matches('.'))))
     })
 }
 
-pub(crate) fn span(mut text: &str) -> Option<Duration> {
-    let mut sum = Duration::ZERO;
-    while !text.is_empty() {
-        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, rest) = text.split_at(end);
-        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
-        let (unit, rest) = rest.split_at(end);
-        let unit = match unit {
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3_600.0,
-            _ => return None,
-        };
-        sum = sum.checked_add(seconds(number, unit)?)?;
-        text = rest;
-    }
-    Some(sum)
+/// A duration such as `6m0s`, `1.5s` or `20 seconds`.
+pub(crate) fn span(text: &str) -> Option<Duration> {
+    text.parse::<SignedDuration>().ok()?.try_into().ok()
 }
 
 /// Larger numbers are times, in seconds or milliseconds since 1970.

@@ -1,10 +1,10 @@
 //! Errors of a call.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::{CallExtent, FailureKind, Usage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A failed call: the kind, the phase, and whether the same call may succeed later.
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[error("{kind}: {message}")]
 pub struct LlmError {
     /// The kind of error.
-    pub kind: LlmErrorKind,
+    pub kind: FailureKind,
     /// How far the call had come.
     pub phase: ErrorPhase,
     /// Whether and when to retry.
@@ -29,18 +29,23 @@ pub struct LlmError {
 
 impl LlmError {
     /// An error with the retry advice of its kind.
-    pub fn new(kind: LlmErrorKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
-        Self { kind, phase, retry: kind.advice(), message: message.into(), partial: None, detail: None }
+    pub fn new(kind: FailureKind, phase: ErrorPhase, message: impl Into<Arc<str>>) -> Self {
+        Self { kind, phase, retry: advice(kind), message: message.into(), partial: None, detail: None }
     }
 
     /// A request that is refused before it is sent.
-    pub(crate) fn unsendable(kind: LlmErrorKind, message: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn unsendable(kind: FailureKind, message: impl Into<Arc<str>>) -> Self {
         Self::new(kind, ErrorPhase::Encode, message)
+    }
+
+    /// A reply that ends with an error, or without its end.
+    pub(crate) fn in_stream(kind: FailureKind, message: impl Into<Arc<str>>) -> Self {
+        Self::new(kind, ErrorPhase::Stream, message)
     }
 
     /// A reply that cannot be parsed.
     pub(crate) fn unreadable(message: impl Into<Arc<str>>) -> Self {
-        Self::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, message)
+        Self::in_stream(FailureKind::BadResponse, message)
     }
 
     /// The same error, for a call of which an earlier attempt may be billed. That attempt came as far as `extent`.
@@ -61,7 +66,7 @@ impl LlmError {
             (ErrorPhase::Encode | ErrorPhase::Connect, _) => true,
             // 503 and 529 mean that the server was too busy to start.
             // A chat template refuses a request before a model sees it, and some servers say so with status 500.
-            (ErrorPhase::Headers, Some(_)) if self.kind == LlmErrorKind::InvalidRequest => true,
+            (ErrorPhase::Headers, Some(_)) if self.kind == FailureKind::InvalidRequest => true,
             (ErrorPhase::Headers, Some(status)) => matches!(status, 300..500 | 503 | 529),
             // Without a status it is unknown how far the server had come.
             (ErrorPhase::Headers, None) => false,
@@ -90,13 +95,13 @@ impl LlmError {
             }
             (
                 _,
-                LlmErrorKind::Timeout
-                | LlmErrorKind::Connection
-                | LlmErrorKind::StreamInterrupted
-                | LlmErrorKind::Cancelled,
+                FailureKind::Timeout
+                | FailureKind::Connection
+                | FailureKind::StreamInterrupted
+                | FailureKind::Cancelled,
             )
             | (ErrorPhase::Headers, _) => CallExtent::Open,
-            (ErrorPhase::Stream, LlmErrorKind::BadResponse) if self.has_content() => CallExtent::Open,
+            (ErrorPhase::Stream, FailureKind::BadResponse) if self.has_content() => CallExtent::Open,
             // An error that the provider sent in place of a reply.
             (ErrorPhase::Stream, _) if self.has_content() => CallExtent::Ended,
             (ErrorPhase::Stream, _) => CallExtent::NoReply,
@@ -166,144 +171,9 @@ impl Partial {
     }
 }
 
-/// Kinds of failure, by who can act: caller, operator, time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum LlmErrorKind {
-    /// The request is not one that can be answered.
-    InvalidRequest,
-    /// The model does not offer what was asked for.
-    Unsupported,
-    /// The credential is missing or wrong.
-    Auth,
-    /// The credential is right, and not enough.
-    Permission,
-    /// No such model.
-    ModelNotFound,
-    /// The account cannot pay.
-    Billing,
-    /// The quota is used up: waiting for a moment does not help.
-    QuotaExhausted,
-    /// The request is larger than the provider takes at once.
-    RequestTooLarge,
-    /// The request does not fit into the model.
-    ContextTooLong,
-    /// Reasoning of an earlier turn is not accepted any more: the same request without it may be.
-    StaleReasoning,
-    /// The provider has forgotten what the request builds on.
-    StateLost,
-    /// A filter refused the request.
-    ContentFilter,
-    /// The model wrote a tool call that the provider could not read.
-    MalformedToolCall,
-    /// Too many calls.
-    RateLimited,
-    /// The provider is busy.
-    Overloaded,
-    /// The provider failed.
-    ServerError,
-    /// It took too long.
-    Timeout,
-    /// No connection.
-    Connection,
-    /// The reply stopped midway.
-    StreamInterrupted,
-    /// The reply cannot be decoded.
-    BadResponse,
-    /// A script or a recording has no reply left.
-    ScriptExhausted,
-    /// The caller ended it.
-    Cancelled,
-}
-
-impl LlmErrorKind {
-    /// The name as it is serialized.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::Unsupported => "unsupported",
-            Self::Auth => "auth",
-            Self::Permission => "permission",
-            Self::ModelNotFound => "model_not_found",
-            Self::Billing => "billing",
-            Self::QuotaExhausted => "quota_exhausted",
-            Self::RequestTooLarge => "request_too_large",
-            Self::ContextTooLong => "context_too_long",
-            Self::StaleReasoning => "stale_reasoning",
-            Self::StateLost => "state_lost",
-            Self::ContentFilter => "content_filter",
-            Self::MalformedToolCall => "malformed_tool_call",
-            Self::RateLimited => "rate_limited",
-            Self::Overloaded => "overloaded",
-            Self::ServerError => "server_error",
-            Self::Timeout => "timeout",
-            Self::Connection => "connection",
-            Self::StreamInterrupted => "stream_interrupted",
-            Self::BadResponse => "bad_response",
-            Self::ScriptExhausted => "script_exhausted",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// The default retry advice of the kind.
-    fn advice(self) -> RetryAdvice {
-        match self {
-            Self::RateLimited
-            | Self::Overloaded
-            | Self::ServerError
-            | Self::Timeout
-            | Self::Connection
-            | Self::StreamInterrupted => RetryAdvice::Backoff,
-            Self::StaleReasoning => RetryAdvice::AfterChange(RequestChange::StripReasoning),
-            Self::StateLost => RetryAdvice::AfterChange(RequestChange::RebuildState),
-            Self::MalformedToolCall => RetryAdvice::AfterChange(RequestChange::Feedback),
-            _ => RetryAdvice::Never,
-        }
-    }
-}
-
-impl From<LlmErrorKind> for FailureKind {
-    /// The kind in the core's terms.
-    fn from(kind: LlmErrorKind) -> Self {
-        match kind {
-            LlmErrorKind::InvalidRequest => Self::InvalidRequest,
-            LlmErrorKind::Unsupported => Self::Unsupported,
-            LlmErrorKind::Auth => Self::Auth,
-            LlmErrorKind::Permission => Self::Permission,
-            LlmErrorKind::ModelNotFound => Self::ModelNotFound,
-            LlmErrorKind::Billing => Self::Billing,
-            LlmErrorKind::QuotaExhausted => Self::QuotaExhausted,
-            LlmErrorKind::RequestTooLarge => Self::RequestTooLarge,
-            LlmErrorKind::ContextTooLong => Self::ContextTooLong,
-            LlmErrorKind::StaleReasoning => Self::StaleReasoning,
-            LlmErrorKind::StateLost => Self::StateLost,
-            LlmErrorKind::ContentFilter => Self::ContentFilter,
-            LlmErrorKind::MalformedToolCall => Self::MalformedToolCall,
-            LlmErrorKind::RateLimited => Self::RateLimited,
-            LlmErrorKind::Overloaded => Self::Overloaded,
-            LlmErrorKind::ServerError => Self::ServerError,
-            LlmErrorKind::Timeout => Self::Timeout,
-            LlmErrorKind::Connection => Self::Connection,
-            LlmErrorKind::StreamInterrupted => Self::StreamInterrupted,
-            LlmErrorKind::BadResponse => Self::BadResponse,
-            LlmErrorKind::ScriptExhausted => Self::ScriptExhausted,
-            LlmErrorKind::Cancelled => Self::Cancelled,
-        }
-    }
-}
-
-impl fmt::Display for LlmErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// How far a failed call had come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ErrorPhase {
     /// Nothing was sent.
     Encode,
@@ -330,7 +200,7 @@ pub enum RetryAdvice {
 }
 
 /// The change that a request needs before it is retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RequestChange {
     /// Remove the reasoning of earlier turns.
@@ -349,17 +219,18 @@ pub enum RequestChange {
     InstructAsUser,
 }
 
-impl RequestChange {
-    /// The name as it is serialized.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::StripReasoning => "strip_reasoning",
-            Self::RebuildState => "rebuild_state",
-            Self::OtherApi => "other_api",
-            Self::Feedback => "feedback",
-            Self::LeaveToolChoice => "leave_tool_choice",
-            Self::LeaveOneCall => "leave_one_call",
-            Self::InstructAsUser => "instruct_as_user",
-        }
+/// The default retry advice of a kind.
+fn advice(kind: FailureKind) -> RetryAdvice {
+    match kind {
+        FailureKind::RateLimited
+        | FailureKind::Overloaded
+        | FailureKind::ServerError
+        | FailureKind::Timeout
+        | FailureKind::Connection
+        | FailureKind::StreamInterrupted => RetryAdvice::Backoff,
+        FailureKind::StaleReasoning => RetryAdvice::AfterChange(RequestChange::StripReasoning),
+        FailureKind::StateLost => RetryAdvice::AfterChange(RequestChange::RebuildState),
+        FailureKind::MalformedToolCall => RetryAdvice::AfterChange(RequestChange::Feedback),
+        _ => RetryAdvice::Never,
     }
 }

@@ -12,7 +12,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::BuilderVerifierExt;
 
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RetryAdvice};
+use loop_core::FailureKind;
 
 /// The client of all calls of the process. Clones share its connections.
 ///
@@ -23,7 +24,7 @@ use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
 /// [`http_client_for`].
 ///
 /// # Errors
-/// [`LlmErrorKind::Connection`], which is never retried, if the system has no certificates to verify against.
+/// [`FailureKind::Connection`], which is never retried, if the system has no certificates to verify against.
 pub fn http_client() -> Result<reqwest::Client, LlmError> {
     static CLIENT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     CLIENT.get_or_init(|| build(|client| client, None).map_err(unusable)).clone()
@@ -57,7 +58,7 @@ pub fn own_http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
 /// operating system.
 ///
 /// # Errors
-/// [`LlmErrorKind::Connection`], which is never retried, if the file has no certificate or one that cannot be read.
+/// [`FailureKind::Connection`], which is never retried, if the file has no certificate or one that cannot be read.
 pub fn own_http_client_trusting(url: &Url, pem: &[u8]) -> Result<reqwest::Client, LlmError> {
     build_for(url, Some(pem))
 }
@@ -126,7 +127,7 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, BuildError> {
 
 fn unusable(error: BuildError) -> LlmError {
     let message = format!("no HTTP client can be made on this machine: {error}");
-    let mut error = LlmError::new(LlmErrorKind::Connection, ErrorPhase::Connect, message);
+    let mut error = LlmError::new(FailureKind::Connection, ErrorPhase::Connect, message);
     error.retry = RetryAdvice::Never;
     error
 }

@@ -4,15 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::codec::{Api, Codec, classify};
+use crate::codec::{Api, Codec};
 use crate::defaults::Defaults;
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::http::{http_client_for, is_exposed};
 use crate::mask;
 use crate::model::{ChatModel, EventStream};
@@ -49,9 +50,9 @@ impl HttpModel {
     /// A base URL of Anthropic's or Google's protocol without a version gets the usual one.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] if there is no base URL, or it is not an `http` or `https` URL.
+    /// [`FailureKind::InvalidRequest`] if there is no base URL, or it is not an `http` or `https` URL.
     pub fn new(profile: Arc<Profile>, base_url: Option<&str>) -> Result<Self, LlmError> {
-        let wrong = |message: &str| LlmError::unsendable(LlmErrorKind::InvalidRequest, message);
+        let wrong = |message: &str| LlmError::unsendable(FailureKind::InvalidRequest, message);
         let Some(base_url) = base_url.or(profile.base_url.as_deref()) else {
             let message = format!("{} needs a base URL: every user has their own", profile.name);
             return Err(wrong(&message));
@@ -108,7 +109,7 @@ impl HttpModel {
     /// The same model with an API key, sent as the profile specifies.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Auth`] if the key is not a valid header value. The message does not contain it.
+    /// [`FailureKind::Auth`] if the key is not a valid header value. The message does not contain it.
     pub fn with_key(mut self, key: SecretString) -> Result<Self, LlmError> {
         let (name, before) = match self.codec.profile().auth {
             Auth::Bearer => ("authorization", "Bearer "),
@@ -118,7 +119,7 @@ impl HttpModel {
         };
         let mut value = HeaderValue::from_str(&format!("{before}{}", key.expose_secret())).map_err(|_| {
             let message = "the key holds characters that a header cannot carry";
-            LlmError::new(LlmErrorKind::Auth, ErrorPhase::Encode, message)
+            LlmError::unsendable(FailureKind::Auth, message)
         })?;
         value.set_sensitive(true);
         self.headers.insert(name, value);
@@ -130,11 +131,11 @@ impl HttpModel {
     /// The same model with one more header. Its value is a secret: [`Secrets`] says where it is masked.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] if the name or the value is not valid in a header.
+    /// [`FailureKind::InvalidRequest`] if the name or the value is not valid in a header.
     pub fn with_header(mut self, name: &str, value: &str) -> Result<Self, LlmError> {
         let wrong = || {
             let message = format!("the header {name:?} cannot be sent as it is given");
-            LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Encode, message)
+            LlmError::unsendable(FailureKind::InvalidRequest, message)
         };
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
         let mut sent = HeaderValue::from_str(value).map_err(|_| wrong())?;
@@ -194,20 +195,17 @@ impl ChatModel for HttpModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        self.send(request)?.await
+        transport::send(self.post(request)?).await
     }
 }
 
 impl HttpModel {
-    /// Begins a call. What is needed only until it begins is not kept while its reply is waited for.
-    fn send(
-        &self,
-        request: &ModelRequest,
-    ) -> Result<impl Future<Output = Result<EventStream, LlmError>> + Send + use<>, LlmError> {
+    /// The call of a request.
+    fn post(&self, request: &ModelRequest) -> Result<Post, LlmError> {
         let with_defaults = self.defaults.fill(request);
         let request = with_defaults.as_ref().unwrap_or(request);
         if self.exposes_secrets() {
-            return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, EXPOSED));
+            return Err(LlmError::unsendable(FailureKind::InvalidRequest, EXPOSED));
         }
         let encoded = self.codec.encode(request)?;
         let url = self.endpoint(request);
@@ -217,17 +215,16 @@ impl HttpModel {
         {
             headers.insert("traceparent", value);
         }
-        let post = Post {
+        Ok(Post {
             client: http_client_for(&url)?,
             url,
             headers,
             body: encoded.body,
+            decoder: self.codec.decoder(request, encoded.aliases, self.secrets.clone()),
+            warnings: encoded.warnings,
             secrets: self.secrets.clone(),
             timers: self.timers,
-            classify,
-        };
-        let decoder = self.codec.decoder(request, encoded.aliases, self.secrets.clone());
-        Ok(transport::send(post, decoder, encoded.warnings))
+        })
     }
 }
 

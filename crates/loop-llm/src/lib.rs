@@ -14,7 +14,7 @@
 //!
 //! Wrappers can be combined around any model: [`Retrying`] retries calls that failed before the first byte of a reply and
 //! cost nothing, [`CircuitBreaker`] stops calling a provider that keeps failing, and [`RateLimited`] enforces rate
-//! limits. With the feature `recordings`, `RecordedModel` replays what `RecordingModel` wrote to a file. Credentials are
+//! limits. [`RecordedModel`] replays what [`RecordingModel`] wrote to a file. Credentials are
 //! never shown, logged or included in messages.
 //!
 //! ```
@@ -34,7 +34,6 @@ mod codec;
 mod defaults;
 mod delay;
 mod error;
-mod exchange;
 mod gemini;
 mod http;
 mod http_model;
@@ -61,14 +60,14 @@ pub use cap::{OutputCap, line as short_line};
 pub use codec::{Aliases, Api, Body, Codec, Decoder, Encoded, Memory, classify};
 pub use defaults::Defaults;
 pub use delay::retry_after;
-pub use error::{ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Partial, RequestChange, RetryAdvice};
+pub use error::{ErrorDetail, ErrorPhase, LlmError, Partial, RequestChange, RetryAdvice};
 pub use http::{
     http_client, http_client_for, http_error, is_exposed, is_loopback, own_http_client_for,
     own_http_client_trusting,
 };
 pub use http_model::{HttpModel, holds_url_secret};
 pub use loop_core::secrets::{Masker, Secrets};
-pub use loop_core::{Arguments, ToolCall};
+pub use loop_core::{Arguments, FailureKind, ToolCall};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolDefinition, Unsupported};
 pub use profile::{
@@ -78,7 +77,6 @@ pub use profile::{
 pub use progress::{CallProgress, ProgressListener};
 pub use raw::Raw;
 pub use report::{ModelReport, ReportedError};
-#[cfg(feature = "schema")]
 pub use report::{report_schema, request_schema};
 pub use request::{AssistantTurn, Author, Image, Message, ModelRequest, RequestMeta, ToolOutput};
 pub use scripted::{
@@ -90,5 +88,4 @@ pub use wrap::{
     BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits,
     RetryPolicy, Retrying,
 };
-#[cfg(feature = "recordings")]
 pub use wrap::{RECORDING_VERSION, RecordedError, RecordedModel, Recorder, RecordingError, RecordingModel};

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use loop_core::secrets::Secrets;
-use loop_core::{FinishReason, PicoUsd, ToolCall, Usage};
+use loop_core::{FailureKind, FinishReason, PicoUsd, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::cap::OutputCap;
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
 
@@ -92,7 +92,7 @@ pub enum ModelEvent {
 }
 
 /// The complete reply to one call.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelReply {
     /// The visible text, without a refusal.
     pub text: Arc<str>,
@@ -125,7 +125,7 @@ pub struct ModelReply {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Arc<str>>,
     /// The reasoning, as far as the provider shows it.
-    #[serde(default = "nothing", skip_serializing_if = "str::is_empty")]
+    #[serde(default, skip_serializing_if = "str::is_empty")]
     pub reasoning: Arc<str>,
     /// The stop reason in more detail than `finish`; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,33 +147,10 @@ pub struct ModelReply {
     pub request: Option<Arc<str>>,
 }
 
-fn nothing() -> Arc<str> {
-    Arc::default()
-}
-
 impl ModelReply {
     /// A reply with this text that ended normally.
     pub fn text(text: impl Into<Arc<str>>, usage: Option<Usage>) -> Self {
-        Self {
-            text: text.into(),
-            finish: FinishReason::EndTurn,
-            usage,
-            cost: None,
-            served_model: None,
-            served_tier: None,
-            raw: None,
-            warnings: Vec::new(),
-            tool_calls: Vec::new(),
-            unread_calls: 0,
-            refusal: None,
-            reasoning: Arc::default(),
-            stop: None,
-            stop_detail: None,
-            filtered: None,
-            raw_stop: None,
-            reply: None,
-            request: None,
-        }
+        Self { text: text.into(), usage, ..Self::default() }
     }
 
     /// The reply as a turn of later requests.
@@ -217,7 +194,7 @@ pub async fn complete(model: &dyn ChatModel, request: &ModelRequest) -> Result<M
             return Ok(OutputCap::of_request(request).hold(*reply));
         }
     }
-    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+    Err(LlmError::in_stream(FailureKind::StreamInterrupted, "the reply ended without its end"))
 }
 
 /// Bytes of one fragment of a call's arguments.

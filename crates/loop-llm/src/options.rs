@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// A tool as a model sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolDefinition {
     /// Its name; one that the provider does not allow travels under an alias.
     pub name: Arc<str>,
@@ -86,7 +86,6 @@ impl Visitor<'_> for StrictnessVisitor {
     }
 }
 
-#[cfg(feature = "schema")]
 impl schemars::JsonSchema for Strictness {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Strictness".into()
@@ -110,9 +109,8 @@ impl schemars::JsonSchema for Strictness {
 }
 
 /// Which tools may be called.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ToolChoice {
     /// As the model likes.
     #[default]
@@ -130,9 +128,8 @@ pub enum ToolChoice {
 }
 
 /// The form of the visible text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum OutputFormat {
     /// Any text.
     #[default]
@@ -155,9 +152,8 @@ pub enum OutputFormat {
 }
 
 /// How long a model should reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Effort {
     /// Not at all.
     None,
@@ -202,9 +198,8 @@ impl Effort {
 }
 
 /// What a provider may keep in its cache of the beginning of a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Caching {
     /// Nothing that we would have to ask for.
     pub off: bool,
@@ -215,7 +210,7 @@ pub struct Caching {
     /// Whether the key is left out without a warning where the provider is not known to take one: the caller sets it on every
     /// request, to whatever provider that goes.
     #[serde(skip)]
-    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[schemars(skip)]
     pub is_hint: bool,
     /// It is to be kept for long (an hour or more), which costs more to write.
     pub long: bool,
@@ -233,9 +228,8 @@ impl Caching {
 }
 
 /// What happens to an option that a model does not offer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Unsupported {
     /// It is left out, with a warning.
     #[default]

@@ -1,10 +1,9 @@
 //! Progress of a call before its reply begins: rate limits and retries.
 
+use loop_core::FailureKind;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-use crate::error::LlmErrorKind;
 
 /// Progress of a call that has no reply yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +17,7 @@ pub enum CallProgress {
         /// The delay before it.
         wait: Duration,
         /// The kind of the last error.
-        kind: LlmErrorKind,
+        kind: FailureKind,
         /// The HTTP status of the last error. `None`: it had none.
         status: Option<u16>,
         /// The message of the last error.

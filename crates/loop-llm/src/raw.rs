@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A turn as its provider wrote it, with who that was: it goes back unchanged to the same interface, profile and
 /// model, and to nobody else.
 ///
 /// It is one text: a line with the origin, `api/profile/model`, and below it the JSON that stands in a request.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Raw(Arc<str>);
 
 impl Raw {

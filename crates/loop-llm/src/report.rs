@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use loop_core::{ToolCall, Usage};
+use loop_core::{FailureKind, ToolCall, Usage};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::call::{Filtered, ReplyEnd};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::ModelReply;
 use crate::request::Message;
-#[cfg(feature = "schema")]
 use crate::request::ToolCallForm;
 
 /// A reply, or what had come of one and why there is no more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ModelReport {
     /// The visible text; of a call that failed, what had come of it.
     pub text: Arc<str>,
@@ -23,7 +22,7 @@ pub struct ModelReport {
     /// The words of a refusal; empty where there is none.
     pub refusal: Arc<str>,
     /// The tools that it wants run, in order; complete ones alone.
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<ToolCallForm>"))]
+    #[schemars(with = "Vec<ToolCallForm>")]
     pub tool_calls: Vec<ToolCall>,
     /// How many tools more it wants run: what comes after the first 128 is counted and not read.
     pub unread_calls: u32,
@@ -36,7 +35,7 @@ pub struct ModelReport {
     /// The provider's own word for why it ended.
     pub raw_stop: Option<Arc<str>>,
     /// Tokens in disjoint buckets; `null` where the provider does not say.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<Buckets>"))]
+    #[schemars(with = "Option<Buckets>")]
     pub usage: Option<Usage>,
     /// What the call cost, in millionths of a millionth of a dollar, where the provider or a known price says; `null`, and
     /// never 0, for what is not known.
@@ -58,11 +57,11 @@ pub struct ModelReport {
 }
 
 /// A failure, for who looks from outside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedError {
     /// What failed.
-    pub kind: LlmErrorKind,
+    #[schemars(schema_with = "kinds")]
+    pub kind: FailureKind,
     /// Whether it may succeed when it is tried again: later as it is, or at once with the `change` that is named.
     pub retryable: bool,
     /// One line, secrets masked.
@@ -72,7 +71,7 @@ pub struct ReportedError {
     /// Milliseconds that the provider asks to wait.
     pub retry_after_ms: Option<u64>,
     /// How the request has to change before it is tried again.
-    pub change: Option<Arc<str>>,
+    pub change: Option<RequestChange>,
     /// The status of the response.
     pub status: Option<u16>,
     /// Of a request that does not fit: how many tokens it has.
@@ -84,8 +83,7 @@ pub struct ReportedError {
 }
 
 /// Tokens; no token is in two of them.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[allow(dead_code, reason = "the form of loop_core::Usage, for its schema alone")]
 struct Buckets {
     /// Fresh input.
@@ -102,6 +100,10 @@ struct Buckets {
     reasoning: u64,
     /// Whether it is an estimate.
     estimated: bool,
+}
+
+fn kinds(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "enum": FailureKind::ALL.map(FailureKind::name)})
 }
 
 impl ModelReport {
@@ -143,26 +145,17 @@ impl ModelReport {
         let (retry_after_ms, change) = match error.retry {
             RetryAdvice::Never | RetryAdvice::Backoff => (None, None),
             RetryAdvice::After(delay) => (u64::try_from(delay.as_millis()).ok(), None),
-            RetryAdvice::AfterChange(change) => (None, Some(change.name().into())),
+            RetryAdvice::AfterChange(change) => (None, Some(change)),
+        };
+        let reply = ModelReply {
+            reasoning: partial.reasoning,
+            served_model: partial.served_model,
+            request: detail.request,
+            ..ModelReply::text(partial.text, partial.usage)
         };
         Self {
-            text: partial.text,
-            reasoning: partial.reasoning,
-            refusal: Arc::default(),
-            tool_calls: Vec::new(),
-            unread_calls: 0,
             stop: None,
-            stop_detail: None,
-            filtered: None,
-            raw_stop: None,
-            usage: partial.usage,
-            cost_pico_usd: None,
-            served_model: partial.served_model,
-            served_tier: None,
-            reply: None,
-            request: detail.request,
             turn: None,
-            warnings: Vec::new(),
             error: Some(ReportedError {
                 kind: error.kind,
                 retryable,
@@ -175,12 +168,12 @@ impl ModelReport {
                 max_tokens: detail.max_tokens,
                 category: detail.category,
             }),
+            ..Self::of_reply(reply)
         }
     }
 }
 
 /// The JSON Schema of a neutral request, as `loopgate model call --request` reads it.
-#[cfg(feature = "schema")]
 pub fn request_schema() -> serde_json::Value {
     schemars::generate::SchemaSettings::draft07()
         .into_generator()
@@ -189,7 +182,6 @@ pub fn request_schema() -> serde_json::Value {
 }
 
 /// The JSON Schema of a neutral reply, as `loopgate model` prints it.
-#[cfg(feature = "schema")]
 pub fn report_schema() -> serde_json::Value {
     schemars::generate::SchemaSettings::draft07()
         .into_generator()

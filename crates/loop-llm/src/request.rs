@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::{ResultOrigin, Status, ToolCall, TraceParent};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -13,9 +14,8 @@ use crate::raw::Raw;
 use crate::scripted::RequestPurpose;
 
 /// One call to a model, in no provider's terms.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelRequest {
     /// The model's id as the provider knows it.
     #[serde(default)]
@@ -85,11 +85,11 @@ pub struct ModelRequest {
     /// The cache of encoded turns, so that only new turns are encoded: one for each conversation, of which each request
     /// has a clone. An empty one is always correct.
     #[serde(skip)]
-    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[schemars(skip)]
     pub memory: Memory,
     /// Notified of what the call waits for before its reply begins.
     #[serde(skip)]
-    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[schemars(skip)]
     pub progress: ProgressListener,
 }
 
@@ -120,9 +120,8 @@ impl ModelRequest {
 }
 
 /// One turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "role", rename_all = "snake_case", deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Message {
     /// From us.
     User {
@@ -150,9 +149,8 @@ pub enum Message {
 }
 
 /// Who wrote a message that a model reads as the user's. A provider is not told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Author {
     /// The user. Policy takes what stands in it for the user's words.
     #[default]
@@ -240,15 +238,14 @@ impl Message {
 }
 
 /// A turn of the model's.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AssistantTurn {
     /// Its visible text.
     pub text: Arc<str>,
     /// The tools that it wanted run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(with = "Vec<ToolCallForm>"))]
+    #[schemars(with = "Vec<ToolCallForm>")]
     pub calls: Vec<ToolCall>,
     /// What it reasoned, as far as it was told; it goes back where a provider wants it, and as part of `raw` otherwise.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -261,9 +258,8 @@ pub struct AssistantTurn {
 /// What a call gave: what the model reads of it, and what the loop decides on when it goes on from a stored conversation.
 ///
 /// `status` and `origin` are sent to no provider.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolOutput {
     /// The id of the call.
     pub call: Arc<str>,
@@ -278,17 +274,16 @@ pub struct ToolOutput {
     /// How the call ended, set by the loop that answered it. Where it is absent, an error of a call that cannot be
     /// repeated (an irreversible write, something sent out, a program) may or may not have happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<StatusName>"))]
+    #[schemars(with = "Option<StatusName>")]
     pub status: Option<Status>,
     /// Who wrote the text, set by the loop that answered it. Where it is absent, anybody may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<OriginForm>"))]
+    #[schemars(with = "Option<OriginForm>")]
     pub origin: Option<ResultOrigin>,
 }
 
 /// A call in a model's turn.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[schemars(rename = "ToolCall", deny_unknown_fields)]
 #[allow(dead_code, reason = "the form of loop_core::ToolCall, for its schema alone")]
 pub(crate) struct ToolCallForm {
@@ -301,14 +296,12 @@ pub(crate) struct ToolCallForm {
     arguments: String,
 }
 
-#[cfg(feature = "schema")]
 fn text_or_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": ["string", "object"]})
 }
 
 /// How a call ended.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[schemars(rename = "Status", rename_all = "snake_case")]
 #[allow(dead_code, reason = "the form of loop_core::Status, for its schema alone")]
 enum StatusName {
@@ -328,8 +321,7 @@ enum StatusName {
 }
 
 /// Who wrote a result.
-#[cfg(feature = "schema")]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[schemars(rename = "ResultOrigin", tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 #[allow(dead_code, reason = "the form of loop_core::ResultOrigin, for its schema alone")]
 enum OriginForm {
@@ -346,15 +338,13 @@ enum OriginForm {
     },
 }
 
-#[cfg(feature = "schema")]
 fn yes() -> bool {
     true
 }
 
 /// A picture.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Image {
     /// For example `image/png`.
     pub media_type: Arc<str>,
@@ -362,10 +352,16 @@ pub struct Image {
     pub base64: Arc<str>,
 }
 
+impl Image {
+    /// The picture as a URL.
+    pub(crate) fn data_url(&self) -> String {
+        format!("data:{};base64,{}", self.media_type, self.base64)
+    }
+}
+
 /// What a call belongs to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestMeta {
     /// The run.
     pub run: Arc<str>,
@@ -387,6 +383,6 @@ pub struct RequestMeta {
     /// The span of the call, which the provider is told in the header `traceparent`. `None`: it is told nothing. It is not
     /// recorded.
     #[serde(skip)]
-    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[schemars(skip)]
     pub traceparent: Option<TraceParent>,
 }

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, Slot, Usage};
+use loop_core::{FailureKind, FinishReason, Slot, Usage};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
+use crate::error::{LlmError, Partial};
 use crate::model::{ChatModel, EventStream, ModelReply, Timing, pieces_of, stream_of};
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest};
@@ -36,9 +37,8 @@ pub struct Scripted {
 }
 
 /// What a call is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum RequestPurpose {
     /// Selecting tools.
     Select,
@@ -183,7 +183,7 @@ impl ChatModel for Scripted {
         let purpose = RequestPurpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();
-            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
+            return Err(LlmError::unsendable(FailureKind::ScriptExhausted, message));
         };
         if scripted.delay_ms > 0 {
             tokio::time::sleep(Duration::from_millis(scripted.delay_ms)).await;
@@ -209,7 +209,7 @@ impl ChatModel for Scripted {
 
 /// All deltas of the reply, and then an error.
 fn broken_off(reply: &ModelReply, message: String) -> EventStream {
-    let mut error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message);
+    let mut error = LlmError::in_stream(FailureKind::StreamInterrupted, message);
     let (text, reasoning) = (Arc::clone(&reply.text), Arc::clone(&reply.reasoning));
     error.partial = Some(Partial { text, reasoning, usage: reply.usage, ..Partial::default() }.into());
     let stated: Vec<_> = pieces_of(reply).map(Ok).chain([Err(error)]).collect();

@@ -1,22 +1,23 @@
 //! Sends a call and reads its reply, with a timeout for each part.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::Stream;
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, Request, Url};
+use reqwest::{Client, Method, Request, Response, Url};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use crate::codec::request_id;
-use crate::codec::{Body, Decoder, Sending};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
-use crate::exchange::{Exchange, Head, Interrupted};
+use crate::codec::{Body, Decoder, Sending, classify, request_id};
+use crate::error::{ErrorPhase, LlmError};
+use crate::http::http_error;
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
 
@@ -50,79 +51,59 @@ impl Default for Timers {
     }
 }
 
-/// Maps a status other than 2xx to an error.
-pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, &Secrets) -> LlmError;
-
 /// A call that is ready to be sent.
 pub(crate) struct Post {
     pub(crate) client: Client,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
+    pub(crate) decoder: Decoder,
+    pub(crate) warnings: Vec<Arc<str>>,
     pub(crate) secrets: Secrets,
     pub(crate) timers: Timers,
-    pub(crate) classify: Classify,
 }
 
 /// Sends a call and waits for the first byte of its reply. Dropping the future or the stream closes the connection.
-///
-/// Until the reply comes, the future holds little more than the boxed call: what an async block moves, it has space for
-/// twice.
-pub(crate) fn send(
-    post: Post,
-    decoder: Decoder,
-    warnings: Vec<Arc<str>>,
-) -> impl Future<Output = Result<EventStream, LlmError>> + Send {
-    let Post { client, url, headers, body, secrets, timers, classify } = post;
+pub(crate) async fn send(post: Post) -> Result<EventStream, LlmError> {
+    let Post { client, url, headers, body, decoder, warnings, secrets, timers } = post;
     let start = Instant::now();
     let end = start + timers.total;
     let first = (start + timers.first_byte).min(end);
     let mut request = Request::new(Method::POST, url);
     *request.headers_mut() = headers;
     *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
-    let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
-    let exchange = Exchange::begin(&client, request);
-    let call = Call { warnings, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
-    begin(Box::new(call), (start, first), classify)
-}
-
-/// Waits for the head and the first byte of a reply, at most from `start` until `first`.
-async fn begin(
-    mut call: Box<Call<Exchange>>,
-    (start, first): (Instant, Instant),
-    classify: Classify,
-) -> Result<EventStream, LlmError> {
     let late = || {
         let message = format!("no answer within {} s", (first - start).as_secs_f32());
-        LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Headers, message)
+        LlmError::new(FailureKind::Timeout, ErrorPhase::Headers, message)
     };
-    let head = poll_fn(|cx| match call.body.poll_head(cx) {
-        Poll::Ready(result) => Poll::Ready(Some(result)),
-        Poll::Pending => call.alarm.poll(first, cx).map(|()| None),
-    });
-    let Head { status, headers } = head.await.ok_or_else(late)?.map_err(|error| {
+    let failed = |error: reqwest::Error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(LlmErrorKind::Connection, phase, mask::line(&error.message(), &call.secrets))
-    })?;
+        LlmError::new(FailureKind::Connection, phase, mask::line(&http_error(error), &secrets))
+    };
+    let sent = timeout_at(first, client.execute(request)).await;
+    let mut response = sent.map_err(|_| late())?.map_err(failed)?;
+    let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
     if !(200..300).contains(&status) {
-        let text = head_of(&mut call.body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
-        let mut error = classify(status, &headers, &text, SystemTime::now(), &call.secrets);
+        let text = head_of(response, first.min(Instant::now() + ERROR_BODY_TIME)).await;
+        let mut error = classify(status, &headers, &text, SystemTime::now(), &secrets);
         if matches!(status, 301 | 302 | 303 | 307 | 308) {
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
         }
         return Err(error);
     }
-    call.request = request_id(&headers, &call.secrets);
-    drop(headers);
+    let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
+    let mut call = Box::new(Call {
+        warnings,
+        request: request_id(&headers, &secrets),
+        ..Call::new(Arriving::of(response), decoder, timers, end, alarm)
+    });
     match poll_fn(|cx| call.poll_first(first, cx)).await {
         None => return Err(late()),
-        Some(Err(error)) => {
-            let message = mask::line(&error.message(), &call.secrets);
-            return Err(LlmError::new(LlmErrorKind::Connection, ErrorPhase::Headers, message));
-        }
+        Some(Err(error)) => return Err(failed(error)),
         Some(Ok(())) => {}
     }
+    call.secrets = secrets;
     Ok(Box::into_pin(call))
 }
 
@@ -133,16 +114,52 @@ trait Pieces {
         &mut self,
         pieces: &mut Vec<Bytes>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<bool, Interrupted>>;
+    ) -> Poll<Result<bool, reqwest::Error>>;
 }
 
-impl Pieces for Exchange {
+/// The body of a response. The connection hands over one chunk at a time, and waits until it was taken.
+struct Arriving {
+    response: Response,
+    /// What has arrived and was not passed on.
+    pieces: Vec<Bytes>,
+    end: Option<Result<(), reqwest::Error>>,
+    has_yielded: bool,
+}
+
+impl Arriving {
+    fn of(response: Response) -> Self {
+        Self { response, pieces: Vec::new(), end: None, has_yielded: false }
+    }
+}
+
+impl Pieces for Arriving {
     fn poll_pieces(
         &mut self,
         pieces: &mut Vec<Bytes>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<bool, Interrupted>> {
-        self.poll_pieces(pieces, cx)
+    ) -> Poll<Result<bool, reqwest::Error>> {
+        while self.end.is_none() && self.pieces.len() < MAX_PIECES {
+            // Dropping the pending future loses no bytes.
+            match pin!(self.response.chunk()).poll(cx) {
+                Poll::Ready(Ok(Some(piece))) => {
+                    self.has_yielded = false;
+                    self.pieces.push(piece);
+                }
+                Poll::Ready(end) => self.end = Some(end.map(drop)),
+                // The connection reads on meanwhile: the next poll is after every other task of this thread.
+                Poll::Pending
+                    if !self.pieces.is_empty() && !std::mem::replace(&mut self.has_yielded, true) =>
+                {
+                    return pin!(yield_now()).poll(cx).map(|()| Ok(true));
+                }
+                Poll::Pending => break,
+            }
+        }
+        if !self.pieces.is_empty() {
+            pieces.append(&mut self.pieces);
+            return Poll::Ready(Ok(true));
+        }
+        self.end.take().map_or(Poll::Pending, |end| Poll::Ready(end.map(|()| false)))
     }
 }
 
@@ -215,7 +232,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let call = self.get_mut();
         loop {
-            if let Some(item) = call.decoder.next_item() {
+            if let Some(item) = call.decoder.reply.next_item() {
                 return Poll::Ready(Some(call.completed(item)));
             }
             if call.decoder.is_done() {
@@ -223,7 +240,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
             }
             if !call.decode_next() {
                 // What arrived together is reported together, so that a reply that comes fast is not taken word by word.
-                if let Some(item) = call.decoder.next_delta() {
+                if let Some(item) = call.decoder.reply.next_delta() {
                     return Poll::Ready(Some(call.completed(item)));
                 }
                 ready!(call.poll_read(cx));
@@ -234,7 +251,7 @@ impl<B: Pieces + Unpin> Stream for Call<B> {
 
 impl<B: Pieces> Call<B> {
     fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
-        decoder.join_deltas();
+        decoder.reply.join_deltas();
         Self {
             body,
             pieces: Vec::new(),
@@ -273,7 +290,11 @@ impl<B: Pieces> Call<B> {
     }
 
     /// Reads the first piece. `None` where it did not arrive by `first`.
-    fn poll_first(&mut self, first: Instant, cx: &mut Context<'_>) -> Poll<Option<Result<(), Interrupted>>> {
+    fn poll_first(
+        &mut self,
+        first: Instant,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<(), reqwest::Error>>> {
         match self.body.poll_pieces(&mut self.pieces, cx) {
             Poll::Ready(Ok(true)) => self.has_yielded = false,
             Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
@@ -291,7 +312,7 @@ impl<B: Pieces> Call<B> {
             Poll::Ready(Ok(true)) => {
                 let now = Instant::now();
                 if now >= self.end {
-                    self.interrupt(LlmErrorKind::Timeout, TOO_LONG);
+                    self.interrupt(FailureKind::Timeout, TOO_LONG);
                 } else {
                     self.has_yielded = false;
                     self.arrived = Some((now, self.settled.is_some_and(|at| now >= at)));
@@ -299,8 +320,8 @@ impl<B: Pieces> Call<B> {
             }
             Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
             Poll::Ready(Err(error)) => {
-                let message = mask::line(&error.message(), &self.secrets);
-                self.interrupt(LlmErrorKind::StreamInterrupted, &message);
+                let message = mask::line(&http_error(error), &self.secrets);
+                self.interrupt(FailureKind::StreamInterrupted, &message);
             }
             Poll::Pending => {
                 let since = self.waiting.unwrap_or_else(|| {
@@ -325,7 +346,7 @@ impl<B: Pieces> Call<B> {
                 } else {
                     "no byte of the reply came for longer than that may take"
                 };
-                self.interrupt(LlmErrorKind::Timeout, message);
+                self.interrupt(FailureKind::Timeout, message);
             }
         }
         Poll::Ready(())
@@ -334,9 +355,9 @@ impl<B: Pieces> Call<B> {
     /// Decodes the next piece that has arrived. False where there is none.
     fn decode_next(&mut self) -> bool {
         let Some(piece) = self.pieces.get_mut(self.decoded).map(std::mem::take) else { return false };
-        let received = self.decoder.received();
+        let received = self.decoder.reply.received();
         self.decoder.feed(&piece);
-        self.has_replied |= self.decoder.received() > received;
+        self.has_replied |= self.decoder.reply.received() > received;
         self.decoded += 1;
         if self.decoded == self.pieces.len() {
             self.pieces.clear();
@@ -344,7 +365,7 @@ impl<B: Pieces> Call<B> {
             if let Some((now, is_settled)) = self.arrived.take() {
                 self.note(now);
                 if is_settled || now >= self.progress {
-                    self.interrupt(LlmErrorKind::Timeout, NO_PROGRESS);
+                    self.interrupt(FailureKind::Timeout, NO_PROGRESS);
                 }
             }
         }
@@ -356,21 +377,21 @@ impl<B: Pieces> Call<B> {
         if std::mem::take(&mut self.has_replied) {
             self.progress = now + self.timers.progress;
         }
-        if self.settled.is_none() && self.decoder.is_ending() {
+        if self.settled.is_none() && self.decoder.reply.is_ending() {
             self.settled = Some(now + self.timers.after_end);
         }
     }
 
-    fn interrupt(&mut self, kind: LlmErrorKind, message: &str) {
+    fn interrupt(&mut self, kind: FailureKind, message: &str) {
         self.decoder.broken_off(kind, message);
     }
 }
 
 /// The first bytes of an error's body that arrive in time.
-async fn head_of(exchange: &mut Exchange, end: Instant) -> Vec<u8> {
-    let (mut head, mut pieces) = (Vec::new(), Vec::new());
-    while let Ok(Ok(true)) = timeout_at(end, poll_fn(|cx| exchange.poll_pieces(&mut pieces, cx))).await {
-        pieces.drain(..).for_each(|piece| head.extend_from_slice(&piece));
+async fn head_of(mut response: Response, end: Instant) -> Vec<u8> {
+    let mut head = Vec::new();
+    while let Ok(Ok(Some(piece))) = timeout_at(end, response.chunk()).await {
+        head.extend_from_slice(&piece);
         if head.len() >= MAX_ERROR_BODY {
             head.truncate(MAX_ERROR_BODY);
             break;
@@ -381,6 +402,8 @@ async fn head_of(exchange: &mut Exchange, end: Instant) -> Vec<u8> {
 
 const TOO_LONG: &str = "the reply took longer than a call may";
 const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
+/// How many pieces are passed on together.
+const MAX_PIECES: usize = 256;
 /// Maximum bytes of an error's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// Timeout for an error's body.
@@ -423,7 +446,7 @@ mod tests {
             &mut self,
             pieces: &mut Vec<Bytes>,
             cx: &mut Context<'_>,
-        ) -> Poll<Result<bool, Interrupted>> {
+        ) -> Poll<Result<bool, reqwest::Error>> {
             let piece = ready!(self.poll_next_unpin(cx));
             let is_piece = piece.is_some();
             pieces.extend(piece);
@@ -439,7 +462,7 @@ mod tests {
             &mut self,
             pieces: &mut Vec<Bytes>,
             _: &mut Context<'_>,
-        ) -> Poll<Result<bool, Interrupted>> {
+        ) -> Poll<Result<bool, reqwest::Error>> {
             let batch = self.0.pop();
             let texts = batch.into_iter().flatten();
             pieces.extend(texts.map(|text| Bytes::from(format!("data: {text}\n\n"))));
@@ -535,7 +558,7 @@ mod tests {
         let empty = r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0}],"refusal":""}}]}"#;
         let (item, seconds) = end(&[(50, empty); 8], Timers::default()).await;
         let error = item.unwrap_err();
-        assert_eq!((error.kind, error.partial), (LlmErrorKind::Timeout, Some(Box::<Partial>::default())));
+        assert_eq!((error.kind, error.partial), (FailureKind::Timeout, Some(Box::<Partial>::default())));
         // The first of them begins the reply.
         assert_eq!(seconds, 170);
     }

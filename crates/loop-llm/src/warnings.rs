@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use loop_core::FailureKind;
+
 use crate::codec::Turn;
-use crate::error::{LlmError, LlmErrorKind};
-use crate::options::{Caching, Unsupported};
+use crate::error::LlmError;
+use crate::options::{Caching, Strictness, Unsupported};
 
 #[derive(Debug)]
 pub(crate) struct Warnings {
@@ -16,7 +18,7 @@ impl Warnings {
     /// With the warnings of the turns.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where a turn contains what the model does not support, and the policy refuses that.
+    /// [`FailureKind::Unsupported`] where a turn contains what the model does not support, and the policy refuses that.
     pub(crate) fn of(policy: Unsupported, turns: &[Turn]) -> Result<Self, LlmError> {
         let mut warnings = Self { policy, list: Vec::new() };
         turns.iter().flat_map(|turn| &turn.changed).try_for_each(|name| warnings.change(name))?;
@@ -34,23 +36,48 @@ impl Warnings {
     /// An option that the model does not support is left out, with `param_dropped(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn leave_out(&mut self, name: &str) -> Result<(), LlmError> {
-        self.bear("param_dropped", name)
+        self.lessen(format!("param_dropped({name})"), name)
     }
 
     /// An option is sent as the nearest supported value, with `param_changed(name)`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn change(&mut self, name: &str) -> Result<(), LlmError> {
-        self.bear("param_changed", name)
+        self.lessen(format!("param_changed({name})"), name)
+    }
+
+    /// An option that the model does not support is left out, where it `is_given`.
+    ///
+    /// # Errors
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
+    pub(crate) fn leave_out_if(&mut self, is_given: bool, name: &str) -> Result<(), LlmError> {
+        if is_given { self.leave_out(name) } else { Ok(()) }
+    }
+
+    /// What was to be bound to a schema is not, with `schema_not_strict(name)` where it was only preferred. `what` it is
+    /// stands in the error.
+    ///
+    /// # Errors
+    /// [`FailureKind::Unsupported`] where it is required.
+    pub(crate) fn unbound(&mut self, wanted: Strictness, what: &str, name: &str) -> Result<(), LlmError> {
+        match wanted {
+            Strictness::Off => {}
+            Strictness::Prefer => self.warn(format!("schema_not_strict({name})")),
+            Strictness::Require => {
+                let message = format!("the schema {what}{name} cannot be made binding for this model");
+                return Err(LlmError::unsendable(FailureKind::Unsupported, message));
+            }
+        }
+        Ok(())
     }
 
     /// Only `max` of the `given` stop sequences are sent.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
     pub(crate) fn fewer_stops(&mut self, given: usize, max: usize) -> Result<(), LlmError> {
         match max {
             max if given <= max => Ok(()),
@@ -66,39 +93,24 @@ impl Warnings {
         }
     }
 
-    /// A feature is supported only in part, with `code(name)`.
-    ///
-    /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
-    pub(crate) fn bear(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
-        match self.policy {
-            Unsupported::Degrade => {
-                self.warn(format!("{code}({name})"));
-                Ok(())
-            }
-            Unsupported::Reject => Err(refused(name)),
-        }
-    }
-
     /// The option `name` is supported only in part, with `code`.
     ///
     /// # Errors
-    /// [`LlmErrorKind::Unsupported`] where the policy refuses that.
-    pub(crate) fn lessen(&mut self, code: &str, name: &str) -> Result<(), LlmError> {
+    /// [`FailureKind::Unsupported`] where the policy refuses that.
+    pub(crate) fn lessen(&mut self, code: impl Into<Arc<str>>, name: &str) -> Result<(), LlmError> {
         match self.policy {
             Unsupported::Degrade => {
                 self.warn(code);
                 Ok(())
             }
-            Unsupported::Reject => Err(refused(name)),
+            Unsupported::Reject => {
+                let message = format!("this model does not take {name} as it is given");
+                Err(LlmError::unsendable(FailureKind::Unsupported, message))
+            }
         }
     }
 
     pub(crate) fn finish(self) -> Vec<Arc<str>> {
         self.list
     }
-}
-
-fn refused(name: &str) -> LlmError {
-    LlmError::unsendable(LlmErrorKind::Unsupported, format!("this model does not take {name} as it is given"))
 }

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Wire, calls, raw};
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
+    FailureKind, LlmError, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };
 use loop_testkit::llm::result;
 use serde_json::{Value, json};
@@ -299,10 +299,10 @@ fn an_error_within_a_stream() {
     events.extend(pieces);
     events.push(error);
     let error = wire().end(named(&events)).unwrap_err();
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Overloaded, loop_llm::ErrorPhase::Stream));
+    assert_eq!((error.kind, error.phase), (FailureKind::Overloaded, loop_llm::ErrorPhase::Stream));
     assert_eq!((&*error.partial.unwrap().text, error.retry), ("Hello", RetryAdvice::Backoff));
     let whole = json!({"type": "error", "error": {"type": "api_error", "message": "Oh"}, "request_id": "r"});
-    assert_eq!(wire().end(whole.to_string()).unwrap_err().kind, LlmErrorKind::ServerError);
+    assert_eq!(wire().end(whole.to_string()).unwrap_err().kind, FailureKind::ServerError);
 }
 
 // wire WA15, L8
@@ -311,11 +311,11 @@ fn a_stream_without_its_end_is_an_error() {
     let all = [vec![start()], text(0, &["Hello"]), vec![stop("end_turn"), over()]].concat();
     for count in 0..all.len() {
         let error = wire().end(named(&all[..count])).unwrap_err();
-        let kind = if count == 0 { LlmErrorKind::BadResponse } else { LlmErrorKind::StreamInterrupted };
+        let kind = if count == 0 { FailureKind::BadResponse } else { FailureKind::StreamInterrupted };
         assert_eq!(error.kind, kind, "{count} events");
     }
     let done = named(&all[..all.len() - 1]) + "data: [DONE]\n\n";
-    assert_eq!(wire().end(done).unwrap_err().kind, LlmErrorKind::StreamInterrupted);
+    assert_eq!(wire().end(done).unwrap_err().kind, FailureKind::StreamInterrupted);
 }
 
 // wire WA16
@@ -564,7 +564,7 @@ fn an_input_that_is_damaged_is_not_run() {
         let body = events(&[call], "tool_use");
         let (before, after) = body.split_once('X').unwrap();
         let error = wire().end([before.as_bytes(), b"\xff", after.as_bytes()].concat()).unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::BadResponse);
+        assert_eq!(error.kind, FailureKind::BadResponse);
     }
 }
 
@@ -685,9 +685,9 @@ fn secrets_come_out_nowhere() {
 fn pages_and_nothing_are_no_replies() {
     let kind = |body: &str| -> LlmError { wire().end(body).unwrap_err() };
     for body in ["<html>busy</html>", "null", "[]", "{}", "data: {broken\n\n", "  "] {
-        assert_eq!(kind(body).kind, LlmErrorKind::BadResponse, "{body}");
+        assert_eq!(kind(body).kind, FailureKind::BadResponse, "{body}");
     }
-    assert_eq!(kind("data: {}\n\n").kind, LlmErrorKind::StreamInterrupted);
+    assert_eq!(kind("data: {}\n\n").kind, FailureKind::StreamInterrupted);
 }
 
 // X3, X4

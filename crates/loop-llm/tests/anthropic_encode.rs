@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Wire, foreign};
 use loop_llm::{
-    AssistantTurn, CacheMarks, Caching, Effort, Image, LlmErrorKind, Memory, Message, ModelRequest,
+    AssistantTurn, CacheMarks, Caching, Effort, FailureKind, Image, Memory, Message, ModelRequest,
     OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
 use loop_testkit::{call, llm::result};
@@ -213,7 +213,7 @@ fn sampling_goes_where_it_is_taken() {
     assert!(newer.warnings().contains(&"param_dropped(temperature)".to_owned()));
     assert_eq!(
         newer.with(|request| request.unsupported = Unsupported::Reject).refused(),
-        LlmErrorKind::Unsupported
+        FailureKind::Unsupported
     );
     assert_eq!(
         sampled(OLDER, Some(Effort::Low)).sent().get("temperature"),
@@ -248,7 +248,7 @@ fn a_choice_that_cannot_be_forced() {
     let required = choose(NEWER, ToolChoice::Required).sent();
     assert_eq!(required["messages"][0]["content"], stated("Call at least one tool in this turn."));
     let reject = newer.with(|request| request.unsupported = Unsupported::Reject);
-    assert_eq!(reject.refused(), LlmErrorKind::Unsupported);
+    assert_eq!(reject.refused(), FailureKind::Unsupported);
     // Where the model thinks, older ones cannot be forced either.
     let thinks = older.with(|request| request.effort = Some(Effort::High));
     assert_eq!(
@@ -509,7 +509,7 @@ fn schemas_are_made_binding_where_they_can_be() {
             (&wire.sent()["tools"][0]["input_schema"], wire.warnings()),
             (&unbound, vec!["schema_not_strict(look)".into()])
         );
-        assert_eq!(with(OLDER, &unbound, Strictness::Require).refused(), LlmErrorKind::Unsupported);
+        assert_eq!(with(OLDER, &unbound, Strictness::Require).refused(), FailureKind::Unsupported);
     }
     assert_eq!(
         with(OLDER, &json!({}), Strictness::Off).sent()["tools"][0]["input_schema"],
@@ -544,7 +544,7 @@ fn the_form_of_the_text() {
         json!({"effort": "low", "format": format})
     );
     assert_eq!(shaped(OLDER, Strictness::Off).sent()["output_config"], json!({"format": format}));
-    assert_eq!(shaped("claude-sonnet-4-0", Strictness::Require).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(shaped("claude-sonnet-4-0", Strictness::Require).refused(), FailureKind::Unsupported);
     let old = shaped("claude-sonnet-4-0", Strictness::Off);
     assert_eq!(
         (old.sent().get("output_config"), old.warnings()),
@@ -559,7 +559,7 @@ fn the_form_of_the_text() {
     );
     assert_eq!(
         any.with(|request| request.unsupported = Unsupported::Reject).refused(),
-        LlmErrorKind::Unsupported
+        FailureKind::Unsupported
     );
 }
 
@@ -594,7 +594,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![Message::user("?"), results(&["a"])],
         vec![Message::user("?"), foreign("", vec![a.clone(), a]), results(&["a"])],
     ] {
-        assert_eq!(wire(NEWER).turns(&turns).refused(), LlmErrorKind::InvalidRequest, "{turns:?}");
+        assert_eq!(wire(NEWER).turns(&turns).refused(), FailureKind::InvalidRequest, "{turns:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::common;
 use std::time::{Duration, SystemTime};
 
 use common::Wire;
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind as Kind, RequestChange, RetryAdvice, Secrets, classify};
+use loop_llm::{ErrorPhase, FailureKind as Kind, LlmError, RequestChange, RetryAdvice, Secrets, classify};
 use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
@@ -398,8 +398,8 @@ fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(stale.retry, RetryAdvice::AfterChange(RequestChange::StripReasoning));
     let reported = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
     assert_eq!(
-        (reported.retryable, reported.change.as_deref()),
-        (stale.is_retryable(), Some("strip_reasoning"))
+        (reported.retryable, json!(reported.change)),
+        (stale.is_retryable(), json!("strip_reasoning"))
     );
     let available = |availability: Value| json!({"error": {"code": 503, "message": "no", "metadata": {"availability": availability}}});
     let never = available(json!({"retryable": false}));

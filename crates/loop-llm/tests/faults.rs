@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
-    Api, ChatModel, ErrorPhase, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, OutputCap, ReplyEnd,
+    Api, ChatModel, ErrorPhase, FailureKind, ModelEvent, ModelReply, ModelRequest, OutputCap, ReplyEnd,
     RequestMeta, RetryAdvice, RetryPolicy, Retrying, Scripted, Timers,
 };
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
@@ -53,7 +53,7 @@ async fn a_busy_server_says_when_to_come_back() {
         for (behaviour, advice) in reported {
             let what = format!("{behaviour:?}");
             let error = failed(&what, api, ask(&client(api, &answering(behaviour))).await);
-            assert_eq!((error.kind, error.phase), (LlmErrorKind::RateLimited, ErrorPhase::Headers), "{what}");
+            assert_eq!((error.kind, error.phase), (FailureKind::RateLimited, ErrorPhase::Headers), "{what}");
             assert_eq!(error.retry, advice, "{what}");
             assert!(error.is_free(), "{what}");
         }
@@ -61,7 +61,7 @@ async fn a_busy_server_says_when_to_come_back() {
             let error = failed("busy", api, ask(&client(api, &answering(busy(status)))).await);
             assert_eq!(
                 (error.kind, error.retry),
-                (LlmErrorKind::Overloaded, RetryAdvice::Backoff),
+                (FailureKind::Overloaded, RetryAdvice::Backoff),
                 "{status}"
             );
         }
@@ -76,7 +76,7 @@ async fn a_server_that_fails_may_be_asked_again_and_one_that_refuses_may_not() {
             let page = Behaviour::status(status, "<html><title>Bad gateway</title></html>")
                 .with_content_type("text/html");
             let error = failed("down", api, ask(&client(api, &answering(page))).await);
-            assert!(matches!(error.kind, LlmErrorKind::ServerError | LlmErrorKind::Timeout), "{error:?}");
+            assert!(matches!(error.kind, FailureKind::ServerError | FailureKind::Timeout), "{error:?}");
             assert_eq!(
                 (error.retry, error.is_free()),
                 (RetryAdvice::Backoff, false),
@@ -87,12 +87,12 @@ async fn a_server_that_fails_may_be_asked_again_and_one_that_refuses_may_not() {
         }
         let never = Behaviour::status(500, "{}").with_header("x-should-retry", "false");
         let error = failed("never", api, ask(&client(api, &answering(never))).await);
-        assert_eq!((error.kind, error.retry), (LlmErrorKind::ServerError, RetryAdvice::Never));
+        assert_eq!((error.kind, error.retry), (FailureKind::ServerError, RetryAdvice::Never));
         let refusals = [
-            (400, LlmErrorKind::InvalidRequest),
-            (401, LlmErrorKind::Auth),
-            (403, LlmErrorKind::Permission),
-            (413, LlmErrorKind::RequestTooLarge),
+            (400, FailureKind::InvalidRequest),
+            (401, FailureKind::Auth),
+            (403, FailureKind::Permission),
+            (413, FailureKind::RequestTooLarge),
         ];
         for (status, kind) in refusals {
             let stated = Behaviour::status(status, format!("{{\"error\":{{\"message\":\"no: {KEY}\"}}}}"));
@@ -108,19 +108,19 @@ async fn a_server_that_fails_may_be_asked_again_and_one_that_refuses_may_not() {
 async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
     // L1 to L4 and L7; wire WE02, WE04, WE05, WE08 to WE18
     let kinds = [
-        (LlmErrorKind::InvalidRequest, "no luck"),
-        (LlmErrorKind::Auth, "no luck"),
-        (LlmErrorKind::Permission, "no luck"),
-        (LlmErrorKind::Billing, "no luck"),
-        (LlmErrorKind::ModelNotFound, "no luck"),
-        (LlmErrorKind::QuotaExhausted, "no luck"),
-        (LlmErrorKind::RateLimited, "no luck"),
-        (LlmErrorKind::Overloaded, "no luck"),
-        (LlmErrorKind::ServerError, "no luck"),
-        (LlmErrorKind::Timeout, "no luck"),
-        (LlmErrorKind::ContextTooLong, "prompt is too long: 208310 tokens > 200000 maximum"),
+        (FailureKind::InvalidRequest, "no luck"),
+        (FailureKind::Auth, "no luck"),
+        (FailureKind::Permission, "no luck"),
+        (FailureKind::Billing, "no luck"),
+        (FailureKind::ModelNotFound, "no luck"),
+        (FailureKind::QuotaExhausted, "no luck"),
+        (FailureKind::RateLimited, "no luck"),
+        (FailureKind::Overloaded, "no luck"),
+        (FailureKind::ServerError, "no luck"),
+        (FailureKind::Timeout, "no luck"),
+        (FailureKind::ContextTooLong, "prompt is too long: 208310 tokens > 200000 maximum"),
         (
-            LlmErrorKind::StaleReasoning,
+            FailureKind::StaleReasoning,
             "Invalid `signature` in `thinking` block: thought signature, encrypted content",
         ),
     ];
@@ -133,10 +133,10 @@ async fn every_kind_of_failure_is_read_as_what_it_is_in_every_protocol() {
             assert_eq!(error.is_retryable(), reported.is_retryable(), "{} {error:?}", api.name());
             let detail = error.detail.unwrap();
             assert!(detail.request.is_some() || api == Api::Gemini, "{}", api.name());
-            if kind == LlmErrorKind::ContextTooLong {
+            if kind == FailureKind::ContextTooLong {
                 assert_eq!((detail.used_tokens, detail.max_tokens), (Some(208_310), Some(200_000)));
             }
-            if kind == LlmErrorKind::Billing {
+            if kind == FailureKind::Billing {
                 // Nobody's credit is asked about in the middle of a reply, so there are no words for it.
                 continue;
             }
@@ -192,11 +192,11 @@ async fn nobody_there_and_nothing_sent_are_failed_connections() {
     // L5; wire WE19
     for api in Api::ALL {
         let error = failed("nobody", api, ask(&client_at(api, NOBODY)).await);
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Connect));
+        assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Connect));
         assert_eq!((error.retry, error.is_free()), (RetryAdvice::Backoff, true));
         for (what, behaviour) in [("closed", Behaviour::refuse()), ("no HTTP", Behaviour::garbage_head())] {
             let error = failed(what, api, ask(&client(api, &answering(behaviour))).await);
-            assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Headers), "{what}");
+            assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Headers), "{what}");
             assert_eq!(error.retry, RetryAdvice::Backoff, "{what}");
         }
         let after_head = Behaviour::model().cuts_after(0);
@@ -205,10 +205,7 @@ async fn nobody_there_and_nothing_sent_are_failed_connections() {
             api,
             ask(&client(api, &LoopbackServer::start(short().usually(after_head)).unwrap())).await,
         );
-        assert!(
-            matches!(error.kind, LlmErrorKind::Connection | LlmErrorKind::StreamInterrupted),
-            "{error:?}"
-        );
+        assert!(matches!(error.kind, FailureKind::Connection | FailureKind::StreamInterrupted), "{error:?}");
         assert_eq!(error.retry, RetryAdvice::Backoff);
     }
 }
@@ -278,14 +275,14 @@ async fn left_in_time(api: Api) {
     let server = stalls(0);
     let silent = client(api, &server).with_timers(Timers { first_byte: TENTH, ..patient() });
     let error = failed("silent", api, ask(&silent).await);
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Headers), "{}", api.name());
+    assert_eq!((error.kind, error.phase), (FailureKind::Timeout, ErrorPhase::Headers), "{}", api.name());
 
     let whole = bytes_of(api, short()).await;
     let middle = (whole_from(api, &whole) - 10) as u64;
     let server = stalls(middle);
     let model = client(api, &server).with_timers(Timers { idle: 10 * TENTH, ..patient() });
     let error = failed("stalled", api, ask(&model).await);
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
+    assert_eq!((error.kind, error.phase), (FailureKind::Timeout, ErrorPhase::Stream), "{}", api.name());
     assert_eq!(&*error.partial.unwrap().text, "H\u{e9}llo", "{}", api.name());
     let received = soon(server.ended(1)).await;
     assert_eq!(received.first().unwrap().ending, Some(ConnectionEnd::HungUp), "the connection is closed");
@@ -293,7 +290,7 @@ async fn left_in_time(api: Api) {
     let dribbling = LoopbackServer::start(short().usually(Behaviour::model().slow(TENTH))).unwrap();
     let model = client(api, &dribbling).with_timers(Timers { total: 20 * TENTH, ..patient() });
     let error = failed("dribbling", api, ask(&model).await);
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Timeout, ErrorPhase::Stream), "{}", api.name());
+    assert_eq!((error.kind, error.phase), (FailureKind::Timeout, ErrorPhase::Stream), "{}", api.name());
 }
 
 #[tokio::test]
@@ -312,7 +309,7 @@ async fn pings_alone_are_no_progress() {
             let error = failed("pings", api, ask(&model).await);
             assert_eq!(
                 (error.kind, error.phase),
-                (LlmErrorKind::Timeout, ErrorPhase::Stream),
+                (FailureKind::Timeout, ErrorPhase::Stream),
                 "{}",
                 api.name()
             );
@@ -365,7 +362,7 @@ async fn a_line_of_a_hundred_megabytes_is_never_held() {
         let error = failed("a line", api, ask(&client(api, &server)).await);
         assert_eq!(
             (error.kind, error.phase),
-            (LlmErrorKind::BadResponse, ErrorPhase::Stream),
+            (FailureKind::BadResponse, ErrorPhase::Stream),
             "{}",
             api.name()
         );
@@ -455,12 +452,12 @@ async fn bytes_that_are_no_text_harm_nothing_but_themselves() {
         *damaged.get_mut(at).unwrap() = 0xff;
         let error =
             failed("a damaged call", api, ask(&client(api, &answering(Behaviour::body(damaged)))).await);
-        assert_eq!(error.kind, LlmErrorKind::BadResponse, "{} {error:?}", api.name());
+        assert_eq!(error.kind, FailureKind::BadResponse, "{} {error:?}", api.name());
         let broken = text.replacen("H\u{e9}", "H\" \u{e9}", 1);
         let error = failed("broken JSON", api, ask(&client(api, &answering(Behaviour::body(broken)))).await);
         assert_eq!(
             (error.kind, error.phase),
-            (LlmErrorKind::BadResponse, ErrorPhase::Stream),
+            (FailureKind::BadResponse, ErrorPhase::Stream),
             "{}",
             api.name()
         );
@@ -532,7 +529,7 @@ async fn heads_that_lie_about_the_body_do_no_harm() {
         let server = |how: Behaviour| LoopbackServer::start(short().usually(how)).unwrap();
         let too_short = Behaviour::model().with_content_length(length / 2);
         let error = failed("too short", api, ask(&client(api, &server(too_short))).await);
-        assert_eq!(error.kind, LlmErrorKind::StreamInterrupted, "{} {error:?}", api.name());
+        assert_eq!(error.kind, FailureKind::StreamInterrupted, "{} {error:?}", api.name());
         let too_long = Behaviour::model().with_content_length(length + 100);
         let end =
             ask(&client(api, &server(too_long)).with_timers(Timers { after_end: TENTH, ..patient() })).await;
@@ -557,7 +554,7 @@ async fn a_redirect_is_not_followed() {
             let error = failed("a redirect", api, ask(&client(api, &server)).await);
             assert_eq!(
                 (error.kind, error.retry),
-                (LlmErrorKind::BadResponse, RetryAdvice::Never),
+                (FailureKind::BadResponse, RetryAdvice::Never),
                 "{}",
                 api.name()
             );
@@ -639,12 +636,12 @@ async fn another_model_than_was_asked_for_is_named() {
 #[tokio::test]
 async fn an_error_of_the_model_that_breaks_off_is_no_reply() {
     // L6 and L7
-    let kinds = [LlmErrorKind::StreamInterrupted, LlmErrorKind::Connection, LlmErrorKind::BadResponse];
+    let kinds = [FailureKind::StreamInterrupted, FailureKind::Connection, FailureKind::BadResponse];
     for api in Api::ALL {
         for kind in kinds {
             let server = LoopbackServer::start(saying(vec![text("So far."), error(kind)])).unwrap();
             let error = failed("broken off", api, ask(&client(api, &server)).await);
-            let read = if kind == LlmErrorKind::BadResponse { kind } else { LlmErrorKind::StreamInterrupted };
+            let read = if kind == FailureKind::BadResponse { kind } else { FailureKind::StreamInterrupted };
             assert_eq!((error.kind, error.phase), (read, ErrorPhase::Stream), "{} {error:?}", api.name());
             assert_eq!(&*error.partial.unwrap().text, "So far.", "{}", api.name());
         }
@@ -817,7 +814,7 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
                 }
             }
         }
-        let broken = loop_llm::LlmError::new(LlmErrorKind::ServerError, ErrorPhase::Stream, endless.as_str());
+        let broken = loop_llm::LlmError::new(FailureKind::ServerError, ErrorPhase::Stream, endless.as_str());
         let server = LoopbackServer::start(saying(vec![text("So far."), Err(broken)])).unwrap();
         let error = failed("a message", api, ask(&client(api, &server)).await);
         assert!(error.message.len() < 4 << 10, "{}: {} bytes", api.name(), error.message.len());

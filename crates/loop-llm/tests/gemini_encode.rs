@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Wire, foreign};
 use loop_llm::{
-    Api, Effort, Image, LlmErrorKind, Message, ModelReply, ModelRequest, OutputFormat, Profile, Strictness,
+    Api, Effort, FailureKind, Image, Message, ModelReply, ModelRequest, OutputFormat, Profile, Strictness,
     ToolChoice, ToolDefinition, Unsupported,
 };
 use loop_testkit::{call, llm::result};
@@ -243,7 +243,7 @@ fn the_tokens_to_reason_with_leave_room_for_a_reply() {
         (request.max_output_tokens, request.effort) = (Some(100), Some(Effort::Low));
         request.unsupported = Unsupported::Reject;
     });
-    assert_eq!(strict.refused(), LlmErrorKind::Unsupported);
+    assert_eq!(strict.refused(), FailureKind::Unsupported);
 }
 
 // wire WG16
@@ -272,7 +272,7 @@ fn a_choice_is_a_mode() {
         wire.warnings(),
         ["schema_not_strict(a)", "schema_not_strict(b)", "param_dropped(tool_choice)"]
     );
-    assert_eq!(with_tools(&old(), Strictness::Require).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(with_tools(&old(), Strictness::Require).refused(), FailureKind::Unsupported);
 }
 
 // wire WG17
@@ -294,7 +294,7 @@ fn calls_cannot_be_kept_to_one_at_a_time() {
     assert_eq!(wire.warnings(), ["param_dropped(parallel_tool_calls)"]);
     assert_eq!(
         wire.with(|request| request.unsupported = Unsupported::Reject).refused(),
-        LlmErrorKind::Unsupported
+        FailureKind::Unsupported
     );
 }
 
@@ -384,7 +384,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![Message::user("?"), two(), one_result.clone()],
         vec![Message::user("?"), one_result],
     ] {
-        assert_eq!(gemini().turns(&turns).refused(), LlmErrorKind::InvalidRequest, "{turns:?}");
+        assert_eq!(gemini().turns(&turns).refused(), FailureKind::InvalidRequest, "{turns:?}");
     }
 }
 

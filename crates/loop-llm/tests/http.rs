@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use loop_core::FinishReason;
 use loop_llm::{
-    ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, Message, ModelEvent, ModelReport, ModelRequest,
+    ChatModel, ErrorPhase, FailureKind, HttpModel, LlmError, Message, ModelEvent, ModelReport, ModelRequest,
     Profile, RetryAdvice, Scripted, Timers, complete,
 };
 use loop_mock::{LoopbackServer, Service};
@@ -103,13 +103,13 @@ async fn statuses_become_errors_without_the_key() {
     let error = answer(wrong).await.unwrap_err();
     assert_eq!(
         (error.kind, error.phase, &*error.message),
-        (LlmErrorKind::Auth, ErrorPhase::Headers, "wrong key ***")
+        (FailureKind::Auth, ErrorPhase::Headers, "wrong key ***")
     );
     let busy = ResponseTemplate::new(429).insert_header("retry-after", "7").set_body_json(stated("slower"));
     assert_eq!(answer(busy).await.unwrap_err().retry, RetryAdvice::After(Duration::from_secs(7)));
     let down = ResponseTemplate::new(503).insert_header("x-should-retry", "false");
     let error = answer(down).await.unwrap_err();
-    assert_eq!((error.kind, error.retry), (LlmErrorKind::Overloaded, RetryAdvice::Never));
+    assert_eq!((error.kind, error.retry), (FailureKind::Overloaded, RetryAdvice::Never));
     let within = format!("data: {}\n\n", stated(&format!("bad {KEY}")));
     let error = answer(ResponseTemplate::new(200).set_body_string(within)).await.unwrap_err();
     assert_eq!((error.phase, &*error.message), (ErrorPhase::Stream, "bad ***"));
@@ -121,7 +121,7 @@ async fn a_redirect_is_not_followed() {
     let elsewhere = MockServer::start().await;
     let moved = ResponseTemplate::new(307).insert_header("location", elsewhere.uri());
     let error = answer(moved).await.unwrap_err();
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::BadResponse, ErrorPhase::Headers));
+    assert_eq!((error.kind, error.phase), (FailureKind::BadResponse, ErrorPhase::Headers));
     assert!(error.message.contains("redirect (307)"), "{error}");
     assert!(elsewhere.received_requests().await.unwrap().is_empty());
 }
@@ -131,20 +131,20 @@ async fn a_whole_reply_is_taken_as_well() {
     let body = serde_json::json!({"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]});
     assert_eq!(&*answer(ResponseTemplate::new(200).set_body_json(body)).await.unwrap().text, "Hello");
     let page = ResponseTemplate::new(200).set_body_raw("<html></html>", "text/html");
-    assert_eq!(answer(page).await.unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert_eq!(answer(page).await.unwrap_err().kind, FailureKind::BadResponse);
 }
 
 #[test]
 fn a_base_that_is_no_url_is_an_error_of_one_line() {
     for base in ["", "127.0.0.1:8080/v1", "ftp://host/v1", "file:///v1", "mailto:a@b", "http://"] {
         let error = compatible(base).unwrap_err();
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::InvalidRequest, ErrorPhase::Encode), "{base}");
+        assert_eq!((error.kind, error.phase), (FailureKind::InvalidRequest, ErrorPhase::Encode), "{base}");
         assert!(error.message.contains("http or https URL") && !error.message.contains('\n'));
     }
-    assert_eq!(model("http://h/v1").with_header("a b", "c").unwrap_err().kind, LlmErrorKind::InvalidRequest);
+    assert_eq!(model("http://h/v1").with_header("a b", "c").unwrap_err().kind, FailureKind::InvalidRequest);
     let model = compatible("http://h/v1").unwrap();
     let error = model.with_key(SecretString::from("sk-canary\n")).unwrap_err();
-    assert!(error.kind == LlmErrorKind::Auth && !error.message.contains("canary"));
+    assert!(error.kind == FailureKind::Auth && !error.message.contains("canary"));
 }
 
 // WE19
@@ -156,7 +156,7 @@ async fn secrets_are_neither_printed_nor_told() {
     let error = complete(&model, &request()).await.unwrap_err();
     assert_eq!(
         (error.kind, error.phase, error.retry),
-        (LlmErrorKind::Connection, ErrorPhase::Connect, RetryAdvice::Backoff)
+        (FailureKind::Connection, ErrorPhase::Connect, RetryAdvice::Backoff)
     );
     assert!(!format!("{error:?}").contains("canary"), "{error:?}");
 }
@@ -280,7 +280,7 @@ async fn time_runs_out_by_byte_by_event_and_by_call() {
         let (base, served) = raw(head, pieces, false).await;
         let error = complete(&model(&base).with_timers(timers), &request()).await.unwrap_err();
         served.await.unwrap();
-        assert_eq!(error.kind, LlmErrorKind::Timeout);
+        assert_eq!(error.kind, FailureKind::Timeout);
         error
     };
     let error = run("", vec![], Timers { first_byte: tenth, ..short() }).await;
@@ -308,7 +308,7 @@ async fn pings_alone_are_no_progress() {
     });
     let timers = Timers { progress: Duration::from_millis(200), ..short() };
     let error = complete(&model(&base).with_timers(timers), &request()).await.unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::Timeout);
+    assert_eq!(error.kind, FailureKind::Timeout);
     assert!(error.message.contains("said nothing"), "{error}");
     served.await.unwrap();
 }
@@ -319,7 +319,7 @@ async fn a_reply_that_is_cut_keeps_what_came() {
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
     let (base, _served) = raw(head, vec![delta("Hi")], true).await;
     let error = complete(&model(&base), &request()).await.unwrap_err();
-    assert_eq!((error.kind, &*error.partial.unwrap().text), (LlmErrorKind::StreamInterrupted, "Hi"));
+    assert_eq!((error.kind, &*error.partial.unwrap().text), (FailureKind::StreamInterrupted, "Hi"));
     let thought = "data: {\"model\": \"m-2026\", \"choices\": [{\"delta\": {\"reasoning\": \"hm\"}}]}\n\n";
     let (base, _served) = raw(head, vec![thought.as_bytes().to_vec()], true).await;
     let report = ModelReport::of(complete(&model(&base), &request()).await);
@@ -327,7 +327,7 @@ async fn a_reply_that_is_cut_keeps_what_came() {
     assert!(report.error.unwrap().retryable);
     let (base, _served) = raw("", vec![], true).await;
     let error = complete(&model(&base), &request()).await.unwrap_err();
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Connection, ErrorPhase::Headers));
+    assert_eq!((error.kind, error.phase), (FailureKind::Connection, ErrorPhase::Headers));
 }
 
 // reliability L23

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Item, Wire, calls, sse};
 use loop_core::{FinishReason, PicoUsd, Usage};
 use loop_llm::{
-    Decoder, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
+    Decoder, FailureKind, LlmError, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };
 use loop_testkit::llm::result;
 use proptest::prelude::*;
@@ -201,7 +201,7 @@ fn neither_usage_nor_done_must_come() {
 #[test]
 fn an_end_that_is_not_said_is_an_error() {
     for body in [sse(&[text("Hi")]), ": ping\n\n".into(), "data: [DONE]\n\n".into()] {
-        assert_eq!(end(body.as_bytes()).unwrap_err().kind, LlmErrorKind::StreamInterrupted, "{body}");
+        assert_eq!(end(body.as_bytes()).unwrap_err().kind, FailureKind::StreamInterrupted, "{body}");
     }
 }
 
@@ -562,22 +562,22 @@ fn usage_is_in_disjoint_buckets() {
 // wire WQ07 WQ17 WQ19 WQ20
 #[test]
 fn errors_behind_a_status_of_200() {
-    let check = |body: &str, kind: LlmErrorKind, partial: &str| {
+    let check = |body: &str, kind: FailureKind, partial: &str| {
         let error = end(body.as_bytes()).unwrap_err();
         assert_eq!((error.kind, &*error.partial.clone().unwrap().text), (kind, partial), "{body}");
         error
     };
     let whole =
-        check(r#"{"error":{"code":429,"message":"slower, try again in 2s"}}"#, LlmErrorKind::RateLimited, "");
+        check(r#"{"error":{"code":429,"message":"slower, try again in 2s"}}"#, FailureKind::RateLimited, "");
     assert_eq!(whole.retry, RetryAdvice::After(std::time::Duration::from_secs(2)));
     let gone = json!({"error": {"code": 502, "message": "gone", "metadata": {"error_type": "provider_unavailable"}},
         "choices": [{"delta": {"content": ""}, "finish_reason": "error"}]});
-    assert!(check(&sse(&[text("Hi"), gone]), LlmErrorKind::ServerError, "Hi").is_retryable());
+    assert!(check(&sse(&[text("Hi"), gone]), FailureKind::ServerError, "Hi").is_retryable());
     let tool = json!({"error": {"code": "tool_use_failed", "message": "no", "failed_generation": "x"}});
-    check(&sse(&[tool]), LlmErrorKind::MalformedToolCall, "");
-    check(&sse(&[text("Hi"), stop("insufficient_system_resource")]), LlmErrorKind::Overloaded, "Hi");
-    check(&sse(&[text("Hi"), stop("error")]), LlmErrorKind::ServerError, "Hi");
-    check("event: error\ndata: {\"message\":\"no\"}\n\n", LlmErrorKind::ServerError, "");
+    check(&sse(&[tool]), FailureKind::MalformedToolCall, "");
+    check(&sse(&[text("Hi"), stop("insufficient_system_resource")]), FailureKind::Overloaded, "Hi");
+    check(&sse(&[text("Hi"), stop("error")]), FailureKind::ServerError, "Hi");
+    check("event: error\ndata: {\"message\":\"no\"}\n\n", FailureKind::ServerError, "");
 }
 
 #[test]
@@ -588,17 +588,17 @@ fn an_error_that_says_the_request_is_wrong_is_not_tried_again() {
         assert_eq!(stream(&[error]).unwrap_err(), whole);
         (whole.kind, whole.is_retryable())
     };
-    assert_eq!(reported("invalid_request_error", Value::Null), (LlmErrorKind::InvalidRequest, false));
+    assert_eq!(reported("invalid_request_error", Value::Null), (FailureKind::InvalidRequest, false));
     // A code that passes by itself is believed before the type.
-    assert_eq!(reported("invalid_request_error", json!(503)), (LlmErrorKind::Overloaded, true));
+    assert_eq!(reported("invalid_request_error", json!(503)), (FailureKind::Overloaded, true));
     assert_eq!(
         reported("invalid_request_error", json!("rate_limit_exceeded")),
-        (LlmErrorKind::RateLimited, true)
+        (FailureKind::RateLimited, true)
     );
-    assert_eq!(reported("authentication_error", Value::Null), (LlmErrorKind::Auth, false));
-    assert_eq!(reported("permission_error", Value::Null), (LlmErrorKind::Permission, false));
-    assert_eq!(reported("not_found_error", Value::Null), (LlmErrorKind::ModelNotFound, false));
-    assert_eq!(reported("server_error", Value::Null), (LlmErrorKind::ServerError, true));
+    assert_eq!(reported("authentication_error", Value::Null), (FailureKind::Auth, false));
+    assert_eq!(reported("permission_error", Value::Null), (FailureKind::Permission, false));
+    assert_eq!(reported("not_found_error", Value::Null), (FailureKind::ModelNotFound, false));
+    assert_eq!(reported("server_error", Value::Null), (FailureKind::ServerError, true));
 }
 
 // wire WE26
@@ -606,17 +606,17 @@ fn an_error_that_says_the_request_is_wrong_is_not_tried_again() {
 fn bytes_that_are_no_reply() {
     for body in ["", " \n", "null", "<html><title>Bad gateway</title>", "[1]", "{\"choices\""] {
         let error = end(body.as_bytes()).unwrap_err();
-        assert_eq!((error.kind, error.retry), (LlmErrorKind::BadResponse, RetryAdvice::Backoff), "{body:?}");
+        assert_eq!((error.kind, error.retry), (FailureKind::BadResponse, RetryAdvice::Backoff), "{body:?}");
     }
     let error = end(format!("{}data: {{\n\n", sse(&[text("Hi")])).as_bytes()).unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::BadResponse);
+    assert_eq!(error.kind, FailureKind::BadResponse);
     let body = |delta: &[u8]| {
         [b"data: {\"choices\":[{\"delta\":", delta, b",\"finish_reason\":\"stop\"}]}\n\n"].concat()
     };
     let reply = end(&body(b"{\"content\":\"a\xff\"}")).unwrap();
     assert_eq!((&*reply.text, &*reply.warnings), ("a\u{fffd}", &["invalid_utf8".into()][..]));
     let call = b"{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":\"\xff\"}}]}";
-    assert_eq!(end(&body(call)).unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert_eq!(end(&body(call)).unwrap_err().kind, FailureKind::BadResponse);
 }
 
 #[test]
@@ -745,7 +745,7 @@ fn a_reply_without_a_stream_has_a_greatest_size() {
     };
     assert!(matches!(whole(8 << 20), Ok(ModelEvent::Finished(reply)) if &*reply.text == "Hi"));
     let error = whole((8 << 20) + 1).unwrap_err();
-    assert!(error.kind == LlmErrorKind::BadResponse && error.message.contains("8 MiB"), "{error}");
+    assert!(error.kind == FailureKind::BadResponse && error.message.contains("8 MiB"), "{error}");
     let blanks = " ".repeat((8 << 20) + 1);
     assert!(decode(&[blanks.as_bytes()]).pop().unwrap().unwrap_err().message.contains("8 MiB"));
 }
@@ -761,7 +761,7 @@ fn a_stream_of_comments_that_is_cut_is_an_error() {
         }
         match items.pop().unwrap() {
             Err(error) => assert!(
-                error.kind == LlmErrorKind::BadResponse
+                error.kind == FailureKind::BadResponse
                     && error.message.contains("none of them says anything")
             ),
             // What it said is kept, and it is never a success.
@@ -777,7 +777,7 @@ fn a_stream_of_comments_that_is_cut_is_an_error() {
 #[test]
 fn guards_bound_lines_calls_and_arguments() {
     let body = format!("data: {}", "x".repeat((8 << 20) + 1));
-    assert_eq!(decode(&[body.as_bytes()]).pop().unwrap().unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert_eq!(decode(&[body.as_bytes()]).pop().unwrap().unwrap_err().kind, FailureKind::BadResponse);
     let call = |nth: usize| {
         fragment(json!({"index": nth, "id": format!("c{nth}"), "function": {"name": "f", "arguments": "{}"}}))
     };
@@ -821,7 +821,7 @@ fn a_reply_of_a_hundred_megabytes_is_cut() {
 fn a_reply_that_breaks_off_after_its_end_is_whole() {
     let mut decoder = decoder();
     decoder.push(sse(&[text("Hi"), stop("stop")]).as_bytes());
-    let items = decoder.interrupt(LlmErrorKind::Timeout, "late");
+    let items = decoder.interrupt(FailureKind::Timeout, "late");
     assert!(matches!(&items[..], [Ok(ModelEvent::Finished(reply))] if &*reply.text == "Hi"));
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use common::{Wire, foreign};
 use loop_llm::{
-    Api, AssistantTurn, Effort, Image, LlmErrorKind, Message, ModelEvent, ModelRequest, OutputFormat,
-    Profile, Raw, Strictness, ToolChoice, ToolDefinition, ToolOutput, Unsupported,
+    Api, AssistantTurn, Effort, FailureKind, Image, Message, ModelEvent, ModelRequest, OutputFormat, Profile,
+    Raw, Strictness, ToolChoice, ToolDefinition, ToolOutput, Unsupported,
 };
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ fn a_model_that_reasons_gets_no_temperature() {
     );
     assert_eq!(requested("gpt-5.5", Some(Effort::None)).sent()["temperature"], json!(0.2));
     assert_eq!(requested("gpt-4o", None).sent()["temperature"], json!(0.2));
-    assert_eq!(rejecting(&requested("gpt-5.5", None)).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(rejecting(&requested("gpt-5.5", None)).refused(), FailureKind::Unsupported);
     let changed = requested("o3", Some(Effort::Max));
     assert_eq!(changed.sent()["reasoning_effort"], json!("high"));
     assert_eq!(changed.warnings(), ["param_changed(reasoning_effort)", "param_dropped(temperature)"]);
@@ -119,9 +119,9 @@ fn tools_are_not_sent_where_they_are_refused() {
     let requested = |model: &str, effort: Option<Effort>| {
         with_tools(&Wire::new("openai-chat", model), &["look"]).with(|request| request.effort = effort)
     };
-    assert_eq!(requested("gpt-5.5", None).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(requested("gpt-5.5", None).refused(), FailureKind::Unsupported);
     assert!(requested("gpt-5.5", Some(Effort::None)).sent().get("tools").is_some());
-    assert_eq!(requested("gpt-6.1-sol", Some(Effort::None)).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(requested("gpt-6.1-sol", Some(Effort::None)).refused(), FailureKind::Unsupported);
     assert!(requested("gpt-4.1", None).sent().get("tools").is_some());
 }
 
@@ -151,7 +151,7 @@ fn schemas_are_made_binding_where_they_can_be() {
     let function = &wire.sent()["tools"][0]["function"];
     assert_eq!((&function["parameters"], &function["strict"]), (&all_of, &json!(false)));
     assert_eq!(wire.warnings(), ["schema_not_strict(look)"]);
-    assert_eq!(of(openai(), &all_of, Strictness::Require).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(of(openai(), &all_of, Strictness::Require).refused(), FailureKind::Unsupported);
     // Where nobody can be bound, the word is not said.
     let wire = of(compatible(), &loose, Strictness::Prefer);
     assert_eq!(wire.sent()["tools"][0]["function"].get("strict"), None);
@@ -220,7 +220,7 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![user(), results(vec![])],
         vec![user(), foreign("", vec![call("a", "f", ""), call("a", "g", "")])],
     ] {
-        assert_eq!(openai().turns(&turns).refused(), LlmErrorKind::InvalidRequest, "{turns:?}");
+        assert_eq!(openai().turns(&turns).refused(), FailureKind::InvalidRequest, "{turns:?}");
     }
 }
 
@@ -283,7 +283,7 @@ fn stop_texts_beyond_four() {
         openai().with(|request| request.stop = ["1", "2", "3", "4", "5", "6"].map(Into::into).to_vec());
     assert_eq!(wire.sent()["stop"], json!(["1", "2", "3", "4"]));
     assert_eq!(wire.warnings(), ["param_changed(stop)"]);
-    assert_eq!(rejecting(&wire).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(rejecting(&wire).refused(), FailureKind::Unsupported);
     let never = Wire::new("openai-chat", "o3").with(|request| request.stop = vec!["1".into()]);
     assert_eq!((never.sent().get("stop"), never.warnings()), (None, vec!["param_dropped(stop)".to_owned()]));
 }
@@ -438,7 +438,7 @@ fn an_effort_goes_to_the_models_that_take_it() {
     assert_eq!(sent("vllm", "m", Effort::Medium), is("medium", ""));
     let strict =
         Wire::new("groq", "llama-3.3-70b-versatile").with(|request| request.effort = Some(Effort::Low));
-    assert_eq!(rejecting(&strict).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(rejecting(&strict).refused(), FailureKind::Unsupported);
 }
 
 #[test]

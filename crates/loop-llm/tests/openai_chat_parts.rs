@@ -1,7 +1,7 @@
 //! Chat streams of which a part is not read, or does not come.
 
 use loop_core::Usage;
-use loop_llm::{LlmErrorKind, ModelEvent};
+use loop_llm::{FailureKind, ModelEvent};
 use serde_json::json;
 
 use crate::common::sse;
@@ -51,7 +51,7 @@ fn a_count_in_every_chunk_is_not_that_of_the_whole_where_the_stream_breaks() {
     counted["usage"] = json!({"prompt_tokens": 9, "completion_tokens": 2});
     let mut decoder = granted_much();
     decoder.push(sse(&[counted]).as_bytes());
-    let broken = decoder.interrupt(LlmErrorKind::StreamInterrupted, "gone").pop().unwrap();
+    let broken = decoder.interrupt(FailureKind::StreamInterrupted, "gone").pop().unwrap();
     let partial = *broken.unwrap_err().partial.unwrap();
     let so_far = Usage { input: 9, output: 2, ..Usage::default() };
     assert_eq!((partial.usage, partial.usage_so_far), (None, Some(so_far)));

@@ -3,7 +3,7 @@
 use crate::{common, openai_chat_decode};
 
 use common::{Wire, calls, sse};
-use loop_llm::{LlmErrorKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd};
+use loop_llm::{FailureKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd};
 use loop_testkit::llm::result;
 use openai_chat_decode::{at, back, delta, end, fragment, stop, text};
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
         let reply = server.end(message(json!({"content": null, "tool_calls": [call]}))).unwrap();
         assert_eq!((calls(&reply), reply.stop), (vec![("a", "find", "{}")], Some(ReplyEnd::ToolUse)));
         // Without the word that it is over, nobody knows.
-        assert_eq!(server.stream(&[with(text("Hi"))]).unwrap_err().kind, LlmErrorKind::StreamInterrupted);
+        assert_eq!(server.stream(&[with(text("Hi"))]).unwrap_err().kind, FailureKind::StreamInterrupted);
         // Nor where nothing can be shown or run, or a call is not all there.
         for chunks in [
             vec![],
@@ -89,7 +89,7 @@ fn a_complete_reply_that_does_not_say_why_it_ended_is_complete() {
                 )),
             ],
         ] {
-            assert_eq!(at(&server, &chunks).unwrap_err().kind, LlmErrorKind::StreamInterrupted, "{chunks:?}");
+            assert_eq!(at(&server, &chunks).unwrap_err().kind, FailureKind::StreamInterrupted, "{chunks:?}");
         }
     }
 }
@@ -209,7 +209,7 @@ fn half_a_character_is_shown_as_one_that_is_missing_and_never_run() {
     let reply = end(format!("{text}\n\n").as_bytes()).unwrap();
     assert_eq!((&*reply.text, reply.stop), ("A \u{fffd}", Some(ReplyEnd::EndTurn)));
     let call = r#"data: {"choices":[{"delta":{"tool_calls":[{"id":"c","function":{"name":"n","arguments":"{\"path\":\"x\ud83d\"}"}}]},"finish_reason":"tool_calls"}]}"#;
-    assert_eq!(end(format!("{call}\n\n").as_bytes()).unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert_eq!(end(format!("{call}\n\n").as_bytes()).unwrap_err().kind, FailureKind::BadResponse);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Wire, calls, raw};
 use loop_core::{FinishReason, PicoUsd, Usage};
-use loop_llm::{Filtered, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets};
+use loop_llm::{FailureKind, Filtered, LlmError, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets};
 use serde_json::{Value, json};
 
 fn responses() -> Wire {
@@ -248,7 +248,7 @@ fn a_filter_stops_it() {
 // wire WR07 WR08 WR09, L7
 #[test]
 fn a_response_that_failed() {
-    let check = |code: &str, kind: LlmErrorKind, retry: RetryAdvice| {
+    let check = |code: &str, kind: FailureKind, retry: RetryAdvice| {
         let events = [created(), delta("output_text", "msg_1", 0, "So"), failed(code)];
         let error = end(&events).unwrap_err();
         assert_eq!((error.kind, error.retry, &*error.message), (kind, retry, "it failed"), "{code}");
@@ -258,20 +258,20 @@ fn a_response_that_failed() {
         assert_eq!((whole.kind, whole.retry), (kind, retry), "{code}");
     };
     let (never, backoff) = (RetryAdvice::Never, RetryAdvice::Backoff);
-    check("rate_limit_exceeded", LlmErrorKind::RateLimited, backoff);
-    check("server_is_overloaded", LlmErrorKind::Overloaded, backoff);
-    check("slow_down", LlmErrorKind::Overloaded, backoff);
-    check("context_length_exceeded", LlmErrorKind::ContextTooLong, never);
-    check("insufficient_quota", LlmErrorKind::QuotaExhausted, never);
-    check("invalid_prompt", LlmErrorKind::ContentFilter, never);
-    check("server_error", LlmErrorKind::ServerError, backoff);
-    check("vector_store_timeout", LlmErrorKind::ServerError, backoff);
+    check("rate_limit_exceeded", FailureKind::RateLimited, backoff);
+    check("server_is_overloaded", FailureKind::Overloaded, backoff);
+    check("slow_down", FailureKind::Overloaded, backoff);
+    check("context_length_exceeded", FailureKind::ContextTooLong, never);
+    check("insufficient_quota", FailureKind::QuotaExhausted, never);
+    check("invalid_prompt", FailureKind::ContentFilter, never);
+    check("server_error", FailureKind::ServerError, backoff);
+    check("vector_store_timeout", FailureKind::ServerError, backoff);
     let silent = json!({"type": "response.failed", "response": {"status": "failed", "error": null}});
-    assert_eq!(end(&[silent]).unwrap_err().kind, LlmErrorKind::ServerError);
+    assert_eq!(end(&[silent]).unwrap_err().kind, FailureKind::ServerError);
     let cancelled = end(&[json!({"type": "response.cancelled", "response": {"status": "cancelled"}})]);
-    assert_eq!(cancelled.unwrap_err().kind, LlmErrorKind::Cancelled);
+    assert_eq!(cancelled.unwrap_err().kind, FailureKind::Cancelled);
     let running = responses().end(response("in_progress", &[]).to_string()).unwrap_err();
-    assert_eq!((running.kind, running.retry), (LlmErrorKind::BadResponse, never));
+    assert_eq!((running.kind, running.retry), (FailureKind::BadResponse, never));
 }
 
 // wire WR10, L7
@@ -283,9 +283,9 @@ fn an_error_in_place_of_the_end() {
         json!({"type": "error", "error": {"type": "server_error", "code": null, "message": "broke"}});
     let bare = json!({"error": {"code": "server_is_overloaded", "message": "busy"}});
     for (event, kind, message) in [
-        (flat, LlmErrorKind::RateLimited, "slow"),
-        (nested, LlmErrorKind::ServerError, "broke"),
-        (bare, LlmErrorKind::Overloaded, "busy"),
+        (flat, FailureKind::RateLimited, "slow"),
+        (nested, FailureKind::ServerError, "broke"),
+        (bare, FailureKind::Overloaded, "busy"),
     ] {
         let error = end(&[created(), text.clone(), event, completed(&[])]).unwrap_err();
         assert_eq!((error.kind, &*error.message, error.is_retryable()), (kind, message, true));
@@ -299,11 +299,11 @@ fn an_end_that_never_comes() {
     let events = [created(), delta("output_text", "msg_1", 0, "So"), done(0, &message("So"))];
     for tail in ["", "data: [DONE]\n\n"] {
         let error = responses().end(named(&events) + tail).unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::StreamInterrupted);
+        assert_eq!(error.kind, FailureKind::StreamInterrupted);
         assert_eq!(*error.partial.unwrap().text, *"So");
     }
     let error = end(&[created()]).unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::StreamInterrupted);
+    assert_eq!(error.kind, FailureKind::StreamInterrupted);
 }
 
 // wire WR12
@@ -652,12 +652,12 @@ fn bytes_that_are_no_text() {
     let mut body =
         named(&[delta("function_call_arguments", "fc_1", 0, "{\"q\":\"@\"}"), completed(&[])]).into_bytes();
     body.iter_mut().filter(|byte| **byte == b'@').for_each(|byte| *byte = 0xff);
-    assert_eq!(responses().end(&body).unwrap_err().kind, LlmErrorKind::BadResponse);
+    assert_eq!(responses().end(&body).unwrap_err().kind, FailureKind::BadResponse);
     let error = responses().end("data: {\"type\":\n\n").unwrap_err();
-    assert_eq!(error.kind, LlmErrorKind::BadResponse);
+    assert_eq!(error.kind, FailureKind::BadResponse);
     for body in ["null", "[]", "{}", "{\"detail\":\"x\"}", "<html>", "\"x\""] {
         let error = responses().end(body).unwrap_err();
-        assert_eq!((error.kind, error.is_retryable()), (LlmErrorKind::BadResponse, true), "{body}");
+        assert_eq!((error.kind, error.is_retryable()), (FailureKind::BadResponse, true), "{body}");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Wire, foreign};
 use loop_llm::{
-    Codec, Effort, Image, LlmErrorKind, Message, OutputFormat, Profile, Strictness, ToolChoice,
+    Codec, Effort, FailureKind, Image, Message, OutputFormat, Profile, Strictness, ToolChoice,
     ToolDefinition, ToolOutput, Unsupported,
 };
 use loop_testkit::{call, llm::result};
@@ -164,7 +164,7 @@ fn tools_are_flat_and_say_whether_they_bind() {
         (&all_of, &json!(false))
     );
     assert_eq!(wire.warnings(), ["schema_not_strict(find)"]);
-    assert_eq!(of(&responses(), &all_of, Strictness::Require).refused(), LlmErrorKind::Unsupported);
+    assert_eq!(of(&responses(), &all_of, Strictness::Require).refused(), FailureKind::Unsupported);
     let xai = of(&Wire::new("xai", "grok-4.3"), &loose, Strictness::Prefer);
     assert_eq!(
         (&xai.sent()["tools"][0]["strict"], &*xai.warnings()),
@@ -219,7 +219,7 @@ fn how_long_it_reasons_and_what_that_leaves_out() {
     assert_eq!((body.get("reasoning"), body.get("include"), &body["temperature"]), (None, None, &json!(0.2)));
     assert_eq!(wire.warnings(), ["param_dropped(reasoning_effort)", "param_dropped(show_reasoning)"]);
     let strict = wire.with(|request| request.unsupported = Unsupported::Reject);
-    assert_eq!(strict.refused(), LlmErrorKind::Unsupported);
+    assert_eq!(strict.refused(), FailureKind::Unsupported);
     // An endpoint's own name for it: its abilities are those of the base.
     let mut deployed = Wire::new("azure-responses", "prod-a");
     assert!(deployed.sent().get("include").is_some());
@@ -357,6 +357,6 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![open, results(&[result("b", false, "")])],
         vec![Message::user("?"), results(&[result("a", false, "")])],
     ] {
-        assert_eq!(responses().turns(&turns).refused(), LlmErrorKind::InvalidRequest);
+        assert_eq!(responses().turns(&turns).refused(), FailureKind::InvalidRequest);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use loop_core::Usage;
 use loop_llm::{
-    Api, AssistantTurn, Caching, Effort, Image, LlmError, LlmErrorKind, Message, ModelReply, ModelRequest,
+    Api, AssistantTurn, Caching, Effort, FailureKind, Image, LlmError, Message, ModelReply, ModelRequest,
     Raw, ReplyEnd, RetryPolicy, Retrying, ToolChoice, ToolDefinition, ToolOutput, complete,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer};
@@ -148,7 +148,7 @@ async fn reasoning_that_the_server_does_not_know_is_left_out_once() {
         turn.raw = Some(Raw::from_text(raw));
         request.messages.extend([Message::Assistant(turn), results()]);
         let error = send(api, &server, &request).await.unwrap_err();
-        assert_eq!(error.kind, LlmErrorKind::StaleReasoning, "{} {error:?}", api.name());
+        assert_eq!(error.kind, FailureKind::StaleReasoning, "{} {error:?}", api.name());
         let model = Retrying::new(Arc::new(client(api, &server)), RetryPolicy::default());
         let reply = soon(complete(&model, &request)).await.unwrap();
         assert!(

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{Wire, cut, foreign};
 use loop_llm::{
-    Api, AssistantTurn, ErrorPhase, Image, LateInstructions, LlmErrorKind, Message, ModelRequest,
+    Api, AssistantTurn, ErrorPhase, FailureKind, Image, LateInstructions, Message, ModelRequest,
     OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
 };
 use loop_testkit::{call, llm::result};
@@ -27,7 +27,7 @@ fn refused(change: impl Fn(&mut ModelRequest)) {
     for wire in wires().map(|wire| wire.with(&change)) {
         let name = &wire.codec.profile().name;
         let error = wire.codec.encode(&wire.request).unwrap_err();
-        assert_eq!((error.kind, error.phase), (LlmErrorKind::InvalidRequest, ErrorPhase::Encode), "{name}");
+        assert_eq!((error.kind, error.phase), (FailureKind::InvalidRequest, ErrorPhase::Encode), "{name}");
         assert!(error.is_free() && !error.is_retryable(), "{name}");
     }
 }
@@ -133,7 +133,7 @@ fn a_raw_turn_that_is_no_json_is_not_sent() {
             let error = with(json).codec.encode(&with(json).request).unwrap_err();
             assert_eq!(
                 (error.kind, error.phase),
-                (LlmErrorKind::InvalidRequest, ErrorPhase::Encode),
+                (FailureKind::InvalidRequest, ErrorPhase::Encode),
                 "{json}"
             );
         }
@@ -155,7 +155,7 @@ fn a_late_instruction_that_travels_as_a_users_text_is_marked_and_told() {
         assert_eq!(wire.sent().pointer(pointer), Some(&json!("[operator]\nBe brief.")), "{profile}");
         assert_eq!(wire.warnings(), ["param_changed(operator)"]);
         let strict = wire.with(|request| request.unsupported = Unsupported::Reject);
-        assert_eq!(strict.codec.encode(&strict.request).unwrap_err().kind, LlmErrorKind::Unsupported);
+        assert_eq!(strict.codec.encode(&strict.request).unwrap_err().kind, FailureKind::Unsupported);
         // What is kept of a turn tells it again.
         let (encoded, again) = (wire.codec.encode(&wire.request), wire.codec.encode(&wire.request));
         assert_eq!(encoded.unwrap().warnings, again.unwrap().warnings);
@@ -236,11 +236,11 @@ fn a_body_of_another_protocol_is_no_reply() {
                 Ok(reply) => assert_eq!((nth, &*reply.text), (other, "Hi"), "{name} read {body}"),
                 Err(error) => {
                     assert_ne!(nth, other, "{name}: {error:?}");
-                    assert_eq!(error.kind, LlmErrorKind::BadResponse, "{name} read {body}: {error:?}");
+                    assert_eq!(error.kind, FailureKind::BadResponse, "{name} read {body}: {error:?}");
                 }
             }
         }
-        assert_eq!(wire.end("{\"hello\":1}").unwrap_err().kind, LlmErrorKind::BadResponse);
+        assert_eq!(wire.end("{\"hello\":1}").unwrap_err().kind, FailureKind::BadResponse);
     }
 }
 
@@ -256,12 +256,12 @@ fn bytes_that_are_no_event_stream_are_no_reply() {
     for wire in wires() {
         for body in bodies {
             let error = wire.end(body).unwrap_err();
-            assert_eq!(error.kind, LlmErrorKind::BadResponse, "{}: {error:?}", wire.codec.profile().name);
+            assert_eq!(error.kind, FailureKind::BadResponse, "{}: {error:?}", wire.codec.profile().name);
         }
         // What may be the beginning of one was cut off.
         for body in ["da", "event", "event: x\n", "id: 7\n\n", ": hello\n", "retry:1\n"] {
             let error = wire.end(body).unwrap_err();
-            assert_eq!(error.kind, LlmErrorKind::StreamInterrupted, "{body:?}: {error:?}");
+            assert_eq!(error.kind, FailureKind::StreamInterrupted, "{body:?}: {error:?}");
         }
     }
 }

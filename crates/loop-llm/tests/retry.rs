@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelRequest, RetryAdvice, RetryPolicy,
+    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelRequest, RetryAdvice, RetryPolicy,
     Retrying, Scripted, complete,
 };
 use tokio::time::Instant;
@@ -38,7 +38,7 @@ impl ChatModel for Failing {
     }
 }
 
-fn failing(kind: LlmErrorKind, retry: Option<RetryAdvice>, times: u32) -> Arc<Failing> {
+fn failing(kind: FailureKind, retry: Option<RetryAdvice>, times: u32) -> Arc<Failing> {
     // None of them reached the server.
     let mut error = LlmError::new(kind, ErrorPhase::Connect, "no");
     error.retry = retry.unwrap_or(error.retry);
@@ -58,11 +58,11 @@ async fn run(model: &Arc<Failing>, seed: u64) -> (Result<(), LlmError>, Vec<Dura
 #[tokio::test(start_paused = true)]
 async fn tries_are_counted_by_kind_and_then_nobody_tries() {
     let table = [
-        (LlmErrorKind::RateLimited, 5, 1_000, 60_000),
-        (LlmErrorKind::Overloaded, 5, 2_000, 60_000),
-        (LlmErrorKind::ServerError, 3, 500, 8_000),
-        (LlmErrorKind::Timeout, 3, 500, 8_000),
-        (LlmErrorKind::Connection, 3, 500, 8_000),
+        (FailureKind::RateLimited, 5, 1_000, 60_000),
+        (FailureKind::Overloaded, 5, 2_000, 60_000),
+        (FailureKind::ServerError, 3, 500, 8_000),
+        (FailureKind::Timeout, 3, 500, 8_000),
+        (FailureKind::Connection, 3, 500, 8_000),
     ];
     for (kind, tries, first, longest) in table {
         let (end, waits) = run(&failing(kind, None, 99), 1).await;
@@ -78,7 +78,7 @@ async fn tries_are_counted_by_kind_and_then_nobody_tries() {
 
 #[tokio::test(start_paused = true)]
 async fn waits_are_drawn_from_the_seed() {
-    let waits = async |seed| run(&failing(LlmErrorKind::Overloaded, None, 99), seed).await.1;
+    let waits = async |seed| run(&failing(FailureKind::Overloaded, None, 99), seed).await.1;
     assert_eq!(waits(5).await, waits(5).await);
     assert_ne!(waits(5).await, waits(6).await);
 }
@@ -87,32 +87,32 @@ async fn waits_are_drawn_from_the_seed() {
 #[tokio::test(start_paused = true)]
 async fn what_fails_again_is_not_tried_again() {
     for kind in [
-        LlmErrorKind::Auth,
-        LlmErrorKind::InvalidRequest,
-        LlmErrorKind::ContextTooLong,
-        LlmErrorKind::ModelNotFound,
+        FailureKind::Auth,
+        FailureKind::InvalidRequest,
+        FailureKind::ContextTooLong,
+        FailureKind::ModelNotFound,
     ] {
         assert_eq!(run(&failing(kind, None, 1), 1).await.1.len(), 0);
     }
-    let (end, waits) = run(&failing(LlmErrorKind::ServerError, Some(RetryAdvice::Never), 1), 1).await;
+    let (end, waits) = run(&failing(FailureKind::ServerError, Some(RetryAdvice::Never), 1), 1).await;
     assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Never, 0));
-    assert_eq!(run(&failing(LlmErrorKind::InvalidRequest, Some(RetryAdvice::Backoff), 1), 1).await.0, Ok(()));
+    assert_eq!(run(&failing(FailureKind::InvalidRequest, Some(RetryAdvice::Backoff), 1), 1).await.0, Ok(()));
 }
 
 // wire WE23
 #[tokio::test(start_paused = true)]
 async fn a_servers_delay_is_kept_or_left_to_the_caller() {
     let requested = |seconds| Some(RetryAdvice::After(Duration::from_secs(seconds)));
-    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, requested(30), 1), 1).await;
+    let (end, waits) = run(&failing(FailureKind::RateLimited, requested(30), 1), 1).await;
     assert_eq!(end, Ok(()));
     assert!((Duration::from_secs(30)..=Duration::from_millis(33_001)).contains(&waits[0]), "{waits:?}");
-    let (end, waits) = run(&failing(LlmErrorKind::RateLimited, requested(61), 1), 1).await;
+    let (end, waits) = run(&failing(FailureKind::RateLimited, requested(61), 1), 1).await;
     assert_eq!((end.unwrap_err().retry, waits.len()), (requested(61).unwrap(), 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_tried_again_after_the_first_byte() {
-    let mut model = failing(LlmErrorKind::Overloaded, None, 1);
+    let mut model = failing(FailureKind::Overloaded, None, 1);
     Arc::get_mut(&mut model).unwrap().in_stream = true;
     let (end, waits) = run(&model, 1).await;
     assert_eq!((end.unwrap_err().retry, waits.len()), (RetryAdvice::Backoff, 0));
@@ -133,10 +133,10 @@ async fn what_does_not_fit_into_the_callers_time_is_the_callers_to_decide() {
         (error.retry, calls, began.elapsed())
     };
     let requested = Some(RetryAdvice::After(Duration::from_secs(50)));
-    let (retry, calls, took) = hurried(LlmErrorKind::RateLimited, requested).await;
+    let (retry, calls, took) = hurried(FailureKind::RateLimited, requested).await;
     assert!(matches!(retry, RetryAdvice::After(wait) if wait >= Duration::from_secs(50)), "{retry:?}");
     assert_eq!((calls, took), (1, Duration::ZERO), "nobody sleeps into the caller's time limit");
-    let (_, calls, took) = hurried(LlmErrorKind::ServerError, None).await;
+    let (_, calls, took) = hurried(FailureKind::ServerError, None).await;
     assert!(calls > 1 && took < Duration::from_secs(4), "{calls} {took:?}");
 }
 
@@ -157,17 +157,17 @@ async fn what_may_be_billed_is_left_to_the_caller() {
     };
     let (once, twice) = ((1, RetryAdvice::Backoff), (2, RetryAdvice::Never));
     for strict in [false, true] {
-        for kind in [LlmErrorKind::Timeout, LlmErrorKind::Connection] {
+        for kind in [FailureKind::Timeout, FailureKind::Connection] {
             assert_eq!(with(kind, ErrorPhase::Headers, None, strict).await, once, "{kind} {strict}");
             assert_eq!(with(kind, ErrorPhase::Connect, None, strict).await, twice, "{kind} {strict}");
         }
         for status in [429, 503, 529] {
-            let busy = with(LlmErrorKind::Overloaded, ErrorPhase::Headers, Some(status), strict).await;
+            let busy = with(FailureKind::Overloaded, ErrorPhase::Headers, Some(status), strict).await;
             assert_eq!(busy, twice, "{status} {strict}");
         }
     }
     for status in [500, 502, 504] {
-        let failed = |strict| with(LlmErrorKind::ServerError, ErrorPhase::Headers, Some(status), strict);
+        let failed = |strict| with(FailureKind::ServerError, ErrorPhase::Headers, Some(status), strict);
         assert_eq!((failed(false).await, failed(true).await), (twice, once), "{status}");
     }
 }
@@ -176,7 +176,7 @@ async fn what_may_be_billed_is_left_to_the_caller() {
 fn a_call_that_no_model_saw_is_free() {
     // L3: a server that failed may have generated something, one that refused has not.
     let with = |phase, status| {
-        let mut error = LlmError::new(LlmErrorKind::ServerError, phase, "no");
+        let mut error = LlmError::new(FailureKind::ServerError, phase, "no");
         error.detail.get_or_insert_default().status = status;
         error.is_free()
     };

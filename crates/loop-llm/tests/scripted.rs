@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, RequestPurpose,
+    ChatModel, ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, RequestPurpose,
     Scripted, ScriptedReply, Timing, complete,
 };
 
@@ -64,7 +64,7 @@ async fn a_script_without_a_reply_left_says_so() {
     let model = Scripted::from_json(script).unwrap();
     let error = complete(&model, &select_call()).await.unwrap_err();
     assert_eq!(error.to_string(), "script_exhausted: the script has no reply left for a select call");
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::ScriptExhausted, ErrorPhase::Encode));
+    assert_eq!((error.kind, error.phase), (FailureKind::ScriptExhausted, ErrorPhase::Encode));
     assert!(!error.is_retryable());
     assert_eq!(text(&model, &main_call()).await, "only");
 }

@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    ChatModel, LlmErrorKind, Message, ModelEvent, ModelRequest, Raw, RequestPurpose, Scripted, ScriptedReply,
+    ChatModel, FailureKind, Message, ModelEvent, ModelRequest, Raw, RequestPurpose, Scripted, ScriptedReply,
     ToolChoice, ToolDefinition, complete,
 };
 use loop_testkit::llm::result;
@@ -133,7 +133,7 @@ async fn what_a_reply_with_calls_says_of_itself_may_be_given() {
     assert!(reply.tool_calls[0].arguments.object().is_ok_and(|value| value.is_empty()));
     let cut: Vec<_> = model.stream(&request()).await.unwrap().collect().await;
     assert!(matches!(cut[0], Ok(ModelEvent::ToolCallStarted { nth: 0, .. })));
-    assert_eq!(cut.last().unwrap().as_ref().unwrap_err().kind, LlmErrorKind::StreamInterrupted);
+    assert_eq!(cut.last().unwrap().as_ref().unwrap_err().kind, FailureKind::StreamInterrupted);
     assert!(
         !cut.iter().any(|event| matches!(event, Ok(ModelEvent::Finished(_)))),
         "a reply that broke off is none"

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, LlmError,
-    LlmErrorKind, ModelReply, ModelRequest, RetryAdvice, complete,
+    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, FailureKind, LlmError,
+    ModelReply, ModelRequest, RetryAdvice, complete,
 };
 use wrap_common::{Fake, Step, broken, error, patient, request};
 
@@ -36,7 +36,7 @@ impl Rig {
 
     /// Fails until it opens.
     async fn open(&self) {
-        let steps = (0..3).map(|_| Step::Refuse(error(LlmErrorKind::ServerError)));
+        let steps = (0..3).map(|_| Step::Refuse(error(FailureKind::ServerError)));
         let rest: Vec<Step> = self.fake.steps.lock().unwrap().drain(..).collect();
         self.fake.steps.lock().unwrap().extend(steps.chain(rest));
         for _ in 0..3 {
@@ -53,12 +53,12 @@ impl Rig {
     }
 }
 
-const PROVIDERS: [LlmErrorKind; 5] = [
-    LlmErrorKind::Overloaded,
-    LlmErrorKind::ServerError,
-    LlmErrorKind::Timeout,
-    LlmErrorKind::Connection,
-    LlmErrorKind::StreamInterrupted,
+const PROVIDERS: [FailureKind; 5] = [
+    FailureKind::Overloaded,
+    FailureKind::ServerError,
+    FailureKind::Timeout,
+    FailureKind::Connection,
+    FailureKind::StreamInterrupted,
 ];
 
 #[tokio::test(start_paused = true)]
@@ -89,23 +89,23 @@ async fn failures_of_the_providers_making_open_it_wherever_they_come() {
 #[tokio::test(start_paused = true)]
 async fn the_requests_fault_counts_neither_way() {
     let faults = [
-        LlmErrorKind::InvalidRequest,
-        LlmErrorKind::Unsupported,
-        LlmErrorKind::Auth,
-        LlmErrorKind::Permission,
-        LlmErrorKind::ModelNotFound,
-        LlmErrorKind::Billing,
-        LlmErrorKind::QuotaExhausted,
-        LlmErrorKind::RequestTooLarge,
-        LlmErrorKind::ContextTooLong,
-        LlmErrorKind::StaleReasoning,
-        LlmErrorKind::StateLost,
-        LlmErrorKind::ContentFilter,
-        LlmErrorKind::MalformedToolCall,
-        LlmErrorKind::RateLimited,
-        LlmErrorKind::BadResponse,
-        LlmErrorKind::Cancelled,
-        LlmErrorKind::ScriptExhausted,
+        FailureKind::InvalidRequest,
+        FailureKind::Unsupported,
+        FailureKind::Auth,
+        FailureKind::Permission,
+        FailureKind::ModelNotFound,
+        FailureKind::Billing,
+        FailureKind::QuotaExhausted,
+        FailureKind::RequestTooLarge,
+        FailureKind::ContextTooLong,
+        FailureKind::StaleReasoning,
+        FailureKind::StateLost,
+        FailureKind::ContentFilter,
+        FailureKind::MalformedToolCall,
+        FailureKind::RateLimited,
+        FailureKind::BadResponse,
+        FailureKind::Cancelled,
+        FailureKind::ScriptExhausted,
     ];
     for kind in faults {
         let many = rig(vec![Step::Refuse(error(kind)); 9]);
@@ -113,7 +113,7 @@ async fn the_requests_fault_counts_neither_way() {
             many.call().await.unwrap_err();
         }
         assert_eq!(many.breaker.state(), BreakerState::Closed, "{kind}");
-        let failed = || Step::Refuse(error(LlmErrorKind::Timeout));
+        let failed = || Step::Refuse(error(FailureKind::Timeout));
         let between = rig([failed(), failed(), Step::Refuse(error(kind)), failed()]);
         for _ in 0..4 {
             between.call().await.unwrap_err();
@@ -124,7 +124,7 @@ async fn the_requests_fault_counts_neither_way() {
 
 #[tokio::test(start_paused = true)]
 async fn a_whole_reply_begins_the_count_anew() {
-    let failed = || Step::Refuse(error(LlmErrorKind::Timeout));
+    let failed = || Step::Refuse(error(FailureKind::Timeout));
     let stated = || Step::Give(wrap_common::stated("hi"), Duration::ZERO);
     let rig = rig([failed(), failed(), stated(), failed(), failed()]);
     for _ in 0..5 {
@@ -139,7 +139,7 @@ async fn an_open_breaker_refuses_at_once_and_for_nothing() {
     rig.open().await;
     tokio::time::advance(Duration::from_secs(10)).await;
     let error = rig.call().now_or_never().expect("nobody waits").unwrap_err();
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Overloaded, ErrorPhase::Encode));
+    assert_eq!((error.kind, error.phase), (FailureKind::Overloaded, ErrorPhase::Encode));
     assert_eq!(error.retry, RetryAdvice::After(Duration::from_secs(20)));
     assert!(error.is_free());
     assert_eq!(
@@ -153,7 +153,7 @@ async fn an_open_breaker_refuses_at_once_and_for_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_answered_closes_it() {
     let replied = Step::Give(wrap_common::stated("hi"), Duration::ZERO);
-    for step in [replied, Step::Refuse(error(LlmErrorKind::InvalidRequest))] {
+    for step in [replied, Step::Refuse(error(FailureKind::InvalidRequest))] {
         let rig = rig([step]);
         rig.half_open().await;
         drop(rig.call().await);
@@ -164,7 +164,7 @@ async fn a_probe_that_is_answered_closes_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_fails_opens_it_for_another_rest() {
-    for step in [Step::Refuse(error(LlmErrorKind::Connection)), broken(LlmErrorKind::StreamInterrupted)] {
+    for step in [Step::Refuse(error(FailureKind::Connection)), broken(FailureKind::StreamInterrupted)] {
         let rig = rig([step]);
         rig.half_open().await;
         rig.call().await.unwrap_err();
@@ -195,7 +195,7 @@ async fn a_probe_that_is_left_does_not_leave_it_stuck() {
     let left = rig([
         Step::Hang,
         Step::HangAfterWord,
-        Step::Refuse(LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Encode, "cannot be sent")),
+        Step::Refuse(LlmError::new(FailureKind::InvalidRequest, ErrorPhase::Encode, "cannot be sent")),
     ]);
     left.half_open().await;
     assert!(left.model.stream(&request()).now_or_never().is_none());
@@ -213,7 +213,7 @@ async fn a_probe_that_is_left_does_not_leave_it_stuck() {
 #[tokio::test(start_paused = true)]
 async fn what_ends_after_it_opened_is_not_counted() {
     let old = Step::Give(wrap_common::stated("late"), Duration::from_secs(1));
-    let rig = rig([old, broken(LlmErrorKind::Timeout)]);
+    let rig = rig([old, broken(FailureKind::Timeout)]);
     let mut replied = rig.model.stream(&request()).await.unwrap();
     let mut failed = rig.model.stream(&request()).await.unwrap();
     rig.open().await;
@@ -229,7 +229,7 @@ async fn what_ends_after_it_opened_is_not_counted() {
 async fn what_began_before_it_opened_says_nothing_about_the_probe() {
     let rig = rig([
         Step::Give(wrap_common::stated("late"), Duration::ZERO),
-        broken(LlmErrorKind::Timeout),
+        broken(FailureKind::Timeout),
         Step::HangAfterWord,
     ]);
     let mut replied = rig.model.stream(&request()).await.unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_llm::{
-    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, LlmErrorKind, RateGate,
+    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, FailureKind, RateGate,
     RateLimited, RateLimits, RecordedModel, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets,
     complete,
 };
@@ -57,7 +57,7 @@ const USUAL: [usize; 4] = [0, 1, 2, 3];
 #[tokio::test(start_paused = true)]
 async fn a_delay_is_waited_for_by_everybody_and_each_try_is_recorded() {
     let shared = Shared::new(5, 0);
-    let fake = Fake::new([Step::Refuse(asks(LlmErrorKind::RateLimited, 30))]);
+    let fake = Fake::new([Step::Refuse(asks(FailureKind::RateLimited, 30))]);
     let (one, two) =
         (shared.stack(USUAL, Arc::clone(&fake) as _), shared.stack(USUAL, Arc::clone(&fake) as _));
     let began = Instant::now();
@@ -80,7 +80,7 @@ async fn a_delay_is_waited_for_by_everybody_and_each_try_is_recorded() {
 #[tokio::test(start_paused = true)]
 async fn tries_open_the_breaker_and_nobody_waits_for_it() {
     let shared = Shared::new(3, 1);
-    let fake = Fake::new(vec![Step::Refuse(error(LlmErrorKind::ServerError)); 3]);
+    let fake = Fake::new(vec![Step::Refuse(error(FailureKind::ServerError)); 3]);
     let model = shared.stack(USUAL, Arc::clone(&fake) as _);
     let began = Instant::now();
     let failed = complete(&*model, &patient(600)).await.unwrap_err();
@@ -89,11 +89,11 @@ async fn tries_open_the_breaker_and_nobody_waits_for_it() {
         "{failed:?}"
     );
     // Three tries may be billed, whatever came after them.
-    assert_eq!((failed.kind, failed.is_free()), (LlmErrorKind::ServerError, false));
+    assert_eq!((failed.kind, failed.is_free()), (FailureKind::ServerError, false));
     assert_eq!((fake.count(), shared.breaker.state()), (3, BreakerState::Open));
     assert!(began.elapsed() < Duration::from_secs(4), "another route is free to be taken");
     let refused = complete(&*model, &patient(600)).await.unwrap_err();
-    assert_eq!((refused.kind, refused.is_free(), fake.count()), (LlmErrorKind::Overloaded, true, 3));
+    assert_eq!((refused.kind, refused.is_free(), fake.count()), (FailureKind::Overloaded, true, 3));
     tokio::time::sleep(Duration::from_secs(30)).await;
     complete(&*model, &patient(60)).await.unwrap();
     assert_eq!((fake.count(), shared.breaker.state()), (4, BreakerState::Closed));
@@ -109,9 +109,9 @@ async fn whatever_the_order_a_call_ends_once_and_leaves_nothing_behind() {
     for order in orders {
         let shared = Shared::new(9, 1);
         let steps = [
-            Step::Refuse(error(LlmErrorKind::Overloaded)),
+            Step::Refuse(error(FailureKind::Overloaded)),
             Step::Give(stated("hi"), Duration::from_secs(1)),
-            broken(LlmErrorKind::StreamInterrupted),
+            broken(FailureKind::StreamInterrupted),
             Step::HangAfterWord,
         ];
         let fake = Fake::new(steps);
@@ -142,10 +142,10 @@ async fn whatever_the_order_a_call_ends_once_and_leaves_nothing_behind() {
 #[tokio::test(start_paused = true)]
 async fn a_recorded_run_with_its_tries_plays_back_through_the_same_wrappers() {
     let steps = [
-        Step::Refuse(asks(LlmErrorKind::RateLimited, 30)),
-        Step::Refuse(error(LlmErrorKind::ServerError)),
+        Step::Refuse(asks(FailureKind::RateLimited, 30)),
+        Step::Refuse(error(FailureKind::ServerError)),
         Step::Give(stated("hi"), Duration::ZERO),
-        broken(LlmErrorKind::StreamInterrupted),
+        broken(FailureKind::StreamInterrupted),
     ];
     let live = Shared::new(9, 1);
     let model = live.stack(USUAL, Fake::new(steps));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits,
+    ChatModel, ErrorPhase, FailureKind, LlmError, ModelRequest, RateGate, RateLimited, RateLimits,
     RetryAdvice, complete,
 };
 use proptest::prelude::*;
@@ -74,8 +74,8 @@ async fn a_call_is_under_way_until_its_stream_ends_or_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn failed_calls_make_room_too() {
-    let broken = || wrap_common::broken(LlmErrorKind::StreamInterrupted);
-    let steps = [Step::Refuse(error(LlmErrorKind::Auth)), broken(), Step::Give(Vec::new(), Duration::ZERO)];
+    let broken = || wrap_common::broken(FailureKind::StreamInterrupted);
+    let steps = [Step::Refuse(error(FailureKind::Auth)), broken(), Step::Give(Vec::new(), Duration::ZERO)];
     let (fake, model) = rig(limits(0, 0, 1), steps);
     for _ in 0..3 {
         assert!(complete(&*model, &request()).await.is_err());
@@ -172,9 +172,9 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
     };
     let broken = LlmError {
         partial: Some(Box::new(partial)),
-        ..LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "no")
+        ..LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "no")
     };
-    let free = LlmError { phase: ErrorPhase::Connect, ..error(LlmErrorKind::Connection) };
+    let free = LlmError { phase: ErrorPhase::Connect, ..error(FailureKind::Connection) };
     let steps = [
         Step::Refuse(free),
         Step::Give(vec![Ok(text("w")), Err(broken)], Duration::ZERO),
@@ -193,7 +193,7 @@ async fn a_call_that_is_too_large_for_any_minute_fails_at_once_and_holds_nobody_
     let (fake, model) = rig(limits(0, 100, 0), [reply(1)]);
     complete(&*model, &sized(100)).await.unwrap();
     let error = complete(&*model, &sized(101)).now_or_never().expect("nobody waits").unwrap_err();
-    assert_eq!((error.kind, error.retry), (LlmErrorKind::RequestTooLarge, RetryAdvice::Never));
+    assert_eq!((error.kind, error.retry), (FailureKind::RequestTooLarge, RetryAdvice::Never));
     assert_eq!((error.phase, error.is_free(), fake.count()), (ErrorPhase::Encode, true, 1));
     let stated = "the call may need 101 tokens, and `tokens_per_minute` allows 100, so that it could never begin; \
                 raise that limit, or let the call write less";
@@ -204,7 +204,7 @@ async fn a_call_that_is_too_large_for_any_minute_fails_at_once_and_holds_nobody_
 // L1
 #[tokio::test(start_paused = true)]
 async fn a_servers_delay_closes_the_gate_for_all_callers() {
-    for kind in [LlmErrorKind::RateLimited, LlmErrorKind::Overloaded] {
+    for kind in [FailureKind::RateLimited, FailureKind::Overloaded] {
         let in_stream = LlmError { phase: ErrorPhase::Stream, ..asks(kind, 30) };
         for step in
             [Step::Refuse(asks(kind, 30)), Step::Give(vec![Ok(text("w")), Err(in_stream)], Duration::ZERO)]
@@ -221,7 +221,7 @@ async fn a_servers_delay_closes_the_gate_for_all_callers() {
 #[tokio::test(start_paused = true)]
 async fn when_the_delay_is_over_nobody_waits_for_another_to_end() {
     let steps =
-        [vec![Step::Refuse(asks(LlmErrorKind::Overloaded, 30))], vec![Step::HangAfterWord; 3]].concat();
+        [vec![Step::Refuse(asks(FailureKind::Overloaded, 30))], vec![Step::HangAfterWord; 3]].concat();
     let (fake, model) = rig(limits(0, 0, 0), steps);
     let began = Instant::now();
     assert!(complete(&*model, &request()).await.is_err());
@@ -233,7 +233,7 @@ async fn when_the_delay_is_over_nobody_waits_for_another_to_end() {
 
 #[tokio::test(start_paused = true)]
 async fn who_stands_behind_learns_of_a_delay_at_once() {
-    let late = LlmError { phase: ErrorPhase::Stream, ..asks(LlmErrorKind::RateLimited, 50) };
+    let late = LlmError { phase: ErrorPhase::Stream, ..asks(FailureKind::RateLimited, 50) };
     let (_, model) = rig(limits(0, 0, 1), [Step::Give(vec![Err(late)], Duration::from_secs(5))]);
     let began = Instant::now();
     let call = async |request: ModelRequest| {
@@ -249,7 +249,7 @@ async fn who_stands_behind_learns_of_a_delay_at_once() {
 async fn who_waits_already_waits_for_the_delay_as_well() {
     let began = Instant::now();
     let refuse_late = Step::Give(
-        vec![Err(LlmError { phase: ErrorPhase::Stream, ..asks(LlmErrorKind::RateLimited, 50) })],
+        vec![Err(LlmError { phase: ErrorPhase::Stream, ..asks(FailureKind::RateLimited, 50) })],
         Duration::from_secs(5),
     );
     let (fake, model) = rig(limits(2, 0, 0), [refuse_late]);
@@ -262,14 +262,14 @@ async fn who_waits_already_waits_for_the_delay_as_well() {
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_delay_that_is_too_long() {
     // wire WE23
-    let (fake, model) = rig(limits(0, 0, 0), [Step::Refuse(asks(LlmErrorKind::RateLimited, 3_600))]);
+    let (fake, model) = rig(limits(0, 0, 0), [Step::Refuse(asks(FailureKind::RateLimited, 3_600))]);
     let began = Instant::now();
     let error = complete(&*model, &request()).await.unwrap_err();
     assert_eq!(error.retry, RetryAdvice::After(Duration::from_secs(3_600)));
     tokio::time::advance(Duration::from_secs(10)).await;
     let error = complete(&*model, &request()).now_or_never().expect("nobody waits").unwrap_err();
     assert_eq!(error.retry, RetryAdvice::After(Duration::from_secs(3_590)));
-    assert!(error.is_free() && error.kind == LlmErrorKind::RateLimited);
+    assert!(error.is_free() && error.kind == FailureKind::RateLimited);
     assert_eq!(fake.count(), 1);
     // A server cannot lock it for longer than it may be waited for.
     tokio::time::advance(Duration::from_secs(50)).await;
@@ -279,8 +279,8 @@ async fn nobody_waits_for_a_delay_that_is_too_long() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_wrapper_said_closes_nothing() {
-    let ours = LlmError { phase: ErrorPhase::Encode, ..asks(LlmErrorKind::Overloaded, 30) };
-    let other = asks(LlmErrorKind::ServerError, 30);
+    let ours = LlmError { phase: ErrorPhase::Encode, ..asks(FailureKind::Overloaded, 30) };
+    let other = asks(FailureKind::ServerError, 30);
     let (fake, model) = rig(limits(0, 0, 0), [Step::Refuse(ours), Step::Refuse(other)]);
     let began = Instant::now();
     for _ in 0..3 {
@@ -396,7 +396,7 @@ impl ChatModel for Timed {
         let live = Live(Arc::clone(&self.under_way));
         self.log.lock().unwrap().push((Instant::now(), nth, caller.tokens));
         let end = if caller.fails {
-            Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "no"))
+            Err(LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "no"))
         } else {
             // What was used less than thought frees room: the log then holds what was used.
             let used = caller.tokens * caller.used_per_cent / 100;

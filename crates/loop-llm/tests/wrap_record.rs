@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, Partial,
+    ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Partial,
     Raw, Recorder, RecordingModel, Secrets, complete,
 };
 use loop_testkit::call;
@@ -25,8 +25,8 @@ fn give(events: impl IntoIterator<Item = ModelEvent>) -> Step {
 async fn every_exchange_is_a_line_however_it_ends() {
     let fake = Fake::new([
         Step::Give(stated("hi"), Duration::ZERO),
-        broken(LlmErrorKind::StreamInterrupted),
-        Step::Refuse(asks(LlmErrorKind::RateLimited, 30)),
+        broken(FailureKind::StreamInterrupted),
+        Step::Refuse(asks(FailureKind::RateLimited, 30)),
         Step::Give(Vec::new(), Duration::ZERO),
         Step::HangAfterWord,
         Step::Hang,
@@ -161,7 +161,7 @@ fn pieces(before: &str, secret: &str) -> impl Iterator<Item = Arc<str>> {
 async fn no_secret_is_written_in_any_form() {
     let reported = |phase| {
         let partial = Partial { text: format!("so far {KEY}").into(), ..Partial::default() };
-        let mut error = LlmError::new(LlmErrorKind::Auth, phase, format!("wrong key {KEY}"));
+        let mut error = LlmError::new(FailureKind::Auth, phase, format!("wrong key {KEY}"));
         error.partial = Some(partial.into());
         error.detail.get_or_insert_default().request = Some(KEY.into());
         error
@@ -218,7 +218,7 @@ fn reply_of(events: &[ModelEvent]) -> ModelReply {
 #[tokio::test]
 async fn short_secrets_are_masked_in_messages_alone() {
     let refused =
-        Step::Refuse(LlmError::new(LlmErrorKind::Auth, ErrorPhase::Headers, "the key dummy is wrong"));
+        Step::Refuse(LlmError::new(FailureKind::Auth, ErrorPhase::Headers, "the key dummy is wrong"));
     let tape = Tape::new(Secrets::of(["dummy"]));
     let model = tape.model(Fake::new([refused]));
     hear(&model, &ModelRequest::new("m", "s", "a dummy")).await;
@@ -372,8 +372,8 @@ async fn recording_changes_nothing_that_the_caller_sees() {
     let steps = || {
         [
             give(leak()),
-            broken(LlmErrorKind::Overloaded),
-            Step::Refuse(error(LlmErrorKind::Auth)),
+            broken(FailureKind::Overloaded),
+            Step::Refuse(error(FailureKind::Auth)),
             Step::Give(Vec::new(), Duration::ZERO),
         ]
     };

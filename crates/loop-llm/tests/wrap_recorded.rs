@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::{PicoUsd, Usage};
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, Partial,
+    ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Partial,
     Raw, RecordedModel, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
 };
 use loop_testkit::call;
@@ -57,10 +57,10 @@ fn everything() -> Vec<ModelEvent> {
 }
 
 fn steps() -> Vec<Step> {
-    let mut reported = LlmError::new(LlmErrorKind::ContextTooLong, ErrorPhase::Headers, "too long");
+    let mut reported = LlmError::new(FailureKind::ContextTooLong, ErrorPhase::Headers, "too long");
     let detail = reported.detail.get_or_insert_default();
     (detail.status, detail.used_tokens, detail.max_tokens) = (Some(400), Some(9), Some(8));
-    let mut cut = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "cut");
+    let mut cut = LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "cut");
     cut.partial = Some(
         Partial {
             text: "w".into(),
@@ -72,7 +72,7 @@ fn steps() -> Vec<Step> {
     vec![
         Step::Give(everything().into_iter().map(Ok).collect(), Duration::ZERO),
         Step::Refuse(reported),
-        Step::Refuse(LlmError { detail: None, ..asks(LlmErrorKind::RateLimited, 30) }),
+        Step::Refuse(LlmError { detail: None, ..asks(FailureKind::RateLimited, 30) }),
         Step::Give(vec![Ok(text("w")), Err(cut)], Duration::ZERO),
         Step::Give(vec![Ok(text("w"))], Duration::ZERO),
     ]
@@ -124,7 +124,7 @@ async fn what_was_recorded_once_is_given_once() {
         let error = complete(&recorded, &request()).await.unwrap_err();
         assert_eq!(
             (error.kind, error.phase, error.retry),
-            (LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, RetryAdvice::Never)
+            (FailureKind::ScriptExhausted, ErrorPhase::Encode, RetryAdvice::Never)
         );
         assert_eq!(
             &*error.message,
@@ -155,7 +155,7 @@ async fn a_request_that_was_not_recorded_is_held_against_the_nearest() {
     let check = async |request: &ModelRequest, wanted: &str| {
         let error = complete(&recorded, request).await.unwrap_err();
         assert_eq!(&*error.message, wanted);
-        assert_eq!(error.kind, LlmErrorKind::ScriptExhausted);
+        assert_eq!(error.kind, FailureKind::ScriptExhausted);
     };
     let mut requested = conversation("Third two.");
     requested.meta.key = "7/main".into();
@@ -274,7 +274,7 @@ async fn what_its_caller_left_ends_with_an_error_at_once() {
     let early = hear(&recorded, &request()).now_or_never().expect("nobody waits");
     assert_eq!(early[0], Ok(text("word")));
     let error = early[1].as_ref().unwrap_err();
-    assert_eq!((error.kind, error.phase), (LlmErrorKind::Cancelled, ErrorPhase::Stream));
+    assert_eq!((error.kind, error.phase), (FailureKind::Cancelled, ErrorPhase::Stream));
     assert_eq!(&*error.partial.as_ref().unwrap().text, "word");
     // What had come of it is told in the end as well.
     let begun = ModelEvent::Started { reply: None, model: Some("m-2026".into()) };
@@ -291,17 +291,17 @@ async fn what_its_caller_left_ends_with_an_error_at_once() {
     assert_eq!((&*partial.text, &*partial.reasoning), ("w", "hm"));
     assert_eq!(partial.served_model.as_deref(), Some("m-2026"));
     let late = hear(&recorded, &patient(8)).now_or_never().expect("nobody waits");
-    assert_eq!(late[0].as_ref().unwrap_err().kind, LlmErrorKind::Timeout);
+    assert_eq!(late[0].as_ref().unwrap_err().kind, FailureKind::Timeout);
 }
 
 #[tokio::test(start_paused = true)]
 async fn tries_are_played_one_by_one() {
-    let refused = Step::Refuse(error(LlmErrorKind::ServerError));
+    let refused = Step::Refuse(error(FailureKind::ServerError));
     let steps = vec![refused.clone(), refused, Step::Give(stated("third"), Duration::ZERO)];
     let file = recording(steps, &request()).await;
     let model = Retrying::new(Arc::new(played(&file)), RetryPolicy::default());
     assert_eq!(&*complete(&model, &request()).await.unwrap().text, "third");
-    assert_eq!(complete(&model, &request()).await.unwrap_err().kind, LlmErrorKind::ScriptExhausted);
+    assert_eq!(complete(&model, &request()).await.unwrap_err().kind, FailureKind::ScriptExhausted);
 }
 
 #[tokio::test]
@@ -388,7 +388,7 @@ async fn the_sample_of_version_1_still_loads_and_plays() {
         assert_eq!(hear(&recorded, &sample_request()).await, hear(&*live, &sample_request()).await);
     }
     let left = hear(&recorded, &sample_request()).await;
-    assert_eq!(left[1].as_ref().unwrap_err().kind, LlmErrorKind::Cancelled);
+    assert_eq!(left[1].as_ref().unwrap_err().kind, FailureKind::Cancelled);
     let named = hear(&recorded, &sample_request()).await;
     assert_eq!(named[0], Ok(text("{\"nonce\": \"0123456789abcdef")));
 }

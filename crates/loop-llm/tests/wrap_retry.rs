@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    AssistantTurn, ErrorPhase, LlmError, LlmErrorKind, Message, ModelRequest, Raw, RequestChange,
-    RetryAdvice, RetryPolicy, Retrying, complete,
+    AssistantTurn, ErrorPhase, FailureKind, LlmError, Message, ModelRequest, Raw, RequestChange, RetryAdvice,
+    RetryPolicy, Retrying, complete,
 };
 use loop_testkit::llm::result;
 use wrap_common::{Fake, Step, error, finished, patient, request};
@@ -34,7 +34,7 @@ fn reasoned() -> ModelRequest {
 }
 
 fn stale() -> Step {
-    Step::Refuse(error(LlmErrorKind::StaleReasoning))
+    Step::Refuse(error(FailureKind::StaleReasoning))
 }
 
 async fn call(fake: &Arc<Fake>, request: &ModelRequest) -> Result<loop_llm::ModelReply, LlmError> {
@@ -63,10 +63,7 @@ async fn refused_reasoning_is_left_out_once() {
 async fn there_is_never_a_third_try() {
     let fake = Fake::new([stale(), stale(), stale()]);
     let error = call(&fake, &reasoned()).await.unwrap_err();
-    assert_eq!(
-        (error.kind, error.retry, fake.count()),
-        (LlmErrorKind::StaleReasoning, RetryAdvice::Never, 2)
-    );
+    assert_eq!((error.kind, error.retry, fake.count()), (FailureKind::StaleReasoning, RetryAdvice::Never, 2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,10 +75,10 @@ async fn where_nothing_was_reasoned_the_same_request_would_fail_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stripped_request_stays_stripped_and_is_tried_again_like_any_other() {
-    let busy = || Step::Refuse(error(LlmErrorKind::ServerError));
+    let busy = || Step::Refuse(error(FailureKind::ServerError));
     let fake = Fake::new([busy(), stale(), busy(), busy(), busy()]);
     let error = call(&fake, &reasoned()).await.unwrap_err();
-    assert_eq!((error.kind, error.retry, fake.count()), (LlmErrorKind::ServerError, RetryAdvice::Never, 5));
+    assert_eq!((error.kind, error.retry, fake.count()), (FailureKind::ServerError, RetryAdvice::Never, 5));
     let turns: Vec<usize> =
         fake.calls.lock().unwrap().iter().map(|(_, request)| request.messages.len()).collect();
     assert_eq!(turns, [4, 4, 3, 3, 3]);
@@ -91,7 +88,7 @@ async fn a_stripped_request_stays_stripped_and_is_tried_again_like_any_other() {
 async fn other_changes_are_the_callers() {
     for change in [RequestChange::RebuildState, RequestChange::OtherApi, RequestChange::Feedback] {
         let advice = RetryAdvice::AfterChange(change);
-        let fake = Fake::new([Step::Refuse(LlmError { retry: advice, ..error(LlmErrorKind::StateLost) })]);
+        let fake = Fake::new([Step::Refuse(LlmError { retry: advice, ..error(FailureKind::StateLost) })]);
         let error = call(&fake, &reasoned()).await.unwrap_err();
         assert_eq!((error.retry, fake.count()), (advice, 1));
     }
@@ -102,7 +99,7 @@ fn unsent(seconds: u64) -> LlmError {
     LlmError {
         phase: ErrorPhase::Encode,
         retry: RetryAdvice::After(Duration::from_secs(seconds)),
-        ..error(LlmErrorKind::Overloaded)
+        ..error(FailureKind::Overloaded)
     }
 }
 
@@ -117,11 +114,11 @@ async fn the_refusal_of_a_wrapper_below_is_not_slept_away() {
 #[tokio::test(start_paused = true)]
 async fn what_was_billed_stays_billed_when_the_last_try_was_free() {
     let failed = |message: &str| {
-        let mut failed = LlmError { message: message.into(), ..error(LlmErrorKind::ServerError) };
+        let mut failed = LlmError { message: message.into(), ..error(FailureKind::ServerError) };
         failed.detail.get_or_insert_default().status = Some(500);
         failed
     };
-    let mut busy = error(LlmErrorKind::RateLimited);
+    let mut busy = error(FailureKind::RateLimited);
     busy.detail.get_or_insert_default().status = Some(429);
     assert!(busy.is_free() && unsent(30).is_free() && !failed("").is_free());
     let fake = Fake::new([failed("one"), failed("two"), unsent(30)].map(Step::Refuse));
@@ -138,7 +135,7 @@ async fn what_was_billed_stays_billed_when_the_last_try_was_free() {
 
 #[tokio::test(start_paused = true)]
 async fn each_try_is_told_how_much_time_is_left() {
-    let asks = Step::Refuse(wrap_common::asks(LlmErrorKind::RateLimited, 20));
+    let asks = Step::Refuse(wrap_common::asks(FailureKind::RateLimited, 20));
     let fake = Fake::new([asks, Step::Give(vec![Ok(finished("hi", 1))], Duration::ZERO)]);
     call(&fake, &patient(60)).await.unwrap();
     let calls = fake.calls.lock().unwrap();

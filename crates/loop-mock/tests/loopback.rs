@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply,
-    ModelRequest, RetryAdvice, Scripted,
+    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
+    RetryAdvice, Scripted,
 };
 use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
@@ -310,17 +310,17 @@ async fn a_flood_is_as_large_as_was_said_and_is_never_held_as_a_whole() {
 async fn errors_of_a_model_become_statuses_that_say_the_same() {
     let words = |status: u16, code: Value| Some((status, code));
     let kinds = [
-        (LlmErrorKind::InvalidRequest, words(400, Value::Null)),
-        (LlmErrorKind::Auth, words(401, "invalid_api_key".into())),
-        (LlmErrorKind::ModelNotFound, words(404, "model_not_found".into())),
-        (LlmErrorKind::ContextTooLong, words(400, "context_length_exceeded".into())),
-        (LlmErrorKind::RateLimited, words(429, "rate_limit_exceeded".into())),
-        (LlmErrorKind::Overloaded, words(503, "server_is_overloaded".into())),
-        (LlmErrorKind::ServerError, words(500, "server_error".into())),
-        (LlmErrorKind::Timeout, words(408, "timeout".into())),
-        (LlmErrorKind::ScriptExhausted, words(400, "script_exhausted".into())),
-        (LlmErrorKind::Connection, None),
-        (LlmErrorKind::Cancelled, None),
+        (FailureKind::InvalidRequest, words(400, Value::Null)),
+        (FailureKind::Auth, words(401, "invalid_api_key".into())),
+        (FailureKind::ModelNotFound, words(404, "model_not_found".into())),
+        (FailureKind::ContextTooLong, words(400, "context_length_exceeded".into())),
+        (FailureKind::RateLimited, words(429, "rate_limit_exceeded".into())),
+        (FailureKind::Overloaded, words(503, "server_is_overloaded".into())),
+        (FailureKind::ServerError, words(500, "server_error".into())),
+        (FailureKind::Timeout, words(408, "timeout".into())),
+        (FailureKind::ScriptExhausted, words(400, "script_exhausted".into())),
+        (FailureKind::Connection, None),
+        (FailureKind::Cancelled, None),
     ];
     for (kind, words) in kinds {
         for streams in [true, false] {
@@ -359,16 +359,16 @@ async fn an_error_in_a_stream_comes_after_what_was_said() {
         assert_eq!((reply.status, reply.content().as_str()), (200, "so far"));
         (reply.is_complete, reply.events()[2..].to_vec())
     };
-    let (is_complete, last) = events(LlmErrorKind::Overloaded).await;
+    let (is_complete, last) = events(FailureKind::Overloaded).await;
     let object: Value = serde_json::from_str(last[0].strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!(
         (is_complete, last.len(), &object["error"]["code"]),
         (true, 1, &"server_is_overloaded".into())
     );
-    for kind in [LlmErrorKind::StreamInterrupted, LlmErrorKind::Connection] {
+    for kind in [FailureKind::StreamInterrupted, FailureKind::Connection] {
         assert_eq!(events(kind).await, (false, vec![]), "{kind}");
     }
-    assert_eq!(events(LlmErrorKind::BadResponse).await, (true, vec!["data: {\n\n".to_owned()]));
+    assert_eq!(events(FailureKind::BadResponse).await, (true, vec!["data: {\n\n".to_owned()]));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::FinishReason;
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
+use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
 use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_testkit::llm::{EventModel, full_reply};
@@ -342,8 +342,8 @@ async fn tokens_that_are_known_at_once_stand_at_the_beginning() {
 }
 
 /// Kinds of failure, and for each protocol the status and a word that stands in its answer.
-fn failures() -> Vec<(LlmErrorKind, [(u16, &'static str); 4])> {
-    use LlmErrorKind as Kind;
+fn failures() -> Vec<(FailureKind, [(u16, &'static str); 4])> {
+    use FailureKind as Kind;
     let openai = |status, word| [(status, word), (status, word)];
     let row = |kind, [chat, responses]: [(u16, &'static str); 2], anthropic, gemini| {
         (kind, [chat, responses, anthropic, gemini])
@@ -424,7 +424,7 @@ async fn errors_have_the_status_and_the_form_of_their_provider() {
             }
         }
     }
-    for kind in [LlmErrorKind::Connection, LlmErrorKind::Cancelled] {
+    for kind in [FailureKind::Connection, FailureKind::Cancelled] {
         let server = serve(vec![Err(LlmError::new(kind, ErrorPhase::Headers, "no luck"))]);
         for api in ALL {
             assert!(api.bytes(&server, true, &api.question(true)).await.is_empty(), "{kind} {api:?}");
@@ -453,7 +453,7 @@ async fn errors_in_a_stream_come_behind_what_was_said() {
             assert!(last.starts_with(name), "{kind} {api:?}: {last}");
         }
     }
-    let broken = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "no luck");
+    let broken = LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "no luck");
     let server = serve(vec![Ok(ModelEvent::TextDelta { text: "so far".into() }), Err(broken)]);
     for api in ALL {
         let reply = api.ask(&server, true).await;

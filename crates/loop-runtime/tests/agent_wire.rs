@@ -11,8 +11,8 @@ use agents::{
 use futures::StreamExt;
 use loop_core::{Execution, FinishReason, Limits, RunSpec, SectionSpec, WorkItem};
 use loop_llm::{
-    Api, AssistantTurn, ChatModel, Codec, ErrorPhase, EventStream, HttpModel, LateInstructions, LlmError,
-    LlmErrorKind, ModelEvent, ModelRequest, Profile, ReplyEnd, Scripted, ScriptedReply, ToolChoice,
+    Api, AssistantTurn, ChatModel, Codec, ErrorPhase, EventStream, FailureKind, HttpModel, LateInstructions,
+    LlmError, ModelEvent, ModelRequest, Profile, ReplyEnd, Scripted, ScriptedReply, ToolChoice,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
 use loop_runtime::models::{Models, Offline};
@@ -137,7 +137,7 @@ impl ChatModel for Strict {
             () if request.one_call_at_a_time => "Unknown parameter: parallel_tool_calls",
             () => return self.0.stream(request).await,
         };
-        Err(LlmError::new(LlmErrorKind::InvalidRequest, ErrorPhase::Headers, refused))
+        Err(LlmError::new(FailureKind::InvalidRequest, ErrorPhase::Headers, refused))
     }
 }
 

@@ -9,7 +9,7 @@ use loop_core::{
     Run, RunId, Status,
 };
 use loop_llm::{
-    ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, Secrets,
+    ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets,
 };
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
@@ -56,7 +56,7 @@ fn finished(reply: ModelReply) -> Result<ModelEvent, LlmError> {
 }
 
 fn broken() -> Result<ModelEvent, LlmError> {
-    let error = LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the line broke");
+    let error = LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the line broke");
     Err(LlmError { retry: loop_llm::RetryAdvice::After(Duration::ZERO), ..error })
 }
 

@@ -14,7 +14,7 @@ use loop_core::{
     Effect, Event, EventKind, GateSettings, Limits, Millis, Run, RunId, RunSpec, StopMode, StopReason,
 };
 use loop_inspect::audit::JournalAudit;
-use loop_llm::LlmErrorKind;
+use loop_llm::FailureKind;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
     Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
@@ -137,7 +137,7 @@ async fn a_failure_is_told_as_one_where_it_is_asked_for() {
         hook("both", &[HookEvent::Ended, HookEvent::Failed], To(Arc::clone(&both))),
         hook("ended", &[HookEvent::Ended], To(Arc::clone(&ended))),
     ];
-    let stage = Stage::new(&Log::new()).on("main", [refuses(LlmErrorKind::Auth)]);
+    let stage = Stage::new(&Log::new()).on("main", [refuses(FailureKind::Auth)]);
     let outcome = loop_of(&journal, stage, hooks).run(common::item()).await.unwrap();
     assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
     let events = |receiver: &Receiver| -> Vec<_> {

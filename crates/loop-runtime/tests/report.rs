@@ -4,7 +4,7 @@ use crate::common;
 
 use common::world::{Log, Stage, answer, look, notes, refuses, runner, says, selections};
 use loop_core::{Note, PicoUsd, Usage};
-use loop_llm::LlmErrorKind;
+use loop_llm::FailureKind;
 use loop_runtime::{
     Outcome, Runner,
     report::{EvidenceDetail, Report},
@@ -27,7 +27,7 @@ fn whole(log: &Log, folder: &std::path::Path) -> Runner {
     let stage = Stage::new(log).on("select", [says(selections(&["ok-1", "fail"]))]).on(
         "main",
         [
-            refuses(LlmErrorKind::Overloaded),
+            refuses(FailureKind::Overloaded),
             says(answer("medium", &[look("ok-2"), look("ok-1"), unknown])),
             says(answer("high", &[])),
         ],

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::world::{End, Log, Stage, Watched, answer, look, refuses, runner, says, unselected};
 use loop_core::Saved;
-use loop_llm::LlmErrorKind;
+use loop_llm::FailureKind;
 use loop_runtime::{
     Outcome, Runner, StopReason, WorkItem,
     observe::RunEvent,
@@ -45,7 +45,7 @@ async fn the_outcome_is_saved_on_every_way_out() {
     let ways: [(Plays, StopReason); 4] = [
         (|| says(answer("high", &[])), StopReason::Confident),
         (|| says(answer("medium", &[])), StopReason::NoNewActions),
-        (|| refuses(LlmErrorKind::Auth), StopReason::ModelFailure),
+        (|| refuses(FailureKind::Auth), StopReason::ModelFailure),
         (
             || {
                 says("## 🔍 Situation\n\nThe backup failed.\n\n## 📋 Findings\n\nIt is bec")

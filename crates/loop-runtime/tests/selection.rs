@@ -7,7 +7,7 @@ use common::world::{
     End, Log, Play, Stage, Watched, answer, default_look, notes, refuses, runner, says, selections, spec,
 };
 use loop_core::{Note, SelectedBy, Status, Verdict};
-use loop_llm::LlmErrorKind;
+use loop_llm::FailureKind;
 use loop_runtime::{RunSpec, StopReason, report::warnings};
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ async fn default_tools_run_when_the_selector_fails_or_conversations_of_something
     // S0-127
     let garbled = defaults_after(says("I would rather not name any.")).await;
     assert_eq!(garbled, ("its reply holds no JSON array of tools".to_owned(), 0));
-    let failed = defaults_after(refuses(LlmErrorKind::Overloaded)).await;
+    let failed = defaults_after(refuses(FailureKind::Overloaded)).await;
     assert_eq!(failed, ("overloaded: not today".to_owned(), 0));
     let panicked = defaults_after(says("[").ending(End::Panics)).await;
     assert_eq!(panicked, ("bad_response: the model's client panicked".to_owned(), 0));

@@ -5,7 +5,7 @@ use crate::common;
 use async_trait::async_trait;
 use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuses, says, unselected};
 use loop_core::{Effect, Note, Price, Tier};
-use loop_llm::{LlmErrorKind, RetryPolicy, Retrying};
+use loop_llm::{FailureKind, RetryPolicy, Retrying};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     models::Models,
@@ -87,7 +87,7 @@ async fn what_the_question_of_a_smart_tool_waits_for_is_told() {
     // What comes piece by piece is no silence.
     slow.pieces.insert(0, (0, " ".to_owned()));
     slow.pieces[1].0 = 2_000;
-    let plays = [refuses(LlmErrorKind::Overloaded), slow];
+    let plays = [refuses(FailureKind::Overloaded), slow];
     let selector = Retrying::new(Arc::new(Stage::new(&log).on("action-0", plays)), RetryPolicy::default());
     let models =
         Models { selector: Arc::new(selector), base: main.clone(), escalated: main.clone(), fallback: main };
@@ -178,7 +178,7 @@ async fn a_small_budget_leaves_candidates_out_rather_than_asking_for_more() {
 async fn the_ranking_by_code_stands_in_when_the_cheap_model_fails() {
     // S0-128, T13
     for (play, usage, sub_calls) in [
-        (refuses(LlmErrorKind::Overloaded), 0, 1),
+        (refuses(FailureKind::Overloaded), 0, 1),
         (says("none of them"), USAGE.total(), 1),
         (says("[").ending(End::Panics), 12_512, 1),
     ] {

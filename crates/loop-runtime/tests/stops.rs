@@ -5,7 +5,7 @@ use crate::common;
 use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unselected};
 use futures::StreamExt;
 use loop_core::{Status, Verdict};
-use loop_llm::{ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelRequest, RetryAdvice};
+use loop_llm::{ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelRequest, RetryAdvice};
 use loop_runtime::{
     Outcome, StopReason,
     models::ChatModel,
@@ -214,7 +214,7 @@ async fn the_wall_clock_does_not_wait_for_a_retry() {
     let log = Log::new();
     let busy = LlmError {
         retry: RetryAdvice::After(Duration::from_secs(3_600)),
-        ..LlmError::new(LlmErrorKind::RateLimited, ErrorPhase::Headers, "tomorrow")
+        ..LlmError::new(FailureKind::RateLimited, ErrorPhase::Headers, "tomorrow")
     };
     let stage = Stage::new(&log).on("main", [Play { refuses: Some(busy), ..says("") }]);
     let (at, outcome) = over(&log, begun(&log, stage).await).await;

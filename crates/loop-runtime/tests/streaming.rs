@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{Condition, EventKind, FinishReason, Measure, Note, Slot};
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest,
     ReplyEnd, RetryAdvice,
 };
 use loop_runtime::{
@@ -27,7 +27,7 @@ async fn ran(log: &Log, stage: Stage) -> Outcome {
 }
 
 fn broken() -> LlmError {
-    LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "connection reset")
+    LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "connection reset")
 }
 
 /// A reply whose second section is not complete and that asks for something to run.
@@ -229,7 +229,7 @@ async fn a_call_that_fails_before_its_first_byte_is_made_again_after_a_while() {
     // L5, S0-119: half a second, then one; what was never sent costs nothing.
     let log = Log::new();
     let plays =
-        [refuses(LlmErrorKind::Overloaded), refuses(LlmErrorKind::Connection), says(answer("high", &[]))];
+        [refuses(FailureKind::Overloaded), refuses(FailureKind::Connection), says(answer("high", &[]))];
     let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
     assert_eq!([1, 2, 3].map(|n| log.at(&format!("model main {n}"))), [0, 500, 1_500]);
     assert_eq!(outcome.stop.reason(), StopReason::Confident);
@@ -243,7 +243,7 @@ async fn a_call_waits_as_long_as_the_provider_says_and_not_for_ever() {
     let log = Log::new();
     let reported = LlmError {
         retry: RetryAdvice::After(Duration::from_secs(7)),
-        ..LlmError::new(LlmErrorKind::RateLimited, ErrorPhase::Headers, "slow down")
+        ..LlmError::new(FailureKind::RateLimited, ErrorPhase::Headers, "slow down")
     };
     let busy = || Play { refuses: Some(reported.clone()), ..says("") };
     let outcome = ran(&log, Stage::new(&log).on("main", [busy(), busy(), busy()])).await;
@@ -257,7 +257,7 @@ async fn a_call_waits_as_long_as_the_provider_says_and_not_for_ever() {
 async fn a_failure_that_will_not_pass_is_not_tried_again() {
     // L4
     let log = Log::new();
-    let outcome = ran(&log, Stage::new(&log).on("main", [refuses(LlmErrorKind::Auth)])).await;
+    let outcome = ran(&log, Stage::new(&log).on("main", [refuses(FailureKind::Auth)])).await;
     assert_eq!((outcome.stop.reason(), log.count("model ")), (StopReason::ModelFailure, 1));
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::world::{Log, Stage, answer, drained, refuses, says, tools, unselected};
 use loop_core::{StopMode, Usage};
 use loop_llm::{
-    ChatModel, LlmErrorKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
+    ChatModel, FailureKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
     complete,
 };
 use loop_runtime::{
@@ -39,7 +39,7 @@ fn news(events: &[RunEvent]) -> Vec<CallNews> {
 async fn a_retry_of_the_client_is_told_while_it_waits() {
     // W6
     let log = Log::new();
-    let plays = [refuses(LlmErrorKind::RateLimited), says(answer("high", &[]))];
+    let plays = [refuses(FailureKind::RateLimited), says(answer("high", &[]))];
     let received = Arc::new(Mutex::new(Vec::new()));
     let hearing = Arc::clone(&received);
     let runner = runner(&log, retrying(Stage::new(&log).on("main", plays))).with_observer(Arc::new(
@@ -55,7 +55,7 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
     let [CallNews::Retrying { next_try: 2, kind, message, .. }, CallNews::Sent] = &reported[..] else {
         panic!("{reported:?}")
     };
-    assert_eq!((*kind, &**message), (LlmErrorKind::RateLimited, "not today"));
+    assert_eq!((*kind, &**message), (FailureKind::RateLimited, "not today"));
     // Before anything of the reply: while it waits and not afterwards.
     let is_reply = |event: &RunEvent| matches!(event, RunEvent::Text { .. });
     let is_news = |event: &RunEvent| matches!(event, RunEvent::Call { .. });
@@ -68,7 +68,7 @@ async fn a_retry_of_the_client_is_told_while_it_waits() {
 async fn what_a_call_waits_for_is_told_without_the_secrets_of_the_run() {
     // B13: what a provider says of a failed try may hold a secret that its client does not know.
     let log = Log::new();
-    let mut refused = refuses(LlmErrorKind::RateLimited);
+    let mut refused = refuses(FailureKind::RateLimited);
     refused.refuses.as_mut().unwrap().message = "not today, hunter2-of-the-crm".into();
     let plays = [refused, says(answer("high", &[]))];
     let runner = runner(&log, retrying(Stage::new(&log).on("main", plays)))
@@ -134,7 +134,7 @@ async fn a_stop_at_the_gate_does_not_wait_for_a_turn_behind_a_rate_limit() {
 async fn a_stop_at_the_gate_ends_a_wait_that_begins_after_it() {
     // W6: a try is under way when the stop is asked for, fails, and would be made again in a while.
     let log = Log::new();
-    let plays = [refuses(LlmErrorKind::Overloaded).after(5_000), says(answer("high", &[]))];
+    let plays = [refuses(FailureKind::Overloaded).after(5_000), says(answer("high", &[]))];
     let runner = runner(&log, retrying(Stage::new(&log).on("main", plays)));
     let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -148,7 +148,7 @@ async fn a_stop_at_the_gate_ends_a_wait_that_begins_after_it() {
 async fn a_stop_that_is_taken_back_leaves_the_wait_as_it_is() {
     // S0-47: a call whose try is under way goes on as if nothing had been asked for.
     let log = Log::new();
-    let plays = [refuses(LlmErrorKind::Overloaded).after(5_000), says(answer("high", &[]))];
+    let plays = [refuses(FailureKind::Overloaded).after(5_000), says(answer("high", &[]))];
     let runner = runner(&log, retrying(Stage::new(&log).on("main", plays)));
     let handle = runner.run(common::item()).start().await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -149,7 +149,7 @@ fn decode(args: &ModelDecodeArgs) -> Result<ExitCode, Failure> {
 }
 
 fn broken_off() -> LlmError {
-    let (kind, phase) = (loop_llm::LlmErrorKind::StreamInterrupted, loop_llm::ErrorPhase::Stream);
+    let (kind, phase) = (loop_llm::FailureKind::StreamInterrupted, loop_llm::ErrorPhase::Stream);
     LlmError::new(kind, phase, "the reply ended without its end")
 }
 

@@ -8,7 +8,6 @@ use loop_core::{
     CallModel, Command, Digest, Event, Facts, FailureKind, ModelFailure, Observation, PromptSize, Provenance,
     Reply, RunId, RunSpec, RunTool, SaveResult, Status,
 };
-use loop_llm::LlmErrorKind;
 use loop_runtime::journal::Entry;
 use loop_testkit::{failure, item};
 
@@ -117,7 +116,7 @@ fn spec() -> String {
 const LIMITED: CallNews = CallNews::Queued { wait_ms: Some(2_500) };
 
 fn refused(status: Option<u16>) -> CallNews {
-    let (kind, message) = (LlmErrorKind::RateLimited, "Rate limit reached".into());
+    let (kind, message) = (FailureKind::RateLimited, "Rate limit reached".into());
     CallNews::Retrying { next_try: 2, wait_ms: 2_000, kind, status, message }
 }
 

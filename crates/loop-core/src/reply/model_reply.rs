@@ -77,10 +77,11 @@ impl Reply {
 }
 
 /// Why a model ended its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model ended its turn.
+    #[default]
     EndTurn,
     /// The model requests tool calls.
     ToolUse,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::block::{Block, Blocks, Kind};
@@ -11,7 +10,7 @@ use super::usage::{Counts, Report};
 use loop_core::ToolCall;
 
 use crate::call::ReplyEnd;
-use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, unreadable, within};
+use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, parsed, whole};
 use crate::error::LlmError;
 use crate::request::ModelRequest;
 
@@ -84,15 +83,10 @@ struct Event<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
     index: Number,
-    #[serde(borrow)]
     message: Maybe<Message<'a>>,
-    #[serde(borrow)]
     content_block: Option<&'a RawValue>,
-    #[serde(borrow)]
     delta: Maybe<Delta<'a>>,
-    #[serde(borrow)]
     usage: Maybe<Report<'a>>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -102,21 +96,13 @@ struct Event<'a> {
 struct Message<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow)]
     content: Option<&'a RawValue>,
-    #[serde(borrow)]
     stop_reason: Text<'a>,
-    #[serde(borrow)]
     stop_sequence: Text<'a>,
-    #[serde(borrow)]
     stop_details: Maybe<Details<'a>>,
-    #[serde(borrow)]
     usage: Maybe<Report<'a>>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -126,21 +112,13 @@ struct Message<'a> {
 struct Delta<'a> {
     #[serde(borrow, rename = "type")]
     kind: Text<'a>,
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     thinking: Text<'a>,
-    #[serde(borrow)]
     partial_json: Text<'a>,
-    #[serde(borrow)]
     signature: Text<'a>,
-    #[serde(borrow)]
     citation: Option<&'a RawValue>,
-    #[serde(borrow)]
     stop_reason: Text<'a>,
-    #[serde(borrow)]
     stop_sequence: Text<'a>,
-    #[serde(borrow)]
     stop_details: Maybe<Details<'a>>,
 }
 
@@ -150,19 +128,18 @@ struct Delta<'a> {
 struct Details<'a> {
     #[serde(borrow)]
     category: Text<'a>,
-    #[serde(borrow)]
     explanation: Text<'a>,
 }
 
 impl Protocol for Messages {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        let event: Event<'_> = parsed(data)?;
         if reply.is_damaged() {
             self.blocks.lose();
         }
         let kind = event.kind.some().or(name).unwrap_or_default();
         if kind == "error" || event.error.is_some() {
-            return Err(failure(data, reply));
+            return Err(reply.failure(data));
         }
         match kind {
             "ping" => {
@@ -215,14 +192,9 @@ impl Protocol for Messages {
     }
 
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        let message = match serde_json::from_str::<Maybe<Message<'_>>>(body) {
-            Ok(Maybe(Some(message))) => message,
-            Ok(Maybe(None)) | Err(_) => {
-                return Err(again("a body that is no JSON object in place of a reply"));
-            }
-        };
+        let message: Message<'_> = whole(body)?;
         if message.kind.some() == Some("error") || message.error.is_some() {
-            return Err(failure(body, reply));
+            return Err(reply.failure(body));
         }
         let is_message = message.kind.some() == Some("message");
         if !is_message && message.content.is_none() && message.stop_reason.some().is_none() {
@@ -230,9 +202,7 @@ impl Protocol for Messages {
         }
         reply.begin(message.id.some(), message.model.some());
         let content = message.content.filter(|content| content.get().starts_with('['));
-        let content: Vec<&RawValue> = content
-            .map_or(Ok(Vec::new()), |it| serde_json::from_str(it.get()))
-            .map_err(|it| unreadable(&it))?;
+        let content: Vec<&RawValue> = parsed(content.map_or("[]", RawValue::get))?;
         for (nth, raw) in content.into_iter().enumerate() {
             self.begin(u64::try_from(nth).ok(), raw, /*is_whole*/ true, reply)?;
         }
@@ -359,7 +329,7 @@ impl Messages {
                 }
             }
             (_, _, Some(block)) => {
-                let all: Unknown<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+                let all: Unknown<'_> = parsed(data)?;
                 block.add_unknown(&all.delta);
             }
         }
@@ -458,8 +428,4 @@ fn reason(piece: &str, reply: &mut Assembly) {
     if !piece.is_empty() {
         reply.reason(piece);
     }
-}
-
-fn failure(data: &str, reply: &Assembly) -> LlmError {
-    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
 }

@@ -1,14 +1,15 @@
 //! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
+use loop_core::FailureKind;
 use serde_json::json;
 
 use super::cache::Marks;
 use super::models::{Abilities, abilities};
 use super::think::{sampling, thinking};
-use super::tools::{self, Given};
+use super::tools;
 use super::turn::{ASSISTANT, Writer};
-use crate::codec::{Aliases, Body, Encoded, Json, Members, Target, described, turns};
-use crate::error::{LlmError, LlmErrorKind};
+use crate::codec::{Aliases, Body, Draft, Encoded, Json, Members, Target, described, turns};
+use crate::error::LlmError;
 use crate::options::{Effort, OutputFormat, Strictness};
 use crate::profile::LateInstructions;
 use crate::request::ModelRequest;
@@ -22,43 +23,37 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let turns = turns(request, &Writer { target: *target, late_system })?;
     if turns.iter().all(|turn| turn.values == 0) {
         let message = "a request without a turn that says anything";
-        return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+        return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));
     }
-    let mut warnings = Warnings::of(request.unsupported, &turns)?;
-    let mut members = Members::new(&request.extra);
-    let max = request.max_output_tokens.unwrap_or(abilities.max_output);
-    members.add("max_tokens", &max);
-    let reported = thinking(request, target, &abilities, max, &mut warnings)?;
+    let warnings = Warnings::of(request.unsupported, &turns)?;
+    let mut draft =
+        Draft { request, target: *target, abilities, members: Members::new(&request.extra), warnings };
+    let max = request.max_output_tokens.unwrap_or(draft.abilities.max_output);
+    draft.members.add("max_tokens", &max);
+    let reported = thinking(&mut draft, max)?;
     let has_system = !request.system.trim().is_empty() && !request.extra.contains_key("system");
     let marks =
         |has_instruction| Marks::of(target.profile.cache_marks, &request.cache, &turns, has_instruction);
     let mark = Some(marks(false)).filter(|marks| marks.head).map(|marks| marks.json());
-    let given = Given {
-        abilities: &abilities,
-        has_budget: reported.has_budget(),
-        mark: mark.filter(|_| !has_system),
-    };
-    let choice = tools::add(request, target, &given, &mut members, &mut warnings)?;
+    let choice = tools::add(&mut draft, reported.has_budget(), mark.filter(|_| !has_system))?;
     if let Some(thinking) = &reported.thinking {
-        members.add("thinking", thinking);
+        draft.members.add("thinking", thinking);
     }
-    let form = output(request, target, &abilities, reported.effort, &mut members, &mut warnings)?;
-    sampling(request, &abilities, reported.thinks, &mut members, &mut warnings)?;
-    if request.seed.is_some() {
-        warnings.leave_out("seed")?;
-    }
-    stop(request, &mut members, &mut warnings)?;
-    warnings.leave_out_key(&request.cache);
+    let form = output(&mut draft, reported.effort)?;
+    sampling(&mut draft, reported.thinks)?;
+    draft.warnings.leave_out_if(request.seed.is_some(), "seed")?;
+    stop(&mut draft)?;
+    draft.warnings.leave_out_key(&request.cache);
     if let Some(tier) = &request.service_tier {
-        members.add("service_tier", tier);
+        draft.members.add("service_tier", tier);
     }
     let instruction = [choice, form].into_iter().flatten().collect::<Vec<_>>().join("\n");
     let marks = marks(!instruction.is_empty());
     if marks.whole {
-        members.add_json("cache_control", marks.json());
+        draft.members.add_json("cache_control", marks.json());
     }
     if !request.no_stream {
-        members.add("stream", &true);
+        draft.members.add("stream", &true);
     }
     let mut head = Json::default();
     head.raw("{\"model\":").value(target.model);
@@ -82,64 +77,52 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     }
     tail.raw(close).raw("]");
     body.push(tail.take());
-    body.push(members.finish());
-    body.push(&b"}"[..]);
-    Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
+    body.push(draft.members.finish("}"));
+    Ok(Encoded { body, messages: start..range.end, warnings: draft.warnings.finish(), aliases })
 }
 
 /// Adds effort and output format. Returns the instruction that replaces what the model does not support.
-fn output(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    effort: Option<Effort>,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
-) -> Result<Option<String>, LlmError> {
+fn output(draft: &mut Draft<'_, Abilities>, effort: Option<Effort>) -> Result<Option<String>, LlmError> {
     let mut config = serde_json::Map::new();
     if let Some(effort) = effort {
         config.insert("effort".to_owned(), effort.name().into());
     }
-    let instruction = match &request.output {
+    let instruction = match &draft.request.output {
         OutputFormat::Text => None,
         OutputFormat::JsonObject => {
-            warnings.change("response_format")?;
+            draft.warnings.change("response_format")?;
             Some(ONE_OBJECT.to_owned())
         }
         OutputFormat::JsonSchema { name, description, schema, strict } => {
-            let is_offered = target.profile.json_schema && abilities.schemas;
-            let schema = &described(schema, description, warnings);
+            let is_offered = draft.target.profile.json_schema && draft.abilities.schemas;
+            let schema = &described(schema, description, &mut draft.warnings);
             match super::schema::Quota::whole().bind(schema).filter(|_| is_offered) {
                 Some(bound) => {
                     config.insert("format".to_owned(), json!({"type": "json_schema", "schema": bound}));
                     None
                 }
-                None if *strict == Strictness::Require => {
-                    let message = format!("the schema {name} cannot be made binding for this model");
-                    return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
-                }
                 None => {
-                    warnings.change("response_format")?;
-                    if *strict == Strictness::Prefer {
-                        warnings.warn(format!("schema_not_strict({name})"));
+                    if *strict != Strictness::Require {
+                        draft.warnings.change("response_format")?;
                     }
+                    draft.warnings.unbound(*strict, "", name)?;
                     Some(format!("{ONE_OBJECT} It has to be valid against this JSON Schema: {schema}"))
                 }
             }
         }
     };
     if !config.is_empty() {
-        members.add("output_config", &config);
+        draft.members.add("output_config", &config);
     }
     Ok(instruction)
 }
 
 /// Adds stop sequences. Blank ones are refused by the API.
-fn stop(request: &ModelRequest, members: &mut Members<'_>, warnings: &mut Warnings) -> Result<(), LlmError> {
-    let texts: Vec<_> = request.stop.iter().filter(|text| !text.trim().is_empty()).collect();
-    warnings.fewer_stops(request.stop.len(), texts.len())?;
+fn stop(draft: &mut Draft<'_, Abilities>) -> Result<(), LlmError> {
+    let texts: Vec<_> = draft.request.stop.iter().filter(|text| !text.trim().is_empty()).collect();
+    draft.warnings.fewer_stops(draft.request.stop.len(), texts.len())?;
     if !texts.is_empty() {
-        members.add("stop_sequences", &texts);
+        draft.members.add("stop_sequences", &texts);
     }
     Ok(())
 }

@@ -4,11 +4,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::models::{Abilities, Off, Sampling, Thinking};
-use crate::codec::{Members, Target, Text};
+use crate::codec::{Draft, Target, Text};
 use crate::error::LlmError;
 use crate::options::Effort;
 use crate::request::{Message, ModelRequest};
-use crate::warnings::Warnings;
 
 /// The thinking options of a request.
 #[derive(Debug, Default)]
@@ -26,69 +25,48 @@ impl Reported {
     }
 }
 
-pub(super) fn thinking(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    max: u64,
-    warnings: &mut Warnings,
-) -> Result<Reported, LlmError> {
-    let has_efforts = !abilities.efforts.is_empty() && target.profile.effort;
-    match abilities.thinking {
+pub(super) fn thinking(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reported, LlmError> {
+    let has_efforts = !draft.abilities.efforts.is_empty() && draft.target.profile.effort;
+    match draft.abilities.thinking {
         Thinking::Never => {
-            if request.effort.is_some_and(|effort| effort != Effort::None) {
-                warnings.leave_out("reasoning_effort")?;
-            }
-            if request.reasoning_tokens.is_some() {
-                warnings.leave_out("reasoning_tokens")?;
+            draft.warnings.leave_out_if(
+                draft.request.effort.is_some_and(|effort| effort != Effort::None),
+                "reasoning_effort",
+            )?;
+            if draft.request.reasoning_tokens.is_some() {
+                draft.warnings.leave_out("reasoning_tokens")?;
             }
             Ok(Reported::default())
         }
-        Thinking::Budget => budget(request, target, max, warnings),
-        Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => {
-            budget(request, target, max, warnings)
-        }
+        Thinking::Budget => budget(draft, max),
+        Thinking::Either if draft.request.reasoning_tokens.is_some() || !has_efforts => budget(draft, max),
         Thinking::Either | Thinking::OnRequest | Thinking::Always(_) => {
-            if request.reasoning_tokens.is_some() {
-                warnings.leave_out("reasoning_tokens")?;
-            }
-            adaptive(request, abilities, has_efforts, warnings)
+            draft.warnings.leave_out_if(draft.request.reasoning_tokens.is_some(), "reasoning_tokens")?;
+            adaptive(draft, has_efforts)
         }
     }
 }
 
 /// For models that take `budget_tokens`.
-fn budget(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    max: u64,
-    warnings: &mut Warnings,
-) -> Result<Reported, LlmError> {
-    let is_off = request.effort == Some(Effort::None) && request.reasoning_tokens.is_none();
+fn budget(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reported, LlmError> {
+    let request = draft.request;
     let wanted = match (request.reasoning_tokens, request.effort) {
-        _ if is_off => return Ok(Reported::default()),
         (Some(tokens), _) => tokens,
-        (None, None) => return Ok(Reported::default()),
-        (None, Some(_)) if !target.profile.effort => {
-            warnings.leave_out("reasoning_effort")?;
+        (None, None | Some(Effort::None)) => return Ok(Reported::default()),
+        (None, Some(_)) if !draft.target.profile.effort => {
+            draft.warnings.leave_out("reasoning_effort")?;
             return Ok(Reported::default());
         }
         (None, Some(effort)) => tokens_of(effort),
     };
-    let name = if request.reasoning_tokens.is_some() { "reasoning_tokens" } else { "reasoning_effort" };
-    // Enough must be left for a reply, and a requested budget is reduced as little as possible.
-    let room = if request.reasoning_tokens.is_some() { max.saturating_sub(1) } else { max - max / 4 };
-    if room < LEAST_BUDGET {
-        warnings.leave_out(name)?;
+    let Some(tokens) = draft.thinking_budget(wanted, LEAST_BUDGET..=u64::MAX, Some(max))? else {
         return Ok(Reported::default());
-    }
-    let tokens = wanted.clamp(LEAST_BUDGET, room);
-    if tokens != wanted && request.reasoning_tokens.is_some() {
-        warnings.change(name)?;
-    }
-    if answers_without_thinking(request, target) {
+    };
+    if answers_without_thinking(request, &draft.target) {
         // While a turn's calls are being answered, the turn must begin with thinking, and this one has none.
-        warnings.warn(format!("param_dropped({name})"));
+        let is_chosen = request.reasoning_tokens.is_some();
+        let name = if is_chosen { "reasoning_tokens" } else { "reasoning_effort" };
+        draft.warnings.warn(format!("param_dropped({name})"));
         return Ok(Reported::default());
     }
     let thinking = json!({"type": "enabled", "budget_tokens": tokens});
@@ -96,16 +74,11 @@ fn budget(
 }
 
 /// For models with adaptive thinking.
-fn adaptive(
-    request: &ModelRequest,
-    abilities: &Abilities,
-    has_efforts: bool,
-    warnings: &mut Warnings,
-) -> Result<Reported, LlmError> {
-    let thinks_anyway = matches!(abilities.thinking, Thinking::Always(_));
-    let mut wanted = request.effort;
+fn adaptive(draft: &mut Draft<'_, Abilities>, has_efforts: bool) -> Result<Reported, LlmError> {
+    let thinks_anyway = matches!(draft.abilities.thinking, Thinking::Always(_));
+    let mut wanted = draft.request.effort;
     if wanted == Some(Effort::None) {
-        match abilities.thinking {
+        match draft.abilities.thinking {
             Thinking::Always(Off::Disabled) => {
                 return Ok(Reported { thinking: Some(json!({"type": "disabled"})), ..Reported::default() });
             }
@@ -120,51 +93,36 @@ fn adaptive(
         }
     }
     if wanted.is_some() && !has_efforts {
-        warnings.leave_out("reasoning_effort")?;
+        draft.warnings.leave_out("reasoning_effort")?;
         wanted = None;
     }
-    let effort = wanted.and_then(|wanted| wanted.nearest(abilities.efforts));
+    let effort = wanted.and_then(|wanted| wanted.nearest(draft.abilities.efforts));
     if effort != wanted {
-        warnings.change("reasoning_effort")?;
+        draft.warnings.change("reasoning_effort")?;
     }
-    let thinks = effort.is_some() || (thinks_anyway && request.show_reasoning);
+    let thinks = effort.is_some() || (thinks_anyway && draft.request.show_reasoning);
     let mut thinking = thinks.then(|| json!({"type": "adaptive"}));
-    if let (true, Some(Value::Object(thinking))) = (request.show_reasoning, &mut thinking) {
+    if let (true, Some(Value::Object(thinking))) = (draft.request.show_reasoning, &mut thinking) {
         thinking.insert("display".to_owned(), "summarized".into());
     }
     Ok(Reported { thinking, effort, thinks })
 }
 
 /// Adds `temperature`, `top_p` and `top_k`.
-pub(super) fn sampling(
-    request: &ModelRequest,
-    abilities: &Abilities,
-    thinks: bool,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
-) -> Result<(), LlmError> {
-    let is_taken = abilities.sampling != Sampling::None && !thinks;
-    match request.temperature {
-        Some(_) if !is_taken => warnings.leave_out("temperature")?,
+pub(super) fn sampling(draft: &mut Draft<'_, Abilities>, thinks: bool) -> Result<(), LlmError> {
+    let is_taken = draft.abilities.sampling != Sampling::None && !thinks;
+    match draft.request.temperature {
+        Some(_) if !is_taken => draft.warnings.leave_out("temperature")?,
         Some(temperature) if temperature > 1.0 => {
-            warnings.change("temperature")?;
-            members.add("temperature", &1.0);
+            draft.warnings.change("temperature")?;
+            draft.members.add("temperature", &1.0);
         }
-        Some(temperature) => members.add("temperature", &temperature),
+        Some(temperature) => draft.members.add("temperature", &temperature),
         None => {}
     }
-    let is_second = abilities.sampling == Sampling::NotBoth && request.temperature.is_some();
-    match request.top_p {
-        Some(_) if !is_taken || is_second => warnings.leave_out("top_p")?,
-        Some(share) => members.add("top_p", &share),
-        None => {}
-    }
-    match request.top_k {
-        Some(_) if !is_taken => warnings.leave_out("top_k")?,
-        Some(max) => members.add("top_k", &max),
-        None => {}
-    }
-    Ok(())
+    let is_second = draft.abilities.sampling == Sampling::NotBoth && draft.request.temperature.is_some();
+    draft.offer("top_p", draft.request.top_p, is_taken && !is_second)?;
+    draft.offer("top_k", draft.request.top_k, is_taken)
 }
 
 /// Whether the last results answer a turn that does not begin with thinking.

@@ -6,36 +6,24 @@ use serde_json::{Map, Value};
 
 use super::models::{Abilities, Forced};
 use super::schema::Quota;
-use crate::codec::{Json, Members, Target, wire_name};
-use crate::error::{LlmError, LlmErrorKind};
+use crate::codec::{Draft, Json, wire_name};
+use crate::error::LlmError;
 use crate::options::{Strictness, ToolChoice, ToolDefinition};
-use crate::request::ModelRequest;
 use crate::warnings::Warnings;
 
-/// The options that the encoding of tools depends on.
-#[derive(Debug)]
-pub(super) struct Given<'a> {
-    pub(super) abilities: &'a Abilities,
-    /// Whether thinking has a token budget.
-    pub(super) has_budget: bool,
-    /// The cache mark of the last tool.
-    pub(super) mark: Option<&'static str>,
-}
-
-/// Adds the tools and the tool choice. Returns the choice as an instruction where the model cannot be forced.
+/// Adds the tools and the tool choice, with the cache mark of the last tool. With a token budget for thinking no call can be
+/// forced. Returns the choice as an instruction where the model cannot be forced.
 pub(super) fn add(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    given: &Given<'_>,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
+    draft: &mut Draft<'_, Abilities>,
+    has_budget: bool,
+    mark: Option<&'static str>,
 ) -> Result<Option<String>, LlmError> {
+    let (request, profile) = (draft.request, draft.target.profile);
     if request.tools.is_empty() {
         return Ok(None);
     }
-    let profile = target.profile;
-    let can_force = match given.abilities.forced_choice {
-        Forced::WithoutBudget => !given.has_budget,
+    let can_force = match draft.abilities.forced_choice {
+        Forced::WithoutBudget => !has_budget,
         Forced::Never => false,
     };
     let mut instruction = None;
@@ -50,18 +38,18 @@ pub(super) fn add(
             "tool"
         }
         ToolChoice::Required => {
-            warnings.lessen("tool_choice_degraded", "tool_choice")?;
+            draft.warnings.lessen("tool_choice_degraded", "tool_choice")?;
             instruction = Some("Call at least one tool in this turn.".to_owned());
             "auto"
         }
         ToolChoice::Named(name) => {
-            warnings.lessen("tool_choice_degraded", "tool_choice")?;
+            draft.warnings.lessen("tool_choice_degraded", "tool_choice")?;
             instruction = Some(format!("Call the tool {} in this turn.", wire_name(name)));
             "auto"
         }
         // Leaving tools out of the list would change the cached prefix.
         ToolChoice::AnyOf(_) => {
-            warnings.change("tool_choice")?;
+            draft.warnings.change("tool_choice")?;
             "auto"
         }
     };
@@ -70,15 +58,15 @@ pub(super) fn add(
         if profile.parallel_switch {
             choice.insert("disable_parallel_tool_use".to_owned(), true.into());
         } else {
-            warnings.leave_out("parallel_tool_calls")?;
+            draft.warnings.leave_out("parallel_tool_calls")?;
         }
     }
-    let is_offered = profile.strict_tools && given.abilities.schemas;
+    let is_offered = profile.strict_tools && draft.abilities.schemas;
     let mut room = Quota::whole();
     let mut json = Json::default();
     for (nth, tool) in request.tools.iter().enumerate() {
         let is_meant = instruction.is_some() && is_chosen(&request.tool_choice, &tool.name);
-        let bound = bound(tool, is_meant, is_offered.then_some(&mut room), warnings)?;
+        let bound = bound(tool, is_meant, is_offered.then_some(&mut room), &mut draft.warnings)?;
         json.raw(if nth == 0 { "[" } else { "," }).raw("{\"name\":").value(&wire_name(&tool.name));
         if !tool.description.is_empty() {
             json.raw(",\"description\":").value(&tool.description);
@@ -88,15 +76,15 @@ pub(super) fn add(
             Some(bound) => json.value(bound).raw(",\"strict\":true"),
             None => schema(&tool.parameters, &mut json),
         };
-        if let Some(mark) = given.mark.filter(|_| nth + 1 == request.tools.len()) {
+        if let Some(mark) = mark.filter(|_| nth + 1 == request.tools.len()) {
             json.raw(",\"cache_control\":").raw(mark);
         }
         json.raw("}");
     }
     json.raw("]");
-    members.add_json("tools", json.take());
+    draft.members.add_json("tools", json.take());
     if kind != "auto" || choice.len() > 1 || instruction.is_some() {
-        members.add("tool_choice", &choice);
+        draft.members.add("tool_choice", &choice);
     }
     Ok(instruction)
 }
@@ -121,14 +109,8 @@ fn bound(
         return Ok(None);
     }
     let bound = room.and_then(|room| room.tool(&tool.parameters));
-    match (&bound, tool.strict) {
-        (None, Strictness::Require) => {
-            let message =
-                format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-            return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
-        }
-        (None, Strictness::Prefer) => warnings.warn(format!("schema_not_strict({})", tool.name)),
-        (None, Strictness::Off) | (Some(_), _) => {}
+    if bound.is_none() {
+        warnings.unbound(tool.strict, "of the tool ", &tool.name)?;
     }
     Ok(bound)
 }

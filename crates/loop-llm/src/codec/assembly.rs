@@ -7,11 +7,12 @@ use loop_core::secrets::{Masker, Secrets};
 use loop_core::{PicoUsd, ToolCall, Usage};
 
 use super::calls::{Calls, MAX_ARGUMENTS, Open};
+use super::errors::within;
 use super::escape;
 use super::names::Aliases;
 use crate::call::{Filtered, ReplyEnd};
 use crate::cap::{self, CALL_BYTES, MAX_WARNINGS, MAX_WORD, OutputCap, word};
-use crate::error::{LlmError, LlmErrorKind, Partial};
+use crate::error::{LlmError, Partial};
 use crate::model::{ModelEvent, ModelReply};
 use crate::raw::Raw;
 
@@ -35,9 +36,8 @@ pub(crate) struct Assembly {
     received: usize,
     text_masker: Masker,
     reasoning_masker: Masker,
-    id: Option<Arc<str>>,
-    model: Option<Arc<str>>,
-    tier: Option<Arc<str>>,
+    /// What is reported in words and counts; texts and calls are in the members below.
+    reply: ModelReply,
     text: String,
     reasoning: String,
     refusal: String,
@@ -47,11 +47,6 @@ pub(crate) struct Assembly {
     /// Whether arguments were received that may belong to one of several calls.
     has_strays: bool,
     stop: Option<(Arc<str>, ReplyEnd)>,
-    stop_detail: Option<Arc<str>>,
-    filtered: Option<Filtered>,
-    usage: Option<Usage>,
-    cost: Option<PicoUsd>,
-    warnings: Vec<Arc<str>>,
     is_over: bool,
     cap: OutputCap,
     /// Bytes left before the output cap.
@@ -99,9 +94,7 @@ impl Assembly {
             has_begun: false,
             is_kept_alive: false,
             received: 0,
-            id: None,
-            model: None,
-            tier: None,
+            reply: ModelReply::default(),
             text: String::new(),
             reasoning: String::new(),
             refusal: String::new(),
@@ -109,11 +102,6 @@ impl Assembly {
             calls: Calls::default(),
             has_strays: false,
             stop: None,
-            stop_detail: None,
-            filtered: None,
-            usage: None,
-            cost: None,
-            warnings: Vec::new(),
             is_over: false,
             cap,
             left: cap.bytes,
@@ -126,14 +114,17 @@ impl Assembly {
 
     /// The reply has begun. Later calls fill in what is missing; an id or model that is known stays.
     pub(crate) fn begin(&mut self, id: Option<&str>, model: Option<&str>) {
-        if self.id.is_none() {
-            self.id = id.map(|id| word(&self.secrets.mask(id)));
+        if self.reply.reply.is_none() {
+            self.reply.reply = id.map(|id| word(&self.secrets.mask(id)));
         }
-        if self.model.is_none() {
-            self.model = model.map(|model| word(&self.secrets.mask(model)));
+        if self.reply.served_model.is_none() {
+            self.reply.served_model = model.map(|model| word(&self.secrets.mask(model)));
         }
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.tell(ModelEvent::Started { reply: self.id.clone(), model: self.model.clone() });
+            self.tell(ModelEvent::Started {
+                reply: self.reply.reply.clone(),
+                model: self.reply.served_model.clone(),
+            });
         }
     }
 
@@ -295,7 +286,7 @@ impl Assembly {
         match reported {
             UsageReport::Nothing => {}
             UsageReport::Unusable => {
-                self.usage = None;
+                self.reply.usage = None;
                 self.warn("usage_unusable");
             }
             UsageReport::Counts { usage, is_odd } => {
@@ -303,7 +294,7 @@ impl Assembly {
                     self.warn("usage_inconsistent");
                 }
                 // Whether a usage of zero tokens can be true is decided at the end.
-                if self.usage.replace(usage) != Some(usage) && usage != Usage::default() {
+                if self.reply.usage.replace(usage) != Some(usage) && usage != Usage::default() {
                     self.tell(ModelEvent::Usage(usage));
                 }
             }
@@ -314,13 +305,13 @@ impl Assembly {
     pub(crate) fn set_cost(&mut self, dollars: f64) {
         let pico = (dollars * PicoUsd::PER_USD as f64).round();
         if pico >= 1.0 && pico < u64::MAX as f64 {
-            self.cost = Some(PicoUsd(pico as u64));
+            self.reply.cost = Some(PicoUsd(pico as u64));
         }
     }
 
     /// The service tier that served the call.
     pub(crate) fn set_tier(&mut self, tier: &str) {
-        self.tier = Some(word(&self.secrets.mask(tier)));
+        self.reply.served_tier = Some(word(&self.secrets.mask(tier)));
     }
 
     /// The stop reason as the provider writes it (`word`) and as it is mapped. The first one counts, unless a later one
@@ -341,12 +332,12 @@ impl Assembly {
 
     /// Details of the stop reason.
     pub(crate) fn set_stop_detail(&mut self, detail: &str) {
-        self.stop_detail = Some(cap::line(&self.secrets.mask(detail)));
+        self.reply.stop_detail = Some(cap::line(&self.secrets.mask(detail)));
     }
 
     /// Whether a filter stopped the input or the output.
     pub(crate) fn set_filtered(&mut self, side: Filtered) {
-        self.filtered = Some(side);
+        self.reply.filtered = Some(side);
     }
 
     /// Whether the stop reason was received.
@@ -366,9 +357,9 @@ impl Assembly {
 
     /// Adds a warning, once.
     pub(crate) fn warn(&mut self, warning: &str) {
-        let is_new = !self.warnings.iter().any(|known| **known == *warning);
-        if is_new && self.warnings.len() < MAX_WARNINGS {
-            self.warnings.push(warning.into());
+        let is_new = !self.reply.warnings.iter().any(|known| **known == *warning);
+        if is_new && self.reply.warnings.len() < MAX_WARNINGS {
+            self.reply.warnings.push(warning.into());
         }
     }
 
@@ -386,9 +377,9 @@ impl Assembly {
         self.is_damaged
     }
 
-    /// The credentials of the call, to be redacted in messages.
-    pub(crate) fn secrets(&self) -> &Secrets {
-        &self.secrets
+    /// The error that `data` reports in place of a reply.
+    pub(crate) fn failure(&self, data: &str) -> LlmError {
+        within(&serde_json::from_str(data).unwrap_or_default(), &self.secrets)
     }
 
     /// As much of a delta as fits into the output cap.
@@ -419,7 +410,7 @@ impl Assembly {
 
     /// Whether the tokens reported before its end exceed the output cap.
     pub(super) fn reports_beyond_cap(&self) -> bool {
-        let tokens = self.usage.filter(|_| self.is_open()).map_or(0, |usage| usage.total_output());
+        let tokens = self.reply.usage.filter(|_| self.is_open()).map_or(0, |usage| usage.total_output());
         tokens > self.cap.tokens
     }
 
@@ -432,11 +423,11 @@ impl Assembly {
     pub(super) fn cap(&mut self) {
         self.is_capped = true;
         if self.is_open() {
-            self.usage = None;
+            self.reply.usage = None;
         }
         if self.cap.strict {
-            self.cost = None;
-            if self.usage.take_if(|usage| !self.cap.counts(*usage)).is_some() {
+            self.reply.cost = None;
+            if self.reply.usage.take_if(|usage| !self.cap.counts(*usage)).is_some() {
                 self.warn(cap::BEYOND_CUT);
             }
         }
@@ -461,7 +452,7 @@ impl Assembly {
     }
 
     /// A counter that grows with each delta.
-    pub(super) fn received(&self) -> usize {
+    pub(crate) fn received(&self) -> usize {
         self.received
     }
 
@@ -476,17 +467,17 @@ impl Assembly {
     }
 
     /// From now on deltas that follow each other are joined until they are [asked for](Self::next_delta).
-    pub(super) fn join_deltas(&mut self) {
+    pub(crate) fn join_deltas(&mut self) {
         self.joins = true;
     }
 
     /// The first of them.
-    pub(super) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+    pub(crate) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
         self.items.pop_front()
     }
 
     /// The delta that is being received, as far as it was.
-    pub(super) fn next_delta(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+    pub(crate) fn next_delta(&mut self) -> Option<Result<ModelEvent, LlmError>> {
         self.tell_open();
         self.items.pop_front()
     }
@@ -512,9 +503,9 @@ impl Assembly {
         Box::new(Partial {
             text: self.text.as_str().into(),
             reasoning: self.reasoning.as_str().into(),
-            served_model: self.model.clone(),
-            usage: self.usage.filter(|_| !self.is_open()),
-            usage_so_far: self.usage.filter(|_| self.is_open()),
+            served_model: self.reply.served_model.clone(),
+            usage: self.reply.usage.filter(|_| !self.is_open()),
+            usage_so_far: self.reply.usage.filter(|_| self.is_open()),
         })
     }
 
@@ -593,26 +584,21 @@ impl Assembly {
             let mark = if self.is_capped { cap::MARK } else { "" };
             [&*self.secrets.mask(&self.refusal), mark].concat().into()
         });
+        let (raw_stop, is_filtered) =
+            (self.stop.take().map(|(word, _)| word), stop == ReplyEnd::ContentFilter);
+        let reply = std::mem::take(&mut self.reply);
         ModelReply {
+            text: std::mem::take(&mut self.text).into(),
+            reasoning: std::mem::take(&mut self.reasoning).into(),
             finish: stop.finish(),
-            cost: self.cost,
-            served_model: self.model.take(),
-            served_tier: self.tier.take(),
+            stop: Some(stop),
+            raw_stop: raw_stop.filter(|word| !word.is_empty()),
+            filtered: reply.filtered.or(Some(Filtered::Output)).filter(|_| is_filtered),
             raw,
-            warnings: std::mem::take(&mut self.warnings),
             tool_calls,
             unread_calls,
             refusal,
-            reasoning: std::mem::take(&mut self.reasoning).into(),
-            stop: Some(stop),
-            stop_detail: self.stop_detail.take(),
-            filtered: self
-                .filtered
-                .or((stop == ReplyEnd::ContentFilter).then_some(Filtered::Output))
-                .filter(|_| stop == ReplyEnd::ContentFilter),
-            raw_stop: self.stop.take().map(|(word, _)| word).filter(|word| !word.is_empty()),
-            reply: self.id.take(),
-            ..ModelReply::text(std::mem::take(&mut self.text), self.usage)
+            ..reply
         }
     }
 
@@ -704,9 +690,9 @@ impl Assembly {
 
     /// A reply with content cannot have used zero tokens.
     fn drop_empty_usage(&mut self) {
-        let is_empty = self.usage.is_some_and(|usage| usage.total_output() == 0);
+        let is_empty = self.reply.usage.is_some_and(|usage| usage.total_output() == 0);
         if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
-            self.usage = None;
+            self.reply.usage = None;
             self.warn("usage_empty");
         }
     }
@@ -719,11 +705,6 @@ fn severity(stop: ReplyEnd) -> u8 {
         ReplyEnd::MalformedToolCall => 1,
         _ => 0,
     }
-}
-
-/// The error of a reply that ended without a stop reason.
-pub(super) fn interrupted(kind: LlmErrorKind, message: &str) -> LlmError {
-    LlmError::new(kind, crate::error::ErrorPhase::Stream, message)
 }
 
 /// From so many events on, room is made for many.

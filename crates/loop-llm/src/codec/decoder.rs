@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::assembly::{Assembly, interrupted};
+use super::assembly::Assembly;
 use super::names::Aliases;
-use loop_core::ToolCall;
 use loop_core::secrets::Secrets;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
 use crate::cap::OutputCap;
-use crate::error::{LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{LlmError, RetryAdvice};
 use crate::model::ModelEvent;
 use crate::sse::{Frame, Framer, TooLong};
 
@@ -68,7 +68,7 @@ pub struct Decoder {
     protocol: Box<dyn Protocol>,
     origin: Arc<str>,
     body: Kind,
-    reply: Assembly,
+    pub(crate) reply: Assembly,
     /// The maximum number of bytes that are parsed.
     max: usize,
     received: usize,
@@ -122,16 +122,6 @@ impl Decoder {
         self.is_done
     }
 
-    /// Whether the stop reason was received: only usage and the end of the stream may follow.
-    pub(crate) fn is_ending(&self) -> bool {
-        self.reply.is_ending()
-    }
-
-    /// A counter that grows with each delta, also with one that is held back.
-    pub(crate) fn received(&self) -> usize {
-        self.reply.received()
-    }
-
     /// The items that are complete with these bytes.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<Result<ModelEvent, LlmError>> {
         self.feed(bytes);
@@ -145,24 +135,9 @@ impl Decoder {
     }
 
     /// The last items of a body that was interrupted: an error of this kind, unless the reply was complete by then.
-    pub fn interrupt(&mut self, kind: LlmErrorKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
+    pub fn interrupt(&mut self, kind: FailureKind, message: &str) -> Vec<Result<ModelEvent, LlmError>> {
         self.broken_off(kind, message);
         self.reply.take_items()
-    }
-
-    /// The next item that is not taken yet. After the last item the decoder [is done](Self::is_done).
-    pub(crate) fn next_item(&mut self) -> Option<Result<ModelEvent, LlmError>> {
-        self.reply.next_item()
-    }
-
-    /// From now on deltas that follow each other are joined until they are [asked for](Self::next_delta).
-    pub(crate) fn join_deltas(&mut self) {
-        self.reply.join_deltas();
-    }
-
-    /// The delta that is being received, as far as it was.
-    pub(crate) fn next_delta(&mut self) -> Option<Result<ModelEvent, LlmError>> {
-        self.reply.next_delta()
     }
 
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
@@ -194,11 +169,11 @@ impl Decoder {
                 }
             }
         }
-        self.end(LlmErrorKind::StreamInterrupted, "the reply ended without its end");
+        self.end(FailureKind::StreamInterrupted, "the reply ended without its end");
     }
 
     /// The connection was interrupted.
-    pub(crate) fn broken_off(&mut self, kind: LlmErrorKind, message: &str) {
+    pub(crate) fn broken_off(&mut self, kind: FailureKind, message: &str) {
         if self.reply.is_ending() {
             self.reply.warn("broken_off_after_its_end");
         }
@@ -271,7 +246,7 @@ impl Decoder {
     fn data(&mut self, event: Option<&str>, data: &str, is_damaged: bool) {
         if data == "[DONE]" {
             self.protocol.close(&mut self.reply);
-            return self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
+            return self.end(FailureKind::StreamInterrupted, "the reply ended without a reason");
         }
         if data.is_empty() {
             return;
@@ -281,14 +256,14 @@ impl Decoder {
         self.reply.is_damaged = false;
         match result {
             // An incomplete event at the end of the body: the stream was interrupted there.
-            Err(error) if self.is_unclosed && error.kind == LlmErrorKind::BadResponse => {
+            Err(error) if self.is_unclosed && error.kind == FailureKind::BadResponse => {
                 let message = "the reply ended in the middle of an event";
-                self.end(LlmErrorKind::StreamInterrupted, message);
+                self.end(FailureKind::StreamInterrupted, message);
             }
             Err(error) => self.fail(error),
             Ok(()) if self.reply.is_beyond_cap() => self.cut(),
             Ok(()) if self.reply.is_over() => {
-                self.end(LlmErrorKind::StreamInterrupted, "the reply ended without a reason");
+                self.end(FailureKind::StreamInterrupted, "the reply ended without a reason");
             }
             Ok(()) => {}
         }
@@ -313,12 +288,12 @@ impl Decoder {
     }
 
     /// Ends the reply: normally if a stop reason was received, otherwise with this error.
-    fn end(&mut self, kind: LlmErrorKind, message: &str) {
+    fn end(&mut self, kind: FailureKind, message: &str) {
         if self.is_done {
             return;
         }
         if !self.reply.is_ending() {
-            return self.fail(interrupted(kind, message));
+            return self.fail(LlmError::in_stream(kind, message));
         }
         self.is_done = true;
         self.reply.settle();
@@ -345,7 +320,7 @@ impl Decoder {
             return self.fail(LlmError::unreadable(message));
         }
         self.reply.cap();
-        self.end(LlmErrorKind::BadResponse, "");
+        self.end(FailureKind::BadResponse, "");
     }
 
     fn fail(&mut self, mut error: LlmError) {
@@ -354,16 +329,11 @@ impl Decoder {
         error.partial = Some(self.reply.partial());
         // A stream that began and then violated the protocol may be billed.
         let is_stream = matches!(self.body, Kind::Stream(_));
-        if is_stream && error.kind == LlmErrorKind::BadResponse && self.reply.has_begun() {
+        if is_stream && error.kind == FailureKind::BadResponse && self.reply.has_begun() {
             error.detail.get_or_insert_default().may_have_begun = true;
         }
         self.reply.give(Err(error));
     }
-}
-
-/// An error for a part of the reply that is not valid JSON.
-pub(crate) fn unreadable(error: &serde_json::Error) -> LlmError {
-    LlmError::unreadable(format!("a part of the reply cannot be read as JSON: {error}"))
 }
 
 /// An error for a body that is not a reply. A retry may succeed.

@@ -116,13 +116,8 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// All members. Those that only the caller gave come last.
-    pub(crate) fn finish(self) -> Vec<u8> {
-        self.finish_with("")
-    }
-
-    /// All members, and the text that closes the body.
-    pub(crate) fn finish_with(mut self, close: &str) -> Vec<u8> {
+    /// All members, and the text that closes the body. Those that only the caller gave come last.
+    pub(crate) fn finish(mut self, close: &str) -> Vec<u8> {
         for (key, value) in self.extra {
             if !self.used.contains(&key.as_str()) {
                 self.json.raw(",").text(key).raw(":").value(value);

@@ -7,34 +7,94 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use super::decoder::unreadable;
+use super::decoder::again;
 use crate::error::LlmError;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Visitor methods that skip a value of another kind and return `$value`.
-macro_rules! otherwise {
-    ($value:expr; $($kind:ident),*) => { $(otherwise!(@ $kind, $value);)* };
-    (@ bool, $value:expr) => { fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> { Ok($value) } };
-    (@ i64, $value:expr) => { fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> { Ok($value) } };
-    (@ u64, $value:expr) => { fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> { Ok($value) } };
-    (@ f64, $value:expr) => { fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> { Ok($value) } };
-    (@ str, $value:expr) => { fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> { Ok($value) } };
-    (@ unit, $value:expr) => { fn visit_unit<E>(self) -> Result<Self::Value, E> { Ok(Default::default()) } };
-    (@ seq, $value:expr) => {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-            while list.next_element::<IgnoredAny>()?.is_some() {}
-            Ok($value)
-        }
-    };
-    (@ map, $value:expr) => {
-        fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
-            while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok($value)
-        }
-    };
+/// A type that is read from one kind of JSON value. Of any other kind it is [`other`](Self::other).
+trait Lenient<'de>: Sized + Default {
+    /// A value of another kind than the one that is read. `null` counts as missing.
+    fn other() -> Self {
+        Self::default()
+    }
+
+    /// A string, which is `borrowed` from the text where it has no escapes.
+    fn of_text(_: &str, borrowed: Option<&'de str>) -> Self {
+        _ = borrowed;
+        Self::other()
+    }
+
+    /// A number that is not a whole one from 0 on.
+    fn of_number(_: f64) -> Self {
+        Self::other()
+    }
+
+    fn of_count(count: u64) -> Self {
+        Self::of_number(count as f64)
+    }
+
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Self::other())
+    }
+
+    fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Self::other())
+    }
+
+    fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyKind(PhantomData))
+    }
+}
+
+struct AnyKind<T>(PhantomData<T>);
+
+impl<'de, T: Lenient<'de>> Visitor<'de> for AnyKind<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<T, E> {
+        Ok(T::other())
+    }
+
+    fn visit_u64<E>(self, count: u64) -> Result<T, E> {
+        Ok(T::of_count(count))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<T, E> {
+        Ok(T::of_number(number as f64))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<T, E> {
+        Ok(T::of_number(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<T, E> {
+        Ok(T::of_text(text, None))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<T, E> {
+        Ok(T::of_text(text, Some(text)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<T, A::Error> {
+        T::of_list(list)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<T, A::Error> {
+        T::of_object(object)
+    }
 }
 
 /// A string; `None` for any other kind.
@@ -70,6 +130,11 @@ pub(crate) enum Count {
 }
 
 impl Count {
+    /// This count, or else `other` where it is missing.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::Missing { other } else { self }
+    }
+
     /// The count. Sets `is_odd` for [`Count::Odd`].
     pub(crate) fn get(self, is_odd: &mut bool) -> Option<u64> {
         match self {
@@ -138,7 +203,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// The name of a member contains half of a surrogate pair, or there are too many members.
     pub(crate) fn of(raw: &'a RawValue) -> Result<Self, LlmError> {
-        serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
+        parsed(raw.get())
     }
 
     /// The raw JSON of a member, unless it is `null`.
@@ -157,6 +222,24 @@ impl<'a> Fields<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Raws<'a>(pub(crate) Vec<&'a RawValue>);
 
+/// Parses a part of a reply.
+///
+/// # Errors
+/// It is not JSON, a text that must be exact contains half of a surrogate pair, or there are too many values.
+pub(crate) fn parsed<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, LlmError> {
+    serde_json::from_str(json)
+        .map_err(|error| LlmError::unreadable(format!("a part of the reply cannot be read as JSON: {error}")))
+}
+
+/// The object of a body that is a whole reply.
+///
+/// # Errors
+/// The body is no JSON object. A retry may succeed.
+pub(crate) fn whole<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, LlmError> {
+    let object = serde_json::from_str::<Maybe<T>>(body).ok().and_then(|body| body.0);
+    object.ok_or_else(|| again("a body that is no JSON object in place of a reply"))
+}
+
 /// Parses a string. Half of a surrogate pair becomes U+FFFD.
 pub(crate) fn text(raw: &RawValue) -> Text<'_> {
     if !raw.get().starts_with('"') {
@@ -173,11 +256,7 @@ pub(crate) fn text(raw: &RawValue) -> Text<'_> {
 /// # Errors
 /// The string contains half of a surrogate pair.
 pub(crate) fn exact(raw: &RawValue) -> Result<Text<'_>, LlmError> {
-    if raw.get().starts_with('"') {
-        serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
-    } else {
-        Ok(Text::default())
-    }
+    if raw.get().starts_with('"') { parsed(raw.get()) } else { Ok(Text::default()) }
 }
 
 /// A string that may contain half of a surrogate pair.
@@ -205,191 +284,117 @@ impl<'de> Deserialize<'de> for Lossy {
     }
 }
 
-struct FieldsVisitor;
-
-impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Fields<'de>, A::Error> {
-        let mut fields = Vec::new();
-        while let Some((key, value)) = object.next_entry::<Key<'de>, &'de RawValue>()? {
-            if fields.len() == MAX_VALUES {
-                return Err(serde::de::Error::custom("it has too many values"));
-            }
-            fields.push((key.0, value));
-        }
-        Ok(Fields(fields))
-    }
-
-    otherwise!(Fields::default(); bool, i64, u64, f64, str, unit, seq);
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(FieldsVisitor)
-    }
-}
-
-struct RawsVisitor;
-
-impl<'de> Visitor<'de> for RawsVisitor {
-    type Value = Raws<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raws<'de>, A::Error> {
-        let mut values = Vec::new();
-        while let Some(value) = list.next_element::<&'de RawValue>()? {
-            if values.len() == MAX_VALUES {
-                return Err(serde::de::Error::custom("it has too many values"));
-            }
-            values.push(value);
-        }
-        Ok(Raws(values))
-    }
-
-    otherwise!(Raws::default(); bool, i64, u64, f64, str, unit, map);
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Raws<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(RawsVisitor)
-    }
-}
-
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-struct TextVisitor;
-struct CountVisitor;
-struct NumberVisitor;
-struct MaybeVisitor<T>(PhantomData<T>);
-struct ListVisitor<T>(PhantomData<T>);
-
-impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+impl<'de: 'a, 'a> Lenient<'de> for Text<'a> {
+    fn of_text(text: &str, borrowed: Option<&'de str>) -> Self {
+        Self(Some(borrowed.map_or_else(|| Cow::Owned(text.to_owned()), Cow::Borrowed)))
     }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Some(Cow::Borrowed(text))))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Some(Cow::Owned(text.to_owned()))))
-    }
-
-    otherwise!(Text::default(); bool, i64, u64, f64, unit, seq, map);
 }
 
-impl<'de> Visitor<'de> for CountVisitor {
-    type Value = Count;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+impl Lenient<'_> for Count {
+    fn other() -> Self {
+        Self::Odd
     }
 
-    fn visit_u64<E>(self, count: u64) -> Result<Count, E> {
-        Ok(if count <= MAX { Count::Is(count) } else { Count::Odd })
+    fn of_count(count: u64) -> Self {
+        if count <= MAX { Self::Is(count) } else { Self::Odd }
     }
-
-    otherwise!(Count::Odd; bool, i64, f64, str, unit, seq, map);
 }
 
-impl<'de> Visitor<'de> for NumberVisitor {
-    type Value = Number;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+impl Lenient<'_> for Number {
+    fn of_number(number: f64) -> Self {
+        Self(Some(number))
     }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Number, E> {
-        Ok(Number(Some(number as f64)))
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Number, E> {
-        Ok(Number(Some(number as f64)))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Number, E> {
-        Ok(Number(Some(number)))
-    }
-
-    otherwise!(Number::default(); bool, str, unit, seq, map);
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for MaybeVisitor<T> {
-    type Value = Maybe<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
+impl<'de, T: Deserialize<'de>> Lenient<'de> for Maybe<T> {
+    fn of_object<A: MapAccess<'de>>(object: A) -> Result<Self, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(object)).map(|value| Self(Some(value)))
     }
-
-    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Maybe<T>, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(object)).map(|value| Maybe(Some(value)))
-    }
-
-    otherwise!(Maybe(None); bool, i64, u64, f64, str, unit, seq);
 }
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
-    type Value = List<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<List<T>, A::Error> {
+impl<'de, T: Deserialize<'de>> Lenient<'de> for List<T> {
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
         let mut values = Vec::new();
         while let Some(value) = list.next_element::<Maybe<T>>()? {
             if let Some(value) = value.0 {
-                if values.len() == MAX_VALUES {
-                    return Err(serde::de::Error::custom("it has too many values"));
-                }
-                values.push(value);
+                push(&mut values, value)?;
             }
         }
-        Ok(List(values))
+        Ok(Self(values))
     }
+}
 
-    otherwise!(List(Vec::new()); bool, i64, u64, f64, str, unit, map);
+impl<'de: 'a, 'a> Lenient<'de> for Raws<'a> {
+    fn of_list<A: SeqAccess<'de>>(mut list: A) -> Result<Self, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element::<&'de RawValue>()? {
+            push(&mut values, value)?;
+        }
+        Ok(Self(values))
+    }
+}
+
+impl<'de: 'a, 'a> Lenient<'de> for Fields<'a> {
+    fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Self, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((key, value)) = object.next_entry::<Key<'de>, &'de RawValue>()? {
+            push::<(Cow<'a, str>, _), _>(&mut fields, (key.0, value))?;
+        }
+        Ok(Self(fields))
+    }
+}
+
+/// Adds a value, up to the maximum.
+fn push<T, E: serde::de::Error>(values: &mut Vec<T>, value: T) -> Result<(), E> {
+    if values.len() == MAX_VALUES {
+        return Err(E::custom("it has too many values"));
+    }
+    values.push(value);
+    Ok(())
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TextVisitor)
+        Self::read(deserializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor)
+        Self::read(deserializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Number {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NumberVisitor)
+        Self::read(deserializer)
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(MaybeVisitor(PhantomData))
+        Self::read(deserializer)
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ListVisitor(PhantomData))
+        Self::read(deserializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raws<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
     }
 }
 
@@ -414,11 +419,8 @@ mod tests {
         text: Text<'a>,
         count: Count,
         index: Number,
-        #[serde(borrow)]
         inner: Maybe<Box<Event<'a>>>,
-        #[serde(borrow)]
         list: List<Event<'a>>,
-        #[serde(borrow)]
         raw: Option<&'a RawValue>,
     }
 

@@ -14,6 +14,7 @@ mod calls;
 mod checks;
 mod decoder;
 mod described;
+mod draft;
 mod errors;
 mod escape;
 mod json;
@@ -28,6 +29,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use loop_core::secrets::Secrets;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cap::OutputCap;
@@ -42,22 +44,22 @@ pub use body::Body;
 pub(crate) use body::Sending;
 pub(crate) use calls::Open;
 pub use decoder::Decoder;
-pub(crate) use decoder::{End, Protocol, again, unreadable};
+pub(crate) use decoder::{End, Protocol, again};
 pub(crate) use described::described;
+pub(crate) use draft::Draft;
 pub use errors::classify;
-pub(crate) use errors::{filtered, request_id, within};
+pub(crate) use errors::{filtered, request_id};
 pub(crate) use escape::{Token, plain};
 pub(crate) use json::{Json, Members};
-pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, exact, text};
+pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, exact, parsed, text, whole};
 pub use memory::Memory;
 pub use names::Aliases;
 pub(crate) use names::{short_id, wire_id, wire_name};
 pub(crate) use turns::{Joint, OPERATOR, Turn, TurnWriter, Written, results_in_order, turns};
 
 /// A wire protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Api {
     /// OpenAI's Chat Completions, and what is compatible with it.
     OpenaiChat,
@@ -169,13 +171,13 @@ impl Codec {
     /// The body of a call.
     ///
     /// # Errors
-    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`LlmErrorKind::InvalidRequest`] for no turns, a call
+    /// In phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): [`FailureKind::InvalidRequest`] for no turns, a call
     /// without its result, a result without its call, a number out of range, a forced tool that does not exist, an image
-    /// that is not one, or a provider's own turn that is not valid JSON; [`LlmErrorKind::Unsupported`] for an option that
+    /// that is not one, or a provider's own turn that is not valid JSON; [`FailureKind::Unsupported`] for an option that
     /// the model does not support and that must not be left out.
     ///
-    /// [`LlmErrorKind::InvalidRequest`]: crate::LlmErrorKind::InvalidRequest
-    /// [`LlmErrorKind::Unsupported`]: crate::LlmErrorKind::Unsupported
+    /// [`FailureKind::InvalidRequest`]: crate::FailureKind::InvalidRequest
+    /// [`FailureKind::Unsupported`]: crate::FailureKind::Unsupported
     pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
         checks::settings(request)?;
         let target = self.target(request);

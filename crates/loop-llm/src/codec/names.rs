@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::error::{LlmError, LlmErrorKind};
+use loop_core::FailureKind;
+
+use crate::error::LlmError;
 use crate::options::ToolDefinition;
 
 /// Aliases of tools whose names not all providers accept.
@@ -13,7 +15,7 @@ impl Aliases {
     /// The aliases of a request's tools.
     ///
     /// # Errors
-    /// [`LlmErrorKind::InvalidRequest`] if two tools have the same name or alias.
+    /// [`FailureKind::InvalidRequest`] if two tools have the same name or alias.
     pub fn of(tools: &[ToolDefinition]) -> Result<Self, LlmError> {
         let mut names: Vec<(Arc<str>, Arc<str>)> = Vec::new();
         for tool in tools {
@@ -23,7 +25,7 @@ impl Aliases {
             let is_twice = tools.iter().filter(|other| other.name == tool.name).count() > 1;
             if is_taken || is_twice {
                 let message = format!("the tool {} has a name that cannot be told from another's", tool.name);
-                return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+                return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));
             }
             if alias != tool.name {
                 names.push((Arc::clone(&tool.name), alias));

@@ -10,9 +10,9 @@ use super::checks;
 use super::json::Json;
 use super::memory::Kept;
 use super::values;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest, ToolOutput};
 
@@ -107,7 +107,7 @@ impl Drop for Turns<'_> {
 /// The turns of a request. Those that are cached are not encoded again.
 ///
 /// # Errors
-/// [`LlmErrorKind::InvalidRequest`] in phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): no turns, a call without
+/// [`FailureKind::InvalidRequest`] in phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): no turns, a call without
 /// its result, or a result without its call.
 pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> Result<Turns<'a>, LlmError> {
     if request.messages.is_empty() {
@@ -318,5 +318,5 @@ fn unanswered(open: &[ToolCall]) -> LlmError {
 }
 
 pub(super) fn invalid(message: impl Into<Arc<str>>) -> LlmError {
-    LlmError::unsendable(LlmErrorKind::InvalidRequest, message)
+    LlmError::unsendable(FailureKind::InvalidRequest, message)
 }

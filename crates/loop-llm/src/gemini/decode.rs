@@ -1,19 +1,17 @@
 //! Decodes the chunks of a stream, or a whole reply.
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::partial::Partial;
 use super::turn::Kept;
 use super::usage::{Counts, Report};
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, unreadable, within,
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, parsed,
 };
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -21,8 +19,6 @@ use crate::request::ModelRequest;
 struct Gemini {
     kept: Kept,
     counts: Counts,
-    /// A call whose arguments are still streaming.
-    partial: Option<Partial>,
 }
 
 pub(crate) fn protocol(_: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
@@ -35,15 +31,10 @@ pub(crate) fn protocol(_: &ModelRequest, _: &Target<'_>) -> Box<dyn Protocol> {
 struct Chunk<'a> {
     #[serde(borrow)]
     response_id: Text<'a>,
-    #[serde(borrow)]
     model_version: Text<'a>,
-    #[serde(borrow)]
     candidates: List<Candidate<'a>>,
-    #[serde(borrow)]
     prompt_feedback: Maybe<Feedback<'a>>,
-    #[serde(borrow)]
     usage_metadata: Maybe<Report<'a>>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -53,9 +44,7 @@ struct Candidate<'a> {
     index: Number,
     #[serde(borrow)]
     content: Maybe<Content<'a>>,
-    #[serde(borrow)]
     finish_reason: Text<'a>,
-    #[serde(borrow)]
     finish_message: Text<'a>,
 }
 
@@ -78,9 +67,9 @@ impl Protocol for Gemini {
         if data.starts_with('[') {
             return self.list(data, reply);
         }
-        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        let chunk: Chunk<'_> = parsed(data)?;
         if chunk.is_error() || name == Some("error") {
-            return Err(failure(data, reply));
+            return Err(reply.failure(data));
         }
         self.chunk(&chunk, reply)
     }
@@ -90,12 +79,9 @@ impl Protocol for Gemini {
             // The chunks of a stream as one list. The last one has the finish reason.
             return self.list(body, reply);
         }
-        let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
-            Ok(Maybe(Some(chunk))) => chunk,
-            Ok(Maybe(None)) | Err(_) => return Err(no_reply()),
-        };
+        let chunk: Chunk<'_> = codec::whole(body)?;
         if chunk.is_error() {
-            return Err(failure(body, reply));
+            return Err(reply.failure(body));
         }
         if chunk.is_foreign() {
             return Err(no_reply());
@@ -104,7 +90,11 @@ impl Protocol for Gemini {
         if chunk.candidates.is_empty() && !reply.is_ending() {
             reply.stop("", ReplyEnd::Empty);
         }
-        self.close_whole(reply);
+        // A whole body is complete even without a finish reason.
+        if !reply.is_ending() {
+            reply.warn("no_finish_reason");
+            reply.stop("", ReplyEnd::EndTurn);
+        }
         Ok(())
     }
 
@@ -166,14 +156,6 @@ impl Gemini {
         }
     }
 
-    /// A whole body is complete even without a finish reason, unless a call's arguments are not.
-    fn close_whole(&self, reply: &mut Assembly) {
-        if !reply.is_ending() && self.partial.is_none() {
-            reply.warn("no_finish_reason");
-            reply.stop("", ReplyEnd::EndTurn);
-        }
-    }
-
     fn part(&mut self, part: &RawValue, reply: &mut Assembly) -> Result<(), LlmError> {
         let fields = Fields::of(part)?;
         if let Some(call) = fields.get("functionCall").filter(|call| call.get().starts_with('{')) {
@@ -219,65 +201,26 @@ impl Gemini {
     ) -> Result<(), LlmError> {
         self.check(reply);
         let (id, name) = (call.text("id"), call.text("name"));
-        let goes_on = call.get("willContinue").is_some_and(|it| it.get() == "true");
-        if name.some().is_some() {
-            self.break_off(reply)?;
+        if call.get("willContinue").is_some_and(|it| it.get() == "true") || call.get("partialArgs").is_some()
+        {
+            return Err(LlmError::unreadable(VALUE_BY_VALUE));
         }
-        let values = call.get("partialArgs");
-        if self.partial.is_none() && !goes_on && values.is_none() {
-            let args = call.get("args").map(RawValue::get);
-            match (reply.add_call(/*id*/ "", /*index*/ None), args) {
-                (Some(at), args) => {
-                    reply.name_call(at, id.or_empty(), name.or_empty());
-                    if let Some(args) = args {
-                        reply.add_arguments(at, args)?;
-                    }
-                    reply.end_call(at);
-                }
-                (None, args) => reply.pass_over(args.map_or(0, str::len)),
-            }
-            let is_known = |known: &[&str], fields: &Fields<'_>| {
-                fields.0.iter().all(|(key, _)| known.contains(&key.as_ref()))
-            };
-            let is_plain = is_known(&["functionCall"], fields) && is_known(&["id", "name", "args"], call);
-            self.kept.call(part.get(), is_plain);
-            return Ok(());
-        }
-        if self.partial.is_none() {
-            let at = reply.add_call(/*id*/ "", /*index*/ None);
-            if let Some(at) = at {
+        let args = call.get("args").map(RawValue::get);
+        match (reply.add_call(/*id*/ "", /*index*/ None), args) {
+            (Some(at), args) => {
                 reply.name_call(at, id.or_empty(), name.or_empty());
-            }
-            self.partial = Some(Partial::new(at, id.or_empty(), name.or_empty()));
-        }
-        let Some(partial) = &mut self.partial else { return Ok(()) };
-        if let Some(signature) = fields.get("thoughtSignature") {
-            partial.signature = Some(signature.get().to_owned());
-        }
-        let whole = call.get("args").filter(|args| args.get() != "{}");
-        if (values.is_some() || whole.is_some()) && reply.is_damaged() {
-            return Err(LlmError::unreadable("a tool call that is not UTF-8"));
-        }
-        if let Some(values) = values {
-            partial.add(values);
-        }
-        if let Some(whole) = whole {
-            partial.add_whole(whole);
-        }
-        if goes_on {
-            return Ok(());
-        }
-        let arguments = partial.arguments(/*is_over*/ true);
-        match partial.at {
-            Some(at) => {
-                reply.add_arguments(at, &arguments)?;
+                if let Some(args) = args {
+                    reply.add_arguments(at, args)?;
+                }
                 reply.end_call(at);
             }
-            None => reply.pass_over(arguments.len()),
+            (None, args) => reply.pass_over(args.map_or(0, str::len)),
         }
-        let json = partial.part();
-        self.kept.call(&json, /*is_plain*/ false);
-        self.partial = None;
+        let is_known = |known: &[&str], fields: &Fields<'_>| {
+            fields.0.iter().all(|(key, _)| known.contains(&key.as_ref()))
+        };
+        let is_plain = is_known(&["functionCall"], fields) && is_known(&["id", "name", "args"], call);
+        self.kept.call(part.get(), is_plain);
         Ok(())
     }
 
@@ -288,18 +231,7 @@ impl Gemini {
         }
     }
 
-    /// Incomplete arguments are written as text that is not an object.
-    fn break_off(&mut self, reply: &mut Assembly) -> Result<(), LlmError> {
-        let Some(partial) = self.partial.take() else { return Ok(()) };
-        if let Some(at) = partial.at {
-            reply.add_arguments(at, &partial.arguments(/*is_over*/ false))?;
-        }
-        self.kept.call(&partial.part(), /*is_plain*/ false);
-        Ok(())
-    }
-
     fn end(&mut self, word: &str, message: Option<&str>, reply: &mut Assembly) -> Result<(), LlmError> {
-        self.break_off(reply)?;
         let stop = match word {
             "STOP" => ReplyEnd::EndTurn,
             "MAX_TOKENS" => ReplyEnd::MaxTokens,
@@ -308,7 +240,7 @@ impl Gemini {
             }
             "MISSING_THOUGHT_SIGNATURE" => {
                 let message = "the provider misses a signature of reasoning in the history";
-                return Err(LlmError::new(LlmErrorKind::StaleReasoning, ErrorPhase::Stream, message));
+                return Err(LlmError::in_stream(FailureKind::StaleReasoning, message));
             }
             word if FILTERS.contains(&word) || word.starts_with("IMAGE_") => ReplyEnd::ContentFilter,
             _ => ReplyEnd::Other,
@@ -322,14 +254,13 @@ impl Gemini {
     }
 }
 
-fn failure(data: &str, reply: &Assembly) -> LlmError {
-    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
-}
-
 fn no_reply() -> LlmError {
     again("a body that is no reply")
 }
 
+/// The error of a call in pieces, which a server sends only where the request's own members ask for it.
+const VALUE_BY_VALUE: &str =
+    "a tool call whose arguments come value by value; leave `streamFunctionCallArguments` out of the request";
 /// Finish reasons of content filters.
 const FILTERS: [&str; 7] =
     ["SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"];

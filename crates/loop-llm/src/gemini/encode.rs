@@ -1,20 +1,19 @@
 //! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::object_text;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, described,
+    Aliases, Body, Draft, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, described,
     results_in_order, turns, wire_name,
 };
-use crate::error::{LlmError, LlmErrorKind};
+use crate::error::LlmError;
 use crate::options::{Effort, OutputFormat, Strictness, ToolChoice};
 use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolOutput};
 use crate::warnings::Warnings;
@@ -37,7 +36,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
             None => "no turn says anything",
             Some(_) => "a call of the model's needs a turn of the user's before it",
         };
-        return Err(LlmError::unsendable(LlmErrorKind::InvalidRequest, message));
+        return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));
     }
     // A cached content brings its own system prompt and tools.
     let is_kept_there = request.extra.contains_key("cachedContent");
@@ -57,24 +56,22 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         // Servers accept it, but do not promise to.
         warnings.warn("begins_with_model_turn");
     }
-    let mut members = Members::new(&request.extra);
+    let mut draft =
+        Draft { request, target: *target, abilities, members: Members::new(&request.extra), warnings };
     if !is_kept_there {
-        tools(request, target, &abilities, &mut members, &mut warnings)?;
+        tools(&mut draft)?;
     }
-    let config = config(request, target, &abilities, &mut warnings)?;
+    let config = config(&mut draft)?;
     if !config.is_empty() {
-        members.add("generationConfig", &config);
+        draft.members.add("generationConfig", &config);
     }
-    warnings.leave_out_key(&request.cache);
-    if request.cache.long {
-        warnings.leave_out("cache.long")?;
-    }
+    draft.warnings.leave_out_key(&request.cache);
+    draft.warnings.leave_out_if(request.cache.long, "cache.long")?;
     if let Some(tier) = &request.service_tier {
-        members.add("serviceTier", tier);
+        draft.members.add("serviceTier", tier);
     }
-    body.push(members.finish());
-    body.push(&b"}"[..]);
-    Ok(Encoded { body, messages, warnings: warnings.finish(), aliases })
+    body.push(draft.members.finish("}"));
+    Ok(Encoded { body, messages, warnings: draft.warnings.finish(), aliases })
 }
 
 struct Writer<'a> {
@@ -250,21 +247,15 @@ fn depth(value: &Value, max: usize) -> bool {
     }
 }
 
-fn tools(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
-) -> Result<(), LlmError> {
-    if request.tools.is_empty() {
+fn tools(draft: &mut Draft<'_, Abilities>) -> Result<(), LlmError> {
+    if draft.request.tools.is_empty() {
         return Ok(());
     }
-    let profile = target.profile;
-    let can_bind = abilities.validates && profile.strict_tools;
+    let profile = draft.target.profile;
+    let can_bind = draft.abilities.validates && profile.strict_tools;
     let mut json = Json::default();
     let mut is_bound = false;
-    for (nth, tool) in request.tools.iter().enumerate() {
+    for (nth, tool) in draft.request.tools.iter().enumerate() {
         json.raw(if nth == 0 { "[{\"functionDeclarations\":[" } else { "," });
         json.raw("{\"name\":").value(&wire_name(&tool.name));
         if !tool.description.is_empty() {
@@ -275,20 +266,14 @@ fn tools(
         }
         json.raw("}");
         match tool.strict {
-            Strictness::Off => {}
             Strictness::Prefer | Strictness::Require if can_bind => is_bound = true,
-            Strictness::Prefer => warnings.warn(format!("schema_not_strict({})", tool.name)),
-            Strictness::Require => {
-                let message =
-                    format!("the schema of the tool {} cannot be made binding for this model", tool.name);
-                return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
-            }
+            wanted => draft.warnings.unbound(wanted, "of the tool ", &tool.name)?,
         }
     }
     json.raw("]}]");
-    members.add_json("tools", json.take());
+    draft.members.add_json("tools", json.take());
     let names = |names: &[Arc<str>]| names.iter().map(|name| wire_name(name).to_string()).collect::<Vec<_>>();
-    let calling: Option<Value> = match &request.tool_choice {
+    let calling: Option<Value> = match &draft.request.tool_choice {
         ToolChoice::Auto => is_bound.then(|| json!({"mode": "VALIDATED"})),
         ToolChoice::None => Some(json!({"mode": "NONE"})),
         ToolChoice::Required | ToolChoice::Prefer if profile.required_choice.is_some() => {
@@ -299,80 +284,65 @@ fn tools(
             Some(json!({"mode": "ANY", "allowedFunctionNames": names(std::slice::from_ref(name))}))
         }
         // One of them may be called, or none.
-        ToolChoice::AnyOf(some) if profile.allowed_tools && abilities.validates => {
+        ToolChoice::AnyOf(some) if profile.allowed_tools && draft.abilities.validates => {
             Some(json!({"mode": "VALIDATED", "allowedFunctionNames": names(some)}))
         }
         ToolChoice::Required | ToolChoice::Named(_) | ToolChoice::AnyOf(_) => {
-            warnings.leave_out("tool_choice").map(|()| None)?
+            draft.warnings.leave_out("tool_choice").map(|()| None)?
         }
     };
     if let Some(calling) = calling {
-        members.add("toolConfig", &json!({"functionCallingConfig": calling}));
+        draft.members.add("toolConfig", &json!({"functionCallingConfig": calling}));
     }
-    if request.one_call_at_a_time {
-        warnings.leave_out("parallel_tool_calls")?;
-    }
+    draft.warnings.leave_out_if(draft.request.one_call_at_a_time, "parallel_tool_calls")?;
     Ok(())
 }
 
 /// The generation config.
-fn config(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    warnings: &mut Warnings,
-) -> Result<Map<String, Value>, LlmError> {
+fn config(draft: &mut Draft<'_, Abilities>) -> Result<Map<String, Value>, LlmError> {
+    let request = draft.request;
     let mut config = Map::new();
     let mut set = |name: &str, value: Value| config.insert(name.to_owned(), value);
-    if let Some(max) = request.max_output_tokens {
-        set("maxOutputTokens", max.into());
-    }
-    if let Some(temperature) = request.temperature {
-        set("temperature", temperature.into());
-    }
-    if let Some(share) = request.top_p {
-        set("topP", share.into());
-    }
-    match request.top_k {
-        Some(max) if target.profile.top_k => {
-            set("topK", max.into());
+    let (has_top_k, seed) = (draft.target.profile.top_k, request.seed.map(i32::try_from));
+    draft.warnings.leave_out_if(request.top_k.is_some() && !has_top_k, "top_k")?;
+    draft.warnings.leave_out_if(matches!(seed, Some(Err(_))), "seed")?;
+    for (name, value) in [
+        ("maxOutputTokens", request.max_output_tokens.map(Value::from)),
+        ("temperature", request.temperature.map(Value::from)),
+        ("topP", request.top_p.map(Value::from)),
+        ("topK", request.top_k.filter(|_| has_top_k).map(Value::from)),
+        ("seed", seed.and_then(Result::ok).map(Value::from)),
+    ] {
+        if let Some(value) = value {
+            set(name, value);
         }
-        Some(_) => warnings.leave_out("top_k")?,
-        None => {}
-    }
-    match request.seed.map(i32::try_from) {
-        None => {}
-        Some(Ok(seed)) => {
-            set("seed", seed.into());
-        }
-        Some(Err(_)) => warnings.leave_out("seed")?,
     }
     if !request.stop.is_empty() {
-        let max = target.profile.stop_max;
-        warnings.fewer_stops(request.stop.len(), max)?;
+        let max = draft.target.profile.stop_max;
+        draft.warnings.fewer_stops(request.stop.len(), max)?;
         if max > 0 {
             set("stopSequences", request.stop.iter().take(max).map(|text| Value::from(&**text)).collect());
         }
     }
-    let can_form = abilities.form_with_tools || request.tools.is_empty();
+    let can_form = draft.abilities.form_with_tools || request.tools.is_empty();
     match &request.output {
         OutputFormat::Text => {}
         OutputFormat::JsonObject | OutputFormat::JsonSchema { .. } if !can_form => {
-            warnings.leave_out("response_format")?;
+            draft.warnings.leave_out("response_format")?;
         }
         OutputFormat::JsonObject => {
             set("responseMimeType", "application/json".into());
         }
         OutputFormat::JsonSchema { schema, description, .. } => {
             set("responseMimeType", "application/json".into());
-            if target.profile.json_schema {
-                set("responseJsonSchema", described(schema, description, warnings));
+            if draft.target.profile.json_schema {
+                set("responseJsonSchema", described(schema, description, &mut draft.warnings));
             } else {
-                warnings.change("response_format")?;
+                draft.warnings.change("response_format")?;
             }
         }
     }
-    let thinking = thinking(request, target, abilities, warnings)?;
+    let thinking = thinking(draft)?;
     if !thinking.is_empty() {
         config.insert("thinkingConfig".to_owned(), thinking.into());
     }
@@ -380,41 +350,33 @@ fn config(
 }
 
 /// The thinking config: a level or a token budget, never both.
-fn thinking(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    warnings: &mut Warnings,
-) -> Result<Map<String, Value>, LlmError> {
+fn thinking(draft: &mut Draft<'_, Abilities>) -> Result<Map<String, Value>, LlmError> {
+    let request = draft.request;
     let mut thinking = Map::new();
-    let wanted = request.effort.filter(|_| target.profile.effort);
-    if request.effort.is_some_and(|effort| effort != Effort::None) && wanted.is_none() {
-        warnings.leave_out("reasoning_effort")?;
-    }
-    match abilities.thinking {
-        Thinking::No => {
-            if wanted.is_some_and(|effort| effort != Effort::None) {
-                warnings.leave_out("reasoning_effort")?;
-            }
-            if request.reasoning_tokens.is_some() {
-                warnings.leave_out("reasoning_tokens")?;
-            }
-            return Ok(thinking);
-        }
+    let wanted = request.effort.filter(|_| draft.target.profile.effort);
+    let is_taken = wanted.is_some() && draft.abilities.thinking != Thinking::No;
+    let is_left_out = !is_taken && request.effort.is_some_and(|effort| effort != Effort::None);
+    draft.warnings.leave_out_if(is_left_out, "reasoning_effort")?;
+    let has_budget = matches!(draft.abilities.thinking, Thinking::Budget { .. });
+    draft.warnings.leave_out_if(!has_budget && request.reasoning_tokens.is_some(), "reasoning_tokens")?;
+    match draft.abilities.thinking {
+        Thinking::No => return Ok(thinking),
         Thinking::Level(levels) => {
-            if request.reasoning_tokens.is_some() {
-                warnings.leave_out("reasoning_tokens")?;
-            }
             let nearest = wanted.and_then(|effort| effort.nearest(levels));
             if nearest != wanted {
-                warnings.change("reasoning_effort")?;
+                draft.warnings.change("reasoning_effort")?;
             }
             if let Some(level) = nearest {
                 thinking.insert("thinkingLevel".to_owned(), level.name().into());
             }
         }
         Thinking::Budget { least, max, can_be_off } => {
-            if let Some(tokens) = budget(request, wanted, least..=max, can_be_off, warnings)? {
+            let tokens = match request.reasoning_tokens.or(wanted.map(Abilities::tokens)) {
+                Some(0) if can_be_off => Some(0),
+                Some(tokens) => draft.thinking_budget(tokens, least..=max, request.max_output_tokens)?,
+                None => None,
+            };
+            if let Some(tokens) = tokens {
                 thinking.insert("thinkingBudget".to_owned(), tokens.into());
             }
         }
@@ -423,40 +385,6 @@ fn thinking(
         thinking.insert("includeThoughts".to_owned(), true.into());
     }
     Ok(thinking)
-}
-
-/// The thinking budget of models that take one: the requested tokens, within the bounds of the model and of
-/// `max_output_tokens`.
-fn budget(
-    request: &ModelRequest,
-    wanted: Option<Effort>,
-    bounds: RangeInclusive<u64>,
-    can_be_off: bool,
-    warnings: &mut Warnings,
-) -> Result<Option<u64>, LlmError> {
-    let is_chosen = request.reasoning_tokens.is_some();
-    let name = if is_chosen { "reasoning_tokens" } else { "reasoning_effort" };
-    let Some(tokens) = request.reasoning_tokens.or(wanted.map(Abilities::tokens)) else { return Ok(None) };
-    if tokens == 0 && can_be_off {
-        return Ok(Some(0));
-    }
-    let (least, max) = bounds.into_inner();
-    // Thinking counts as output: enough must be left for a reply, and a requested budget is reduced as little as
-    // possible.
-    let room = match request.max_output_tokens {
-        Some(all) if is_chosen => all.saturating_sub(1),
-        Some(all) => all - all / 4,
-        None => max,
-    };
-    if room < least {
-        warnings.leave_out(name)?;
-        return Ok(None);
-    }
-    let within = tokens.clamp(least, max.min(room));
-    if within != tokens && (is_chosen || tokens == 0) {
-        warnings.change(name)?;
-    }
-    Ok(Some(within))
 }
 
 /// A user's turn.

@@ -7,7 +7,6 @@
 mod decode;
 mod encode;
 mod models;
-mod partial;
 mod turn;
 mod usage;
 

@@ -17,7 +17,6 @@ pub(super) struct Report<'a> {
     total_token_count: Count,
     #[serde(borrow)]
     service_tier: Text<'a>,
-    #[serde(borrow)]
     traffic_type: Text<'a>,
 }
 

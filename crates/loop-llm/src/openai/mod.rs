@@ -6,5 +6,5 @@ mod schema;
 mod usage;
 
 pub(crate) use models::Abilities;
-pub(crate) use options::{before_result, choose, effort, known, shape, strict};
-pub(crate) use usage::Counts;
+pub(crate) use options::{before_result, choose, draft, effort, sampling, service, shape, strict};
+pub(crate) use usage::Report;

@@ -2,22 +2,20 @@
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::calls::Placer;
 use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
-use super::usage::Report;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, unreadable,
-    within,
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, parsed,
 };
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::LlmError;
+use crate::openai::Report;
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -64,17 +62,12 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
 struct Chunk<'a> {
     #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow)]
     object: Text<'a>,
-    #[serde(borrow)]
     service_tier: Text<'a>,
-    #[serde(borrow)]
     choices: List<Choice<'a>>,
     usage: Maybe<Report>,
     x_groq: Maybe<Groq>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -84,9 +77,7 @@ struct Choice<'a> {
     index: Number,
     #[serde(borrow)]
     delta: Fields<'a>,
-    #[serde(borrow)]
     message: Fields<'a>,
-    #[serde(borrow)]
     finish_reason: Text<'a>,
     content_filter_result: Maybe<Filter>,
     content_filter_results: Maybe<Filter>,
@@ -125,25 +116,20 @@ impl Protocol for Chat {
         }
         // The chunk may change the service tier, which the pattern leaves out.
         self.pattern.forget();
-        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        let chunk: Chunk<'_> = parsed(data)?;
         if reply.is_damaged() {
             self.kept.lose();
         }
         if is_error(&chunk) || name == Some("error") {
-            return Err(failure(data, reply));
+            return Err(reply.failure(data));
         }
         self.chunk(&chunk, /*is_whole*/ false, reply)
     }
 
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        let chunk = match serde_json::from_str::<Maybe<Chunk<'_>>>(body) {
-            Ok(Maybe(Some(chunk))) => chunk,
-            Ok(Maybe(None)) | Err(_) => {
-                return Err(again("a body that is no JSON object in place of a reply"));
-            }
-        };
+        let chunk: Chunk<'_> = codec::whole(body)?;
         if is_error(&chunk) {
-            return Err(failure(body, reply));
+            return Err(reply.failure(body));
         }
         // Its usage counts even if the reply lacks a choice.
         self.chunk(&chunk, /*is_whole*/ true, reply)?;
@@ -271,7 +257,7 @@ impl Chat {
             reply.warn("context_truncated_suspected");
         }
         reply.set_usage(reported);
-        if let Some(dollars) = report.cost.0 {
+        if let Some(dollars) = report.dollars() {
             reply.set_cost(dollars);
         }
     }
@@ -314,8 +300,7 @@ impl Chat {
         if let Some(piece) = reasoning.iter().find_map(Text::some) {
             reply.reason(piece);
         } else if let Some(details) = message.get("reasoning_details") {
-            let details: List<Fields<'_>> =
-                serde_json::from_str(details.get()).map_err(|it| unreadable(&it))?;
+            let details: List<Fields<'_>> = parsed(details.get())?;
             for detail in details.iter() {
                 let reported = [detail.text("text"), detail.text("summary")];
                 reply.reason(reported.iter().find_map(Text::some).unwrap_or_default());
@@ -324,8 +309,7 @@ impl Chat {
         for (key, value) in &message.0 {
             match key.as_ref() {
                 "content" if value.get().starts_with('[') => {
-                    let parts: List<Fields<'_>> =
-                        serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
+                    let parts: List<Fields<'_>> = parsed(value.get())?;
                     for part in parts.iter() {
                         self.part(part, reply);
                     }
@@ -344,8 +328,7 @@ impl Chat {
                     reply.refuse(piece.or_empty());
                 }
                 "tool_calls" => {
-                    let calls: List<Fields<'_>> =
-                        serde_json::from_str(value.get()).map_err(|it| unreadable(&it))?;
+                    let calls: List<Fields<'_>> = parsed(value.get())?;
                     for (nth, fragment) in (0..).zip(calls.iter()) {
                         // In a whole message calls have no index: their position is used.
                         let place = is_whole.then_some(nth);
@@ -411,14 +394,14 @@ impl Chat {
 
     fn end(&mut self, word: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         self.settle(reply);
-        let failed = |kind, message| Err(LlmError::new(kind, ErrorPhase::Stream, message));
+        let failed = |kind, message| Err(LlmError::in_stream(kind, message));
         let stop = match word {
             "error" => {
-                return failed(LlmErrorKind::ServerError, "the provider ended the reply with an error");
+                return failed(FailureKind::ServerError, "the provider ended the reply with an error");
             }
             "insufficient_system_resource" => {
                 return failed(
-                    LlmErrorKind::Overloaded,
+                    FailureKind::Overloaded,
                     "the provider has no capacity for the rest of the reply",
                 );
             }
@@ -441,7 +424,7 @@ impl Chat {
 /// Completes arguments from a whole message that repeats the deltas.
 fn complete_calls(message: &Fields<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
     let Some(calls) = message.get("tool_calls") else { return Ok(()) };
-    let calls: List<Fields<'_>> = serde_json::from_str(calls.get()).map_err(|it| unreadable(&it))?;
+    let calls: List<Fields<'_>> = parsed(calls.get())?;
     for call in calls.iter() {
         let function = call.get("function").map(Fields::of).transpose()?.unwrap_or_default();
         let whole = function.get("arguments").map(codec::exact).transpose()?.unwrap_or_default();
@@ -466,10 +449,6 @@ fn tell(part: Part, reply: &mut Assembly) {
 
 fn is_error(chunk: &Chunk<'_>) -> bool {
     chunk.error.is_some_and(|error| error.get() != "null") || chunk.object.some() == Some("error")
-}
-
-fn failure(data: &str, reply: &Assembly) -> LlmError {
-    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
 }
 
 fn zero() -> &'static RawValue {

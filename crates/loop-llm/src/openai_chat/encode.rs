@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use loop_core::FailureKind;
 use serde_json::{Value, json};
 
+use crate::call::written_arguments;
 use crate::codec::{
-    Aliases, Body, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written, results_in_order,
-    short_id, turns, wire_name,
+    Aliases, Body, Draft, Encoded, Joint, Json, Members, OPERATOR, Target, TurnWriter, Written,
+    results_in_order, short_id, turns, wire_name,
 };
-use crate::error::{LlmError, LlmErrorKind};
-use crate::openai::{Abilities, before_result, choose, effort, known, shape, strict};
+use crate::error::LlmError;
+use crate::openai::{Abilities, before_result, choose, draft, effort, sampling, service, shape, strict};
 use crate::options::{Effort, OutputFormat};
 use crate::profile::{MaxTokensField, NullContent, ReasoningBack, SystemRole, ToolIds};
 use crate::request::{AssistantTurn, Image, Message, ModelRequest, ToolOutput};
@@ -30,51 +32,36 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     }
     body.push(head.take());
     let (range, _) = turns.join(&mut body);
-    let mut warnings = Warnings::of(request.unsupported, &turns)?;
-    let mut members = Members::after("]", &request.extra);
-    let abilities = known(target);
-    let effort = effort(request, target, &abilities, &mut warnings)?;
-    tools(request, target, &abilities, effort, &mut members, &mut warnings)?;
+    let warnings = Warnings::of(request.unsupported, &turns)?;
+    let mut draft = draft(request, target, Members::after("]", &request.extra), warnings);
+    let effort = effort(&mut draft)?;
+    tools(&mut draft, effort)?;
     if let Some(max) = request.max_output_tokens {
         let field = match target.profile.max_tokens_field {
             MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
             MaxTokensField::MaxTokens => "max_tokens",
         };
-        members.add(field, &max);
+        draft.members.add(field, &max);
     }
-    output(request, target, &mut members, &mut warnings)?;
+    output(&mut draft)?;
     if request.effort == Some(Effort::None) && target.profile.thinking_switch {
-        members.add("thinking", &json!({"type": "disabled"}));
+        draft.members.add("thinking", &json!({"type": "disabled"}));
     } else if let Some(effort) = effort {
-        members.add("reasoning_effort", effort.name());
+        draft.members.add("reasoning_effort", effort.name());
     }
-    if request.reasoning_tokens.is_some() {
-        warnings.leave_out("reasoning_tokens")?;
-    }
+    draft.warnings.leave_out_if(request.reasoning_tokens.is_some(), "reasoning_tokens")?;
     // Compatible servers show reasoning by default; OpenAI's own never does.
-    if request.show_reasoning && target.profile.known_models {
-        warnings.leave_out("show_reasoning")?;
+    let is_refused = request.show_reasoning && target.profile.known_models;
+    draft.warnings.leave_out_if(is_refused, "show_reasoning")?;
+    sampling(&mut draft, effort)?;
+    more_sampling(&mut draft, effort)?;
+    service(&mut draft)?;
+    if !request.no_stream && target.profile.ask_usage {
+        draft.members.add_json("stream_options", b"{\"include_usage\":true}");
     }
-    if request.cache.long {
-        warnings.leave_out("cache.long")?;
-    }
-    sampling(request, target, &abilities, effort, &mut members, &mut warnings)?;
-    if let (Some(key), true, false) = (&request.cache.key, target.profile.cache_key, request.cache.off) {
-        members.add("prompt_cache_key", key);
-    } else {
-        warnings.leave_out_key(&request.cache);
-    }
-    if let Some(tier) = &request.service_tier {
-        members.add("service_tier", tier);
-    }
-    if !request.no_stream {
-        members.add("stream", &true);
-        if target.profile.ask_usage {
-            members.add_json("stream_options", b"{\"include_usage\":true}");
-        }
-    }
-    body.push(members.finish_with("}"));
-    Ok(Encoded { body, messages: start..range.end, warnings: warnings.finish(), aliases })
+    body.push(draft.members.finish("}"));
+    let warnings = draft.warnings.finish();
+    Ok(Encoded { body, messages: start..range.end, warnings, aliases })
 }
 
 fn system_role(target: &Target<'_>) -> &'static str {
@@ -170,10 +157,7 @@ impl Writer<'_> {
             for (nth, call) in turn.calls.iter().enumerate() {
                 json.raw(if nth == 0 { "{\"id\":" } else { ",{\"id\":" }).text(&self.id(&call.id));
                 json.raw(",\"type\":\"function\",\"function\":{\"name\":").text(&wire_name(&call.name));
-                // Some servers parse the arguments of earlier calls, and an empty text is not valid JSON.
-                let arguments = call.arguments.text();
-                let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-                json.raw(",\"arguments\":").text(arguments).raw("}}");
+                json.raw(",\"arguments\":").text(written_arguments(&call.arguments)).raw("}}");
             }
             json.raw("]");
         }
@@ -231,35 +215,27 @@ impl Writer<'_> {
 
 fn pictures(images: &[Image], json: &mut Json) {
     for image in images {
-        let url = format!("data:{};base64,{}", image.media_type, image.base64);
-        json.raw(",").value(&json!({"type": "image_url", "image_url": {"url": url}}));
+        json.raw(",").value(&json!({"type": "image_url", "image_url": {"url": image.data_url()}}));
     }
 }
 
-fn tools(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    effort: Option<Effort>,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
-) -> Result<(), LlmError> {
-    if request.tools.is_empty() {
+fn tools(draft: &mut Draft<'_, Abilities>, effort: Option<Effort>) -> Result<(), LlmError> {
+    if draft.request.tools.is_empty() {
         return Ok(());
     }
-    let profile = target.profile;
-    if !abilities.takes(abilities.tools_on_chat, effort) {
+    let profile = draft.target.profile;
+    if !draft.abilities.takes(draft.abilities.tools_on_chat, effort) {
         let message = "this model takes tools only on the Responses interface, or at the effort none";
-        return Err(LlmError::unsendable(LlmErrorKind::Unsupported, message));
+        return Err(LlmError::unsendable(FailureKind::Unsupported, message));
     }
-    let mut json = Json::with_capacity(TOOL_BYTES * request.tools.len());
-    for (nth, tool) in request.tools.iter().enumerate() {
+    let mut json = Json::with_capacity(TOOL_BYTES * draft.request.tools.len());
+    for (nth, tool) in draft.request.tools.iter().enumerate() {
         json.raw(if nth == 0 { "[" } else { "," });
         json.raw("{\"type\":\"function\",\"function\":{\"name\":").text(&wire_name(&tool.name));
         if !tool.description.is_empty() {
             json.raw(",\"description\":").text(&tool.description);
         }
-        let strict = strict(tool, profile.strict_tools, warnings)?;
+        let strict = strict(tool, profile.strict_tools, &mut draft.warnings)?;
         json.raw(",\"parameters\":").value(strict.as_ref().unwrap_or(&tool.parameters));
         if profile.strict_tools {
             json.raw(",\"strict\":").value(&strict.is_some());
@@ -267,66 +243,46 @@ fn tools(
         json.raw("}}");
     }
     json.raw("]");
-    members.add_json("tools", json.take());
+    draft.members.add_json("tools", json.take());
     let function = |name: &Arc<str>| json!({"type": "function", "function": {"name": wire_name(name)}});
     let allowed = |tools: Vec<Value>| json!({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": tools}});
-    choose(request, profile, function, allowed, members, warnings)
+    choose(draft, function, allowed)
 }
 
-fn output(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
-) -> Result<(), LlmError> {
-    match &request.output {
+fn output(draft: &mut Draft<'_, Abilities>) -> Result<(), LlmError> {
+    match &draft.request.output {
         OutputFormat::Text => {}
-        OutputFormat::JsonSchema { name, description, schema, strict } if target.profile.json_schema => {
-            let form = shape(name, description, schema, *strict, warnings)?;
-            members.add("response_format", &json!({"type": "json_schema", "json_schema": form}));
+        OutputFormat::JsonSchema { name, description, schema, strict }
+            if draft.target.profile.json_schema =>
+        {
+            let form = shape(name, description, schema, *strict, &mut draft.warnings)?;
+            draft.members.add("response_format", &json!({"type": "json_schema", "json_schema": form}));
         }
         OutputFormat::JsonSchema { .. } => {
-            warnings.change("response_format")?;
-            members.add("response_format", &json!({"type": "json_object"}));
+            draft.warnings.change("response_format")?;
+            draft.members.add("response_format", &json!({"type": "json_object"}));
         }
-        OutputFormat::JsonObject => members.add("response_format", &json!({"type": "json_object"})),
+        OutputFormat::JsonObject => draft.members.add("response_format", &json!({"type": "json_object"})),
     }
     Ok(())
 }
 
-fn sampling(
-    request: &ModelRequest,
-    target: &Target<'_>,
-    abilities: &Abilities,
-    effort: Option<Effort>,
-    members: &mut Members<'_>,
-    warnings: &mut Warnings,
-) -> Result<(), LlmError> {
-    let is_taken = abilities.takes(abilities.sampling, effort);
-    for (name, value) in [("temperature", request.temperature), ("top_p", request.top_p)] {
-        match value {
-            Some(value) if is_taken => members.add(name, &value),
-            Some(_) => warnings.leave_out(name)?,
-            None => {}
-        }
+/// Adds what the options of both protocols lack.
+fn more_sampling(draft: &mut Draft<'_, Abilities>, effort: Option<Effort>) -> Result<(), LlmError> {
+    draft.offer("top_k", draft.request.top_k, draft.target.profile.top_k)?;
+    match (&draft.target.profile.seed_field, draft.request.seed) {
+        (Some(field), Some(seed)) => draft.members.add(field, &seed),
+        (field, seed) => draft.warnings.leave_out_if(field.is_none() && seed.is_some(), "seed")?,
     }
-    if let Some(max) = request.top_k {
-        if target.profile.top_k {
-            members.add("top_k", &max);
+    if !draft.request.stop.is_empty() {
+        let max = if draft.abilities.takes(draft.abilities.stop, effort) {
+            draft.target.profile.stop_max
         } else {
-            warnings.leave_out("top_k")?;
-        }
-    }
-    match (&target.profile.seed_field, request.seed) {
-        (_, None) => {}
-        (Some(field), Some(seed)) => members.add(field, &seed),
-        (None, Some(_)) => warnings.leave_out("seed")?,
-    }
-    if !request.stop.is_empty() {
-        let max = if abilities.takes(abilities.stop, effort) { target.profile.stop_max } else { 0 };
-        warnings.fewer_stops(request.stop.len(), max)?;
+            0
+        };
+        draft.warnings.fewer_stops(draft.request.stop.len(), max)?;
         if max > 0 {
-            members.add("stop", &request.stop.iter().take(max).collect::<Vec<_>>());
+            draft.members.add("stop", &draft.request.stop.iter().take(max).collect::<Vec<_>>());
         }
     }
     Ok(())

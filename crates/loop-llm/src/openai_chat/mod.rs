@@ -9,7 +9,6 @@ mod encode;
 mod ordinary;
 pub(crate) mod think;
 mod turn;
-mod usage;
 
 pub(crate) use decode::protocol;
 pub(crate) use encode::encode;

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::decode::{Filter, Groq};
-use super::usage::Report;
 use crate::codec::{Maybe, Token, plain};
+use crate::openai::Report;
 
 /// A parsed chunk. Missing texts are empty.
 #[derive(Debug, Default)]

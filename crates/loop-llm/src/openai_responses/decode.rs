@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 use super::items::{At, Items, Part};
 use super::kept;
 use super::stop::Cut;
-use super::usage::Report;
-use loop_core::ToolCall;
+use loop_core::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
-    Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, unreadable, within,
+    Assembly, End, Maybe, Number, Protocol, Raws, Target, Text, again, exact, filtered, parsed, whole,
 };
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::LlmError;
+use crate::openai::Report;
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -43,26 +43,17 @@ pub(crate) fn protocol(request: &ModelRequest, _: &Target<'_>) -> Box<dyn Protoc
 struct Event<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
-    #[serde(borrow)]
     item_id: Text<'a>,
     output_index: Number,
     content_index: Number,
     summary_index: Number,
-    #[serde(borrow)]
     delta: Text<'a>,
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     refusal: Text<'a>,
-    #[serde(borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
     input: Text<'a>,
-    #[serde(borrow)]
     item: Option<&'a RawValue>,
-    #[serde(borrow)]
     response: Maybe<Response<'a>>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
@@ -72,21 +63,14 @@ struct Event<'a> {
 struct Response<'a> {
     #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
     model: Text<'a>,
-    #[serde(borrow)]
     status: Text<'a>,
-    #[serde(borrow)]
     service_tier: Text<'a>,
-    #[serde(borrow)]
     output: Option<&'a RawValue>,
-    #[serde(borrow)]
     error: Option<&'a RawValue>,
-    #[serde(borrow)]
     incomplete_details: Maybe<Details<'a>>,
     usage: Maybe<Report>,
     /// The results of Azure's content filters.
-    #[serde(borrow)]
     content_filters: Option<&'a RawValue>,
 }
 
@@ -99,7 +83,7 @@ struct Details<'a> {
 
 impl Protocol for Responses {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(&error))?;
+        let event: Event<'_> = parsed(data)?;
         self.is_damaged |= reply.is_damaged();
         let kind = event.kind.some().or(name).unwrap_or_default();
         let kind = kind.strip_prefix("response.").unwrap_or(kind);
@@ -163,12 +147,12 @@ impl Protocol for Responses {
                 let status = if kind == "done" { "completed" } else { kind };
                 self.end(response.status.some().unwrap_or(status), response, reply)
             }
-            "error" => Err(failure(data, reply)),
+            "error" => Err(reply.failure(data)),
             "keepalive" | "ping" => {
                 reply.keep_alive();
                 Ok(())
             }
-            _ if event.error.is_some_and(is_something) => Err(failure(data, reply)),
+            _ if event.error.is_some_and(is_something) => Err(reply.failure(data)),
             // A tool that the provider runs is in progress.
             _ if kind.contains("_call") => {
                 reply.did_other();
@@ -179,16 +163,11 @@ impl Protocol for Responses {
     }
 
     fn whole(&mut self, body: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        let response = match serde_json::from_str::<Maybe<Response<'_>>>(body) {
-            Ok(Maybe(Some(response))) => response,
-            Ok(Maybe(None)) | Err(_) => {
-                return Err(again("a body that is no JSON object in place of a reply"));
-            }
-        };
+        let response: Response<'_> = whole(body)?;
         let is_error = response.error.is_some_and(is_something);
         match response.status.some() {
             Some(status) => self.end(status, &response, reply),
-            None if is_error => Err(failure(body, reply)),
+            None if is_error => Err(reply.failure(body)),
             None if response.output.is_some() => {
                 reply.warn("no_finish_reason");
                 self.end("completed", &response, reply)
@@ -208,28 +187,28 @@ impl Responses {
         reply.begin(response.id.some(), response.model.some());
         reply.closes();
         if let Some(report) = response.usage.get() {
-            reply.set_usage(report.usage());
+            reply.set_usage(report.usage(/*beside*/ false));
             if let Some(dollars) = report.dollars() {
                 reply.set_cost(dollars);
             }
         }
-        let failed = |kind, message| Err(LlmError::new(kind, ErrorPhase::Stream, message));
+        let failed = |kind, message| Err(LlmError::in_stream(kind, message));
         match status {
             _ if response.error.is_some_and(is_something) => {
-                let error = response.error.and_then(|error| serde_json::from_str::<Value>(error.get()).ok());
-                return Err(within(&serde_json::json!({"error": error}), reply.secrets()));
+                let error = response.error.map_or("null", RawValue::get);
+                return Err(reply.failure(&format!("{{\"error\":{error}}}")));
             }
-            "failed" => return failed(LlmErrorKind::ServerError, "the provider failed and does not say why"),
+            "failed" => return failed(FailureKind::ServerError, "the provider failed and does not say why"),
             "cancelled" => {
-                return failed(LlmErrorKind::Cancelled, "the reply was cancelled with the provider");
+                return failed(FailureKind::Cancelled, "the reply was cancelled with the provider");
             }
             "queued" | "in_progress" => {
-                return failed(LlmErrorKind::BadResponse, "the reply is still being made with the provider");
+                return failed(FailureKind::BadResponse, "the reply is still being made with the provider");
             }
             _ => {}
         }
         if let Some(output) = response.output {
-            let output: Raws<'_> = serde_json::from_str(output.get()).map_err(|error| unreadable(&error))?;
+            let output: Raws<'_> = parsed(output.get())?;
             if !self.items.has_all(output.0.len()) {
                 self.items.output(&output.0, reply)?;
             }
@@ -279,8 +258,4 @@ fn tell_filters(response: &Response<'_>, reply: &mut Assembly) {
 
 fn is_something(value: &RawValue) -> bool {
     value.get() != "null"
-}
-
-fn failure(data: &str, reply: &Assembly) -> LlmError {
-    within(&serde_json::from_str::<Value>(data).unwrap_or_default(), reply.secrets())
 }

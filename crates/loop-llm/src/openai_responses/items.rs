@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::stop::Cut;
-use crate::codec::{Assembly, List, Text, exact, text, unreadable};
+use crate::codec::{Assembly, List, Text, exact, parsed, text};
 use crate::error::LlmError;
 
 /// The items received so far.
@@ -88,19 +88,12 @@ pub(super) enum Part {
 struct Written<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
-    #[serde(borrow)]
     id: Text<'a>,
-    #[serde(borrow)]
     call_id: Text<'a>,
-    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow)]
     arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
     input: Text<'a>,
-    #[serde(borrow)]
     content: Option<&'a RawValue>,
-    #[serde(borrow)]
     summary: List<WrittenPart<'a>>,
 }
 
@@ -109,9 +102,7 @@ struct Written<'a> {
 struct WrittenPart<'a> {
     #[serde(rename = "type", borrow)]
     kind: Text<'a>,
-    #[serde(borrow)]
     text: Text<'a>,
-    #[serde(borrow)]
     refusal: Text<'a>,
 }
 
@@ -120,7 +111,7 @@ struct WrittenPart<'a> {
 /// # Errors
 /// A text contains half of a surrogate pair.
 fn written(raw: &RawValue) -> Result<Written<'_>, LlmError> {
-    serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
+    parsed(raw.get())
 }
 
 impl Items {

@@ -11,7 +11,6 @@ mod items;
 mod kept;
 mod stop;
 mod turn;
-mod usage;
 
 pub(crate) use decode::protocol;
 pub(crate) use encode::encode;

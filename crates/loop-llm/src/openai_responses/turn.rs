@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::call::written_arguments;
 use crate::codec::{
     Joint, Json, List, OPERATOR, Target, Text, TurnWriter, Written, results_in_order, wire_id, wire_name,
 };
@@ -93,10 +94,7 @@ fn assistant(turn: &AssistantTurn, json: &mut Json) -> usize {
         json.raw(if values == 0 { "" } else { "," });
         json.raw("{\"type\":\"function_call\",\"call_id\":").value(&call_id(&call.id));
         json.raw(",\"name\":").value(&wire_name(&call.name));
-        // Some servers parse the arguments of earlier calls, and an empty text is not valid JSON.
-        let arguments = call.arguments.text();
-        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-        json.raw(",\"arguments\":").value(arguments).raw("}");
+        json.raw(",\"arguments\":").value(written_arguments(&call.arguments)).raw("}");
         values += 1;
     }
     values
@@ -114,8 +112,7 @@ fn content(text: &str, images: &[Image], json: &mut Json) {
         before = ",";
     }
     for image in images {
-        let url = format!("data:{};base64,{}", image.media_type, image.base64);
-        json.raw(before).value(&json!({"type": "input_image", "image_url": url}));
+        json.raw(before).value(&json!({"type": "input_image", "image_url": image.data_url()}));
         before = ",";
     }
     json.raw("]");
@@ -132,7 +129,6 @@ fn custom_calls(raw: &Raw) -> Vec<String> {
     struct Item<'a> {
         #[serde(rename = "type", borrow)]
         kind: Text<'a>,
-        #[serde(borrow)]
         call_id: Text<'a>,
     }
     if !raw.json().contains("custom_tool_call") {

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use tokio::time::Instant;
 
 use super::{Item, Patience, Watch, later, watched};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
 
@@ -50,9 +51,9 @@ pub enum BreakerState {
 ///    └─────────────────────────── the probe is answered ────────────────────┘      the next one is the probe
 /// ```
 ///
-/// Failures are [`Overloaded`](LlmErrorKind::Overloaded), [`ServerError`](LlmErrorKind::ServerError),
-/// [`Timeout`](LlmErrorKind::Timeout), [`Connection`](LlmErrorKind::Connection) and
-/// [`StreamInterrupted`](LlmErrorKind::StreamInterrupted), in the middle of a reply as well, and a call that its
+/// Failures are [`Overloaded`](FailureKind::Overloaded), [`ServerError`](FailureKind::ServerError),
+/// [`Timeout`](FailureKind::Timeout), [`Connection`](FailureKind::Connection) and
+/// [`StreamInterrupted`](FailureKind::StreamInterrupted), in the middle of a reply as well, and a call that its
 /// caller left because its `timeout_ms` was over. A whole reply begins the count anew. What is the request's fault,
 /// or did not come to the provider, counts neither way. What ends after the breaker has opened is not counted.
 #[derive(Clone, Debug)]
@@ -166,7 +167,7 @@ fn refusal(last: &str, rest: Duration) -> LlmError {
          the next call may go out in {:.1} s",
         rest.as_secs_f64()
     );
-    let mut error = LlmError::new(LlmErrorKind::Overloaded, ErrorPhase::Encode, message);
+    let mut error = LlmError::unsendable(FailureKind::Overloaded, message);
     error.retry = RetryAdvice::After(rest);
     error
 }
@@ -177,13 +178,13 @@ fn judged(error: &LlmError) -> Judgement {
         return Judgement::Nothing;
     }
     match error.kind {
-        LlmErrorKind::Overloaded
-        | LlmErrorKind::ServerError
-        | LlmErrorKind::Timeout
-        | LlmErrorKind::Connection
-        | LlmErrorKind::StreamInterrupted => Judgement::Failed(error.to_string().into()),
+        FailureKind::Overloaded
+        | FailureKind::ServerError
+        | FailureKind::Timeout
+        | FailureKind::Connection
+        | FailureKind::StreamInterrupted => Judgement::Failed(error.to_string().into()),
         // It is unknown whether the provider or a proxy wrote it.
-        LlmErrorKind::BadResponse | LlmErrorKind::Cancelled | LlmErrorKind::ScriptExhausted => {
+        FailureKind::BadResponse | FailureKind::Cancelled | FailureKind::ScriptExhausted => {
             Judgement::Nothing
         }
         _ => Judgement::Answered,
@@ -226,7 +227,7 @@ impl Drop for Call {
 
 /// A model that is not called while its [`BreakerHandle`] is open.
 ///
-/// A refused call fails at once and costs nothing: [`LlmErrorKind::Overloaded`] in [`ErrorPhase::Encode`], with the rest
+/// A refused call fails at once and costs nothing: [`FailureKind::Overloaded`] in [`ErrorPhase::Encode`], with the rest
 /// of the open time as [`RetryAdvice::After`].
 #[derive(Debug)]
 pub struct CircuitBreaker<M: ?Sized> {

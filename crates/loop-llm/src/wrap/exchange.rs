@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use loop_core::digest;
 use loop_core::secrets::Secrets;
+use loop_core::{FailureKind, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::masking;
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind};
+use crate::error::{ErrorPhase, LlmError};
 use crate::model::{ModelEvent, ModelReply};
 use crate::request::ModelRequest;
 use crate::scripted::nonce_of;
@@ -75,10 +75,10 @@ impl End {
 }
 
 /// The error that replaces a dropped exchange on replay.
-pub(super) fn left(is_late: bool) -> (LlmErrorKind, &'static str) {
+pub(super) fn left(is_late: bool) -> (FailureKind, &'static str) {
     match is_late {
-        true => (LlmErrorKind::Timeout, "no whole reply in the caller's time when this was recorded"),
-        false => (LlmErrorKind::Cancelled, "the recording ends here: the caller went away"),
+        true => (FailureKind::Timeout, "no whole reply in the caller's time when this was recorded"),
+        false => (FailureKind::Cancelled, "the recording ends here: the caller went away"),
     }
 }
 

@@ -9,14 +9,10 @@
 //! recording contains each attempt.
 
 mod breaker;
-#[cfg(feature = "recordings")]
 mod exchange;
-#[cfg(feature = "recordings")]
 mod masking;
 mod rate;
-#[cfg(feature = "recordings")]
 mod record;
-#[cfg(feature = "recordings")]
 mod recorded;
 mod retry;
 
@@ -29,12 +25,9 @@ use futures::Stream;
 use tokio::time::Instant;
 
 pub use breaker::{BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker};
-#[cfg(feature = "recordings")]
 pub use exchange::RECORDING_VERSION;
 pub use rate::{RateGate, RateLimited, RateLimits};
-#[cfg(feature = "recordings")]
 pub use record::{Recorder, RecordingError, RecordingModel};
-#[cfg(feature = "recordings")]
 pub use recorded::{RecordedError, RecordedModel};
 pub use retry::{RetryPolicy, Retrying};
 

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::{Item, Patience, Watch, later, watched};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::{CallProgress, ProgressListener};
 use crate::request::ModelRequest;
@@ -45,9 +46,9 @@ impl Default for RateLimits {
 ///
 /// Calls are sent in the order in which they arrive. Until the provider reports the tokens of a call, a quarter of its
 /// bytes and its maximum output are counted. A call that no model saw counts as none. A call that exceeds the tokens of a
-/// whole minute fails at once with [`LlmErrorKind::RequestTooLarge`].
+/// whole minute fails at once with [`FailureKind::RequestTooLarge`].
 ///
-/// After an error of kind [`LlmErrorKind::RateLimited`] or [`LlmErrorKind::Overloaded`] with a delay, no call is sent
+/// After an error of kind [`FailureKind::RateLimited`] or [`FailureKind::Overloaded`] with a delay, no call is sent
 /// until the delay is over. A delay above [`RateLimits::max_server_delay`] is not waited for: until it is over, calls
 /// fail at once.
 #[derive(Clone, Debug)]
@@ -178,7 +179,7 @@ impl RateGate {
         let is_servers = matches!(error.phase, ErrorPhase::Headers | ErrorPhase::Stream);
         if let RetryAdvice::After(requested) = error.retry
             && is_servers
-            && matches!(error.kind, LlmErrorKind::RateLimited | LlmErrorKind::Overloaded)
+            && matches!(error.kind, FailureKind::RateLimited | FailureKind::Overloaded)
         {
             self.close(requested);
         }
@@ -339,7 +340,7 @@ fn too_large(tokens: u64, max: NonZeroU64) -> LlmError {
         "the call may need {tokens} tokens, and `tokens_per_minute` allows {max}, so that it could never begin; \
          raise that limit, or let the call write less"
     );
-    LlmError::unsendable(LlmErrorKind::RequestTooLarge, message)
+    LlmError::unsendable(FailureKind::RequestTooLarge, message)
 }
 
 fn too_long(wait: Duration) -> LlmError {
@@ -354,7 +355,7 @@ fn too_long(wait: Duration) -> LlmError {
         );
         (message, RetryAdvice::After(wait))
     };
-    let mut error = LlmError::new(LlmErrorKind::RateLimited, ErrorPhase::Encode, message);
+    let mut error = LlmError::unsendable(FailureKind::RateLimited, message);
     error.retry = retry;
     error
 }

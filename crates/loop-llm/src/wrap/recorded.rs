@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use serde_json::Value;
 
 use super::exchange::{self, End, Exchange, Header, RECORDING_VERSION};
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, Partial};
+use crate::error::{LlmError, Partial};
 use crate::mask;
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::request::ModelRequest;
@@ -28,11 +29,11 @@ pub struct RecordedError {
 ///
 /// An exchange is found by the model's name and by what the model sees of the request. Equal ones are replayed in the
 /// order in which they were recorded, each once. A request that is not found, or not once more, fails with
-/// [`LlmErrorKind::ScriptExhausted`] and a message that shows where it first differs from the nearest one. The nonce of
+/// [`FailureKind::ScriptExhausted`] and a message that shows where it first differs from the nearest one. The nonce of
 /// the recorded run is replaced by that of the request.
 ///
-/// An exchange whose caller dropped the stream ends with an error: [`LlmErrorKind::Timeout`] if the caller's timeout was
-/// over, otherwise [`LlmErrorKind::Cancelled`].
+/// An exchange whose caller dropped the stream ends with an error: [`FailureKind::Timeout`] if the caller's timeout was
+/// over, otherwise [`FailureKind::Cancelled`].
 ///
 /// Clones share which exchanges were replayed.
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ impl RecordedModel {
         exchange.map(|(_, exchange)| exchange).ok_or_else(|| {
             let message = if all.is_empty() { self.absent(requested) } else { self.used_up(requested, all) };
             let message = mask::line(&format!("{}: {message}", self.shelf.name), &self.secrets);
-            LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message)
+            LlmError::unsendable(FailureKind::ScriptExhausted, message)
         })
     }
 
@@ -225,8 +226,7 @@ impl RequestForm {
 }
 
 fn unplayable(error: &serde_json::Error) -> LlmError {
-    let message = format!("the recorded exchange cannot be played: {error}");
-    LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Encode, message)
+    LlmError::unsendable(FailureKind::BadResponse, format!("the recorded exchange cannot be played: {error}"))
 }
 
 /// The error that replaces an exchange whose caller dropped the stream.
@@ -244,7 +244,7 @@ fn left(events: &[ModelEvent], is_late: bool) -> LlmError {
     }
     (partial.text, partial.reasoning) = (text.into(), reasoning.into());
     let (kind, message) = exchange::left(is_late);
-    let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
+    let mut error = LlmError::in_stream(kind, message);
     error.partial = Some(partial.into());
     error
 }
@@ -285,42 +285,29 @@ fn difference(recorded: &Value, requested: &Value) -> Difference {
     let (mut one, mut two) = (Vec::new(), Vec::new());
     leaves(recorded, String::new(), &mut one);
     leaves(requested, String::new(), &mut two);
-    let nothing = (String::new(), String::new());
-    let mut same_bytes = 0;
-    for at in 0..one.len().max(two.len()) {
-        let (recorded, requested) = (one.get(at).unwrap_or(&nothing), two.get(at).unwrap_or(&nothing));
-        if recorded == requested {
-            same_bytes += recorded.1.len();
-            continue;
+    let same = one.iter().zip(&two).take_while(|(one, two)| one == two).count();
+    let mut same_bytes: usize = one.iter().take(same).map(|(_, text)| text.len()).sum();
+    let (place, words) = match (one.get(same), two.get(same)) {
+        // The digests differ but no leaf does: only an empty list or object can.
+        (None, None) => ("its form".to_owned(), "an empty part is written in two ways".to_owned()),
+        (Some((place, one)), Some((other, two))) if place == other => {
+            let equal = one.chars().zip(two.chars()).take_while(|(one, two)| one == two);
+            let equal: usize = equal.map(|(one, _)| one.len_utf8()).sum();
+            same_bytes += equal;
+            let from = |text: &str| -> String {
+                text.get(equal..).unwrap_or_default().chars().take(EXCERPT).collect()
+            };
+            let words = format!("recorded is {:?}, asked is {:?}", from(one), from(two));
+            (format!("{place} at byte {equal}"), words)
         }
-        if recorded.0 != requested.0 {
-            let name =
-                |place: &str| if place.is_empty() { "nothing more".to_owned() } else { place.to_owned() };
-            let (recorded, requested) = (name(&recorded.0), name(&requested.0));
-            let words = format!("recorded is {recorded}, asked is {requested}");
-            return Difference { same_bytes, place: "what it holds".to_owned(), words };
+        (one, two) => {
+            let name = |leaf: Option<&(String, String)>| {
+                leaf.map_or_else(|| "nothing more".to_owned(), |(place, _)| place.clone())
+            };
+            ("what it holds".to_owned(), format!("recorded is {}, asked is {}", name(one), name(two)))
         }
-        let same: usize = recorded
-            .1
-            .chars()
-            .zip(requested.1.chars())
-            .take_while(|(a, b)| a == b)
-            .map(|(a, _)| a.len_utf8())
-            .sum();
-        let from = |text: &str| {
-            let rest = text.get(same..).unwrap_or_default();
-            format!("{:?}", rest.chars().take(EXCERPT).collect::<String>())
-        };
-        let words = format!("recorded is {}, asked is {}", from(&recorded.1), from(&requested.1));
-        let place = format!("{} at byte {same}", requested.0);
-        return Difference { same_bytes: same_bytes + same, place, words };
-    }
-    // The digests differ but no leaf does: only an empty list or object can.
-    Difference {
-        same_bytes,
-        place: "its form".to_owned(),
-        words: "an empty part is written in two ways".to_owned(),
-    }
+    };
+    Difference { same_bytes, place, words }
 }
 
 /// Every string and number with its path, in the order in which a model reads.

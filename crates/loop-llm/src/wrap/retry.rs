@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::CallExtent;
 use loop_core::secrets::Secrets;
+use loop_core::{CallExtent, FailureKind};
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::{ChatModel, EventStream, ModelEvent};
 use crate::progress::CallProgress;
 use crate::request::{AssistantTurn, Message, ModelRequest};
@@ -220,16 +220,16 @@ struct Row {
     tries: u32,
 }
 
-fn row(kind: LlmErrorKind) -> Row {
+fn row(kind: FailureKind) -> Row {
     let row = |first, longest, tries| Row {
         first: Duration::from_millis(first),
         longest: Duration::from_secs(longest),
         tries,
     };
     match kind {
-        LlmErrorKind::RateLimited => row(1_000, 60, 5),
-        LlmErrorKind::Overloaded => row(2_000, 60, 5),
-        LlmErrorKind::ServerError | LlmErrorKind::Timeout | LlmErrorKind::Connection => row(500, 8, 3),
+        FailureKind::RateLimited => row(1_000, 60, 5),
+        FailureKind::Overloaded => row(2_000, 60, 5),
+        FailureKind::ServerError | FailureKind::Timeout | FailureKind::Connection => row(500, 8, 3),
         _ => row(500, 8, 1),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_llm::{
-    Aliases, Codec, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest,
+    Aliases, Codec, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
     Profile, Raw, Secrets, ToolCall,
 };
 use serde_json::Value;
@@ -103,7 +103,7 @@ impl Wire {
 
     /// Why the request cannot be encoded.
     #[track_caller]
-    pub(crate) fn refused(&self) -> LlmErrorKind {
+    pub(crate) fn refused(&self) -> FailureKind {
         let error = self.codec.encode(&self.request).unwrap_err();
         assert_eq!(error.phase, ErrorPhase::Encode);
         error.kind

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_llm::{
-    Api, ChatModel, ErrorPhase, HttpModel, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+    Api, ChatModel, ErrorPhase, FailureKind, HttpModel, LlmError, ModelEvent, ModelReply, ModelRequest,
     Profile, Timers, complete,
 };
 use loop_mock::{Behaviour, LoopbackServer, Service};
@@ -103,6 +103,6 @@ pub(crate) fn text(text: &str) -> Result<ModelEvent, LlmError> {
     Ok(ModelEvent::TextDelta { text: text.into() })
 }
 
-pub(crate) fn error(kind: LlmErrorKind) -> Result<ModelEvent, LlmError> {
+pub(crate) fn error(kind: FailureKind) -> Result<ModelEvent, LlmError> {
     Err(LlmError::new(kind, ErrorPhase::Stream, "no luck"))
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::Usage;
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
+    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest,
     RetryAdvice,
 };
 use tokio::time::Instant;
@@ -112,14 +112,14 @@ pub(crate) fn stated(word: &str) -> Vec<Result<ModelEvent, LlmError>> {
 }
 
 /// An error with the advice of its kind, as a server gives it.
-pub(crate) fn error(kind: LlmErrorKind) -> LlmError {
+pub(crate) fn error(kind: FailureKind) -> LlmError {
     let status = match kind {
-        LlmErrorKind::Timeout | LlmErrorKind::Connection => {
+        FailureKind::Timeout | FailureKind::Connection => {
             return LlmError::new(kind, ErrorPhase::Connect, "no");
         }
-        LlmErrorKind::RateLimited => 429,
-        LlmErrorKind::Overloaded => 529,
-        LlmErrorKind::ServerError => 500,
+        FailureKind::RateLimited => 429,
+        FailureKind::Overloaded => 529,
+        FailureKind::ServerError => 500,
         _ => 400,
     };
     let mut error = LlmError::new(kind, ErrorPhase::Headers, "no");
@@ -128,12 +128,12 @@ pub(crate) fn error(kind: LlmErrorKind) -> LlmError {
 }
 
 /// An error of a server that names a delay.
-pub(crate) fn asks(kind: LlmErrorKind, seconds: u64) -> LlmError {
+pub(crate) fn asks(kind: FailureKind, seconds: u64) -> LlmError {
     LlmError { retry: RetryAdvice::After(Duration::from_secs(seconds)), ..error(kind) }
 }
 
 /// A reply that breaks off after a word.
-pub(crate) fn broken(kind: LlmErrorKind) -> Step {
+pub(crate) fn broken(kind: FailureKind) -> Step {
     Step::Give(vec![Ok(text("w")), Err(LlmError::new(kind, ErrorPhase::Stream, "no"))], Duration::ZERO)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loop_core::{FinishReason, Usage};
-use loop_llm::{Api, LlmError, LlmErrorKind, ModelReply, ModelRequest, ReplyEnd, ToolCall};
+use loop_llm::{Api, FailureKind, LlmError, ModelReply, ModelRequest, ReplyEnd, ToolCall};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -259,28 +259,28 @@ pub(super) enum Wire {
 /// How this error is passed on.
 pub(super) fn wire(error: &LlmError) -> Wire {
     let trouble = match error.kind {
-        LlmErrorKind::InvalidRequest => Trouble::InvalidRequest,
-        LlmErrorKind::Unsupported => Trouble::Unsupported,
-        LlmErrorKind::Auth => Trouble::Auth,
-        LlmErrorKind::Permission => Trouble::Permission,
-        LlmErrorKind::Billing => Trouble::Billing,
-        LlmErrorKind::QuotaExhausted => Trouble::QuotaExhausted,
-        LlmErrorKind::RequestTooLarge => Trouble::RequestTooLarge,
-        LlmErrorKind::StaleReasoning => Trouble::StaleReasoning,
-        LlmErrorKind::StateLost => Trouble::StateLost,
-        LlmErrorKind::ContentFilter => Trouble::ContentFilter,
-        LlmErrorKind::MalformedToolCall => Trouble::MalformedToolCall,
-        LlmErrorKind::ModelNotFound => Trouble::ModelNotFound,
-        LlmErrorKind::ContextTooLong => Trouble::ContextTooLong,
-        LlmErrorKind::RateLimited => Trouble::RateLimited,
-        LlmErrorKind::Overloaded => Trouble::Overloaded,
-        LlmErrorKind::ServerError => Trouble::ServerError,
-        LlmErrorKind::Timeout => Trouble::Timeout,
+        FailureKind::InvalidRequest => Trouble::InvalidRequest,
+        FailureKind::Unsupported => Trouble::Unsupported,
+        FailureKind::Auth => Trouble::Auth,
+        FailureKind::Permission => Trouble::Permission,
+        FailureKind::Billing => Trouble::Billing,
+        FailureKind::QuotaExhausted => Trouble::QuotaExhausted,
+        FailureKind::RequestTooLarge => Trouble::RequestTooLarge,
+        FailureKind::StaleReasoning => Trouble::StaleReasoning,
+        FailureKind::StateLost => Trouble::StateLost,
+        FailureKind::ContentFilter => Trouble::ContentFilter,
+        FailureKind::MalformedToolCall => Trouble::MalformedToolCall,
+        FailureKind::ModelNotFound => Trouble::ModelNotFound,
+        FailureKind::ContextTooLong => Trouble::ContextTooLong,
+        FailureKind::RateLimited => Trouble::RateLimited,
+        FailureKind::Overloaded => Trouble::Overloaded,
+        FailureKind::ServerError => Trouble::ServerError,
+        FailureKind::Timeout => Trouble::Timeout,
         // No server knows this kind: to its client it is a request that cannot be answered.
-        LlmErrorKind::ScriptExhausted => Trouble::ScriptExhausted,
-        LlmErrorKind::Connection | LlmErrorKind::Cancelled => return Wire::NoAnswer,
-        LlmErrorKind::StreamInterrupted => return Wire::BrokenOff,
-        LlmErrorKind::BadResponse => return Wire::Nonsense,
+        FailureKind::ScriptExhausted => Trouble::ScriptExhausted,
+        FailureKind::Connection | FailureKind::Cancelled => return Wire::NoAnswer,
+        FailureKind::StreamInterrupted => return Wire::BrokenOff,
+        FailureKind::BadResponse => return Wire::Nonsense,
         // A kind that is newer than this server.
         _ => Trouble::ServerError,
     };

@@ -10,7 +10,7 @@ use super::protocol::{
 use super::server::ConnectionEnd;
 use loop_core::Usage;
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, RetryAdvice,
+    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, RetryAdvice,
 };
 
 /// A request under way through a protocol.
@@ -320,5 +320,5 @@ impl Progress {
 
 fn without_end() -> LlmError {
     let message = "the model ended without its end";
-    LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, message)
+    LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, message)
 }

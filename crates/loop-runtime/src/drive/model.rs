@@ -12,7 +12,7 @@ use loop_core::{
     Received, Reply, RequestPart, Run, Slot, Tier, ToolCall, Usage,
 };
 use loop_llm::{
-    Caching, ChatModel, ErrorDetail, ErrorPhase, LlmError, LlmErrorKind, Masker, Memory, Message, ModelEvent,
+    Caching, ChatModel, ErrorDetail, ErrorPhase, FailureKind, LlmError, Masker, Memory, Message, ModelEvent,
     ModelReply, ModelRequest, OutputCap, Partial, ReplyEnd, RequestChange, RequestMeta, RetryAdvice, Secrets,
     ToolChoice, short_line,
 };
@@ -166,10 +166,10 @@ pub(crate) async fn call(
             // What was never sent costs nothing.
             let phase = if waits.is_free() { ErrorPhase::Encode } else { ErrorPhase::Stream };
             Err(match Instant::now() < ends {
-                true => LlmError::new(LlmErrorKind::Cancelled, phase, "the run stopped"),
+                true => LlmError::new(FailureKind::Cancelled, phase, "the run stopped"),
                 false => {
                     let message = format!("no whole reply after {} ms", command.timeout_ms);
-                    LlmError::new(LlmErrorKind::Timeout, phase, message)
+                    LlmError::new(FailureKind::Timeout, phase, message)
                 }
             })
         },
@@ -249,7 +249,7 @@ fn readable(reply: ModelReply) -> Result<ModelReply, LlmError> {
     }
     let message =
         reply.stop_detail.as_deref().unwrap_or("the reply was to call tools, and its calls are garbled");
-    let mut error = LlmError::new(LlmErrorKind::MalformedToolCall, ErrorPhase::Stream, message);
+    let mut error = LlmError::new(FailureKind::MalformedToolCall, ErrorPhase::Stream, message);
     let ModelReply { text, reasoning, usage, .. } = reply;
     error.partial = Some(Partial { text, reasoning, usage, ..Partial::default() }.into());
     Err(error)
@@ -471,13 +471,13 @@ async fn drain(
             return Ok(cap.cut(&received.text, /*usage*/ None));
         }
     }
-    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+    Err(LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
 /// What a client that panicked says: nobody knows how far its call came.
 fn panicked() -> LlmError {
     let mut error =
-        LlmError::new(LlmErrorKind::BadResponse, ErrorPhase::Stream, "the model's client panicked");
+        LlmError::new(FailureKind::BadResponse, ErrorPhase::Stream, "the model's client panicked");
     error.detail = Some(ErrorDetail { may_have_begun: true, ..ErrorDetail::default() }.into());
     error
 }
@@ -535,7 +535,7 @@ fn failure(error: LlmError, received: StreamProgress, cap: OutputCap) -> ModelFa
     };
     ModelFailure {
         refused: None,
-        kind: error.kind.into(),
+        kind: error.kind,
         message: short_line(&message),
         retryable,
         retry_at: None,

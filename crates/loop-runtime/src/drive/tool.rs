@@ -11,7 +11,7 @@ use loop_core::{
     Observation, Received, Run, RunTool, Scope, SubCallBudget, Tier, TraceParent, Usage,
 };
 use loop_llm::{
-    ChatModel, ErrorPhase, LlmError, LlmErrorKind, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
+    ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
     RequestMeta, RequestPurpose,
 };
 use loop_prompts::{FilterQuestion, Prompts};
@@ -216,7 +216,7 @@ async fn complete(
             return Ok(cap.cut(&text, /*usage*/ None));
         }
     }
-    Err(LlmError::new(LlmErrorKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
+    Err(LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
 /// The cheap model behind a smart tool, within what was granted.
@@ -261,7 +261,7 @@ impl AskModel for Asker {
         let limit = Duration::from_millis(self.budget.timeout_ms);
         let late = |_| {
             let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
-            Err(LlmError::new(LlmErrorKind::Timeout, ErrorPhase::Stream, message))
+            Err(LlmError::new(FailureKind::Timeout, ErrorPhase::Stream, message))
         };
         let requested = complete(self.model.as_ref(), &request, Quiet::new(&waits, &self.hear));
         match tokio::time::timeout(limit, requested).await.unwrap_or_else(late) {

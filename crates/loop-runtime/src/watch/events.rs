@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use futures::Stream;
 use loop_core::{Approver, CommandKey, Digest, EventKind, PersonAnswer, RunId, StopMode};
 use loop_journal::Entry;
-use loop_llm::LlmErrorKind;
+use loop_llm::FailureKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Something that happened in a run. Exhaustive by intent: an observer decides about each kind.
@@ -106,7 +106,7 @@ pub enum CallNews {
         /// Milliseconds until that try.
         wait_ms: u64,
         /// The kind of failure of the last try, for example `rate_limited`.
-        kind: LlmErrorKind,
+        kind: FailureKind,
         /// The HTTP status of that failure, for example 429. `None`: it had none.
         status: Option<u16>,
         /// The provider's message.

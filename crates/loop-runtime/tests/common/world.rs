@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use loop_core::{DefaultCall, Effect, EventKind, FinishReason, Note, RunId, Usage, Verdict};
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
+use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Outcome, RunSpec, Runner,
     journal::{
@@ -177,7 +177,7 @@ pub fn says(text: impl Into<String>) -> Play {
     }
 }
 
-pub fn refuses(kind: LlmErrorKind) -> Play {
+pub fn refuses(kind: FailureKind) -> Play {
     Play { refuses: Some(LlmError::new(kind, ErrorPhase::Connect, "not today")), ..says("") }
 }
 
@@ -237,7 +237,7 @@ impl ChatModel for Stage {
         };
         let Some(play) = play else {
             let message = format!("no play for {slot}");
-            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
+            return Err(LlmError::new(FailureKind::ScriptExhausted, ErrorPhase::Encode, message));
         };
         let guard = Guard { log: self.log.clone(), name: format!("model {name}"), through: false };
         tokio::time::sleep(Duration::from_millis(play.before_ms)).await;

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{EventKind, FailureKind};
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest,
-    Partial, RetryAdvice, nonce_of,
+    ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Partial, RetryAdvice,
+    nonce_of,
 };
 use loop_tools::{Failure, Registry, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ impl ChatModel for LiveOutside {
         });
         let Some(play) = self.0.case.models.get(nth) else {
             let message = "the case has no reply left";
-            return Err(LlmError::new(LlmErrorKind::ScriptExhausted, ErrorPhase::Encode, message));
+            return Err(LlmError::new(FailureKind::ScriptExhausted, ErrorPhase::Encode, message));
         };
         if matches!(play.end, ModelEnd::Hangs) {
             return std::future::pending().await;
@@ -179,27 +179,19 @@ impl ChatModel for LiveOutside {
             }
             ModelEnd::BreaksOff(draft) => {
                 let ModelReply { text, usage, .. } = written(draft);
-                let broken = LlmErrorKind::StreamInterrupted;
+                let broken = FailureKind::StreamInterrupted;
                 let mut error = LlmError::new(broken, ErrorPhase::Stream, MESSAGE);
                 error.retry = RetryAdvice::After(Duration::from_millis(500));
                 error.partial = Some(Partial { text: Arc::clone(&text), usage, ..Partial::default() }.into());
                 Ok(futures::stream::iter([Ok(ModelEvent::TextDelta { text }), Err(error)]).boxed())
             }
             ModelEnd::Fails { kind, retry_ms } => {
-                let mut error = LlmError::new(error_kind(*kind), ErrorPhase::Connect, MESSAGE);
+                let mut error = LlmError::new(*kind, ErrorPhase::Connect, MESSAGE);
                 let after = |ms: u64| RetryAdvice::After(Duration::from_millis(ms));
                 error.retry = retry_ms.map_or(RetryAdvice::Never, after);
                 Err(error)
             }
             ModelEnd::Hangs => std::future::pending().await,
         }
-    }
-}
-
-fn error_kind(kind: FailureKind) -> LlmErrorKind {
-    match kind {
-        FailureKind::Overloaded => LlmErrorKind::Overloaded,
-        FailureKind::Auth => LlmErrorKind::Auth,
-        other => panic!("no case fails as {other}"),
     }
 }

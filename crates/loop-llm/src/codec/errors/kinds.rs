@@ -3,7 +3,8 @@
 use super::head;
 use super::overflow::is_overflow;
 use super::reported::Reported;
-use crate::error::{LlmErrorKind as Kind, RequestChange};
+use crate::error::RequestChange;
+use loop_core::FailureKind as Kind;
 
 /// The parts of a response that are classified.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ mod reported;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -15,7 +16,7 @@ use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
 use self::reported::Reported;
 pub(crate) use self::reported::filtered;
 use crate::delay;
-use crate::error::{ErrorPhase, LlmError, LlmErrorKind, RequestChange, RetryAdvice};
+use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::mask;
 
 /// The error of a response with a status other than 2xx.
@@ -80,25 +81,25 @@ fn judge(
         message = format!("status {status} without a message");
     }
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
-    if kind == LlmErrorKind::ContextTooLong {
+    if kind == FailureKind::ContextTooLong {
         let (used, max) = overflow::numbers(&case.text);
         let detail = error.detail.get_or_insert_default();
         (detail.used_tokens, detail.max_tokens) = (reported.used.or(used), reported.max.or(max));
     }
-    if kind == LlmErrorKind::ContentFilter && !reported.filters.is_empty() {
+    if kind == FailureKind::ContentFilter && !reported.filters.is_empty() {
         let category = mask::line(&reported.filters.join(", "), secrets);
         error.detail.get_or_insert_default().category = Some(category.into());
     }
-    if kind == LlmErrorKind::InvalidRequest && case.wants_other_api() {
+    if kind == FailureKind::InvalidRequest && case.wants_other_api() {
         error.retry = RetryAdvice::AfterChange(RequestChange::OtherApi);
     }
-    if kind == LlmErrorKind::InvalidRequest
+    if kind == FailureKind::InvalidRequest
         && error.retry == RetryAdvice::Never
         && let Some(change) = case.refused()
     {
         error.retry = RetryAdvice::AfterChange(change);
     }
-    if kind == LlmErrorKind::Overloaded && case.is_loading() {
+    if kind == FailureKind::Overloaded && case.is_loading() {
         error.retry = RetryAdvice::After(LOADING);
     }
     let should_retry = match header("x-should-retry") {

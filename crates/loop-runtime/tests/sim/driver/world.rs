@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use loop_core::{CommandKey, Effect, RunSpec};
-use loop_llm::{ErrorPhase, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest};
+use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::models::ChatModel;
 use loop_runtime::tools::{Registry, ToolContext, ToolDeclaration, ToolResult};
 use loop_testkit::sim::{Choices, NONCE, SimFault, drawn_reply};
@@ -208,7 +208,7 @@ impl ChatModel for Model {
         let ends = self.world.below(20);
         tokio::time::sleep(Duration::from_millis([3, 200, 2_000][self.world.below(3) as usize])).await;
         if ends == 17 {
-            return Err(LlmError::new(LlmErrorKind::Overloaded, ErrorPhase::Connect, "not today"));
+            return Err(LlmError::new(FailureKind::Overloaded, ErrorPhase::Connect, "not today"));
         }
         let nonce = nonce_of(request);
         let text = drawn.text.replace(NONCE, &nonce);
@@ -225,7 +225,7 @@ impl ChatModel for Model {
         });
         let end = futures::stream::once(async move {
             match ends {
-                18 => Err(LlmError::new(LlmErrorKind::Overloaded, ErrorPhase::Stream, "it broke off")),
+                18 => Err(LlmError::new(FailureKind::Overloaded, ErrorPhase::Stream, "it broke off")),
                 19 => std::future::pending().await,
                 _ => Ok(ModelEvent::Finished(Box::new(reply))),
             }
