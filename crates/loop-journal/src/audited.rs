@@ -122,7 +122,7 @@ pub struct AuditLine {
     pub entry: Option<AuditEntry>,
 }
 
-/// What `loopgate audit --json` prints.
+/// What `loopgate serve audit --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AuditReport {
     /// The version of this form.

@@ -321,7 +321,9 @@ pub enum JournalError {
         known: u32,
     },
     /// Another process writes this run.
-    #[error("run {run} is being written by another process (pid {pid}); wait for it, or stop it")]
+    #[error(
+        "run {run} is being written by another process (pid {pid}); wait for it, or stop it with `loopgate stop {run}`"
+    )]
     Busy {
         /// The run.
         run: RunId,

@@ -64,7 +64,7 @@ pub enum ReplayError {
     },
     /// A durable engine drives the run, and the journal follows it.
     #[error(
-        "run {run} is driven by {engine}, and its workers continue it; use --engine {engine} --url URL with `loopgate status`, `stop`, `approve`, `deny`, `answer` and `tell`"
+        "run {run} is driven by {engine}, and its workers continue it; use --ingress URL with `loopgate engine status`, `engine stop`, `approve`, `deny`, `answer` and `tell`"
     )]
     OnEngine {
         /// The run.

@@ -78,7 +78,7 @@ pub enum ClientError {
     },
     /// No worker has registered itself at the server.
     #[error(
-        "{url}: no worker is registered; start one with `loopgate worker --engine restate --register` and the URL of the admin API"
+        "{url}: no worker is registered; start one with `loopgate engine worker --register` and the URL of the admin API"
     )]
     NoWorker {
         /// The address.

@@ -1,13 +1,21 @@
 //! Arguments.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use loop_core::WorkItem;
 use loop_domain::Domain;
-use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
+use loop_runtime::journal::{Journal as _, Recorded, RunLine, StoredJournal, SyncPolicy};
+use loop_runtime::report::EvidenceDetail;
+use serde::Serialize;
 
 use crate::chat::ChatArgs;
 use crate::engine::EngineArgs;
+use crate::failure::Failure;
+use crate::{places, show, stream};
 
 /// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
 /// stopped, and what it cost.
@@ -17,6 +25,41 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+impl Args {
+    /// The command line, with the commands of the help in their groups.
+    pub(crate) fn grouped() -> clap::Command {
+        let command = Self::command();
+        let (heading, name) = (*command.get_styles().get_header(), *command.get_styles().get_literal());
+        let mut lines = String::new();
+        for (group, commands) in GROUPS {
+            let _ = write!(lines, "{heading}{group}:{heading:#}\n");
+            for of in commands.iter().filter_map(|name| command.find_subcommand(name)) {
+                let about = of.get_about().map(ToString::to_string).unwrap_or_default();
+                let _ = writeln!(lines, "  {name}{:<9}{name:#} {about}", of.get_name());
+            }
+            lines.push('\n');
+        }
+        command.help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{lines}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
+        ))
+    }
+
+    /// What the program was called with.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::grouped().try_get_matches()?)
+    }
+}
+
+/// The commands by what a person wants.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Start", &["init", "doctor", "run", "chat", "resume"]),
+    ("Look", &["runs", "show", "why", "diff", "view"]),
+    ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop"]),
+    ("Check", &["domain", "policy", "plan", "eval", "redteam"]),
+    ("History", &["replay", "verify", "backtest", "fork", "retry", "journal"]),
+    ("Serve", &["serve", "mcp", "mock", "engine", "tools", "model"]),
+];
 
 const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
     7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
@@ -31,65 +74,18 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// Hold a conversation with a domain, turn by turn
     Chat(Box<ChatArgs>),
-    /// Show a run from the journal: outcome, reason, actions, cost
-    Show(ShowArgs),
-    /// Explain why a run stopped: each condition, what would have continued it, what is left, how to continue
-    Why(WhyArgs),
-    /// Replay a recorded run: decisions, prompts and reads; or show it as it was after an entry
-    Replay(Box<crate::replay::ReplayArgs>),
-    /// Check recorded runs: the chain and its key, each decision once more, every invariant
-    Verify(crate::verify::VerifyArgs),
-    /// Compare two runs: settings, decisions, document, evidence, cost, stop
-    Diff(DiffArgs),
-    /// Print what a run may use at most, before it begins, and which limit can bind first
-    Plan(PlanArgs),
-    /// Find out what recorded runs would have done under other limits and gate settings
-    Backtest(Box<crate::backtest::BacktestArgs>),
+    /// Resume a run that has not ended, or save the outcome of one that has
+    Resume(ResumeArgs),
     /// List the runs in the journal, newest first
     Runs(Box<crate::runs::RunsCommandArgs>),
-    /// Look after the journal: its size, deleting old runs, exporting and importing runs
-    #[command(subcommand)]
-    Journal(crate::journal::JournalCommand),
-    /// Look after the file of tokens that lets callers into `serve`
-    #[command(subcommand)]
-    Tokens(crate::tokens::TokensCommand),
-    /// List what callers of `serve` did, from where, and who was refused
-    Audit(crate::audit::AuditArgs),
-    /// List the messages of hooks that are not delivered, or deliver them
-    Hooks(crate::hooks::HooksArgs),
-    /// Save the outcome of a run that has ended to the domain's save target
-    Save(crate::save::SaveArgs),
-    /// List a domain's tools, or call one
-    Tools(ToolsArgs),
-    /// List the models whose prices are known
-    Models(ModelsArgs),
-    /// Call a model without a loop, or decode what a provider replied
-    #[command(subcommand)]
-    Model(ModelCommand),
-    /// Offer a domain to MCP clients (editors, chat clients, agents) as tools and resources
-    Mcp(Box<McpArgs>),
+    /// Show a run from the journal: outcome, reason, actions, cost
+    Show(ShowArgs),
+    /// Explain why a run stopped, what would have continued it, and how to continue
+    Why(WhyArgs),
+    /// Compare two runs: settings, decisions, document, evidence, cost, stop
+    Diff(DiffArgs),
     /// Look at the runs of a journal in a browser, on this machine
     View(crate::view::ViewArgs),
-    /// Serve domains over HTTP: submit, watch, approve; a durable queue
-    Serve(Box<crate::serve::ServeArgs>),
-    /// Make the calls of runs that a durable engine keeps
-    Worker(Box<crate::engine::WorkerArgs>),
-    /// Submit a work item to a durable engine, for its workers
-    Submit(Box<crate::engine::SubmitArgs>),
-    /// Show what a run of a durable engine does now
-    Status(crate::engine::StatusArgs),
-    /// Stop a run of a durable engine
-    Stop(crate::engine::StopArgs),
-    /// Delete the blobs of runs that were killed in a durable engine
-    Sweep(Box<crate::engine::SweepArgs>),
-    /// Serve a domain's models on this machine, with the protocols of OpenAI, Anthropic and Gemini
-    Mock(Box<crate::mock::MockArgs>),
-    /// Check domain folders
-    #[command(subcommand)]
-    Domain(DomainCommand),
-    /// Show what a domain's policy allows its tools to do
-    #[command(subcommand)]
-    Policy(PolicyCommand),
     /// List the actions and questions that wait for a person
     Pending(PendingArgs),
     /// Approve a waiting action, once, and resume its run
@@ -100,19 +96,52 @@ pub(crate) enum Command {
     Answer(AnswerArgs),
     /// Give a run an instruction, which its next pass reads
     Tell(TellArgs),
-    /// Resume a run that has not ended
-    Resume(ResumeArgs),
-    /// Begin a new run that continues from an entry of another one, with the same settings or others
-    Fork(crate::fork::ForkArgs),
-    /// Begin a new run of the same work item that knows the evidence of one that has ended
-    Retry(crate::fork::RetryArgs),
+    /// Stop a run, wherever it is driven on this machine
+    Stop(crate::stop::StopArgs),
+    /// Check domain folders
+    #[command(subcommand)]
+    Domain(DomainCommand),
+    /// Show what a domain's policy allows its tools to do
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Print what a run may use at most, and which limit can bind first
+    Plan(PlanArgs),
     /// Run eval cases and compare the results with expectations
     Eval(Box<EvalArgs>),
     /// Attack a domain with injected texts and with models that obey them
     Redteam(Box<RedteamArgs>),
+    /// Replay a recorded run: decisions, prompts and reads; or show it after an entry
+    Replay(Box<crate::replay::ReplayArgs>),
+    /// Check recorded runs: the chain and its key, each decision, every invariant
+    Verify(crate::verify::VerifyArgs),
+    /// Find out what recorded runs would have done under other settings
+    Backtest(Box<crate::backtest::BacktestArgs>),
+    /// Begin a new run that continues from an entry of another one
+    Fork(crate::fork::ForkArgs),
+    /// Begin a new run of the same work item with the evidence of one that has ended
+    Retry(crate::fork::RetryArgs),
+    /// Look after the journal: its size, deleting, exporting and importing runs
+    #[command(subcommand)]
+    Journal(crate::journal::JournalCommand),
+    /// Serve domains over HTTP; its tokens, its audit log, and messages of hooks
+    Serve(Box<crate::serve::ServeArgs>),
+    /// Offer a domain to MCP clients as tools and resources
+    Mcp(Box<McpArgs>),
+    /// Serve a domain's models with the protocols of OpenAI, Anthropic and Gemini
+    Mock(Box<crate::mock::MockArgs>),
+    /// Run on a durable engine, Restate: its workers, and the runs that it keeps
+    #[command(subcommand)]
+    Engine(crate::engine::EngineCommand),
+    /// List a domain's tools, or call one
+    Tools(ToolsArgs),
+    /// List the models whose prices are known, call one, or decode a reply
+    #[command(subcommand)]
+    Model(ModelCommand),
     /// Print the completions of a shell
+    #[command(hide = true)]
     Completions(crate::manual::CompletionsArgs),
     /// Print the manual page, or write the pages of all commands
+    #[command(hide = true)]
     Man(crate::manual::ManArgs),
 }
 
@@ -126,18 +155,16 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct PolicyArgs {
     #[command(flatten)]
     pub(crate) domain: DomainArgs,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PendingArgs {
     /// The run's id, the beginning of one, or `last` [default: every run that waits]
     pub(crate) run: Option<String>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }
@@ -149,9 +176,15 @@ pub(crate) struct GoOnArgs {
     pub(crate) no_wait: bool,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
-    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) again: AgainArgs,
+}
+
+/// From what the loop of a run is put together again, and where the run is.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AgainArgs {
+    #[command(flatten)]
+    pub(crate) folder: FolderArgs,
     /// URL of a tier's model server, if the run was started with a URL that holds a credential
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
@@ -161,23 +194,27 @@ pub(crate) struct GoOnArgs {
     pub(crate) sync: SyncArgs,
 }
 
-impl GoOnArgs {
+impl AgainArgs {
     /// How a run of a journal is resumed by a server.
     #[cfg(any(feature = "mcp-server", feature = "server"))]
-    pub(crate) fn of_server(journal: &JournalArgs, sync: SyncArgs) -> Self {
-        let json = JsonArgs::none();
-        let (domain, base_urls, journal) = (None, Vec::new(), journal.clone());
-        Self { no_wait: false, json, domain, base_urls, journal, sync }
+    pub(crate) fn of_server(written: &WrittenArgs) -> Self {
+        let WrittenArgs { journal, sync, .. } = written.clone();
+        Self { folder: FolderArgs::default(), base_urls: Vec::new(), journal, sync }
+    }
+
+    /// What differs from how the run was begun.
+    pub(crate) fn settings(&self) -> SettingArgs {
+        SettingArgs { base_urls: self.base_urls.clone(), ..SettingArgs::default() }
     }
 
     /// The option that names the journal again in a command that is printed.
     pub(crate) fn at(&self) -> String {
-        crate::places::at(self.journal.journal.as_deref())
+        places::at(self.journal.journal.as_deref())
     }
 }
 
-/// Settings that differ from those of the run before.
-#[derive(Clone, Debug, clap::Args)]
+/// What differs from the settings of a domain, or from those of the run before.
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct SettingArgs {
     /// Profile of the domain to use
     #[arg(long, value_name = "NAME")]
@@ -253,7 +290,9 @@ pub(crate) struct TellArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exit codes of --all: 0 each run ended as answered, waits for a person or is driven by another process; 1 one \
-                  could not be resumed or ended otherwise, as its line says; 2 wrong usage; 130 and 143 stopped by a signal."
+                  could not be resumed or ended otherwise, as its line says; 2 wrong usage; 130 and 143 stopped by a signal.\n\n\
+                  With --save a URL gets the same idempotency key as from the run itself, so the receiver drops what it has already. \
+                  The run does not change: `show` still says how its own saving ended."
 )]
 pub(crate) struct ResumeArgs {
     /// The run's id, the beginning of one, or `last`
@@ -263,8 +302,21 @@ pub(crate) struct ResumeArgs {
     /// person is left as it is
     #[arg(long, conflicts_with_all = ["run", "json", "no_wait"])]
     pub(crate) all: bool,
+    /// Save the outcome of a run that has ended to the domain's save target; `--save=again` also where the run has saved it
+    #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "missing",
+          conflicts_with_all = ["all", "json", "no_wait", "base_urls", "sync"])]
+    pub(crate) save: Option<SaveWhen>,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
+}
+
+/// Which outcomes are saved that a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SaveWhen {
+    /// One that the run has not saved
+    Missing,
+    /// Any, also one that the run has saved
+    Again,
 }
 
 #[derive(Debug, clap::Args)]
@@ -316,9 +368,8 @@ pub(crate) struct EvalArgs {
     /// Print the cases and what they show, without running them
     #[arg(long, conflicts_with_all = ["json", "junit"])]
     pub(crate) list: bool,
-    /// Print the results as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
@@ -385,9 +436,8 @@ pub(crate) struct RedteamArgs {
     /// Let the domain's own work call models over the network, which may cost money
     #[arg(long)]
     pub(crate) live: bool,
-    /// Print the report as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     /// Write the report as a page: one static file without scripts
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -411,33 +461,18 @@ pub(crate) struct RunArgs {
     /// The work item as text
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
-    /// Your own trace id, for example of a request [default: the run's id]
-    #[arg(long, value_name = "ID")]
-    pub(crate) trace: Option<String>,
-    /// The span in which you request the run, as the header of the W3C [default: the variable TRACEPARENT]
-    #[arg(long, value_name = "TRACEPARENT")]
-    pub(crate) traceparent: Option<String>,
-    /// Who requests the run; stored in the journal and in the outcome
-    #[arg(long, value_name = "NAME")]
-    pub(crate) caller: Option<String>,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
     /// A tag of the run, by which `runs` finds it; repeat the option for several
     #[arg(long = "tag", value_name = "NAME")]
     pub(crate) tags: Vec<String>,
-    /// Your own key of this request: the journal makes one run of it, and a second request attaches to that run
-    #[arg(long, value_name = "KEY")]
-    pub(crate) key: Option<String>,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     /// Print each event and note as a JSON line, instead of the document, the answer or the value
     #[arg(long, conflicts_with = "json")]
     pub(crate) events: bool,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
-    /// Do not save the outcome to the domain's save target
-    #[arg(long)]
-    pub(crate) no_save: bool,
+    pub(crate) written: WrittenArgs,
     /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -487,13 +522,8 @@ pub(crate) struct McpArgs {
     /// Maximum cost in US dollars of all runs of this process together; each run needs a cost limit then
     #[arg(long, value_name = "USD")]
     pub(crate) max_cost: Option<loop_core::PicoUsd>,
-    /// Do not save outcomes to the domain's save target
-    #[arg(long)]
-    pub(crate) no_save: bool,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
+    pub(crate) written: WrittenArgs,
 }
 
 const MCP_HELP: &str = "Standard output carries nothing but the protocol. Clients see all runs of this domain in the journal. \
@@ -511,22 +541,114 @@ pub(crate) enum Progress {
     Never,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct DomainArgs {
     /// The domain folder, or its loopgate.toml
     pub(crate) domain: PathBuf,
-    /// Profile of the domain to use
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+}
+
+#[cfg(feature = "server")]
+impl DomainArgs {
+    /// The same, with these settings in addition.
+    pub(crate) fn with_set(&self, settings: &[(String, String)]) -> Self {
+        let mut with = self.clone();
+        with.settings.set.extend(settings.iter().map(|(key, value)| format!("{key}={value}")));
+        with
+    }
+}
+
+/// The folder of a run's domain, where it is another one than when the run began.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct FolderArgs {
+    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+}
+
+/// What a request says of itself, and of who makes it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    /// Your own trace id, for example of a request [default: the run's id]
+    #[arg(long, value_name = "ID")]
+    trace: Option<String>,
+    /// The span in which you request the run, as the header of the W3C [default: the variable TRACEPARENT]
+    #[arg(long, value_name = "TRACEPARENT")]
+    traceparent: Option<String>,
+    /// Who requests the run; stored in the journal and in the outcome
     #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-    /// Model for a tier: selector, base, escalated or fallback
-    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
-    pub(crate) models: Vec<String>,
-    /// URL of a tier's model server
-    #[arg(long = "base-url", value_name = "TIER=URL")]
-    pub(crate) base_urls: Vec<String>,
-    /// Change a setting of the domain, for example limits.passes=3
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub(crate) set: Vec<String>,
+    caller: Option<String>,
+    /// Your own key of this request: there is one run of it, and a second request attaches to that run
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+impl RequestArgs {
+    /// The item with what the request says.
+    pub(crate) fn on(&self, item: WorkItem) -> Result<WorkItem, Failure> {
+        Ok(WorkItem {
+            caller: places::named("--caller", self.caller.as_deref())?,
+            trace: places::named("--trace", self.trace.as_deref())?,
+            traceparent: places::traceparent(self.traceparent.as_deref())?,
+            ..item
+        })
+    }
+
+    /// The key, where one is given.
+    pub(crate) fn key(&self) -> Result<Option<Arc<str>>, Failure> {
+        places::named("--key", self.key.as_deref())
+    }
+
+    /// Whether a key is given.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Whether a trace id is given.
+    pub(crate) fn has_trace(&self) -> bool {
+        self.trace.is_some()
+    }
+}
+
+/// Reads one of these values, each with its name and what its help says.
+pub(crate) fn one_of<T, const N: usize>(
+    values: [(&'static str, &'static str, T); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let named = values.each_ref().map(|(name, help, _)| {
+        let value = PossibleValue::new(*name);
+        if help.is_empty() { value } else { value.help(*help) }
+    });
+    PossibleValuesParser::new(named).try_map(move |name| {
+        let found = values.iter().find(|(known, ..)| *known == name);
+        found.map(|(.., value)| *value).ok_or("it is not among the values")
+    })
+}
+
+/// Whether a report is printed as JSON or in words.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl ReportArgs {
+    /// Prints a report.
+    pub(crate) fn print(
+        self,
+        report: &impl Serialize,
+        words: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return stream::print_report(report);
+        }
+        stream::print(&words());
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -536,12 +658,61 @@ pub(crate) struct JournalArgs {
     pub(crate) journal: Option<PathBuf>,
 }
 
+/// A run of a journal, to look at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordedArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+impl RecordedArgs {
+    /// The run as its journal has it. That it cannot be resumed is said on standard error.
+    pub(crate) async fn open(&self) -> Result<(Arc<StoredJournal>, RunLine, Recorded), Failure> {
+        let journal = places::existing_journal(&self.journal)?;
+        let line = show::find(journal.as_ref(), &self.run).await?;
+        let recorded = journal.read(&line.run).await?;
+        show::unverified(&line.run, &recorded);
+        Ok((journal, line, recorded))
+    }
+}
+
 /// How commands that write runs write them.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SyncArgs {
     /// Which entries of the journal are synced to the disk [default: the domain's `journal.sync`, or effects]
-    #[arg(long, value_enum, value_name = "ENTRIES")]
-    sync: Option<SyncedEntries>,
+    #[arg(long, value_parser = one_of(POLICIES), value_name = "ENTRIES")]
+    sync: Option<SyncPolicy>,
+}
+
+/// How runs are written, and whether their outcomes are saved.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct WrittenArgs {
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    #[command(flatten)]
+    pub(crate) sync: SyncArgs,
+    /// Do not save outcomes to the save target of the domain
+    #[arg(long)]
+    no_save: bool,
+}
+
+impl WrittenArgs {
+    /// Whether outcomes are saved.
+    pub(crate) fn saves(&self) -> bool {
+        !self.no_save
+    }
+
+    /// The same for a run whose outcome is saved, under the sync policy of its domain.
+    pub(crate) fn to(journal: JournalArgs) -> Self {
+        Self { journal, sync: SyncArgs::of_domain(), no_save: false }
+    }
+
+    /// The journal for runs of this domain.
+    pub(crate) fn open(&self, domain: &Domain) -> Result<Arc<StoredJournal>, Failure> {
+        places::journal(&self.journal, self.sync.policy(domain))
+    }
 }
 
 /// Whether the outcome is printed as JSON, and with how much of its evidence.
@@ -551,41 +722,32 @@ pub(crate) struct JsonArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// How much of each tool result the JSON holds: `full` adds its data and what the model read
-    #[arg(long, requires = "json", value_enum, default_value_t = ReportedEvidence::Full, value_name = "DETAIL")]
-    evidence: ReportedEvidence,
+    #[arg(long, requires = "json", value_parser = one_of(DETAILS), default_value = "full", value_name = "DETAIL")]
+    evidence: EvidenceDetail,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ReportedEvidence {
-    Full,
-    Summary,
-    None,
-}
+const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
+    ("full", "", EvidenceDetail::Full),
+    ("summary", "", EvidenceDetail::Summary),
+    ("none", "", EvidenceDetail::Omitted),
+];
 
 impl JsonArgs {
     /// The outcome is not printed as JSON.
     pub(crate) fn none() -> Self {
-        Self { json: false, evidence: ReportedEvidence::None }
+        Self { json: false, evidence: EvidenceDetail::Omitted }
     }
 
     /// How much of the evidence is printed. `None`: no JSON is printed.
     pub(crate) fn detail(self) -> Option<EvidenceDetail> {
-        self.json.then_some(match self.evidence {
-            ReportedEvidence::Full => EvidenceDetail::Full,
-            ReportedEvidence::Summary => EvidenceDetail::Summary,
-            ReportedEvidence::None => EvidenceDetail::Omitted,
-        })
+        self.json.then_some(self.evidence)
     }
 }
 
 // Each value is explained in `docs/reference/journal.md`: comments here would make the help of six commands four times as
 // long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SyncedEntries {
-    Full,
-    Effects,
-    None,
-}
+const POLICIES: [(&str, &str, SyncPolicy); 3] =
+    [("full", "", SyncPolicy::Full), ("effects", "", SyncPolicy::Effects), ("none", "", SyncPolicy::None)];
 
 impl SyncArgs {
     /// As the domain says.
@@ -595,19 +757,14 @@ impl SyncArgs {
 
     /// The policy for runs of this domain.
     pub(crate) fn policy(self, domain: &Domain) -> SyncPolicy {
-        match self.sync {
-            Some(SyncedEntries::Full) => SyncPolicy::Full,
-            Some(SyncedEntries::Effects) => SyncPolicy::Effects,
-            Some(SyncedEntries::None) => SyncPolicy::None,
-            None => domain.sync,
-        }
+        self.sync.unwrap_or(domain.sync)
     }
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) of: RecordedArgs,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     /// Print each event and note as a JSON line
@@ -622,19 +779,14 @@ pub(crate) struct ShowArgs {
     /// Print, for each tool, the number of calls, the number of failures and the time taken
     #[arg(long, conflicts_with_all = ["json", "events", "cache"])]
     pub(crate) tools: bool,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhyArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
+    pub(crate) of: RecordedArgs,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -647,9 +799,8 @@ pub(crate) struct DiffArgs {
     pub(crate) a: String,
     /// The second run
     pub(crate) b: String,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
     /// The journal of the second run [default: that of the first]
@@ -663,16 +814,18 @@ pub(crate) struct PlanArgs {
     pub(crate) domain: DomainArgs,
     /// The work item: a JSON or Markdown file, or `-` for standard input [default: any]
     pub(crate) item: Option<PathBuf>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = false, subcommand_negates_reqs = true)]
 pub(crate) struct ToolsArgs {
+    /// The domain folder, or its loopgate.toml
+    #[arg(required = true)]
+    pub(crate) domain: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) domain: Option<DomainArgs>,
+    pub(crate) settings: SettingArgs,
     #[command(subcommand)]
     pub(crate) command: Option<ToolsCommand>,
 }
@@ -733,9 +886,8 @@ pub(crate) struct CallArgs {
     /// Part of the scope: account, account_name, asset, item or person
     #[arg(long = "scope", value_name = "KEY=VALUE")]
     pub(crate) scope: Vec<String>,
-    /// Print the whole observation as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -745,9 +897,8 @@ pub(crate) struct ModelsArgs {
     /// List only models of this provider, by its name in a domain or in the table
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
-    /// Print them as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -756,8 +907,8 @@ pub(crate) enum ModelCommand {
     Call(Box<ModelCallArgs>),
     /// Decode the bytes of a provider's reply without a network, and print the neutral reply as JSON
     Decode(ModelDecodeArgs),
-    /// List the models whose prices are known, like `loopgate models`
-    Models(ModelsArgs),
+    /// List the models whose prices are known
+    List(ModelsArgs),
 }
 
 #[derive(Debug, clap::Args)]

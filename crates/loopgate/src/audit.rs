@@ -1,11 +1,11 @@
-//! `loopgate audit`: who did what to runs through the server, from where, and who was refused.
+//! `loopgate serve audit`: who did what to runs through the server, from where, and who was refused.
 
 use std::process::ExitCode;
 
 use loop_core::RunId;
 use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, AuditReport};
 
-use crate::args::JournalArgs;
+use crate::args::{JournalArgs, ReportArgs};
 use crate::failure::Failure;
 use crate::show::{find, row, time};
 use crate::{places, stream};
@@ -23,9 +23,8 @@ pub(crate) struct AuditArgs {
     /// At most so many, the newest
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Print them as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: ReportArgs,
     #[command(flatten)]
     journal: JournalArgs,
 }
@@ -39,16 +38,14 @@ pub(crate) async fn audit(args: AuditArgs) -> Result<ExitCode, Failure> {
     let filter = AuditFilter { before: None, run, limit: args.limit };
     let lines = journal.audit_lines(&filter).await?;
     let broken = journal.broken_audit().await?;
-    if args.json {
-        let report = AuditReport { version: 1, broken, entries: lines };
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
-    } else {
+    let report = AuditReport { version: 1, broken, entries: lines };
+    args.json.print(&report, || {
         let mut text = String::new();
-        lines.iter().rev().for_each(|line| in_words(&mut text, line));
-        stream::print(&text);
-        if lines.is_empty() {
-            stream::note("no entry is there; `loopgate serve` writes them");
-        }
+        report.entries.iter().rev().for_each(|line| in_words(&mut text, line));
+        text
+    })?;
+    if report.entries.is_empty() && !args.json.json {
+        stream::note("no entry is there; `loopgate serve` writes them");
     }
     match broken {
         None => Ok(ExitCode::SUCCESS),

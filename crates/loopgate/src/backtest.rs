@@ -13,12 +13,13 @@ use loop_inspect::backtest::{
 };
 use loop_server::pages::{self, PagePlace};
 
+use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::places::ReportFile;
 use crate::recorded::{self, RunsArgs};
 use crate::run::count;
 use crate::show::row;
-use crate::stream::{self, cut, grouped};
+use crate::stream::{cut, grouped};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -36,12 +37,8 @@ pub(crate) struct BacktestArgs {
     /// policy then
     #[arg(long, value_name = "KEY=VALUE,…")]
     pub(crate) set: Vec<String>,
-    /// List every run that differs, not the first 20 of each policy
-    #[arg(long)]
-    pub(crate) details: bool,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     /// With --json: the document of each run that stops earlier
     #[arg(long, requires = "json")]
     pub(crate) documents: bool,
@@ -66,11 +63,7 @@ pub(crate) async fn backtest(args: BacktestArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = html {
         file.write(&pages::backtest(&report, PagePlace::File))?;
     }
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
-    } else {
-        stream::print(&in_words(&report, args.details));
-    }
+    args.json.print(&report, || in_words(&report))?;
     Ok(if report.not_tested.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -84,7 +77,7 @@ const MAX_ROWS: usize = 20;
 /// How many characters of a policy's name are shown.
 const MAX_NAME_CHARS: usize = 28;
 
-fn in_words(report: &BacktestReport, details: bool) -> String {
+fn in_words(report: &BacktestReport) -> String {
     let mut text = String::new();
     let recorded = &report.recorded;
     let open = match recorded.open {
@@ -96,13 +89,12 @@ fn in_words(report: &BacktestReport, details: bool) -> String {
     text.push('\n');
     table(&mut text, report);
     for (at, policy) in report.policies.iter().enumerate() {
-        section(&mut text, report, at, policy, details);
+        section(&mut text, report, at, policy);
     }
     if !report.not_tested.is_empty() {
         text.push('\n');
         row(&mut text, &format!("{} not tested:", count(report.not_tested.len() as u32, "run", "runs")));
-        let shown = if details { report.not_tested.len() } else { MAX_ROWS };
-        report.not_tested.iter().take(shown).for_each(|run| row(&mut text, &format!("  {}", run.why)));
+        report.not_tested.iter().take(MAX_ROWS).for_each(|run| row(&mut text, &format!("  {}", run.why)));
     }
     text
 }
@@ -126,7 +118,7 @@ fn table(text: &mut String, report: &BacktestReport) {
     }
 }
 
-fn section(text: &mut String, report: &BacktestReport, at: usize, policy: &PolicyReport, details: bool) {
+fn section(text: &mut String, report: &BacktestReport, at: usize, policy: &PolicyReport) {
     text.push('\n');
     row(text, &format!("{}: {}", policy.name, settings_of(policy)));
     for assumption in &policy.assumptions {
@@ -150,10 +142,10 @@ fn section(text: &mut String, report: &BacktestReport, at: usize, policy: &Polic
     if differ.is_empty() {
         row(text, "  no run differs");
     }
-    let shown = if details { differ.len() } else { MAX_ROWS };
-    differ.iter().take(shown).for_each(|(run, under)| row(text, &line(run, under)));
-    if differ.len() > shown {
-        row(text, &format!("  and {} more: --details lists them", grouped((differ.len() - shown) as u64)));
+    differ.iter().take(MAX_ROWS).for_each(|(run, under)| row(text, &line(run, under)));
+    let more = differ.len().saturating_sub(MAX_ROWS);
+    if more > 0 {
+        row(text, &format!("  and {} more: --json lists them", grouped(more as u64)));
     }
 }
 

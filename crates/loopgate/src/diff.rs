@@ -9,7 +9,7 @@ use crate::args::{DiffArgs, JournalArgs};
 use crate::failure::Failure;
 use crate::places;
 use crate::show::{find, row, unverified};
-use crate::stream::{self, cut};
+use crate::stream::cut;
 
 pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
@@ -23,11 +23,7 @@ pub(crate) async fn diff(args: DiffArgs) -> Result<ExitCode, Failure> {
     unverified(&a, &recorded_a);
     unverified(&b, &recorded_b);
     let diff = RunDiff::of((&a, &recorded_a), (&b, &recorded_b))?;
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&diff)?));
-    } else {
-        stream::print(&in_words(&diff));
-    }
+    args.json.print(&diff, || in_words(&diff))?;
     Ok(if diff.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

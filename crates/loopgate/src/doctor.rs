@@ -11,7 +11,7 @@ use loop_llm::prices::origin;
 use loop_runtime::journal::{Journal, StoredJournal};
 use reqwest::Url;
 
-use crate::args::{DomainArgs, JournalArgs};
+use crate::args::{DomainArgs, JournalArgs, SettingArgs};
 use crate::failure::Failure;
 use crate::{places, run, stream};
 
@@ -152,13 +152,8 @@ fn prices() -> Finding {
 }
 
 async fn domain(folder: &Path, profile: Option<String>) -> Result<Vec<Finding>, Failure> {
-    let args = DomainArgs {
-        domain: folder.to_owned(),
-        profile,
-        models: Vec::new(),
-        base_urls: Vec::new(),
-        set: Vec::new(),
-    };
+    let settings = SettingArgs { profile, ..SettingArgs::default() };
+    let args = DomainArgs { domain: folder.to_owned(), settings };
     let domain = match places::load_from(&args, places::cwd()?) {
         Ok(domain) => domain,
         Err(failure) => return Ok(vec![Finding::new(Health::Missing, "domain", failure.line())]),

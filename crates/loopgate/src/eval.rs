@@ -75,8 +75,8 @@ pub(crate) async fn eval(args: EvalArgs) -> Result<ExitCode, Failure> {
     };
     let comparison = baseline.map(|(baseline, file)| compare(&baseline, &results, &file));
     let report = EvalReport::new(results, comparison);
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+    if args.json.json {
+        stream::print_report(&report)?;
     } else {
         if args.trace {
             report.cases.iter().for_each(trace);

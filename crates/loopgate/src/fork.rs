@@ -1,22 +1,22 @@
 //! `loopgate fork` and `loopgate retry`: a new run that begins with what another run had.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{EventKind, Parent, ParentEffect, Run, Started};
+use loop_core::{EventKind, Parent, ParentEffect, Started};
 use loop_domain::Domain;
 use loop_runtime::{
     Runner,
-    journal::{Entry, Journal, Lost, Recorded, Salvaged, StoredJournal, replay},
-    run::{Forkable, Handle, RunId, Takeover},
+    journal::{Entry, Journal, Lost, Salvaged, StoredJournal},
+    run::{Forkable, Handle, Takeover},
 };
 
-use crate::args::{DomainArgs, JournalArgs, JsonArgs, Progress, SettingArgs, SyncArgs};
+use crate::args::{FolderArgs, JournalArgs, JsonArgs, Progress, SettingArgs, WrittenArgs};
 use crate::budgets::BatchOrigin;
 use crate::failure::Failure;
 use crate::live::Live;
-use crate::resume::Origin;
+use crate::replay::opened;
+use crate::resume::{Found, Loaded, Origin};
 use crate::run::{Driving, Signals};
 use crate::{budgets, places, run, saving, show, stream};
 
@@ -48,46 +48,32 @@ pub(crate) struct RetryArgs {
 pub(crate) struct NextArgs {
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
-    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) domain: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) folder: FolderArgs,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
-    /// Do not save the outcome to the domain's save target
-    #[arg(long)]
-    pub(crate) no_save: bool,
+    pub(crate) written: WrittenArgs,
 }
 
 impl NextArgs {
     /// With the settings of the run before.
-    pub(crate) fn unchanged(domain: Option<PathBuf>, journal: JournalArgs) -> Self {
-        let settings =
-            SettingArgs { profile: None, models: Vec::new(), base_urls: Vec::new(), set: Vec::new() };
-        Self {
-            settings,
-            domain,
-            json: JsonArgs::none(),
-            journal,
-            sync: SyncArgs::of_domain(),
-            no_save: false,
-        }
+    pub(crate) fn unchanged(folder: FolderArgs, journal: JournalArgs) -> Self {
+        let (settings, json) = (SettingArgs::default(), JsonArgs::none());
+        Self { settings, folder, json, written: WrittenArgs::to(journal) }
     }
 }
 
 pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
-    let from = From::open(&args.run, &args.next).await?;
+    let from = Found::of(&args.run, &args.next.written.journal).await?;
     if args.list {
-        stream::print(&from.list()?);
+        stream::print(&list(&from)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let (domain, runner) = from.runner(&args.next)?;
+    let (domain, runner) = runner(&from, &args.next)?;
     let at = match args.at {
         Some(at) => Some(at),
-        None => runner.last_forkable(&from.id, &from.recorded)?,
+        None => runner.last_forkable(from.id(), &from.recorded)?,
     };
     if let Some(at) = at {
         let read = usize::try_from(at).unwrap_or(usize::MAX).saturating_add(1);
@@ -95,24 +81,24 @@ pub(crate) async fn fork(args: ForkArgs) -> Result<ExitCode, Failure> {
         entries.extend(from.recorded.entries.iter().take(read).cloned());
         domain.goes_on_behind(&entries);
     }
-    let handle = runner.fork(&from.id, at).start().await?;
-    from.drive(&runner, handle, &args.next).await
+    let handle = runner.fork(from.id(), at).start().await?;
+    drive(from, &runner, handle, &args.next).await
 }
 
 pub(crate) async fn retry(args: RetryArgs) -> Result<ExitCode, Failure> {
-    let from = From::open(&args.run, &args.next).await?;
-    let (_domain, runner) = from.runner(&args.next)?;
-    let handle = runner.retry(&from.id).start().await?;
-    from.drive(&runner, handle, &args.next).await
+    let from = Found::of(&args.run, &args.next.written.journal).await?;
+    let (_domain, runner) = runner(&from, &args.next)?;
+    let handle = runner.retry(from.id()).start().await?;
+    drive(from, &runner, handle, &args.next).await
 }
 
 /// Continues the good entries of a damaged run as a new run.
 pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&next.journal)?;
+    let journal = places::existing_journal(&next.written.journal)?;
     let id = show::find(journal.as_ref(), named).await?.run;
     let Salvaged { recorded, vouched, lost, fault } = journal.salvage(&id).await?;
     if fault.is_none() && lost == Lost::Nothing {
-        let at = places::at(next.journal.journal.as_deref());
+        let at = places::at(next.written.journal.journal.as_deref());
         return Err(Failure::new(format!(
             "run {id} is whole; `loopgate resume {id}{at}` continues it if it is not over"
         )));
@@ -121,131 +107,79 @@ pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Fa
     if vouched < entries {
         stream::note(format!("warning: the journal's key vouches for {vouched} of the {entries} entries"));
     }
-    let first =
-        recorded.entries.first().ok_or_else(|| Failure::new(format!("run {id} has no good entry")))?;
-    let (run, _) = Run::open(&first.event, Arc::clone(&recorded.spec))
-        .map_err(|rejected| Failure::new(format!("run {id}, entry 0: {rejected}")))?;
-    let from = From { id, journal, recorded, run };
-    let (domain, runner) = from.runner(next)?;
+    let run = opened(&recorded)?;
+    let from = Found { journal, recorded, run };
+    let (domain, runner) = runner(&from, next)?;
     let mut before = entries_before(from.journal.as_ref(), from.run.started()).await;
     before.extend(from.recorded.entries.iter().cloned());
     domain.goes_on_behind(&before);
     let may_have_lost = lost != Lost::Nothing;
-    let handle = runner.salvage(&from.id, from.recorded.clone(), may_have_lost).start().await?;
-    from.drive(&runner, handle, next).await
+    let handle = runner.salvage(from.id(), from.recorded.clone(), may_have_lost).start().await?;
+    drive(from, &runner, handle, next).await
 }
 
-/// The run that a new one begins from.
-struct From {
-    id: RunId,
-    journal: Arc<StoredJournal>,
-    recorded: Recorded,
-    run: Run,
+/// The entries after which a fork can begin, one a line.
+fn list(from: &Found) -> Result<String, Failure> {
+    let Forkable { entries, between_calls, under_other_limits } = Forkable::of(from.id(), &from.recorded)?;
+    let mut text = String::new();
+    for entry in &from.recorded.entries {
+        let has = |all: &[u64]| all.binary_search(&entry.seq).is_ok();
+        let what = match (has(&entries), has(&between_calls), has(&under_other_limits)) {
+            (true, true, _) => "a model call comes next",
+            (true, false, _) => "calls are open",
+            (false, _, true) => "the final pass comes next: only with other limits",
+            (false, _, false) => continue,
+        };
+        let name = entry.event.kind.name();
+        text.push_str(&format!("{:>5}  {name:<16} {what}\n", entry.seq));
+    }
+    if text.is_empty() {
+        text.push_str("no entry can be forked: the run ended as it began\n");
+    }
+    Ok(text)
 }
 
-impl From {
-    async fn open(named: &str, next: &NextArgs) -> Result<Self, Failure> {
-        let journal = places::existing_journal(&next.journal)?;
-        let id = show::find(journal.as_ref(), named).await?.run;
-        let recorded = journal.read(&id).await?;
-        let run = replay(&id, &recorded)?;
-        Ok(Self { id, journal, recorded, run })
+/// The loop of the new run.
+fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
+    let Loaded { domain, arguments, cwd, saves, asks, origin } =
+        from.load(next.folder.domain.as_deref(), &next.settings)?;
+    let saves = saves && next.written.saves();
+    domain.ready(saves)?;
+    domain.start_servers();
+    let tags = origin.as_ref().map_or_else(Vec::new, |origin| origin.tags().to_vec());
+    // It continues the work of a batch, so what it costs counts for that.
+    let batch = origin.as_ref().and_then(Origin::batch).cloned();
+    let budget = batch.as_ref().map(BatchOrigin::budget);
+    let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.of_batch(batch).with_tags(tags);
+    let origin = origin.text()?;
+    let mut runner = saving::to_loop(&domain, saves).with_origin(origin);
+    if asks {
+        runner = runner.with_people();
     }
+    let journal = StoredJournal::clone(&from.journal).with_sync(next.written.sync.policy(&domain));
+    let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
+    Ok((domain, runner))
+}
 
-    /// The entries after which a fork can begin, one a line.
-    fn list(&self) -> Result<String, Failure> {
-        let Forkable { entries, between_calls, under_other_limits } = Forkable::of(&self.id, &self.recorded)?;
-        let mut text = String::new();
-        for entry in &self.recorded.entries {
-            let has = |all: &[u64]| all.binary_search(&entry.seq).is_ok();
-            let what = match (has(&entries), has(&between_calls), has(&under_other_limits)) {
-                (true, true, _) => "a model call comes next",
-                (true, false, _) => "calls are open",
-                (false, _, true) => "the final pass comes next: only with other limits",
-                (false, _, false) => continue,
-            };
-            let name = entry.event.kind.name();
-            text.push_str(&format!("{:>5}  {name:<16} {what}\n", entry.seq));
-        }
-        if text.is_empty() {
-            text.push_str("no entry can be forked: the run ended as it began\n");
-        }
-        Ok(text)
+/// Says what the new run begins with, drives it, and prints what it came to.
+async fn drive(from: Found, runner: &Runner, handle: Handle, next: &NextArgs) -> Result<ExitCode, Failure> {
+    if let Some(parent) = &handle.started().parent {
+        taken_over(handle.started(), parent).into_iter().for_each(stream::note);
     }
-
-    /// The loop of the new run.
-    fn runner(&self, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
-        let id = &self.id;
-        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
-        let here = places::cwd()?;
-        let mut arguments = match (&origin, &next.domain) {
-            (Some(origin), _) => origin.changed(&next.settings),
-            (None, Some(domain)) => DomainArgs {
-                domain: domain.clone(),
-                profile: next.settings.profile.clone(),
-                models: next.settings.models.clone(),
-                base_urls: next.settings.base_urls.clone(),
-                set: next.settings.set.clone(),
-            },
-            (None, None) => {
-                return Err(Failure::new(format!(
-                    "run {id} does not say which domain it is of; name the folder with --domain"
-                )));
-            }
-        };
-        if let Some(domain) = &next.domain {
-            arguments.domain = here.join(domain);
-        }
-        if let Some(origin) = &origin {
-            origin.check_withheld(id, next.settings.base_urls.len())?;
-        }
-        if !arguments.domain.exists() {
-            return Err(Failure::new(format!(
-                "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with --domain",
-                arguments.domain.display()
-            )));
-        }
-        let cwd = origin.as_ref().map_or(here, |origin| origin.cwd().to_owned());
-        let domain = places::load_from(&arguments, cwd.clone())?;
-        let saves = origin.as_ref().map_or(self.run.spec().save, Origin::saves) && !next.no_save;
-        let asks = origin.as_ref().is_some_and(Origin::asks);
-        domain.ready(saves)?;
-        domain.start_servers();
-        let tags = origin.as_ref().map_or_else(Vec::new, |origin| origin.tags().to_vec());
-        // It continues the work of a batch, so what it costs counts for that.
-        let batch = origin.as_ref().and_then(Origin::batch).cloned();
-        let budget = batch.as_ref().map(BatchOrigin::budget);
-        let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.of_batch(batch).with_tags(tags);
-        let origin = origin.text()?;
-        let mut runner = saving::to_loop(&domain, saves).with_origin(origin);
-        if asks {
-            runner = runner.with_people();
-        }
-        let journal = StoredJournal::clone(&self.journal).with_sync(next.sync.policy(&domain));
-        let runner = budgets::on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
-        Ok((domain, runner))
-    }
-
-    /// Says what the new run begins with, drives it, and prints what it came to.
-    async fn drive(self, runner: &Runner, handle: Handle, next: &NextArgs) -> Result<ExitCode, Failure> {
-        if let Some(parent) = &handle.started().parent {
-            taken_over(handle.started(), parent).into_iter().for_each(stream::note);
-        }
-        let signals = Signals::new()?;
-        let driving = Driving {
-            runner,
-            journal: Arc::clone(&self.journal),
-            at: next.journal.journal.clone(),
-            live: Live::new(runner.spec(), Progress::Auto),
-            lines: None,
-            json: next.json.detail(),
-            prints: true,
-            signals,
-        };
-        let (code, mut signals) = driving.drive(handle).await?;
-        signals.unless_received(async {}).await;
-        Ok(code)
-    }
+    let signals = Signals::new()?;
+    let driving = Driving {
+        runner,
+        journal: Arc::clone(&from.journal),
+        at: next.written.journal.journal.clone(),
+        live: Live::new(runner.spec(), Progress::Auto),
+        lines: None,
+        json: next.json.detail(),
+        prints: true,
+        signals,
+    };
+    let (code, mut signals) = driving.drive(handle).await?;
+    signals.unless_received(async {}).await;
+    Ok(code)
 }
 
 /// What a run begins with, in lines.

@@ -1,4 +1,4 @@
-//! `loopgate hooks`: the messages of hooks that are left in the outbox, and their delivery by hand or by a timer.
+//! `loopgate serve hooks`: the messages of hooks that are left in the outbox, and their delivery by hand or by a timer.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use loop_runtime::hooks::{Delivered, HookReport, Hooks, QueuedMessage};
 use loop_runtime::journal::{Journal as _, StoredJournal};
 use serde_json::json;
 
-use crate::args::JournalArgs;
+use crate::args::{JournalArgs, ReportArgs};
 use crate::failure::Failure;
 use crate::resume::Found;
 use crate::show::{row, time};
@@ -21,9 +21,8 @@ use crate::{places, stream};
 pub(crate) struct HooksArgs {
     #[command(subcommand)]
     command: Option<HooksCommand>,
-    /// Print them as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: ReportArgs,
     #[command(flatten)]
     journal: JournalArgs,
 }
@@ -63,7 +62,9 @@ pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Failure> {
                 return Ok(ExitCode::SUCCESS);
             }
             let id = stream::cut(&id, 80);
-            Err(Failure::new(format!("there is no message {id} in the outbox; `loopgate hooks` lists them")))
+            Err(Failure::new(format!(
+                "there is no message {id} in the outbox; `loopgate serve hooks` lists them"
+            )))
         }
     }
 }
@@ -85,17 +86,17 @@ fn not_delivered(report: &HookReport) -> Option<String> {
     let HookReport { id, hook, event, delivered, .. } = report;
     let Delivered::No { error, next_unix_ms } = delivered else { return None };
     let next = match next_unix_ms {
-        Some(next) => format!("`loopgate hooks deliver` tries again from {} UTC on", time(*next)),
+        Some(next) => format!("`loopgate serve hooks deliver` tries again from {} UTC on", time(*next)),
         None => format!(
-            "it has failed too often; `loopgate hooks deliver --now` tries again, and `loopgate hooks drop {id}` gives it up"
+            "it has failed too often; `loopgate serve hooks deliver --now` tries again, and `loopgate serve hooks drop {id}` gives it up"
         ),
     };
     Some(format!("hook:    {hook} was not told of `{}`: {error}; {next}", event.name()))
 }
 
-async fn list(journal: &StoredJournal, as_json: bool) -> Result<ExitCode, Failure> {
+async fn list(journal: &StoredJournal, json: ReportArgs) -> Result<ExitCode, Failure> {
     let queued = journal.outbox().await?;
-    if as_json {
+    if json.json {
         let message =
             |QueuedMessage { message, failures, next_unix_ms, error, is_sealed }: &QueuedMessage| {
                 json!({
@@ -112,7 +113,7 @@ async fn list(journal: &StoredJournal, as_json: bool) -> Result<ExitCode, Failur
             };
         let messages: Vec<_> = queued.iter().map(message).collect();
         let value = json!({ "version": 1, "messages": messages });
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
+        stream::print_report(&value)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();
@@ -180,7 +181,7 @@ async fn deliver_of(
         if hooks.get(&message.hook).is_none() {
             let folder = domain.folder().display();
             return Err(Failure::new(format!(
-                "its domain {folder} has no hook `{}` any more; add it, or `loopgate hooks drop {}`",
+                "its domain {folder} has no hook `{}` any more; add it, or `loopgate serve hooks drop {}`",
                 message.hook, message.id
             )));
         }

@@ -4,9 +4,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::ValueEnum;
 use loop_domain::{Scaffold, Template};
 
+use crate::args::one_of;
 use crate::failure::Failure;
 use crate::places::quoted;
 use crate::stream;
@@ -19,8 +19,8 @@ pub(crate) struct InitArgs {
     /// The new folder
     pub(crate) folder: PathBuf,
     /// What the domain is for [default: support]
-    #[arg(long, value_enum)]
-    pub(crate) template: Option<TemplateName>,
+    #[arg(long, value_parser = one_of(templates()))]
+    pub(crate) template: Option<Template>,
     /// The word for a work item, for example `ticket`
     #[arg(long, value_name = "WORD")]
     pub(crate) kind: Option<String>,
@@ -39,19 +39,6 @@ pub(crate) struct InitArgs {
     /// Ask nothing, also at a terminal
     #[arg(long)]
     pub(crate) yes: bool,
-}
-
-/// What a new domain is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TemplateName {
-    /// A document about a ticket, from a database and from documents
-    Support,
-    /// An answer to a question, from documents
-    Documents,
-    /// A conversation with tools
-    Agent,
-    /// A value that fits a schema, from a message
-    Extract,
 }
 
 pub(crate) fn init(args: InitArgs) -> Result<ExitCode, Failure> {
@@ -80,7 +67,7 @@ fn next(folder: &Path, item: &Path, template: Template) -> String {
 
 fn given(args: &InitArgs) -> Scaffold {
     Scaffold {
-        template: template(args.template.unwrap_or(TemplateName::Support)),
+        template: args.template.unwrap_or(Template::Support),
         name: args.name.clone(),
         kind: args.kind.clone(),
         goal: args.goal.clone(),
@@ -89,19 +76,15 @@ fn given(args: &InitArgs) -> Scaffold {
     }
 }
 
-fn template(name: TemplateName) -> Template {
-    match name {
-        TemplateName::Support => Template::Support,
-        TemplateName::Documents => Template::Documents,
-        TemplateName::Agent => Template::Agent,
-        TemplateName::Extract => Template::Extract,
-    }
+/// The templates, as `--template` names them.
+fn templates() -> [(&'static str, &'static str, Template); 4] {
+    Template::ALL.map(|template| (template.name(), template.purpose(), template))
 }
 
 /// What is given, and for the rest what is answered. An empty answer takes the default.
 fn asked(args: &InitArgs) -> Result<Scaffold, Failure> {
     let template = match args.template {
-        Some(name) => template(name),
+        Some(template) => template,
         None => which()?,
     };
     let kind = match &args.kind {

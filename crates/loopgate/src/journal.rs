@@ -10,7 +10,7 @@ use loop_runtime::journal::Retention;
 use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, StoredJournal, replay};
 use loop_tools::files;
 
-use crate::args::JournalArgs;
+use crate::args::{JournalArgs, ReportArgs};
 use crate::failure::Failure;
 use crate::places;
 use crate::runs::{self, FilterArgs, When};
@@ -31,9 +31,8 @@ pub(crate) enum JournalCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatsArgs {
-    /// Print it as one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    json: ReportArgs,
     #[command(flatten)]
     journal: JournalArgs,
 }
@@ -111,11 +110,7 @@ async fn stats(args: StatsArgs) -> Result<ExitCode, Failure> {
     let listed: Vec<ListedRun> = listed.into_iter().map(|(_, run)| run).collect();
     let stats = journal.stats().await?;
     let report = StatsReport::new(journal.path().display().to_string(), &stats, &listed);
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
-    } else {
-        stream::print(&in_words(&report));
-    }
+    args.json.print(&report, || in_words(&report))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -272,11 +267,7 @@ impl Out {
             });
         };
         let place = path.display().to_string();
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options
+        let file = places::private(std::fs::OpenOptions::new().write(true).create_new(true))
             .open(path)
             .map_err(|error| Failure::new(format!("{place}: {error}; name a file that is not there yet")))?;
         Ok(Self { place, to: Box::new(BufWriter::with_capacity(1 << 16, file)) })

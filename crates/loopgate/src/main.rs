@@ -53,6 +53,7 @@ mod serve;
 mod servers;
 mod show;
 mod status;
+mod stop;
 mod stream;
 #[cfg(feature = "otel")]
 mod telemetry;
@@ -68,14 +69,12 @@ mod wrote;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Args, Command, DomainCommand, PolicyCommand};
 
 fn main() -> ExitCode {
     panics::mask();
     let _rows = screen::CloseOnDrop;
-    let args = match Args::try_parse() {
+    let args = match Args::read() {
         Ok(args) => args,
         Err(answer) => return stream::answered(&answer),
     };
@@ -100,21 +99,13 @@ fn main() -> ExitCode {
             Command::Backtest(args) => backtest::backtest(*args).await,
             Command::Runs(args) => runs::runs(*args).await,
             Command::Journal(command) => journal::journal(command).await,
-            Command::Tokens(command) => tokens::tokens(command),
-            Command::Audit(args) => audit::audit(args).await,
-            Command::Hooks(args) => hooks::hooks(args).await,
-            Command::Save(args) => save::save(args).await,
             Command::Tools(tools) => tools::tools(tools).await,
-            Command::Models(args) => models::models(&args),
             Command::Model(command) => model::model(command).await,
             Command::Mcp(args) => mcp::mcp(*args).await,
             Command::View(args) => view::view(args).await,
             Command::Serve(args) => serve::serve(*args).await,
-            Command::Worker(args) => engine::worker(*args).await,
-            Command::Submit(args) => engine::submit(*args).await,
-            Command::Status(args) => engine::status(args).await,
-            Command::Stop(args) => engine::stop(args).await,
-            Command::Sweep(args) => engine::sweep(*args).await,
+            Command::Stop(args) => stop::stop(args).await,
+            Command::Engine(command) => engine::engine(command).await,
             Command::Mock(mock) => mock::mock(*mock).await,
             Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
             Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use clap_mangen::Man;
 
 use crate::args::Args;
@@ -31,19 +30,19 @@ pub(crate) struct ManArgs {
 
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<ExitCode, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "loopgate", &mut script);
+    clap_complete::generate(args.shell, &mut Args::grouped(), "loopgate", &mut script);
     print(script)
 }
 
 pub(crate) fn man(args: &ManArgs) -> Result<ExitCode, Failure> {
     let Some(folder) = &args.out else {
         let mut page = Vec::new();
-        let rendered = Man::new(Args::command()).render(&mut page);
+        let rendered = Man::new(Args::grouped()).render(&mut page);
         rendered.map_err(|error| Failure::new(format!("the page cannot be made: {error}")))?;
         return print(page);
     };
     fs::create_dir_all(folder).map_err(|error| not_written(folder, &error))?;
-    clap_mangen::generate_to(Args::command(), folder).map_err(|error| not_written(folder, &error))?;
+    clap_mangen::generate_to(Args::grouped(), folder).map_err(|error| not_written(folder, &error))?;
     stream::note(format!("the pages are in {}", folder.display()));
     Ok(ExitCode::SUCCESS)
 }

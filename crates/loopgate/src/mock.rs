@@ -1,6 +1,7 @@
 //! `loopgate mock`: the models of a domain behind an HTTP server on loopback.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,14 +12,17 @@ use loop_mock::{Behaviour, Chunks, ConnectionEnd, Lie, LoopbackServer, ReceivedR
 use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::DomainArgs;
+use crate::args::{DomainArgs, SettingArgs};
 use crate::failure::Failure;
 use crate::{places, stream};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MockArgs {
+    /// The domain folder, or its loopgate.toml
+    #[arg(required = true)]
+    pub(crate) domain: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) domain: Option<DomainArgs>,
+    pub(crate) settings: SettingArgs,
     /// Misbehave in this way: see --behaviours
     #[arg(long, value_name = "NAME", value_parser = behaviour)]
     pub(crate) behaviour: Option<&'static Lie>,
@@ -41,10 +45,11 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
         stream::print(&behaviours());
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(given) = &args.domain else {
+    let Some(domain) = args.domain else {
         return Err(Failure::new("no domain is given; name a folder, or use --behaviours"));
     };
-    let domain = places::load(given)?;
+    let given = DomainArgs { domain, settings: args.settings };
+    let domain = places::load(&given)?;
     let tiers = Arc::new(Tiers::of(&domain.spec, &domain.models)?);
     let names = tiers.names();
     let mut service = Service::of(Arc::clone(&tiers) as Arc<dyn ChatModel>)
@@ -65,7 +70,7 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
         Failure::new(format!("{}: {error}; give another address with --listen", args.listen))
     })?;
     let url = server.base_url();
-    stream::note(usage(given, &tiers.base.name, &url));
+    stream::note(usage(&given, &tiers.base.name, &url));
     if let Some(lie) = args.behaviour {
         stream::note(format!("lies:  {}: {}", lie.name, lie.about));
     }
@@ -88,12 +93,14 @@ pub(crate) async fn mock(args: MockArgs) -> Result<ExitCode, Failure> {
 fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
     let folder = args.domain.display();
     let command = format!("loopgate run {folder} ITEM --model base=openai-chat/{name} --base-url base={url}");
-    let as_printed = |set: &[&str]| DomainArgs {
-        domain: args.domain.clone(),
-        profile: None,
-        models: vec![format!("base=openai-chat/{name}")],
-        base_urls: vec![format!("base={url}")],
-        set: set.iter().map(|setting| (*setting).to_owned()).collect(),
+    let as_printed = |set: &[&str]| {
+        let settings = SettingArgs {
+            profile: None,
+            models: vec![format!("base=openai-chat/{name}")],
+            base_urls: vec![format!("base={url}")],
+            set: set.iter().map(|setting| (*setting).to_owned()).collect(),
+        };
+        DomainArgs { domain: args.domain.clone(), settings }
     };
     // Nobody knows what a model of this machine costs, so a domain whose limit of money is set takes none.
     let is_too_dear =

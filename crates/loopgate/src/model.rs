@@ -26,7 +26,7 @@ pub(crate) async fn model(command: ModelCommand) -> Result<ExitCode, Failure> {
     match command {
         ModelCommand::Call(args) => call(*args).await,
         ModelCommand::Decode(args) => decode(&args),
-        ModelCommand::Models(args) => models::models(&args),
+        ModelCommand::List(args) => models::models(&args),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `loopgate models`: which models have a known price, and which.
+//! `loopgate model list`: which models have a known price, and which.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::args::ModelsArgs;
 use crate::failure::Failure;
+use crate::places;
 use crate::stream::grouped;
-use crate::{places, stream};
 
 /// Columns of a name; longer ones have a line of their own.
 const NAME: usize = 39;
@@ -43,19 +43,15 @@ pub(crate) fn models(args: &ModelsArgs) -> Result<ExitCode, Failure> {
         models.retain(|model| format!("{}/{}", model.provider, model.id).to_lowercase().contains(&pattern));
         if models.is_empty() {
             return Err(Failure::new(format!(
-                "no price is known of a model whose name holds `{pattern}`; `loopgate models` lists all"
+                "no price is known of a model whose name holds `{pattern}`; `loopgate model list` lists all"
             )));
         }
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    if args.json {
-        let models: Vec<Value> = models.into_iter().map(|model| as_json(model, now)).collect();
-        let own = own.as_ref().map(|path| path.display().to_string());
-        let whole = json!({ "table": origin(), "own": own, "models": models });
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&whole)?));
-    } else {
-        stream::print(&list(&models, own.as_deref(), now));
-    }
+    let all: Vec<Value> = models.iter().map(|model| as_json(model, now)).collect();
+    let from = own.as_ref().map(|path| path.display().to_string());
+    let whole = json!({ "table": origin(), "own": from, "models": all });
+    args.json.print(&whole, || list(&models, own.as_deref(), now))?;
     Ok(ExitCode::SUCCESS)
 }
 

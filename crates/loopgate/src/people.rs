@@ -83,9 +83,9 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
             listed.push(in_json(run.started(), requested)?);
         }
     }
-    if args.json {
+    if args.json.json {
         let value = json!({ "version": 1, "pending": listed });
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
+        stream::print_report(&value)?;
     } else if text.is_empty() {
         stream::note("nothing waits for a person");
     } else {
@@ -151,10 +151,10 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
     if text.is_empty() {
         return Err(Failure::new("the instruction is empty; give some text"));
     }
-    if let Some(url) = &args.engine.url {
+    if let Some(url) = &args.engine.ingress {
         return engine::tell(url, &args.run, text).await;
     }
-    let found = Found::open(&args.run, &args.go_on).await?;
+    let found = Found::open(&args.run, &args.go_on.again).await?;
     found.check_driver()?;
     let id = found.id();
     found.run.takes_instruction(text).map_err(|_| {
@@ -168,7 +168,7 @@ pub(crate) async fn tell(args: TellArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
-    if let Some(url) = &args.engine.url {
+    if let Some(url) = &args.engine.ingress {
         return engine::say(url, &args, said).await;
     }
     if args.run == "last" && args.binding.is_none() {
@@ -177,7 +177,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
              `loopgate pending` shows",
         ));
     }
-    let found = Found::any(&args.run, &args.go_on).await?;
+    let found = Found::any(&args.run, &args.go_on.again).await?;
     found.check_driver()?;
     let key = key_of(&found.run, &args.action)?;
     let own = found.run.binding(&key);
@@ -189,7 +189,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
                  `loopgate pending {}{}`",
                 found.id(),
                 found.id(),
-                args.go_on.at()
+                args.go_on.again.at()
             )));
         }
     }
@@ -203,7 +203,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
             // From now on, whatever a clock is set to. Whoever drives it journals that as well.
             let _ = expire(found.journal.as_ref(), found.id()).await;
         }
-        return Err(refused(&found, &key, fault, &args.go_on.at()));
+        return Err(refused(&found, &key, fault, &args.go_on.again.at()));
     }
     let kind = match said {
         Said::Approves(by) => EventKind::ApprovedBy { key, by, binding: own },

@@ -10,7 +10,7 @@ use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;
 
-use crate::args::{DomainArgs, JournalArgs};
+use crate::args::{DomainArgs, JournalArgs, SettingArgs};
 use crate::failure::Failure;
 use crate::{panics, stream};
 
@@ -61,10 +61,11 @@ pub(crate) fn options(
     record: Option<&Path>,
     cwd: PathBuf,
 ) -> Result<LoadOptions, Failure> {
-    let mut options = LoadOptions { profile: args.profile.clone(), cwd, ..LoadOptions::default() };
+    let SettingArgs { profile, models, base_urls, set } = &args.settings;
+    let mut options = LoadOptions { profile: profile.clone(), cwd, ..LoadOptions::default() };
     options.record = record.map(Path::to_owned);
     options.prices = prices();
-    for text in &args.set {
+    for text in set {
         let Some((key, value)) = text.split_once('=') else {
             return Err(Failure::new(format!(
                 "--set {text}: expected KEY=VALUE, for example limits.max_passes=3"
@@ -72,10 +73,10 @@ pub(crate) fn options(
         };
         options.set.push((key.trim().to_owned(), value.to_owned()));
     }
-    for text in &args.models {
+    for text in models {
         options.models.push(model(text)?);
     }
-    for text in &args.base_urls {
+    for text in base_urls {
         options.base_urls.push(base_url(text)?);
     }
     Ok(options)

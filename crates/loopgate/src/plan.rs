@@ -9,7 +9,7 @@ use crate::args::PlanArgs;
 use crate::failure::Failure;
 use crate::run::count;
 use crate::show::row;
-use crate::stream::{self, grouped};
+use crate::stream::grouped;
 use crate::{places, saving};
 
 pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
@@ -20,11 +20,7 @@ pub(crate) fn plan(args: &PlanArgs) -> Result<ExitCode, Failure> {
     };
     let prepared = saving::to_loop(&domain, /*saves*/ true);
     let plan = Plan::new(prepared.spec(), &domain.prompts, item.as_ref());
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&plan)?));
-    } else {
-        stream::print(&in_words(&plan));
-    }
+    args.json.print(&plan, || in_words(&plan))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -16,11 +16,8 @@ pub(crate) fn check(args: &PolicyArgs) -> Result<ExitCode, Failure> {
     let spec = &*domain.spec;
     let problems = problems(spec);
     let notes = forbids_nothing(spec);
-    if args.json {
-        let value = as_json(spec, &problems, &notes);
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
-    } else {
-        stream::print(&as_text(spec));
+    args.json.print(&as_json(spec, &problems, &notes), || as_text(spec))?;
+    if !args.json.json {
         for problem in &problems {
             stream::note(format!("problem: {problem}"));
         }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use loop_core::RunId;
 use loop_inspect::backtest::{NotTested, Policies, RunsOf, TestedRun};
-use loop_runtime::journal::{Journal, RunLine, StoredJournal};
+use loop_runtime::journal::{Journal, StoredJournal};
 
 use crate::args::JournalArgs;
 use crate::failure::Failure;
-use crate::places;
 use crate::stream::{self, grouped};
+use crate::{places, show};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
@@ -65,7 +65,7 @@ async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure>
         None => runs.extend(lines.into_iter().rev().map(|line| line.run)),
         Some(ids) => {
             for id in ids {
-                let run = one(&lines, id)?;
+                let run = show::named(&lines, id)?.run.clone();
                 if !runs.contains(&run) {
                     runs.push(run);
                 }
@@ -79,26 +79,6 @@ async fn runs_of(path: PathBuf, ids: Option<&[&str]>) -> Result<RunsOf, Failure>
         )));
     }
     Ok(RunsOf { handles, runs })
-}
-
-/// The run with this id, with this beginning, or the last one.
-fn one(lines: &[RunLine], wanted: &str) -> Result<RunId, Failure> {
-    if wanted == "last" {
-        let last = lines.iter().find(|line| line.trouble.is_none()).or(lines.first());
-        let missing = || Failure::new("the journal holds no run yet; `loopgate run` makes one");
-        return last.map(|line| line.run.clone()).ok_or_else(missing);
-    }
-    let mut matching =
-        lines.iter().filter(|line| line.run.as_str().starts_with(wanted) && !wanted.is_empty());
-    match (matching.next(), matching.next()) {
-        (Some(line), None) => Ok(line.run.clone()),
-        (Some(_), Some(_)) => {
-            Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
-        }
-        (None, _) => Err(Failure::new(format!(
-            "there is no run {wanted} in the journal, and no file of that name; `loopgate runs` lists the runs"
-        ))),
-    }
 }
 
 /// The runs under the policies, with progress where a person watches.

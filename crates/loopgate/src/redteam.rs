@@ -11,7 +11,6 @@ use loop_tools::files;
 use crate::args::RedteamArgs;
 use crate::failure::Failure;
 use crate::places::{self, ReportFile};
-use crate::stream;
 
 /// Folders of a domain that hold no work items.
 const NO_ITEMS: [&str; 4] = ["evals", "scripts", "sops", "prompts"];
@@ -32,12 +31,7 @@ pub(crate) async fn redteam(args: RedteamArgs) -> Result<ExitCode, Failure> {
         live: args.live,
     };
     let report = attack(&loaded, &work, &attacked).await.map_err(|error| Failure::new(error.to_string()))?;
-    if args.json {
-        let json = serde_json::to_string_pretty(&report).map_err(|error| Failure::new(error.to_string()))?;
-        stream::print(&format!("{json}\n"));
-    } else {
-        stream::print(&report.table());
-    }
+    args.json.print(&report, || report.table())?;
     if let Some(file) = html {
         file.write(&page(&report))?;
     }

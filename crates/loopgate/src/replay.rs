@@ -1,6 +1,5 @@
 //! `loopgate replay`: what a recorded run would decide, send and read today, and how it was after an entry.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -8,16 +7,16 @@ use loop_core::{Command, Run};
 use loop_inspect::replay::{
     DecisionDifference, Drift, PromptReplay, Replay, ReplayDepth, ShortResult, ToolReplay,
 };
-use loop_runtime::journal::{Entry, Journal, Recorded, replay as state_of};
+use loop_runtime::journal::{Entry, Recorded, replay as state_of};
 use loop_runtime::people::PeopleReport;
 use serde_json::json;
 
-use crate::args::JournalArgs;
+use crate::args::{FolderArgs, RecordedArgs, ReportArgs};
 use crate::failure::Failure;
 use crate::resume::Found;
-use crate::show::{self, find, row, unverified};
-use crate::stream::{self, cut, grouped};
-use crate::{places, run};
+use crate::run;
+use crate::show::{self, row};
+use crate::stream::{cut, grouped};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -26,22 +25,18 @@ use crate::{places, run};
                   2 wrong usage."
 )]
 pub(crate) struct ReplayArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) of: RecordedArgs,
     /// How much is done again
     #[arg(long, value_enum, default_value_t = Depth::Gate)]
     pub(crate) depth: Depth,
     /// Show the run as it was after this entry, from 0, in place of comparing; `loopgate show RUN --events` numbers them
     #[arg(long, value_name = "ENTRY", conflicts_with = "depth")]
     pub(crate) at: Option<u64>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// The run's domain folder, or its loopgate.toml, for depths other than `gate` [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) domain: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
+    pub(crate) json: ReportArgs,
+    #[command(flatten)]
+    pub(crate) folder: FolderArgs,
 }
 
 /// How much of a recorded run is done again.
@@ -56,10 +51,8 @@ pub(crate) enum Depth {
 }
 
 pub(crate) async fn replay(args: ReplayArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&args.journal)?;
-    let id = find(journal.as_ref(), &args.run).await?.run;
-    let recorded = journal.read(&id).await?;
-    unverified(&id, &recorded);
+    let (journal, line, recorded) = args.of.open().await?;
+    let id = line.run;
     if let Some(at) = args.at {
         return shown_at(&id, recorded, at, args.json);
     }
@@ -71,20 +64,16 @@ pub(crate) async fn replay(args: ReplayArgs) -> Result<ExitCode, Failure> {
                 Depth::Tools => (ReplayDepth::Tools, true),
                 Depth::Prompts | Depth::Gate => (ReplayDepth::Prompts, false),
             };
-            let runner = found.compared(args.domain.as_deref(), calls)?;
+            let runner = found.compared(args.folder.domain.as_deref(), calls)?;
             Replay::with(&runner, &id, &found.recorded, depth).await?
         }
     };
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&replay)?));
-    } else {
-        stream::print(&in_words(&replay));
-    }
+    args.json.print(&replay, || in_words(&replay))?;
     Ok(if replay.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The run as it began. It is decided otherwise today, perhaps, so that it cannot be replayed to its end.
-fn opened(recorded: &Recorded) -> Result<Run, Failure> {
+pub(crate) fn opened(recorded: &Recorded) -> Result<Run, Failure> {
     let first = recorded.entries.first().ok_or_else(|| Failure::new("the run has no entries"))?;
     let opened = Run::open(&first.event, recorded.spec.clone());
     opened.map(|(run, _)| run).map_err(|rejected| Failure::new(rejected.to_string()))
@@ -192,7 +181,7 @@ fn shown_at(
     id: &loop_core::RunId,
     mut recorded: Recorded,
     at: u64,
-    as_json: bool,
+    json: ReportArgs,
 ) -> Result<ExitCode, Failure> {
     let entries = recorded.entries.len();
     let end = usize::try_from(at).ok().filter(|at| *at < entries).ok_or_else(|| {
@@ -204,15 +193,11 @@ fn shown_at(
     recorded.entries.truncate(end.saturating_add(1));
     let state = state_of(id, &recorded)?;
     let entry = recorded.entries.last().ok_or_else(|| Failure::new("the run has no entries"))?;
-    if as_json {
-        let value = json!({
-            "run": id, "entry": entry.seq, "of": entries, "at_ms": entry.event.at, "event": entry.event.kind,
-            "notes": entry.notes, "phase": state.phase().name(), "commands": commands(&state), "state": state.state(),
-        });
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
-        return Ok(ExitCode::SUCCESS);
-    }
-    stream::print(&after(&state, entry, entries, &PeopleReport::of(&recorded)));
+    let value = json!({
+        "run": id, "entry": entry.seq, "of": entries, "at_ms": entry.event.at, "event": entry.event.kind,
+        "notes": entry.notes, "phase": state.phase().name(), "commands": commands(&state), "state": state.state(),
+    });
+    json.print(&value, || after(&state, entry, entries, &PeopleReport::of(&recorded)))?;
     Ok(ExitCode::SUCCESS)
 }
 

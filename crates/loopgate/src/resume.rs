@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{EventKind, Phase, Run, Saved, StopClass};
+use loop_core::{EventKind, Outcome, Phase, Run, Saved, StopClass};
 use loop_domain::{Domain, may_hold_secret, outlives_model};
 use loop_llm::holds_url_secret;
 use loop_runtime::{
@@ -14,12 +14,12 @@ use loop_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::args::{DomainArgs, GoOnArgs, ResumeArgs, SettingArgs};
+use crate::args::{AgainArgs, DomainArgs, GoOnArgs, JournalArgs, ResumeArgs, SettingArgs};
 use crate::budgets::{BatchOrigin, TokenOrigin};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::run::{Driving, Signals};
-use crate::{budgets, fork, places, run, saving, show, stream};
+use crate::{budgets, fork, places, run, save, saving, show, stop, stream};
 
 /// How a run was begun: what its loop was put together from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,10 +78,10 @@ impl Origin {
         Ok(Self {
             version: VERSION,
             domain: cwd.join(&args.domain),
-            models: keep("--model", &args.models),
-            base_urls: keep("--base-url", &args.base_urls),
-            set: keep("--set", &args.set),
-            profile: args.profile.clone(),
+            models: keep("--model", &args.settings.models),
+            base_urls: keep("--base-url", &args.settings.base_urls),
+            set: keep("--set", &args.settings.set),
+            profile: args.settings.profile.clone(),
             cwd,
             withheld,
             saves,
@@ -169,28 +169,18 @@ impl Origin {
         let models: Vec<_> = settings.models.iter().filter_map(|text| places::model(text).ok()).collect();
         let outlives = |set: &&String| models.iter().all(|(tier, it)| outlives_model(&key(set), *tier, it));
         let set: Vec<String> = self.set.iter().filter(outlives).cloned().collect();
-        DomainArgs {
-            domain: self.domain.clone(),
+        let settings = SettingArgs {
             profile: settings.profile.clone().or_else(|| self.profile.clone()),
             models: merged(&self.models, &settings.models),
             base_urls: merged(&self.base_urls, &settings.base_urls),
             set: merged(&set, &settings.set),
-        }
+        };
+        DomainArgs { domain: self.domain.clone(), settings }
     }
 
     /// The folder that paths of the run begin at.
     pub(crate) fn cwd(&self) -> &Path {
         &self.cwd
-    }
-
-    /// Whether the outcome is saved where the domain says.
-    pub(crate) fn saves(&self) -> bool {
-        self.saves
-    }
-
-    /// Whether a person was asked, even where the domain says otherwise.
-    pub(crate) fn asks(&self) -> bool {
-        self.asks
     }
 
     /// An error if what holds a credential was given for the run and is not given again.
@@ -208,16 +198,6 @@ impl Origin {
         }
         Ok(())
     }
-
-    fn arguments(&self) -> DomainArgs {
-        DomainArgs {
-            domain: self.domain.clone(),
-            profile: self.profile.clone(),
-            models: self.models.clone(),
-            base_urls: self.base_urls.clone(),
-            set: self.set.clone(),
-        }
-    }
 }
 
 /// The version of what is recorded of a run's origin.
@@ -232,21 +212,26 @@ pub(crate) struct Found {
 
 impl Found {
     /// The run that these arguments name, which must not be over.
-    pub(crate) async fn open(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
-        let found = Self::any(named, go_on).await?;
+    pub(crate) async fn open(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
+        let found = Self::any(named, again).await?;
         if !found.run.is_done() {
             return Ok(found);
         }
         let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.primary.reason.name());
-        let (id, at) = (found.id(), go_on.at());
+        let (id, at) = (found.id(), again.at());
         Err(Failure::new(format!(
             "run {id} is over ({reason}); `loopgate show {id}{at}` shows what it came to"
         )))
     }
 
     /// The run that these arguments name.
-    pub(crate) async fn any(named: &str, go_on: &GoOnArgs) -> Result<Self, Failure> {
-        let journal = places::existing_journal(&go_on.journal)?;
+    pub(crate) async fn any(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
+        Self::of(named, &again.journal).await
+    }
+
+    /// The run of a journal with this name.
+    pub(crate) async fn of(named: &str, journal: &JournalArgs) -> Result<Self, Failure> {
+        let journal = places::existing_journal(journal)?;
         let line = show::find(journal.as_ref(), named).await?;
         Self::read(journal, &line.run).await
     }
@@ -269,18 +254,18 @@ impl Found {
     /// Lets the run hear this and drives it on, or leaves it where it is then.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         self.check_driver()?;
-        let (id, at) = (self.id().clone(), go_on.at());
+        let (id, at) = (self.id().clone(), go_on.again.at());
         if go_on.no_wait {
-            self.note(stated, go_on).await?;
+            self.note(stated, &go_on.again).await?;
             stream::note(format!("recorded; `loopgate resume {id}{at}` continues the run"));
             return Ok(ExitCode::SUCCESS);
         }
-        let (domain, runner) = match self.runner(go_on).await {
+        let (domain, runner) = match self.runner(&go_on.again).await {
             Ok(both) => both,
             Err(failure) if stated.is_empty() => return Err(failure),
             // Who answers need not have what a driver needs.
             Err(failure) => {
-                self.note(stated, go_on).await?;
+                self.note(stated, &go_on.again).await?;
                 stream::note(format!(
                     "recorded, and not continued here: {}; `loopgate resume {id}{at}` continues the run",
                     failure.line()
@@ -294,7 +279,7 @@ impl Found {
         let driving = Driving {
             runner: &runner,
             journal: Arc::clone(&self.journal),
-            at: go_on.journal.journal.clone(),
+            at: go_on.again.journal.journal.clone(),
             live: Live::of(self.run),
             lines: None,
             json: go_on.json.detail(),
@@ -308,9 +293,9 @@ impl Found {
 
     /// Journals this and leaves the run. Nothing is needed for it that only a driver has: no secret, and no domain where that
     /// is not here.
-    async fn note(&self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<(), Failure> {
+    async fn note(&self, stated: Vec<EventKind>, again: &AgainArgs) -> Result<(), Failure> {
         let id = self.id();
-        let loaded = match self.load(go_on.domain.as_deref(), &go_on.base_urls) {
+        let loaded = match self.load(again.folder.domain.as_deref(), &again.settings()) {
             Ok(loaded) => loaded,
             Err(failure) => {
                 return match note_alone(self.journal.as_ref(), id, stated).await? {
@@ -320,7 +305,7 @@ impl Found {
                 };
             }
         };
-        let runner = self.put_together(&loaded, go_on)?;
+        let runner = self.put_together(&loaded, again)?;
         runner.note_down(id, stated).await.map_err(|error| explained(error, loaded.domain.folder()))?;
         Ok(())
     }
@@ -331,38 +316,37 @@ impl Found {
     }
 
     /// The run's loop, put together again.
-    pub(crate) async fn runner(&self, go_on: &GoOnArgs) -> Result<(Domain, Runner), Failure> {
+    pub(crate) async fn runner(&self, again: &AgainArgs) -> Result<(Domain, Runner), Failure> {
         self.check_driver()?;
-        let loaded = self.load(go_on.domain.as_deref(), &go_on.base_urls)?;
+        let loaded = self.load(again.folder.domain.as_deref(), &again.settings())?;
         loaded.domain.ready(loaded.saves)?;
         loaded.domain.start_servers();
         let mut entries = fork::entries_before(self.journal.as_ref(), self.run.started()).await;
         entries.extend(self.recorded.entries.iter().cloned());
         loaded.domain.goes_on_behind(&entries);
-        let runner = self.put_together(&loaded, go_on)?;
+        let runner = self.put_together(&loaded, again)?;
         Ok((loaded.domain, runner))
     }
 
     /// The run's loop, of its domain as it is now.
-    fn put_together(&self, loaded: &Loaded, go_on: &GoOnArgs) -> Result<Runner, Failure> {
-        let Loaded { domain, saves, asks } = loaded;
+    fn put_together(&self, loaded: &Loaded, again: &AgainArgs) -> Result<Runner, Failure> {
+        let Loaded { domain, saves, asks, origin, .. } = loaded;
         let mut runner = saving::to_loop(domain, *saves);
         if *asks {
             runner = runner.with_people();
         }
         // A setting of this process, not of the run: the run is resumed under any of them.
-        let journal = StoredJournal::clone(&self.journal).with_sync(go_on.sync.policy(domain));
-        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
-        let (batch, token) = origin.map_or((None, None), |origin| (origin.batch, origin.token));
-        let batch = batch.map(|batch| batch.budget());
-        let more = batch.into_iter().chain(token.map(|token| token.budget()));
+        let journal = StoredJournal::clone(&self.journal).with_sync(again.sync.policy(domain));
+        let batch = origin.as_ref().and_then(|origin| origin.batch.as_ref()).map(BatchOrigin::budget);
+        let token = origin.as_ref().and_then(|origin| origin.token.as_ref()).map(TokenOrigin::budget);
+        let more = batch.into_iter().chain(token);
         let runner = budgets::on_journal(runner, domain, &Arc::new(journal), more);
         Ok(runner.leave_when_waiting())
     }
 
     /// The run's loop as it is now, to compare the run with it: it is not driven. `calls`: its tools are called.
     pub(crate) fn compared(&self, folder: Option<&Path>, calls: bool) -> Result<Runner, Failure> {
-        let Loaded { domain, .. } = self.load(folder, &[])?;
+        let Loaded { domain, .. } = self.load(folder, &SettingArgs::default())?;
         if calls {
             domain.ready(/*saves*/ false)?;
             domain.start_servers();
@@ -372,22 +356,17 @@ impl Found {
 
     /// The run's domain as it is now, of which nothing is started.
     pub(crate) fn domain(&self, folder: Option<&Path>) -> Result<Domain, Failure> {
-        Ok(self.load(folder, &[])?.domain)
+        Ok(self.load(folder, &SettingArgs::default())?.domain)
     }
 
-    /// The run's domain as it is now. `folder` and `base_urls` are given in place of those that the run was begun with.
-    fn load(&self, folder: Option<&Path>, base_urls: &[String]) -> Result<Loaded, Failure> {
+    /// The run's domain as it is now, with these settings in place of those that the run was begun with. `folder`: where it is
+    /// now. `None`: where it was.
+    pub(crate) fn load(&self, folder: Option<&Path>, settings: &SettingArgs) -> Result<Loaded, Failure> {
         let id = self.id();
         let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
         let mut arguments = match (&origin, folder) {
-            (Some(origin), _) => origin.arguments(),
-            (None, Some(domain)) => DomainArgs {
-                domain: domain.to_owned(),
-                profile: None,
-                models: Vec::new(),
-                base_urls: Vec::new(),
-                set: Vec::new(),
-            },
+            (Some(origin), _) => origin.changed(settings),
+            (None, Some(domain)) => DomainArgs { domain: domain.to_owned(), settings: settings.clone() },
             (None, None) => {
                 return Err(Failure::new(format!(
                     "run {id} does not say which domain it is of; name the folder with --domain"
@@ -398,11 +377,10 @@ impl Found {
         if let Some(domain) = folder {
             arguments.domain = here.join(domain);
         }
-        arguments.base_urls.extend(base_urls.iter().cloned());
         if let Some(origin) = &origin {
-            origin.check_withheld(id, base_urls.len())?;
+            origin.check_withheld(id, settings.base_urls.len())?;
         }
-        if folder.is_none() && !arguments.domain.exists() {
+        if !arguments.domain.exists() {
             return Err(Failure::new(format!(
                 "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with \
                  --domain",
@@ -410,20 +388,26 @@ impl Found {
             )));
         }
         let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());
-        let domain = places::load_from(&arguments, cwd)?;
+        let domain = places::load_from(&arguments, cwd.clone())?;
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
-        let asks = origin.is_some_and(|origin| origin.asks);
-        Ok(Loaded { domain, saves, asks })
+        let asks = origin.as_ref().is_some_and(|origin| origin.asks);
+        Ok(Loaded { domain, arguments, cwd, saves, asks, origin })
     }
 }
 
 /// A run's domain as it is now, and how the run was begun with it.
-struct Loaded {
-    domain: Domain,
+pub(crate) struct Loaded {
+    pub(crate) domain: Domain,
+    /// By which it was loaded.
+    pub(crate) arguments: DomainArgs,
+    /// The folder that paths begin at.
+    pub(crate) cwd: PathBuf,
     /// Whether the outcome is saved where the domain says.
-    saves: bool,
+    pub(crate) saves: bool,
     /// Whether a person is asked, whatever the domain says.
-    asks: bool,
+    pub(crate) asks: bool,
+    /// How the run was begun. `None`: the journal does not say.
+    pub(crate) origin: Option<Origin>,
 }
 
 /// A path as a command names it that is given in the folder `here`.
@@ -436,7 +420,7 @@ fn seen_from<'a>(path: &'a Path, here: &Path) -> &'a Path {
 }
 
 /// Why a run cannot continue, with what to do about it.
-fn explained(error: StartError, domain: &Path) -> Failure {
+pub(crate) fn explained(error: StartError, domain: &Path) -> Failure {
     match error {
         StartError::Changed { run, what, tools } => {
             let (folder, named) = (domain.display(), tools.join(", "));
@@ -453,14 +437,15 @@ fn explained(error: StartError, domain: &Path) -> Failure {
 /// `loopgate resume`: continues a run that is not over, or all of them.
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
     match &args.run {
-        Some(run) => Found::open(run, &args.go_on).await?.go_on(Vec::new(), &args.go_on).await,
-        None => resume_all(&args.go_on).await,
+        Some(run) if let Some(when) = args.save => save::save(run, when, &args.go_on.again).await,
+        Some(run) => Found::open(run, &args.go_on.again).await?.go_on(Vec::new(), &args.go_on).await,
+        None => resume_all(&args.go_on.again).await,
     }
 }
 
 /// Goes on with each run that is not over, the oldest first. A run that cannot be resumed is a line like any other.
-async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&go_on.journal)?;
+async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&again.journal)?;
     let runs = journal.runs().await?;
     // What is damaged may be over, and nobody can say so.
     let mut open: Vec<_> = runs
@@ -476,7 +461,7 @@ async fn resume_all(go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
     let (mut is_well, all) = (true, open.len());
     for (nth, line) in (1..).zip(open) {
         let id = line.run.clone();
-        let resumed = match resume_one(&journal, line, go_on, &mut signals).await {
+        let resumed = match resume_one(&journal, line, again, &mut signals).await {
             Ok(resumed) => resumed,
             Err(failure) => Resumed { is_well: false, says: format!("not resumed: {}", failure.line()) },
         };
@@ -505,7 +490,7 @@ struct Resumed {
 async fn resume_one(
     journal: &Arc<StoredJournal>,
     line: RunLine,
-    go_on: &GoOnArgs,
+    again: &AgainArgs,
     signals: &mut Signals,
 ) -> Result<Resumed, Failure> {
     let id = &line.run;
@@ -517,7 +502,7 @@ async fn resume_one(
     }
     let waits = || Resumed {
         is_well: true,
-        says: format!("waiting: a person has to answer; `loopgate pending {id}{}` shows what", go_on.at()),
+        says: format!("waiting: a person has to answer; `loopgate pending {id}{}` shows what", again.at()),
     };
     let found = match Found::replayed(Arc::clone(journal), id).await {
         Ok(found) => check_version(id, &found.recorded).map(|()| found).map_err(StartError::from),
@@ -538,10 +523,11 @@ async fn resume_one(
     if is_waiting && !found.run.requested().iter().any(|requested| requested.is_over(now)) {
         return Ok(waits());
     }
-    let (domain, runner) = found.runner(go_on).await?;
+    let (domain, runner) = found.runner(again).await?;
     let mut handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
     let watcher = run::watch(&mut handle, Live::of(found.run), None);
     let remote = handle.remote();
+    let _listening = stop::Listening::to(journal, id, remote.clone());
     let driven = tokio::select! {
         driven = handle.driven() => driven,
         never = signals.stop(&remote) => match never {},
@@ -555,15 +541,19 @@ async fn resume_one(
         Driven::Waiting(_) => return Ok(waits()),
     };
     run::doubts(&outcome);
+    let (is_well, says) = ended(&outcome);
+    Ok(Resumed { is_well, says: format!("stopped: {says}") })
+}
+
+/// Whether a run has an answer that is saved where it should be, and how it ended in a line.
+pub(crate) fn ended(outcome: &Outcome) -> (bool, String) {
     let (reason, class) = (outcome.stop.name(), outcome.stop.class);
     let not_saved = match &outcome.saved {
         Some(Saved::Not { message }) => format!("; not saved: {message}"),
         Some(Saved::At { .. }) | None => String::new(),
     };
-    Ok(Resumed {
-        is_well: class == StopClass::Answered && not_saved.is_empty(),
-        says: format!("stopped: {reason} ({}){not_saved}", class.name()),
-    })
+    let is_well = class == StopClass::Answered && not_saved.is_empty();
+    (is_well, format!("{reason} ({}){not_saved}", class.name()))
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use loop_core::{
     Claim, Cost, EventKind, Measure, Millis, Outcome, PersonRequest, PicoUsd, Started, StopClass, StopReason,
-    Totals, WorkItem,
+    Totals,
 };
 use loop_inspect::Forecast;
 use loop_runtime::{
@@ -28,29 +29,24 @@ use crate::chat::{self, typed};
 use crate::failure::Failure;
 use crate::live::Live;
 use crate::resume::Origin;
-use crate::{budgets, grounding, people, places, saving, selection, show, stream, telemetry, wrote};
+use crate::{budgets, grounding, people, places, saving, selection, show, stop, stream, telemetry, wrote};
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
     let item = places::item_or_text(&domain, args.items.first().map(PathBuf::as_path), args.text.as_deref())?;
-    let item = WorkItem {
-        caller: places::named("--caller", args.caller.as_deref())?,
-        trace: places::named("--trace", args.trace.as_deref())?,
-        traceparent: places::traceparent(args.traceparent.as_deref())?,
-        ..item
-    };
-    domain.ready(!args.no_save)?;
+    let item = args.request.on(item)?;
+    domain.ready(args.written.saves())?;
     domain.start_servers();
-    let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-    let prepared = saving::to_loop(&domain, !args.no_save);
+    let journal = args.written.open(&domain)?;
+    let prepared = saving::to_loop(&domain, args.written.saves());
     let tags = places::tags(&args.tags)?;
-    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.with_tags(tags).text()?;
+    let origin = Origin::of(&args.domain, args.written.saves(), /*asks*/ false)?.with_tags(tags).text()?;
     let prepared = budgets::on_journal(prepared, &domain, &journal, /*batch*/ None);
     let prepared = prepared.with_origin(origin).leave_when_waiting();
     let spec = Arc::clone(prepared.spec());
     let forecast = Forecast::new(&spec, &domain.prompts, &item);
     let mut signals = Signals::new()?;
-    let key = places::named("--key", args.key.as_deref())?;
+    let key = args.request.key()?;
     let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
     stream::note(format!("limits:  {forecast}"));
     let id = match &request {
@@ -62,7 +58,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     let driving = Driving {
         runner: &prepared,
         journal,
-        at: args.journal.journal.clone(),
+        at: args.written.journal.journal.clone(),
         live: Live::new(&spec, args.progress),
         lines,
         json: args.json.detail(),
@@ -112,6 +108,7 @@ impl Driving<'_> {
         loop {
             let watcher = watch(&mut handle, self.live.take(), self.lines.take());
             let (started, remote) = (Arc::clone(handle.started()), handle.remote());
+            let _listening = stop::Listening::to(&self.journal, &started.run, remote.clone());
             let driven = tokio::select! {
                 driven = handle.driven() => driven,
                 never = self.signals.stop(&remote) => match never {},
@@ -480,11 +477,23 @@ impl Signals {
         }
     }
 
-    /// Waits for this; a signal before it ends the program.
+    /// Waits for this; a signal before it ends the program. One that has stopped the run already and comes from no terminal is
+    /// not sent twice: what is left has a few seconds then.
     pub(crate) async fn unless_received<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let stopped = self.received.filter(|received| *received != ReceivedSignal::Interrupt);
+        let late = async {
+            match stopped {
+                Some(received) => {
+                    tokio::time::sleep(LEFT_AFTER_SIGNAL).await;
+                    received
+                }
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             done = work => done,
             received = self.next() => stream::exit(received.exit_code().into()),
+            received = late => stream::exit(received.exit_code().into()),
         }
     }
 
@@ -544,6 +553,8 @@ fn is_ignored(signal: u32) -> bool {
     mask & (1 << (signal - 1)) != 0
 }
 
+/// How long what is left of a program may take that SIGTERM or SIGHUP has stopped, such as output that is not read.
+const LEFT_AFTER_SIGNAL: Duration = Duration::from_secs(5);
 /// What a shell shows for a program that SIGTERM has ended.
 const SIGTERM_EXIT: u8 = 143;
 const SIGHUP: u32 = 1;

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Run, RunId};
+use loop_core::RunId;
 use loop_runtime::journal::{Recorded, StoredJournal};
 use loop_runtime::spec::Prompts;
 use loop_server::pages::{self, OneRunPage, OneRunView};
 
 use crate::failure::Failure;
 use crate::places::ReportFile;
+use crate::replay::opened;
 use crate::resume::Found;
 
 /// Writes the page of a run into a file.
@@ -25,12 +26,6 @@ pub(crate) fn written(
     let view = OneRunView { prompts: prompts.as_deref(), ..OneRunView::default() };
     file.write(&pages::run(&OneRunPage::of(id, &recorded, view)?))?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn opened(recorded: &Recorded) -> Result<Run, Failure> {
-    let first = recorded.entries.first().ok_or_else(|| Failure::new("the run has no entries"))?;
-    let opened = Run::open(&first.event, Arc::clone(&recorded.spec));
-    opened.map(|(run, _)| run).map_err(|rejected| Failure::new(rejected.to_string()))
 }
 
 /// The templates that a run was begun with: the built-in ones, or those of its domain if that is where it was and as it

@@ -9,7 +9,7 @@ use loop_runtime::journal::{Journal, RunLine, StoredJournal, replay};
 use loop_runtime::report::counted;
 use serde::Deserialize;
 
-use crate::args::JournalArgs;
+use crate::args::{JournalArgs, ReportArgs};
 use crate::failure::Failure;
 use crate::show::{row, time};
 use crate::stream::{cut, grouped};
@@ -19,9 +19,8 @@ use crate::{places, run, stream};
 pub(crate) struct RunsCommandArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// Print them as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }
@@ -58,20 +57,8 @@ pub(crate) enum When {
 impl When {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        if let Some((number, unit)) = text.split_at_checked(text.len().saturating_sub(1))
-            && let Ok(number) = number.parse::<u64>()
-        {
-            let seconds = match unit {
-                "s" => Some(1),
-                "m" => Some(60),
-                "h" => Some(3_600),
-                "d" => Some(86_400),
-                "w" => Some(7 * 86_400),
-                _ => None,
-            };
-            if let Some(seconds) = seconds.and_then(|seconds: u64| seconds.checked_mul(number)) {
-                return Ok(Self::Ago(Duration::from_secs(seconds)));
-            }
+        if let Some(age) = age(text) {
+            return Ok(Self::Ago(age));
         }
         let at = text.parse::<jiff::Timestamp>().ok().or_else(|| {
             let day = text.parse::<jiff::civil::DateTime>().ok()?;
@@ -101,14 +88,28 @@ impl When {
     }
 }
 
+/// A time such as `30d`.
+pub(crate) fn age(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1))?;
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 7 * 86_400,
+        _ => return None,
+    };
+    Some(Duration::from_secs(number.parse::<u64>().ok()?.checked_mul(seconds)?))
+}
+
 pub(crate) async fn runs(args: RunsCommandArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let listed: Vec<ListedRun> =
         args.filter.listed(&journal).await?.into_iter().map(|(_, run)| run).collect();
     let totals = ListedTotals::of(&listed);
-    if args.json {
+    if args.json.json {
         let listed = ListedRuns { version: LISTED_VERSION, runs: listed, totals };
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&listed)?));
+        stream::print_report(&listed)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();

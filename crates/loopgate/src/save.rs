@@ -1,53 +1,33 @@
-//! `loopgate save`: the outcome of a run that has ended goes to the domain's save target, later than at its end.
+//! `loopgate resume --save`: the outcome of a run that has ended goes to the domain's save target, later than at its end.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::Saved;
 use loop_runtime::save::Saver as _;
 
-use crate::args::JournalArgs;
+use crate::args::{AgainArgs, SaveWhen};
 use crate::failure::Failure;
 use crate::resume::Found;
 use crate::run::Signals;
-use crate::{places, show, stream};
+use crate::stream;
 
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A URL gets the same idempotency key as from the run itself, so the receiver drops what it has already. The run does not \
-                  change: `show` still says how its own saving ended."
-)]
-pub(crate) struct SaveArgs {
-    /// The run's id, the beginning of one, or `last`
-    pub(crate) run: String,
-    /// Save it even if the run has saved it
-    #[arg(long)]
-    pub(crate) again: bool,
-    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) domain: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-}
-
-pub(crate) async fn save(args: SaveArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&args.journal)?;
-    let line = show::find(journal.as_ref(), &args.run).await?;
-    let found = Found::read(journal, &line.run).await?;
-    let (id, at) = (found.id().clone(), places::at(args.journal.journal.as_deref()));
+/// Saves the outcome of this run, which has to have ended.
+pub(crate) async fn save(run: &str, when: SaveWhen, again: &AgainArgs) -> Result<ExitCode, Failure> {
+    let found = Found::any(run, again).await?;
+    let (id, at) = (found.id().clone(), again.at());
     let Some(outcome) = found.run.outcome().filter(|_| found.run.is_done()) else {
         return Err(Failure::new(format!(
             "run {id} has not ended, so there is no outcome to save; `loopgate resume {id}{at}` continues it"
         )));
     };
     if let Some(Saved::At { location }) = &outcome.saved
-        && !args.again
+        && when == SaveWhen::Missing
     {
-        stream::note(format!("saved:   {location}, by the run itself; --again saves it once more"));
+        stream::note(format!("saved:   {location}, by the run itself; --save=again saves it once more"));
         return Ok(ExitCode::SUCCESS);
     }
-    let domain = found.domain(args.domain.as_deref())?;
+    let domain = found.domain(again.folder.domain.as_deref())?;
     let Some(target) = domain.save.clone() else {
         let folder = domain.folder().display();
         return Err(Failure::new(format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use loop_core::{
-    Approver, AttemptState, Claim, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, Totals,
+    Approver, AttemptState, Claim, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, ServedCall, Totals,
 };
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
@@ -21,11 +21,8 @@ use crate::stream::{cut, grouped, one_line};
 use crate::{cache, fork, grounding, places, run, run_page, runs, stream, wrote};
 
 pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&args.journal)?;
-    let line = find(journal.as_ref(), &args.run).await?;
+    let (journal, line, recorded) = args.of.open().await?;
     let id = line.run;
-    let recorded = journal.read(&id).await?;
-    unverified(&id, &recorded);
     if args.events {
         for entry in &recorded.entries {
             stream::print_json(&lines_of(entry));
@@ -52,14 +49,14 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
             return Err(Failure::new(format!("run {id} {why}")));
         }
         stream::print(&tagged);
-        stream::print(&unfinished(&state, &people, line.is_written, args.journal.journal.as_deref()));
+        stream::print(&unfinished(&state, &people, line.is_written, args.of.journal.journal.as_deref()));
         return Ok(ExitCode::SUCCESS);
     };
     if let Some(detail) = args.json.detail() {
         let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
         let report = report.with_spec(state.spec(), state.started(), outcome);
         let report = report.with_tools(tools_of(&recorded)).with_people(people);
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&report)?));
+        stream::print_report(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
     stream::print(&tagged);
@@ -139,7 +136,11 @@ pub(crate) fn lines_of(entry: &Entry) -> String {
 
 /// The run with this id, with this beginning, or the last one.
 pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
-    let runs = journal.runs().await?;
+    Ok(named(&journal.runs().await?, wanted)?.clone())
+}
+
+/// The same, of these runs of a journal.
+pub(crate) fn named<'a>(runs: &'a [RunLine], wanted: &str) -> Result<&'a RunLine, Failure> {
     if wanted == "last" {
         let (damaged, whole): (Vec<_>, Vec<_>) = runs.iter().partition(|line| line.trouble.is_some());
         let newest = whole.first().or(damaged.first());
@@ -149,14 +150,12 @@ pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine,
             let trouble = trouble.as_deref().unwrap_or_default();
             stream::note(format!("loopgate: run {run} is newer, and damaged: {trouble}"));
         }
-        return match newest {
-            Some(line) => Ok((*line).clone()),
-            None => Err(Failure::new("the journal holds no run yet; `loopgate run` makes one")),
-        };
+        let none = || Failure::new("the journal holds no run yet; `loopgate run` makes one");
+        return newest.copied().ok_or_else(none);
     }
     let mut matching = runs.iter().filter(|line| line.run.as_str().starts_with(wanted) && !wanted.is_empty());
     match (matching.next(), matching.next()) {
-        (Some(line), None) => Ok(line.clone()),
+        (Some(line), None) => Ok(line),
         (Some(_), Some(_)) => {
             Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
         }
@@ -214,39 +213,17 @@ pub(crate) fn totals_so_far(state: &Run) -> Totals {
 
 /// Passes, evidence, actions and people as lists.
 pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
-    let mut text = String::from("\n---\n\nWritten by:\n\n");
+    let mut text = String::from("\n---\n");
     let written_by = wrote::list(state.started(), &state.spec().domain, &state.model_calls());
-    written_by.iter().for_each(|line| row(&mut text, &format!("- {line}")));
-    text.push_str("\nPasses:\n\n");
-    for pass in state.passes() {
-        if !state.spec().protocol.properties().states_confidence {
-            row(&mut text, &native_pass(state, pass));
-            continue;
-        }
-        let final_pass = if pass.final_pass { ", the last" } else { "" };
-        let revisions = if state.revisions(pass.pass).is_some() { ", to revise" } else { "" };
-        let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
-        let measured =
-            pass.calibrated.map_or_else(String::new, |it| format!(" (measured {})", it.measured.name()));
-        let how =
-            format!("{}, {}{measured}{final_pass}{revisions}", pass.tier.name(), pass.confidence.name());
-        row(&mut text, &format!("- {} ({how}): changed {changed}", pass.pass));
-    }
-    if state.passes().is_empty() {
-        text.push_str("- none\n");
-    }
-    if !state.opinions().is_empty() {
-        text.push_str("\nSecond opinions:\n\n");
-    }
-    for record in state.opinions() {
+    section(&mut text, "Written by", Some(""), written_by.iter().map(|line| format!("- {line}")));
+    section(&mut text, "Passes", NONE, state.passes().iter().map(|pass| pass_line(state, pass)));
+    let opinions = state.opinions().iter().map(|record| {
         let why = if record.why.is_empty() { String::new() } else { format!(": {}", record.why) };
         let opinion = record.opinion.name().replace('_', " ");
-        row(&mut text, &format!("- {} ({opinion}): {}{why}", record.pass, record.sections.join(", ")));
-    }
-    if !state.attempts().is_empty() {
-        text.push_str("\nAttempts:\n\n");
-    }
-    for (at, attempt) in state.attempts().iter().enumerate() {
+        format!("- {} ({opinion}): {}{why}", record.pass, record.sections.join(", "))
+    });
+    section(&mut text, "Second opinions", None, opinions);
+    let attempts = state.attempts().iter().enumerate().map(|(at, attempt)| {
         let end = match &attempt.state {
             AttemptState::Open => "open".to_owned(),
             AttemptState::Ends => "to be validated".to_owned(),
@@ -254,65 +231,84 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
             AttemptState::Rejected(rejection) => format!("rejected, {rejection}"),
         };
         let output = attempt.output.as_deref().unwrap_or("no output");
-        row(&mut text, &format!("- {} (from pass {}): {output}: {end}", at + 1, attempt.from_pass));
-    }
+        format!("- {} (from pass {}): {output}: {end}", at + 1, attempt.from_pass)
+    });
+    section(&mut text, "Attempts", None, attempts);
     let calls = state.model_calls();
-    if !calls.is_empty() {
-        text.push_str("\nModel calls:\n\n");
-    }
-    for call in calls.iter().map(CallReport::new) {
-        let CallReport { call, attempt, tier, provider, model, served_model, other_model } = call;
-        let again = if attempt > 1 { format!(", try {attempt}") } else { String::new() };
-        let served = match served_model {
-            Some(served) if other_model => format!(", served by another model: {served}"),
-            Some(served) if served != model => format!(", served by {served}"),
-            Some(_) | None => String::new(),
-        };
-        row(&mut text, &format!("- {call} ({tier}{again}): {provider} {model}{served}"));
-    }
+    section(&mut text, "Model calls", None, calls.iter().map(call_line));
     let warnings = warnings(&calls, state.warnings());
-    if !warnings.is_empty() {
-        text.push_str("\nWarnings:\n\n");
-    }
-    warnings.iter().for_each(|warning| row(&mut text, &format!("- {warning}")));
-    text.push_str("\nEvidence:\n\n");
-    for evidence in state.evidence() {
+    section(&mut text, "Warnings", None, warnings.iter().map(|warning| format!("- {warning}")));
+    let evidence = state.evidence().iter().flat_map(|evidence| {
         let (id, tool, parameters) = (&evidence.id, &evidence.tool, &evidence.parameters);
         let (status, summary) = (evidence.observation.status.name(), &evidence.observation.summary);
-        row(&mut text, &format!("- {id} {tool} {parameters}: {status}, {summary} (pass {})", evidence.pass));
-        if let Some(note) = state.repeat_note(*id) {
-            row(&mut text, &format!("  note: {}", note.summary()));
-        }
-    }
-    if state.evidence().is_empty() {
-        text.push_str("- none\n");
-    }
-    text.push_str("\nActions:\n\n");
-    for action in state.actions() {
+        let line = format!("- {id} {tool} {parameters}: {status}, {summary} (pass {})", evidence.pass);
+        std::iter::once(line).chain(state.repeat_note(*id).map(|note| format!("  note: {}", note.summary())))
+    });
+    section(&mut text, "Evidence", NONE, evidence);
+    let actions = state.actions().iter().map(|action| {
         let (verdict, why) = (action.verdict.name(), decided(state, action, people));
-        let what = format!("{} {} {}", action.key, action.tool_name(), action.parameters);
-        row(&mut text, &format!("- {what}: {verdict}, {why}"));
-    }
-    if state.actions().is_empty() {
-        text.push_str("- none\n");
-    }
-    if !people.is_empty() {
-        text.push_str("\nPeople:\n\n");
-        person_lines(people).iter().for_each(|line| row(&mut text, &format!("- {line}")));
-    }
-    if let Some(outcome) = state.outcome() {
-        text.push_str("\nConditions at the stop:\n\n");
-        for condition in std::iter::once(&outcome.stop.primary).chain(&outcome.stop.also) {
-            let against = condition
-                .threshold
-                .as_ref()
-                .map_or_else(String::new, |threshold| format!(" against {threshold}"));
-            let change = continued_with(condition)
-                .map_or_else(String::new, |change| format!("; would have gone on with {change}"));
-            row(&mut text, &format!("- {}: {}{against}{change}", condition.reason, condition.value));
-        }
-    }
+        format!("- {} {} {}: {verdict}, {why}", action.key, action.tool_name(), action.parameters)
+    });
+    section(&mut text, "Actions", NONE, actions);
+    section(&mut text, "People", None, person_lines(people).iter().map(|line| format!("- {line}")));
+    let stop = state.outcome().map(|outcome| &outcome.stop);
+    let conditions = stop.into_iter().flat_map(|stop| std::iter::once(&stop.primary).chain(&stop.also));
+    let conditions = conditions.map(|condition| {
+        let against = condition.threshold.as_ref();
+        let against = against.map_or_else(String::new, |threshold| format!(" against {threshold}"));
+        let change = continued_with(condition);
+        let change = change.map_or_else(String::new, |change| format!("; would have gone on with {change}"));
+        format!("- {}: {}{against}{change}", condition.reason, condition.value)
+    });
+    section(&mut text, "Conditions at the stop", None, conditions);
     text
+}
+
+/// What a section without lines says.
+const NONE: Option<&str> = Some("- none\n");
+
+/// Adds lines under a title. `none`: what it says if there are none; without it the section is left out then.
+fn section(text: &mut String, title: &str, none: Option<&str>, lines: impl Iterator<Item = String>) {
+    let mut lines = lines.peekable();
+    let is_empty = lines.peek().is_none();
+    if is_empty && none.is_none() {
+        return;
+    }
+    let _ = write!(text, "\n{title}:\n\n");
+    lines.for_each(|line| row(text, &line));
+    none.filter(|_| is_empty).into_iter().for_each(|none| text.push_str(none));
+}
+
+/// A pass in a line.
+fn pass_line(state: &Run, pass: &PassRecord) -> String {
+    let final_pass = if pass.final_pass { ", the last" } else { "" };
+    let (nth, tier) = (pass.pass, pass.tier.name());
+    if !state.spec().protocol.properties().states_confidence {
+        // What it asked for, or that it answered.
+        let calls = state.actions().iter().filter(|action| action.key.pass == nth);
+        let calls: Vec<&str> = calls.map(|action| action.tool_name()).collect();
+        let what =
+            if calls.is_empty() { "no calls".to_owned() } else { format!("calls {}", calls.join(", ")) };
+        return format!("- {nth} ({tier}{final_pass}): {what}");
+    }
+    let revisions = if state.revisions(nth).is_some() { ", to revise" } else { "" };
+    let changed = if pass.changed.is_empty() { "nothing".to_owned() } else { pass.changed.join(", ") };
+    let measured = pass.calibrated.map(|it| format!(" (measured {})", it.measured.name()));
+    let (confidence, measured) = (pass.confidence.name(), measured.unwrap_or_default());
+    format!("- {nth} ({tier}, {confidence}{measured}{final_pass}{revisions}): changed {changed}")
+}
+
+/// A call to a model in a line.
+fn call_line(call: &ServedCall) -> String {
+    let CallReport { call, attempt, tier, provider, model, served_model, other_model } =
+        CallReport::new(call);
+    let again = if attempt > 1 { format!(", try {attempt}") } else { String::new() };
+    let served = match served_model {
+        Some(served) if other_model => format!(", served by another model: {served}"),
+        Some(served) if served != model => format!(", served by {served}"),
+        Some(_) | None => String::new(),
+    };
+    format!("- {call} ({tier}{again}): {provider} {model}{served}")
 }
 
 /// Why an action has its verdict, in words: by a person, where one decided.
@@ -373,15 +369,6 @@ fn approved_by(approvers: &[ApproverReport]) -> String {
     };
     let all: Vec<String> = approvers.iter().map(one).collect();
     if all.is_empty() { "approved".to_owned() } else { format!("approved by {}", all.join(" and ")) }
-}
-
-/// A pass of a conversation: what it asked for, or that it answered.
-fn native_pass(state: &Run, pass: &PassRecord) -> String {
-    let calls = state.actions().iter().filter(|action| action.key.pass == pass.pass);
-    let calls: Vec<&str> = calls.map(|action| action.tool_name()).collect();
-    let final_pass = if pass.final_pass { ", the last" } else { "" };
-    let what = if calls.is_empty() { "no calls".to_owned() } else { format!("calls {}", calls.join(", ")) };
-    format!("- {} ({}{final_pass}): {what}", pass.pass, pass.tier.name())
 }
 
 /// Adds a line. What is in it comes from outside, so it is made to stay one.

@@ -15,8 +15,10 @@ use std::time::Duration;
 use anstyle::Style;
 use loop_core::is_clean;
 use loop_runtime::observe::CallNews;
+use serde::Serialize;
 
 use crate::chat::typed;
+use crate::failure::Failure;
 use crate::screen::{self, Output, above};
 
 /// One line for standard error, in parts. What is put into it is cleaned, so that only the styles are ours to obey.
@@ -148,6 +150,12 @@ pub(crate) fn print(text: &str) {
 /// Prints JSON to standard output. What a terminal would obey stands in strings alone, and is escaped there.
 pub(crate) fn print_json(text: &str) {
     write_out(&escaped(text));
+}
+
+/// Prints a report as one JSON object.
+pub(crate) fn print_report(report: &impl Serialize) -> Result<(), Failure> {
+    print_json(&format!("{}\n", serde_json::to_string_pretty(report)?));
+    Ok(())
 }
 
 /// What a shell shows for a program that a closed pipe has ended.

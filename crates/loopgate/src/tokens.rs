@@ -1,4 +1,4 @@
-//! `loopgate tokens`: the file of tokens that lets callers into `loopgate serve`.
+//! `loopgate serve tokens`: the file of tokens that lets callers into `loopgate serve`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -12,7 +12,9 @@ use loop_server::caller::Role;
 use loop_server::doors::tokens::{NewToken, Token, TokenFile};
 use serde_json::json;
 
+use crate::args::{ReportArgs, one_of};
 use crate::failure::Failure;
+use crate::runs::age;
 use crate::show::row;
 use crate::stream;
 
@@ -23,21 +25,25 @@ pub(crate) enum TokensCommand {
     Add(AddArgs),
     /// List the tokens of a file, without what they are
     List {
-        /// The file
-        #[arg(long, value_name = "FILE")]
-        file: PathBuf,
-        /// Print them as one JSON object
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        file: FileArgs,
+        #[command(flatten)]
+        json: ReportArgs,
     },
     /// Remove a token from a file; a server that reads the file refuses it within a second
     Remove {
         /// The token's name
         name: String,
-        /// The file
-        #[arg(long, value_name = "FILE")]
-        file: PathBuf,
+        #[command(flatten)]
+        file: FileArgs,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    /// The file of tokens; `add` makes it if it is missing
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
@@ -45,8 +51,8 @@ pub(crate) struct AddArgs {
     /// The token's name, which approvals and the audit log have: 1 to 64 letters, digits, `.`, `_` and `-`
     name: String,
     /// What its holder may do; a role does not include another one, and `admin` includes all
-    #[arg(long = "role", value_enum, value_name = "ROLE", required = true)]
-    roles: Vec<RoleArg>,
+    #[arg(long = "role", value_parser = one_of(ROLES), value_name = "ROLE", required = true)]
+    roles: Vec<Role>,
     /// A domain that its holder sees [default: all]
     #[arg(long = "domain", value_name = "NAME")]
     domains: Vec<String>,
@@ -56,57 +62,40 @@ pub(crate) struct AddArgs {
     /// After how long it opens nothing any more (90m, 12h, 30d) [default: it does not expire]
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     expires: Option<Duration>,
-    /// The file, which is made if it is missing
-    #[arg(long, value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const ADD_HELP: &str = "The token is printed on standard output and kept nowhere: the file has its hash. Give each person and each \
     program a token of its own: the name is what approvals and the audit log show, and two approvals of one token are one \
     person.";
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum RoleArg {
-    /// Begins runs, and stops and instructs those that it began
-    Submit,
-    /// Reads runs, their documents and events
-    Read,
-    /// Decides actions that wait for a person, and answers questions
-    Approve,
-    /// Everything, on every run of its domains
-    Admin,
-}
-
-impl RoleArg {
-    fn role(self) -> Role {
-        match self {
-            Self::Submit => Role::Submit,
-            Self::Read => Role::Read,
-            Self::Approve => Role::Approve,
-            Self::Admin => Role::Admin,
-        }
-    }
-}
+const ROLES: [(&str, &str, Role); 4] = [
+    ("submit", "Begins runs, and stops and instructs those that it began", Role::Submit),
+    ("read", "Reads runs, their documents and events", Role::Read),
+    ("approve", "Decides actions that wait for a person, and answers questions", Role::Approve),
+    ("admin", "Everything, on every run of its domains", Role::Admin),
+];
 
 pub(crate) fn tokens(command: TokensCommand) -> Result<ExitCode, Failure> {
     match command {
         TokensCommand::Add(args) => add(args),
-        TokensCommand::List { file, json } => list(&TokenFile::at(file), json),
-        TokensCommand::Remove { name, file } => {
+        TokensCommand::List { file: FileArgs { file }, json } => list(&TokenFile::at(file), json),
+        TokensCommand::Remove { name, file: FileArgs { file } } => {
             if TokenFile::at(&file).remove(&name)? {
                 stream::note(format!("removed: {name}"));
                 return Ok(ExitCode::SUCCESS);
             }
             let (name, file) = (stream::cut(&name, 80), file.display());
             Err(Failure::new(format!(
-                "{file}: there is no token {name}; `loopgate tokens list --file {file}` lists them"
+                "{file}: there is no token {name}; `loopgate serve tokens list --file {file}` lists them"
             )))
         }
     }
 }
 
 fn add(args: AddArgs) -> Result<ExitCode, Failure> {
-    let AddArgs { name, roles, domains, day_usd, expires, file } = args;
+    let AddArgs { name, roles, domains, day_usd, expires, file: FileArgs { file } } = args;
     if day_usd == Some(PicoUsd(0)) {
         return Err(Failure::new("--day-usd 0 lets no run call a model; give an amount, or leave it out"));
     }
@@ -115,7 +104,7 @@ fn add(args: AddArgs) -> Result<ExitCode, Failure> {
     let expires = expires.map_err(|_| Failure::new("--expires: it is too far away; give a shorter time"))?;
     let secret = TokenFile::at(&file).add(NewToken {
         name: name.as_str().into(),
-        roles: roles.into_iter().map(RoleArg::role).collect(),
+        roles: roles.into_iter().collect(),
         domains: Some(domains).filter(|domains| !domains.is_empty()),
         day_limit: day_usd,
         expires,
@@ -129,10 +118,10 @@ fn add(args: AddArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(file: &TokenFile, as_json: bool) -> Result<ExitCode, Failure> {
+fn list(file: &TokenFile, json: ReportArgs) -> Result<ExitCode, Failure> {
     let tokens = file.read()?;
     let now = Timestamp::now();
-    if as_json {
+    if json.json {
         let token = |token: &Token| {
             json!({
                 "name": token.name,
@@ -145,7 +134,7 @@ fn list(file: &TokenFile, as_json: bool) -> Result<ExitCode, Failure> {
             })
         };
         let value = json!({ "version": 1, "tokens": tokens.iter().map(token).collect::<Vec<_>>() });
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&value)?));
+        stream::print_report(&value)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();
@@ -171,12 +160,7 @@ fn list(file: &TokenFile, as_json: bool) -> Result<ExitCode, Failure> {
 }
 
 fn name_of(role: Role) -> &'static str {
-    match role {
-        Role::Submit => "submit",
-        Role::Read => "read",
-        Role::Approve => "approve",
-        Role::Admin => "admin",
-    }
+    ROLES.iter().find(|(_, _, known)| *known == role).map_or("", |(name, ..)| name)
 }
 
 fn shown(at: Timestamp) -> String {
@@ -186,17 +170,7 @@ fn shown(at: Timestamp) -> String {
 /// A time such as `30d`.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let expected = || "expected a number and a unit: 90m, 12h, 30d or 8w".to_owned();
-    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(expected)?;
-    let seconds: u64 = match unit {
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        "w" => 7 * 86_400,
-        _ => return Err(expected()),
-    };
-    let number: u64 = number.parse().map_err(|_| expected())?;
-    let seconds = number.checked_mul(seconds).filter(|seconds| *seconds > 0).ok_or_else(expected)?;
-    Ok(Duration::from_secs(seconds))
+    age(text).filter(|age| !age.is_zero()).ok_or_else(expected)
 }
 
 #[cfg(test)]

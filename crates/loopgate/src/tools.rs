@@ -12,7 +12,7 @@ use loop_runtime::tools::markdown_of;
 use loop_tools::ToolContext;
 use serde_json::Value;
 
-use crate::args::{CallArgs, ImportCommand, OpenapiArgs, ToolsArgs, ToolsCommand};
+use crate::args::{CallArgs, DomainArgs, ImportCommand, OpenapiArgs, ToolsArgs, ToolsCommand};
 use crate::failure::Failure;
 use crate::run::Signals;
 use crate::{places, servers, stream};
@@ -22,7 +22,7 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
         return import(args);
     }
     let missing = || Failure::new("no domain is named; name its folder, for example `loopgate tools DOMAIN`");
-    let named = args.domain.ok_or_else(missing)?;
+    let named = DomainArgs { domain: args.domain.ok_or_else(missing)?, settings: args.settings };
     match args.command {
         Some(ToolsCommand::Call(call_args)) => call(&places::load(&named)?, call_args).await,
         Some(ToolsCommand::Diff(of)) => Ok(servers::diff(&named, of.server.as_deref()).await),
@@ -116,7 +116,7 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
         received = signals.next() => return Ok(ExitCode::from(received.exit_code())),
     };
     let secrets = domain.secrets();
-    if args.json {
+    if args.json.json {
         let json = serde_json::to_string_pretty(&observation)?;
         stream::print_json(&format!("{}\n", secrets.mask_json(&json)));
     } else {

@@ -7,10 +7,10 @@ use loop_core::RunId;
 use loop_inspect::audit::{AuditFault, AuditFinding, JournalAudit, RunAudit};
 use loop_runtime::report::counted;
 
-use crate::args::JournalArgs;
+use crate::args::{FolderArgs, JournalArgs, ReportArgs};
 use crate::failure::Failure;
 use crate::show::{find, row};
-use crate::{fork, places, stream};
+use crate::{fork, places};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -32,24 +32,22 @@ pub(crate) struct VerifyArgs {
     /// With --salvage: the run's domain folder, or its loopgate.toml [default: where it was when the run began]
     #[arg(long, value_name = "FOLDER", requires = "salvage")]
     pub(crate) domain: Option<PathBuf>,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
 }
 
 pub(crate) async fn verify(args: VerifyArgs) -> Result<ExitCode, Failure> {
     if let Some(run) = args.run.as_deref().filter(|_| args.salvage) {
-        return fork::salvage(run, &fork::NextArgs::unchanged(args.domain.clone(), args.journal.clone()))
-            .await;
+        return fork::salvage(
+            run,
+            &fork::NextArgs::unchanged(FolderArgs { domain: args.domain.clone() }, args.journal.clone()),
+        )
+        .await;
     }
     let audit = audit(&args).await?;
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&audit)?));
-    } else {
-        stream::print(&in_words(&audit));
-    }
+    args.json.print(&audit, || in_words(&audit))?;
     Ok(if audit.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -5,28 +5,22 @@ use std::process::ExitCode;
 
 use loop_core::Run;
 use loop_inspect::why::{Continuation, LimitUse, Why, WhyCondition, WhyStatus};
-use loop_runtime::journal::{Journal, Recorded, RunLine, replay};
+use loop_runtime::journal::{Recorded, RunLine, replay};
 
 use crate::args::WhyArgs;
 use crate::failure::Failure;
 use crate::people;
 use crate::places::{self, quoted};
 use crate::resume::Origin;
-use crate::show::{find, row, unverified};
-use crate::stream::{self, cut};
+use crate::show::row;
+use crate::stream::cut;
 
 pub(crate) async fn why(args: WhyArgs) -> Result<ExitCode, Failure> {
-    let journal = places::existing_journal(&args.journal)?;
-    let line = find(journal.as_ref(), &args.run).await?;
-    let recorded = journal.read(&line.run).await?;
-    unverified(&line.run, &recorded);
+    let (_, line, recorded) = args.of.open().await?;
     let why = Why::of(&line.run, &recorded)?;
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&why)?));
-        return Ok(ExitCode::SUCCESS);
-    }
     let state = replay(&line.run, &recorded)?;
-    stream::print(&in_words(&why, &state, &line, &recorded, args.journal.journal.as_deref()));
+    let at = args.of.journal.journal.as_deref();
+    args.json.print(&why, || in_words(&why, &state, &line, &recorded, at))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -202,9 +196,10 @@ fn next(
             // The first line names the run, which was named already.
             words.lines().skip(1).filter(|line| !line.is_empty()).for_each(|line| row(text, line));
         }
-        WhyStatus::Open if line.is_written => {
-            row(text, &format!("  wait, or stop that process; `loopgate show {run}{at}` shows how far it is"))
-        }
+        WhyStatus::Open if line.is_written => row(
+            text,
+            &format!("  loopgate stop {run}{at}, or wait; `loopgate show {run}{at}` shows how far it is"),
+        ),
         WhyStatus::Open if recorded.unverified.is_some() => row(text, "  it cannot be resumed, see above"),
         WhyStatus::Open => row(text, &format!("  loopgate resume {run}{at}")),
         WhyStatus::Ended => {
@@ -224,31 +219,24 @@ fn next(
     }
 }
 
-/// The settings under which the run would have continued, as they follow `loopgate fork`.
-fn settings(why: &Why) -> String {
+/// The settings under which the run would have continued.
+fn changes(why: &Why) -> impl Iterator<Item = (String, String)> {
     let changes = match &why.continuation {
         Some(Continuation::With { changes, .. }) => changes.as_slice(),
         Some(Continuation::NoSetting { .. } | Continuation::Unknown { .. }) | None => &[],
     };
-    let set = changes.iter().map(|it| format!(" --set {}", quoted(&format!("{}={}", it.setting, it.to))));
-    set.collect()
+    changes.iter().map(|change| (change.setting.clone(), change.to.clone()))
 }
 
-/// The command that begins a new run with the settings under which this one would have continued.
+/// The same as they follow `loopgate fork`.
+fn settings(why: &Why) -> String {
+    changes(why).map(|(setting, to)| format!(" --set {}", quoted(&format!("{setting}={to}")))).collect()
+}
+
+/// The command that begins a new run with these settings.
 fn again(why: &Why, recorded: &Recorded) -> String {
-    let changes = match &why.continuation {
-        Some(Continuation::With { changes, .. }) => changes.as_slice(),
-        Some(Continuation::NoSetting { .. } | Continuation::Unknown { .. }) | None => &[],
-    };
-    let set: Vec<(String, String)> =
-        changes.iter().map(|change| (change.setting.clone(), change.to.clone())).collect();
     match recorded.origin.as_deref().and_then(|origin| Origin::read(origin).ok()) {
-        Some(origin) => origin.in_command("ITEM", &set),
-        None => {
-            let set = set
-                .iter()
-                .map(|(setting, value)| format!(" --set {}", quoted(&format!("{setting}={value}"))));
-            format!("DOMAIN ITEM{}", set.collect::<String>())
-        }
+        Some(origin) => origin.in_command("ITEM", &changes(why).collect::<Vec<_>>()),
+        None => format!("DOMAIN ITEM{}", settings(why)),
     }
 }

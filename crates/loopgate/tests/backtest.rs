@@ -144,9 +144,7 @@ fn what_is_wrong_is_one_line() {
         .fails_with(&["tool.toml:2:19: helpdesk has no tool", "did you mean `fetch_device_info`?"]);
     shell.run(&["backtest", "last", "--policy", "none.toml"]).fails_with(&["none.toml: cannot be read"]);
     shell.run(&["backtest", "last", "--set", "limits.passes"]).fails_with(&["expected KEY=VALUE"]);
-    shell
-        .run(&["backtest", "zzz", "--set", "limits.passes=1"])
-        .fails_with(&["there is no run zzz in the journal"]);
+    shell.run(&["backtest", "zzz", "--set", "limits.passes=1"]).fails_with(&["no run zzz in this journal"]);
     shell
         .run(&["backtest", "last", "--set", "limits.passes=1,two"])
         .fails_with(&["--set limits.passes=two: "]);

@@ -41,12 +41,15 @@ fn what_is_not_saved_is_said_and_kept_and_what_is_pruned_is_done() {
     assert_eq!(ran.err.matches(": saved: no: ").count(), 2, "{}", ran.err);
     assert!(ran.err.contains("item B-0: saved: no: "), "{}", ran.err);
     assert!(ran.err.contains("batch:   2 answered; 2 not saved\n"), "{}", ran.err);
-    assert!(ran.err.contains("next:    `loopgate save "), "{}", ran.err);
+    assert!(ran.err.contains("next:    `loopgate resume "), "{}", ran.err);
     for line in ran.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         assert_eq!(line["saved"], Value::Null);
         let run = line["run"].as_str().unwrap();
         let message = line["message"].as_str().unwrap();
-        assert!(message.starts_with("saved: no: ") && message.contains(&format!("`loopgate save {run}`")));
+        assert!(
+            message.starts_with("saved: no: ")
+                && message.contains(&format!("`loopgate resume {run} --save`"))
+        );
     }
     // I-12: what only the journal has is deleted only where that is asked for.
     let kept = shell.run(&["journal", "prune", "--older-than", "0s"]);

@@ -25,18 +25,18 @@ fn options(name: &str) -> Vec<String> {
 #[test]
 fn every_option_of_a_server_or_a_worker_is_one_of_the_command() {
     let commands = [
-        ("serve", [UNITS[0], COMPOSE[0], KUBERNETES[0], KUBERNETES[1]].as_slice()),
-        ("worker", [UNITS[1], COMPOSE[1], KUBERNETES[2]].as_slice()),
+        (&["serve"][..], [UNITS[0], COMPOSE[0], KUBERNETES[0], KUBERNETES[1]].as_slice()),
+        (&["engine", "worker"], [UNITS[1], COMPOSE[1], KUBERNETES[2]].as_slice()),
     ];
     for (command, names) in commands {
-        let help = Shell::new().run(&[command, "--help"]).out;
+        let help = Shell::new().run(&[command, &["--help"]].concat()).out;
         for name in names {
             let options = options(name);
             assert!(options.len() >= 4, "{name}: {options:?}");
             for option in options {
                 // An option without a value ends its line.
                 let is_one = help.split_whitespace().any(|word| word == option);
-                assert!(is_one, "{name}: {option} is not an option of `loopgate {command}`");
+                assert!(is_one, "{name}: {option} is not an option of `loopgate {}`", command.join(" "));
             }
         }
     }

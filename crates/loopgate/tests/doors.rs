@@ -38,26 +38,27 @@ fn tokens_are_added_listed_and_removed() {
     let secret = token(&shell, &file, "ci", &args);
     assert!(secret.starts_with("lgt_") && secret.len() == 68, "{secret}");
     token(&shell, &file, "ops", &["--role", "admin"]);
-    let ran = shell.run(&["tokens", "list", "--file", path(&file)]);
+    let ran = shell.run(&["serve", "tokens", "list", "--file", path(&file)]);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert!(lines[0].starts_with("ci  submit, read  crm, $2.500000 a day  expires 20"), "{}", ran.out);
     assert_eq!(lines[1], "ops  admin  all domains  does not expire");
-    let listed = shell.json(&["tokens", "list", "--json", "--file", path(&file)]);
+    let listed = shell.json(&["serve", "tokens", "list", "--json", "--file", path(&file)]);
     assert_eq!(listed["tokens"][0]["roles"], json!(["submit", "read"]));
     let whole = format!("{}{listed}{}", ran.out, fs::read_to_string(&file).unwrap());
     assert!(!whole.contains(&secret[4..]));
     assert!(!format!("{}{listed}", ran.out).contains("sha256"), "nor its hash in the lists");
     let add = |name: &str, more: &[&str]| {
-        shell.run(&[&["tokens", "add", name, "--file", path(&file), "--role", "read"], more].concat())
+        shell
+            .run(&[&["serve", "tokens", "add", name, "--file", path(&file), "--role", "read"], more].concat())
     };
     add("ci", &[]).fails_with(&["tokens.toml", "there is a token `ci` already"]);
     add("a b", &[]).fails_with(&["1 to 64 letters"]);
     add("free", &["--day-usd", "0"]).fails_with(&["--day-usd 0 lets no run call a model"]);
-    assert_eq!(shell.run(&["tokens", "remove", "ci", "--file", path(&file)]).code, 0);
-    let gone = shell.run(&["tokens", "remove", "ci", "--file", path(&file)]);
+    assert_eq!(shell.run(&["serve", "tokens", "remove", "ci", "--file", path(&file)]).code, 0);
+    let gone = shell.run(&["serve", "tokens", "remove", "ci", "--file", path(&file)]);
     gone.fails_with(&["there is no token ci", "tokens list"]);
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
-    let read = shell.run(&["tokens", "list", "--file", path(&file)]);
+    let read = shell.run(&["serve", "tokens", "list", "--file", path(&file)]);
     read.fails_with(&["other users can read or change it (mode 644)", "chmod 600"]);
     let serve = shell.run(&["serve", "examples/crm", "--listen", "127.0.0.1:0", "--tokens", path(&file)]);
     serve.fails_with(&["--tokens", "other users can read or change it"]);
@@ -83,11 +84,11 @@ fn a_file_of_tokens_that_lets_nothing_in_is_refused_and_one_for_another_domain_i
     let shell = Shell::new();
     let file = shell.state.path().join("tokens.toml");
     token(&shell, &file, "gone", &["--role", "admin"]);
-    shell.run(&["tokens", "remove", "gone", "--file", path(&file)]);
+    shell.run(&["serve", "tokens", "remove", "gone", "--file", path(&file)]);
     let open =
         ["serve", "examples/crm", "--tokens", path(&file), "--listen", "0.0.0.0:0", "--public-host", "a"];
     let refused = shell.run(&open);
-    refused.fails_with(&["--tokens", "tokens.toml: it has no valid token", "loopgate tokens add NAME"]);
+    refused.fails_with(&["--tokens", "tokens.toml: it has no valid token", "loopgate serve tokens add NAME"]);
     token(&shell, &file, "ci", &["--role", "read", "--domain", "crm", "--domain", "shop"]);
     // It cannot begin for another reason, after the tokens were looked at.
     let login = shell.state.path().join("missing/login");
@@ -138,7 +139,7 @@ fn the_person_at_this_machine_gets_in_by_the_printed_address_once() {
     let again = server.send(&format!("GET {target}"), "", "");
     assert!(again.status == 403 && again.body.contains("loopgate serve"), "{}", again.body);
     end(server);
-    let audit = shell.run(&["audit"]);
+    let audit = shell.run(&["serve", "audit"]);
     let lines: Vec<&str> = audit.out.lines().collect();
     assert!(
         lines[0].starts_with("1  ") && lines[0].ends_with(" from 127.0.0.1  login  done"),
@@ -178,7 +179,7 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     end(server);
     let shown = shell.run(&["show", run]);
     assert!(shown.out.contains("ada (token ada)") && shown.out.contains("bob (token bob)"), "{}", shown.out);
-    let audit = shell.json(&["audit", "--json", "--run", run]);
+    let audit = shell.json(&["serve", "audit", "--json", "--run", run]);
     let entries: Vec<Value> =
         audit["entries"].as_array().unwrap().iter().rev().map(|line| line["entry"].clone()).collect();
     let told: Vec<[&str; 4]> = entries
@@ -202,7 +203,7 @@ fn an_approval_names_the_token_and_two_people_are_two_tokens() {
     let connection = rusqlite::Connection::open(shell.state.path().join("loopgate/journal.db")).unwrap();
     let change = "DROP TRIGGER audit_is_not_changed; UPDATE audit SET body = replace(body, 'bob', 'eve');";
     connection.execute_batch(change).unwrap();
-    let audit = shell.run(&["audit"]);
+    let audit = shell.run(&["serve", "audit"]);
     assert_eq!(audit.code, 1);
     assert!(
         audit.out.contains("NOT SEALED") && audit.err.contains("entry 5 of the audit log"),

@@ -95,7 +95,7 @@ fn a_program_reads_what_happened_from_its_input() {
     assert_eq!(lines[1]["data"]["class"], "answered");
     // Ids, names and the title, and no argument of a call.
     assert!(!text.contains("\"company\"") && !text.contains("parameters"), "{text}");
-    assert_eq!(shell.run(&["hooks"]).err.trim(), "no message is left");
+    assert_eq!(shell.run(&["serve", "hooks"]).err.trim(), "no message is left");
 }
 
 #[test]
@@ -120,19 +120,19 @@ fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
     assert_eq!(ran.code, 0, "{}", ran.err);
     let line = ran.err.lines().find(|line| line.starts_with("hook:    ")).unwrap();
     assert!(
-        line.contains("web was not told of `ended`: no answer after 1 s; `loopgate hooks deliver`"),
+        line.contains("web was not told of `ended`: no answer after 1 s; `loopgate serve hooks deliver`"),
         "{line}"
     );
     assert!(!ran.err.contains("a-path-that-is-a-key"), "{}", ran.err);
     let (first, body) = silent.recv().unwrap();
     assert_eq!(body["data"]["reason"], "completed");
-    let listed = shell.json(&["hooks", "--json"]);
+    let listed = shell.json(&["serve", "hooks", "--json"]);
     assert_eq!(
         (&listed["messages"][0]["failures"], &listed["messages"][0]["sealed"]),
         (&1.into(), &true.into())
     );
     // Without the secret nothing is sent, and nothing is sent unsigned in its place.
-    let ran = shell.run(&["hooks", "deliver", "--now"]);
+    let ran = shell.run(&["serve", "hooks", "deliver", "--now"]);
     assert_eq!(ran.code, 1, "{}", ran.err);
     // Another server at the place of the domain: the domain says where.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -141,7 +141,7 @@ fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace(&place, &there)).unwrap();
     let answering = serve(other, Some(204));
-    let ran = run(&["hooks", "deliver", "--now"]);
+    let ran = run(&["serve", "hooks", "deliver", "--now"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let (second, again) = answering.recv().unwrap();
     let header = |headers: &[String], name: &str| -> Option<String> {
@@ -150,8 +150,8 @@ fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
     assert_eq!(header(&first, "webhook-id"), header(&second, "webhook-id"));
     assert!(header(&second, "webhook-signature").unwrap().starts_with("v1,"), "{second:?}");
     assert_eq!(body, again);
-    assert_eq!(shell.run(&["hooks"]).err.trim(), "no message is left");
-    shell.run(&["hooks", "drop", "msg_1"]).fails_with(&["no message msg_1 in the outbox"]);
+    assert_eq!(shell.run(&["serve", "hooks"]).err.trim(), "no message is left");
+    shell.run(&["serve", "hooks", "drop", "msg_1"]).fails_with(&["no message msg_1 in the outbox"]);
     assert_eq!(shell.run(&["verify", "--all"]).code, 0);
 }
 

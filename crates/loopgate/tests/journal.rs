@@ -200,21 +200,21 @@ fn an_outcome_is_saved_later_once() {
     let place = |ran: &crate::common::Ran| {
         ran.err.lines().find_map(|line| line.strip_prefix("saved:   ")).unwrap().to_owned()
     };
-    let ran = shell.run(&["save", &run]);
+    let ran = shell.run(&["resume", &run, "--save"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let saved = if out.exists() { out } else { PathBuf::from(place(&ran)) };
     let report: Value = serde_json::from_str(&std::fs::read_to_string(&saved).unwrap()).unwrap();
     assert_eq!(report["run"], *run);
     let own = id(&shell.run(&["run", folder, &item]).err);
-    let ran = shell.run(&["save", &own]);
+    let ran = shell.run(&["resume", &own, "--save"]);
     assert!(ran.code == 0 && ran.err.contains("by the run itself"), "{}", ran.err);
-    assert_eq!(shell.run(&["save", &own, "--again"]).code, 0);
+    assert_eq!(shell.run(&["resume", &own, "--save=again"]).code, 0);
     let text = id(&shell
         .run(&["run", "examples/crm", "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"])
         .err);
-    shell.run(&["save", &text]).fails_with(&["has not ended", "loopgate resume"]);
+    shell.run(&["resume", &text, "--save"]).fails_with(&["has not ended", "loopgate resume"]);
     let ended = id(&shell.run(&["run", "examples/crm", "--text", "Search user Alice"]).err);
-    shell.run(&["save", &ended]).fails_with(&["does not say where to save"]);
+    shell.run(&["resume", &ended, "--save"]).fails_with(&["does not say where to save"]);
 }
 
 #[test]

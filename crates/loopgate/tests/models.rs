@@ -1,4 +1,4 @@
-//! `loopgate models`: what is known of prices, for people and for programs.
+//! `loopgate model list`: what is known of prices, for people and for programs.
 
 use crate::common;
 
@@ -6,7 +6,7 @@ use common::{Ran, Shell};
 use serde_json::Value;
 
 fn models(shell: &Shell, args: &[&str], own: Option<&str>) -> Ran {
-    let mut command = shell.command(&[&["models"], args].concat());
+    let mut command = shell.command(&[&["model", "list"], args].concat());
     command.env_remove("LOOPGATE_PRICES");
     if let Some(own) = own {
         command.env("LOOPGATE_PRICES", own);

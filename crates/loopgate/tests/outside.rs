@@ -197,7 +197,7 @@ fn a_reader_that_is_gone_ends_no_run_and_hides_no_exit_code() {
         &["why", "last"],
         &["journal", "export", "--all"],
         &["tools", folder],
-        &["models"],
+        &["model", "list"],
         &["--help"],
     ] {
         let ran = without_a_reader(&shell, args);
@@ -222,7 +222,7 @@ fn a_full_output_is_one_line_in_every_command() {
         &["plan", folder],
         &["domain", "check", folder],
         &["tools", folder],
-        &["models"],
+        &["model", "list"],
         &["completions", "bash"],
         &["verify", "last"],
         &["doctor"],

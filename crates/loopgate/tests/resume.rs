@@ -215,7 +215,7 @@ fn a_run_that_an_engine_drives_is_left_to_it_and_the_line_says_how_to_answer() {
     assert_eq!(all.code, 0, "{}{}", all.out, all.err);
     assert!(all.out.contains(&format!("{own}  waiting: ")), "{}", all.out);
     assert!(all.out.contains(&format!("{run}  running: restate drives it")), "{}", all.out);
-    let refused = [run.as_str(), "is driven by restate", "--engine restate --url URL"];
+    let refused = [run.as_str(), "is driven by restate", "--ingress URL"];
     shell.run(&["resume", &run]).fails_with(&refused);
     shell.run(&["approve", &run, "1/action-0"]).fails_with(&refused);
     shell.run(&["tell", &run, "Look again."]).fails_with(&refused);

@@ -6,7 +6,7 @@
 //! | the process that has the run's lock | takes the row, and answers it in the commit of the entry that carries it out |
 //! | a process that finds that the run has ended | answers that it has |
 //!
-//! So a request is carried out once, whichever of the processes is killed: an entry and its answer are there together or not
+//! A journal in a file gets the table with its first request. So a request is carried out once, whichever of the processes is killed: an entry and its answer are there together or not
 //! at all, and what a process writes whose lock was taken over is refused by the run's epoch. A request that no driver has
 //! taken can be withdrawn.
 
@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::StoredJournal;
 use super::fault::Fault;
+use super::opened::Files;
 use super::seal::Key;
 use super::sql::{Connection, Optional as _, Purpose, Row, params};
 use crate::{Durability, JournalError, unix_ms};
@@ -61,11 +62,11 @@ impl RemoteAnswer {
 }
 
 impl StoredJournal {
-    /// Asks something of a run that another process drives, which is told of it. Returns the request's id. Nothing in `kind`
-    /// may be secret.
+    /// Asks something of a run that another process drives. A server that drives it is told of it or looks for it, and a
+    /// command looks for it. Returns the request's id. Nothing in `kind` may be secret.
     ///
     /// # Errors
-    /// If the journal cannot be written, or is a file: then no process looks for requests.
+    /// If the journal cannot be written.
     pub async fn request(&self, run: &RunId, kind: &EventKind) -> Result<Arc<str>, JournalError> {
         let id = Uuid::now_v7().to_string();
         let body = serde_json::to_string(kind)
@@ -87,16 +88,23 @@ impl StoredJournal {
         Ok(id.into())
     }
 
-    /// The requests that are not answered, the oldest first, at most `limit`. A journal in a file has none.
+    /// The requests that are not answered, the oldest first, at most `limit`.
     ///
     /// # Errors
     /// If the journal cannot be read.
     pub async fn open_requests(&self, limit: usize) -> Result<Vec<RemoteRequest>, JournalError> {
         self.reading(move |files, connection| {
-            let Some(own) = files.process()? else { return Ok(Vec::new()) };
-            let list = "SELECT id, run, body, unix_ms, seal, is_alive(asked_by), asked_by = ?2
-                        FROM remote_requests WHERE answer IS NULL ORDER BY nth LIMIT ?1";
-            let mut list = connection.prepare_cached(list)?;
+            if !connection.has_table("remote_requests")? {
+                return Ok(Vec::new());
+            }
+            let own = process(files)?;
+            // A file has no leases of processes: a request in it counts as awaited until it is too old.
+            let is_alive = if files.is_shared() { "is_alive(asked_by)" } else { "TRUE" };
+            let list = format!(
+                "SELECT id, run, body, unix_ms, seal, {is_alive}, asked_by = ?2
+                 FROM remote_requests WHERE answer IS NULL ORDER BY nth LIMIT ?1"
+            );
+            let mut list = connection.prepare_cached(&list)?;
             let found = list.query_map(params![limit, own], |row| read(row, files.key.as_ref()))?;
             Ok(found.collect::<Result<Vec<_>, _>>()?)
         })
@@ -169,15 +177,19 @@ impl StoredJournal {
     ) -> Result<T, JournalError> {
         let done = self.store.writer.alone_again(move |files, open| {
             files.place.holds(&files.path)?;
-            let (Some(own), key) = (files.process()?, files.key(&RunId::new("requests"))?) else {
-                return Err(Fault::Stated(
-                    "a journal in a file takes no requests for other processes".into(),
-                ));
-            };
-            open.commit_for(purpose, files, Durability::Committed, |connection| work(own, key, connection))
+            let (own, key) = (process(files)?, files.key(&RunId::new("requests"))?);
+            open.commit_for(purpose, files, Durability::Committed, |connection| {
+                connection.lay(TABLE)?;
+                work(&own, key, connection)
+            })
         });
         done.await
     }
+}
+
+/// The name of this process for a journal.
+fn process(files: &Files) -> Result<String, Fault> {
+    Ok(files.process()?.map_or_else(|| std::process::id().to_string(), str::to_owned))
 }
 
 /// Answers the requests that the entries of the same transaction carry out.
@@ -207,5 +219,18 @@ fn now() -> i64 {
 }
 
 const TAG: &str = "remote request";
+/// What people ask of runs that another process drives, until it is answered.
+const TABLE: &str = "
+    CREATE TABLE IF NOT EXISTS remote_requests (
+        nth      INTEGER PRIMARY KEY,
+        id       TEXT NOT NULL UNIQUE,
+        run      TEXT NOT NULL,
+        body     TEXT NOT NULL,
+        unix_ms  INTEGER NOT NULL,
+        seal     TEXT NOT NULL,
+        asked_by TEXT NOT NULL,
+        taken_by TEXT,
+        answer   TEXT
+    ) STRICT;";
 /// How old a request may be that is carried out: the person who asked has looked again by then.
 const MAX_AGE_MS: i64 = 60 * 60 * 1_000;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use loop_core::Usage;
-use loop_llm::{Api, LlmErrorKind, ModelReply, ModelRequest};
+use loop_llm::{Api, FailureKind, ModelReply, ModelRequest};
 
 /// The events of a stream as a protocol writes them, each with its end.
 pub type Frames = Vec<Vec<u8>>;
@@ -44,7 +44,7 @@ pub struct Behaviour {
     /// What is done to the events of a stream.
     pub(super) rewrite: Option<Rewrite>,
     /// The failure that a stream reports after its first piece of text.
-    pub(super) fails: Option<LlmErrorKind>,
+    pub(super) fails: Option<FailureKind>,
     /// The tokens that are reported in the place of the true ones.
     pub(super) report: Option<fn(Usage) -> Usage>,
     /// Whether a reply comes in one piece, also where a stream was asked for.
@@ -226,7 +226,7 @@ impl Behaviour {
 
     /// A stream reports this failure as an event after its first piece of text, and ends.
     #[must_use]
-    pub fn fails(mut self, kind: LlmErrorKind) -> Self {
+    pub fn fails(mut self, kind: FailureKind) -> Self {
         self.fails = Some(kind);
         self
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::{FinishReason, Usage};
 use loop_llm::{
-    ChatModel, EventStream, LlmError, LlmErrorKind, ModelEvent, ModelReply, ModelRequest, ReplyEnd,
+    ChatModel, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, ReplyEnd,
     RequestPurpose, Timing, complete, estimated_usage, stream_of,
 };
 
@@ -120,7 +120,7 @@ const LIES: &[Lie] = &[
         "overloaded-mid-stream",
         "An error of overload comes as an event after some text",
         On::Main,
-        || Behaviour::model().fails(LlmErrorKind::Overloaded),
+        || Behaviour::model().fails(FailureKind::Overloaded),
     ),
     Lie::new("unauthorized", "Status 401 for every main call", On::Main, || Behaviour::status(401, DENIED)),
     Lie::new("unauthorized-later", "Status 401 from the second main call on", On::Later, || {

@@ -77,7 +77,7 @@ impl BatchLine {
             Some(loop_core::Saved::At { location }) => (Some(location.to_string()), None),
             Some(loop_core::Saved::Not { message }) => {
                 let run = &outcome.run;
-                (None, Some(format!("saved: no: {message}; `loopgate save {run}` saves it").into()))
+                (None, Some(format!("saved: no: {message}; `loopgate resume {run} --save` saves it").into()))
             }
             None => (None, None),
         };

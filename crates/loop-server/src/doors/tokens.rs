@@ -68,7 +68,7 @@ pub struct NewToken {
 #[non_exhaustive]
 pub enum TokenError {
     /// It cannot be read or written.
-    #[error("{}: {error}; name the file of tokens, or make one with `loopgate tokens add`", path.display())]
+    #[error("{}: {error}; name the file of tokens, or make one with `loopgate serve tokens add`", path.display())]
     File {
         /// The file.
         path: PathBuf,

@@ -51,13 +51,13 @@ impl Engine {
         if engine.inner.journal.shares_queue() {
             engine.claim(true).await?;
             tokio::spawn(engine.clone().look_after_queue());
-            tokio::spawn(engine.clone().look_after_requests());
         } else {
             for queued in engine.inner.journal.open_submissions().await? {
                 engine.take_up(queued).await?;
             }
             engine.dispatch();
         }
+        tokio::spawn(engine.clone().look_after_requests());
         tokio::spawn(engine.clone().look_after_waits());
         Ok(engine)
     }

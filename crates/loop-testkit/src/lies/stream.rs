@@ -4,7 +4,7 @@ use super::On::{Every, Main, Once};
 use super::dialect::EndWord;
 use super::twist::{Form, Piece, Tokens, Twist};
 use super::{Behaviour, Lie};
-use loop_llm::LlmErrorKind;
+use loop_llm::FailureKind;
 
 pub(super) const LIES: &[Lie] = &[
     // Ends.
@@ -50,13 +50,13 @@ pub(super) const LIES: &[Lie] = &[
         "overloaded-mid-stream-once",
         "An error of overload comes as an event in the first reply",
         Once,
-        || Behaviour::model().fails(LlmErrorKind::Overloaded),
+        || Behaviour::model().fails(FailureKind::Overloaded),
     ),
     Lie::new(
         "unauthorized-mid-stream",
         "An error of a bad key comes as an event after some text",
         Main,
-        || Behaviour::model().fails(LlmErrorKind::Auth),
+        || Behaviour::model().fails(FailureKind::Auth),
     ),
     // Tokens.
     Lie::new("no-usage", "Tokens are never told", Every, || twisted(Twist::Usage(Tokens::Never))),

@@ -8,6 +8,7 @@ pub(crate) use args::ChatArgs;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::Style;
@@ -19,18 +20,18 @@ use loop_domain::Domain;
 use loop_runtime::{
     Message, Runner,
     agent::Meta,
-    journal::{Journal as _, RunLine},
+    journal::{Journal as _, RunLine, StoredJournal},
     run::Remote,
 };
 
-use crate::args::{DomainArgs, JournalArgs, SettingArgs};
+use crate::args::{DomainArgs, JournalArgs};
 use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::resume::{Found, Origin};
 use crate::run::{ReceivedSignal, Signals, bill, count, doubts, warned};
 use crate::stream::{self, Line, cut, note, note_part};
-use crate::{people, places, screen, show};
+use crate::{people, places, screen, show, stop};
 
 use typed::{Lines, Typed};
 use view::View;
@@ -71,6 +72,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };
     let mut chat = Chat {
         runner,
+        stored: journal,
         journal: args.journal.journal.clone(),
         signals: Signals::new()?,
         lines,
@@ -139,17 +141,15 @@ fn is_turn(line: &RunLine) -> bool {
 fn arguments(args: &ChatArgs, continued: Option<&Found>) -> Result<(DomainArgs, PathBuf), Failure> {
     let here = places::cwd()?;
     let origin = continued.and_then(|turn| turn.recorded.origin.as_deref()).map(Origin::read).transpose()?;
-    let given = |domain: PathBuf| {
-        let SettingArgs { profile, models, base_urls, set } = args.settings.clone();
-        DomainArgs { domain, profile, models, base_urls, set }
-    };
     match (&args.domain, origin) {
         (domain, Some(origin)) => {
             let arguments = origin.changed(&args.settings);
             let domain = domain.as_ref().map_or(arguments.domain.clone(), |domain| here.join(domain));
             Ok((DomainArgs { domain, ..arguments }, origin.cwd().to_owned()))
         }
-        (Some(domain), None) => Ok((given(domain.clone()), here)),
+        (Some(domain), None) => {
+            Ok((DomainArgs { domain: domain.clone(), settings: args.settings.clone() }, here))
+        }
         (None, None) => {
             Err(Failure::new("the run does not say which domain it is of; name the folder of the domain"))
         }
@@ -184,6 +184,7 @@ fn check(domain: &Domain) -> Result<(), Failure> {
 
 struct Chat {
     runner: Runner,
+    stored: Arc<StoredJournal>,
     /// The journal as it was named on the command line, where it was.
     journal: Option<PathBuf>,
     signals: Signals,
@@ -339,6 +340,7 @@ impl Chat {
     async fn turn(&mut self, asked: Asked) -> Result<Option<End>, Failure> {
         let Self {
             runner,
+            stored,
             journal,
             signals,
             lines,
@@ -363,6 +365,7 @@ impl Chat {
         };
         let mut run = request.stream().await?;
         let remote = run.remote();
+        let _listening = stop::Listening::to(stored, run.id(), remote.clone());
         let mut requested = None;
         // What ends the chat once the turn has ended.
         let mut ends = None;

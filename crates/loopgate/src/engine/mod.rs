@@ -1,4 +1,4 @@
-//! Runs on a durable engine: `worker`, `submit`, `status`, `stop`, and what people say to such runs.
+//! Runs on a durable engine: `loopgate engine`, and what people say to such runs.
 
 #[cfg(feature = "restate")]
 mod restate;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 #[cfg(not(feature = "restate"))]
 use crate::args::PersonArgs;
-use crate::args::{DomainArgs, JournalArgs, SettingArgs, SyncArgs};
+use crate::args::{DomainArgs, JournalArgs, ReportArgs, RequestArgs, SettingArgs, WrittenArgs};
 #[cfg(not(feature = "restate"))]
 use crate::failure::Failure;
 #[cfg(not(feature = "restate"))]
@@ -18,31 +18,34 @@ use crate::people::Said;
 use crate::runs::When;
 
 #[cfg(feature = "restate")]
-pub(crate) use restate::{say, status, stop, submit, sweep, tell, worker};
+pub(crate) use restate::{engine, say, tell};
 
-/// A durable engine that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum EngineKind {
-    Restate,
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum EngineCommand {
+    /// Make the calls of runs that the engine keeps
+    Worker(Box<WorkerArgs>),
+    /// Submit a work item to the engine, for its workers
+    Submit(Box<SubmitArgs>),
+    /// Show what a run of the engine does now
+    Status(StatusArgs),
+    /// Stop a run of the engine
+    Stop(StopArgs),
+    /// Delete the blobs of runs that were killed in the engine
+    Sweep(Box<SweepArgs>),
 }
 
+/// Where a run is, if a durable engine has it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct EngineArgs {
-    /// The engine that has the run
-    #[arg(long, value_enum, value_name = "ENGINE", requires = "url")]
-    pub(crate) engine: Option<EngineKind>,
-    /// URL of the engine's ingress, for example http://127.0.0.1:8080
-    #[arg(long, value_name = "URL", requires = "engine")]
-    pub(crate) url: Option<String>,
+    /// URL of the ingress of the durable engine that has the run, for example http://127.0.0.1:8080
+    #[arg(long, value_name = "URL")]
+    pub(crate) ingress: Option<String>,
 }
 
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct IngressArgs {
-    /// The engine that has the run
-    #[arg(long, value_enum, value_name = "ENGINE")]
-    pub(crate) engine: EngineKind,
     /// URL of the engine's ingress, for example http://127.0.0.1:8080
-    #[arg(long, value_name = "URL")]
+    #[arg(long = "ingress", value_name = "URL")]
     pub(crate) url: String,
 }
 
@@ -54,9 +57,6 @@ pub(crate) struct IngressArgs {
                   Exit codes: 0 the worker ended after a signal, 1 it could not begin, 2 wrong usage."
 )]
 pub(crate) struct WorkerArgs {
-    /// The engine that calls this worker
-    #[arg(long, value_enum, value_name = "ENGINE")]
-    pub(crate) engine: EngineKind,
     /// Address and port for the engine; port 0 is any free one
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
@@ -75,15 +75,10 @@ pub(crate) struct WorkerArgs {
     /// A store for what is larger than 64 KiB in a call, as file:///FOLDER or s3://BUCKET/PREFIX. The same for all workers
     #[arg(long, value_name = "URL")]
     pub(crate) blobs: Option<String>,
-    /// Do not save outcomes to the domains' save targets
-    #[arg(long)]
-    pub(crate) no_save: bool,
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
+    pub(crate) written: WrittenArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -104,24 +99,14 @@ pub(crate) struct SubmitArgs {
     pub(crate) text: Option<String>,
     #[command(flatten)]
     pub(crate) ingress: IngressArgs,
-    /// Idempotency key: the same key is the same run [default: a new run]
-    #[arg(long, value_name = "KEY")]
-    pub(crate) key: Option<String>,
+    #[command(flatten)]
+    pub(crate) request: RequestArgs,
     /// Wait for the end of the run, and print its document
     #[arg(long)]
     pub(crate) wait: bool,
     /// With --wait: print the outcome as one JSON object
     #[arg(long, requires = "wait")]
     pub(crate) json: bool,
-    /// Who asks for it
-    #[arg(long, value_name = "NAME")]
-    pub(crate) caller: Option<String>,
-    /// Trace id of the caller
-    #[arg(long, value_name = "ID")]
-    pub(crate) trace: Option<String>,
-    /// The caller's span, as a W3C `traceparent` [default: the variable TRACEPARENT]
-    #[arg(long, value_name = "TRACEPARENT")]
-    pub(crate) traceparent: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -130,9 +115,8 @@ pub(crate) struct StatusArgs {
     pub(crate) run: String,
     #[command(flatten)]
     pub(crate) ingress: IngressArgs,
-    /// Print it as one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -165,7 +149,7 @@ pub(crate) struct SweepArgs {
     /// Delete them, instead of printing what would be deleted
     #[arg(long)]
     pub(crate) delete: bool,
-    /// Delete those of runs too that the engine does not know and whose end the journal does not have; check --url first
+    /// Delete those of runs too that the engine does not know and whose end the journal does not have; check --ingress first
     #[arg(long)]
     pub(crate) unknown: bool,
     /// How many blobs to look at
@@ -181,32 +165,8 @@ fn missing() -> Failure {
 }
 
 #[cfg(not(feature = "restate"))]
-pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
-    drop(args);
-    Err(missing())
-}
-
-#[cfg(not(feature = "restate"))]
-pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
-    drop(args);
-    Err(missing())
-}
-
-#[cfg(not(feature = "restate"))]
-pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
-    drop(args);
-    Err(missing())
-}
-
-#[cfg(not(feature = "restate"))]
-pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
-    drop(args);
-    Err(missing())
-}
-
-#[cfg(not(feature = "restate"))]
-pub(crate) async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
-    drop(args);
+pub(crate) async fn engine(command: EngineCommand) -> Result<ExitCode, Failure> {
+    drop(command);
     Err(missing())
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_core::{PersonAnswer, StopMode, WorkItem};
+use loop_core::{PersonAnswer, StopMode};
 use loop_restate::blobs::BlobStore;
 use loop_restate::client::InvocationState;
 use loop_restate::sweep::{BlobNeed, OldBlobs, RunBlobs};
@@ -17,8 +17,8 @@ use loop_runtime::engine::RunMessage;
 use loop_runtime::run::RunId;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::{EngineKind, IngressArgs, StatusArgs, StopArgs, SubmitArgs, SweepArgs, WorkerArgs};
-use crate::args::{DomainArgs, PersonArgs, SettingArgs};
+use super::{EngineCommand, IngressArgs, StatusArgs, StopArgs, SubmitArgs, SweepArgs, WorkerArgs};
+use crate::args::{DomainArgs, PersonArgs};
 use crate::failure::Failure;
 use crate::people::{BINDING_DIGITS, Said};
 use crate::resume::Origin;
@@ -26,29 +26,31 @@ use crate::run::Signals;
 use crate::stream::grouped;
 use crate::{places, saving, show, stream};
 
-pub(crate) async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
-    let EngineKind::Restate = args.engine;
+pub(crate) async fn engine(command: EngineCommand) -> Result<ExitCode, Failure> {
+    match command {
+        EngineCommand::Worker(args) => worker(*args).await,
+        EngineCommand::Submit(args) => submit(*args).await,
+        EngineCommand::Status(args) => status(args).await,
+        EngineCommand::Stop(args) => stop(args).await,
+        EngineCommand::Sweep(args) => sweep(*args).await,
+    }
+}
+
+async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
     let listener = bind(args.listen, args.share_port)?;
     let at = listener.local_addr()?;
     let mut signals = Signals::new()?;
     let mut worker = Worker::new();
     let mut names = Vec::new();
     for folder in &args.domains {
-        let SettingArgs { profile, models, base_urls, set } = &args.settings;
-        let of = DomainArgs {
-            domain: folder.clone(),
-            profile: profile.clone(),
-            models: models.clone(),
-            base_urls: base_urls.clone(),
-            set: set.clone(),
-        };
+        let of = DomainArgs { domain: folder.clone(), settings: args.settings.clone() };
         let domain = places::load(&of)?;
-        domain.ready(!args.no_save)?;
+        domain.ready(args.written.saves())?;
         domain.start_servers();
-        let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-        let origin = Origin::of(&of, !args.no_save, /*asks*/ false)?.text()?;
+        let journal = places::journal(&args.written.journal, args.written.sync.policy(&domain))?;
+        let origin = Origin::of(&of, args.written.saves(), /*asks*/ false)?.text()?;
         let runner = crate::budgets::on_journal(
-            saving::to_loop(&domain, !args.no_save),
+            saving::to_loop(&domain, args.written.saves()),
             &domain,
             &journal,
             /*batch*/ None,
@@ -98,16 +100,11 @@ const BACKLOG: u32 = 1_024;
 /// How long the blobs of a run stay after its end: as long as Restate keeps the workflow.
 const BLOBS_STAY: Duration = Duration::from_secs(24 * 3_600);
 
-pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
+async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
     let client = ingress(&args.ingress)?;
     let domain = places::load(&args.domain)?;
     let item = places::item_or_text(&domain, args.item.as_deref(), args.text.as_deref())?;
-    let item = WorkItem {
-        caller: places::named("--caller", args.caller.as_deref())?,
-        trace: places::named("--trace", args.trace.as_deref())?,
-        traceparent: places::traceparent(args.traceparent.as_deref())?,
-        ..item
-    };
+    let item = args.request.on(item)?;
     let name = Arc::clone(&domain.spec.domain);
     let served = client.domains().await.map_err(failed)?;
     if !served.iter().any(|served| served.name == name) {
@@ -117,7 +114,7 @@ pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
             known.join(", ")
         )));
     }
-    let key = places::named("--key", args.key.as_deref())?;
+    let key = args.request.key()?;
     let run = key.as_deref().map_or_else(Runner::new_id, |key| Client::run_of_key(&name, key));
     let submission = EngineSubmission { domain: name, item, key };
     let submitted = client.submit(&run, &submission).await.map_err(failed)?;
@@ -134,14 +131,14 @@ pub(crate) async fn submit(args: SubmitArgs) -> Result<ExitCode, Failure> {
     let ended = signals.unless_received(client.wait(&run)).await;
     let ended = ended.map_err(failed)?;
     match args.json {
-        true => stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&ended.report)?)),
+        true => stream::print_report(&ended.report)?,
         false => stream::print(&format!("{}\n", ended.text.trim_end())),
     }
     stream::note(format!("stopped: {} ({})", ended.reason, ended.class));
     Ok(ExitCode::from(ended.exit_code))
 }
 
-pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
+async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     let run = RunId::new(args.run.as_str());
     let client = ingress(&args.ingress)?;
     let status = client.status(&run).await.map_err(failed)?;
@@ -149,16 +146,12 @@ pub(crate) async fn status(args: StatusArgs) -> Result<ExitCode, Failure> {
     if let InvocationState::Killed { why } = client.state(&run).await.map_err(failed)? {
         return Err(failed(ClientError::Killed { run, why }));
     }
-    if args.json {
-        stream::print_json(&format!("{}\n", serde_json::to_string_pretty(&status)?));
-    } else {
-        stream::print(&in_words(&run, &status, &args.ingress.url));
-    }
+    args.json.print(&status, || in_words(&run, &status, &args.ingress.url))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Deletes the blobs of runs that were killed, or says which it would delete.
-pub(crate) async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
+async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&args.journal)?;
     let client = ingress(&args.ingress)?;
     // Opening a store makes its folder, and an empty one would look swept.
@@ -235,10 +228,7 @@ fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
                 Some(until) => format!("    until {} UTC, then it counts as a denial", show::time(*until)),
                 None => "    no deadline".to_owned(),
             },
-            format!(
-                "    loopgate {yes} {run} {key}{stated} --binding {} --engine restate --url {url}",
-                binding.short()
-            ),
+            format!("    loopgate {yes} {run} {key}{stated} --binding {} --ingress {url}", binding.short()),
         ];
         for line in lines {
             text.push_str(&stream::one_line(&line));
@@ -248,7 +238,7 @@ fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
     text
 }
 
-pub(crate) async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
+async fn stop(args: StopArgs) -> Result<ExitCode, Failure> {
     let run = RunId::new(args.run.as_str());
     let how = if args.now { StopMode::Now } else { StopMode::AtGate };
     ingress(&args.ingress)?.post(&run, &RunMessage::Stop(how)).await.map_err(failed)?;
@@ -272,7 +262,7 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
     {
         return Err(Failure::new(format!(
             "{} of run {run}: --binding {given} is not its own, so it is not what you were shown; look again with \
-             `loopgate status {run} --engine restate --url {url}`",
+             `loopgate engine status {run} --ingress {url}`",
             open.key
         )));
     }
@@ -297,7 +287,7 @@ pub(crate) async fn say(url: &str, args: &PersonArgs, said: Said) -> Result<Exit
     let when =
         if posted.is_kept { ", and it counts once the other calls of the pass have ended" } else { "" };
     stream::note(format!(
-        "run {run} has it{when}; `loopgate status {run} --engine restate --url {url}` shows what follows"
+        "run {run} has it{when}; `loopgate engine status {run} --ingress {url}` shows what follows"
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -311,7 +301,6 @@ pub(crate) async fn tell(url: &str, run: &str, text: &str) -> Result<ExitCode, F
 }
 
 fn ingress(args: &IngressArgs) -> Result<Client, Failure> {
-    let EngineKind::Restate = args.engine;
     client(&args.url)
 }
 

@@ -44,8 +44,6 @@ pub(crate) fn is_lines(path: &Path) -> bool {
 
 /// Reads all items. Those of equal content are one.
 pub(super) fn read(args: &RunArgs, domain: &Domain, runner: &Runner) -> Result<Vec<Item>, Failure> {
-    let caller = places::named("--caller", args.caller.as_deref())?;
-    let traceparent = places::traceparent(args.traceparent.as_deref())?;
     let of_domain = domain_digest(domain, runner);
     let (mut items, mut by_digest) = (Vec::<Item>::new(), BTreeMap::new());
     let mut faults = Vec::new();
@@ -62,7 +60,7 @@ pub(super) fn read(args: &RunArgs, domain: &Domain, runner: &Runner) -> Result<V
         match items.get_mut(at) {
             Some(same) => same.origins.push(origin),
             None => {
-                let item = WorkItem { caller: caller.clone(), traceparent, ..item };
+                let item = args.request.on(item)?;
                 items.push(Item { item, digest, origins: vec![origin] });
             }
         }

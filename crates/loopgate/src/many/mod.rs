@@ -41,12 +41,12 @@ const JOBS: u16 = 4;
 pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     check(&args)?;
     let domain = places::load(&args.domain)?;
-    domain.ready(!args.no_save)?;
-    let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-    let loops = saving::to_loop(&domain, !args.no_save);
+    domain.ready(args.written.saves())?;
+    let journal = args.written.open(&domain)?;
+    let loops = saving::to_loop(&domain, args.written.saves());
     // All of them are read before anything is spent.
     let items = items::read(&args, &domain, &loops)?;
-    if let Some(target) = domain.save.as_ref().filter(|_| !args.no_save) {
+    if let Some(target) = domain.save.as_ref().filter(|_| args.written.saves()) {
         items::expect_own_files(&items, &target.target)?;
     }
     let batch_id = items::batch_id(&items);
@@ -64,6 +64,7 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
     let halt = Halt::default();
     let worker = Arc::new(Worker {
         runner: runner.clone(),
+        journal: Arc::clone(&journal),
         halt: halt.clone(),
         retries: args.many.retry_failed,
         fails_fast: args.many.fail_fast,
@@ -133,8 +134,8 @@ pub(crate) async fn many(args: RunArgs) -> Result<ExitCode, Failure> {
 /// Says which options are for a single run.
 fn check(args: &RunArgs) -> Result<(), Failure> {
     let of_one = [
-        ("--key", args.key.is_some(), "each item of a batch has a key of its own"),
-        ("--trace", args.trace.is_some(), "each run of a batch is traced by its own id"),
+        ("--key", args.request.has_key(), "each item of a batch has a key of its own"),
+        ("--trace", args.request.has_trace(), "each run of a batch is traced by its own id"),
         ("--events", args.events, "use --json, and `loopgate show RUN --events` for one run"),
         ("--explain-picks", args.explain_picks, "run the item alone"),
         ("--record", args.record.is_some(), "runs side by side would mix in one recording"),
@@ -159,7 +160,7 @@ fn runner(
     budget: Option<SharedBudget>,
 ) -> Result<Runner, Failure> {
     let tags = places::tags(&args.tags)?;
-    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.with_tags(tags);
+    let origin = Origin::of(&args.domain, args.written.saves(), /*asks*/ false)?.with_tags(tags);
     let origin = origin.of_batch(budget.as_ref().map(BatchOrigin::of)).text()?;
     Ok(budgets::on_journal(loops, domain, journal, budget).with_origin(origin).leave_when_waiting())
 }

@@ -148,7 +148,7 @@ pub(super) fn how_to_continue(lines: &[BatchLine]) -> Option<String> {
             1 => "",
             _ => ", and so for each run that is not saved",
         };
-        parts.push(format!("`loopgate save {run}` saves its outcome{others}"));
+        parts.push(format!("`loopgate resume {run} --save` saves its outcome{others}"));
     }
     (!parts.is_empty()).then(|| format!("next:    {}", parts.join("; ")))
 }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use loop_core::{NotTakenOver, Outcome, RunId, StopClass, StopReason};
 use loop_runtime::Runner;
-use loop_runtime::journal::JournalError;
+use loop_runtime::journal::{JournalError, StoredJournal};
 use loop_runtime::report::{BatchLine, BatchState};
 use loop_runtime::run::{Attached, Driven, Handle, StartError};
 
 use super::items::Item;
 use crate::failure::Failure;
 use crate::run::ReceivedSignal;
-use crate::stream;
+use crate::{stop, stream};
 
 /// How often it is looked whether a run that another process drives has ended.
 const POLL: Duration = Duration::from_millis(500);
@@ -84,6 +84,7 @@ impl Drop for UnderWay {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) runner: Runner,
+    pub(super) journal: Arc<StoredJournal>,
     pub(super) halt: Halt,
     /// Whether items whose run failed before are begun again.
     pub(super) retries: bool,
@@ -191,7 +192,9 @@ impl Worker {
                 None => self.runner.run(item.item.clone()).with_key(item.key(nth)).attach().await,
             };
             match attached {
-                Ok(Attached::Began(handle) | Attached::Resumed(handle)) => return Ok(driven(handle).await),
+                Ok(Attached::Began(handle) | Attached::Resumed(handle)) => {
+                    return Ok(self.driven(handle).await);
+                }
                 Ok(Attached::Ended(ended)) if ended.unverified.is_some() => {
                     expect_own(&ended.started.run, ended.unverified.as_ref())?;
                 }
@@ -261,12 +264,13 @@ impl Worker {
             self.halt.stop("a shared budget is used up");
         }
     }
-}
 
-async fn driven(handle: Handle) -> Done {
-    let (outcome, state) = match handle.driven().await {
-        Driven::Ended(outcome) => (outcome, BatchState::Ended),
-        Driven::Waiting(waiting) => (waiting.outcome, BatchState::Waiting),
-    };
-    Done::Outcome { outcome: Box::new(outcome), state, done_before: false }
+    async fn driven(&self, handle: Handle) -> Done {
+        let _listening = stop::Listening::to(&self.journal, handle.id(), handle.remote());
+        let (outcome, state) = match handle.driven().await {
+            Driven::Ended(outcome) => (outcome, BatchState::Ended),
+            Driven::Waiting(waiting) => (waiting.outcome, BatchState::Waiting),
+        };
+        Done::Outcome { outcome: Box::new(outcome), state, done_before: false }
+    }
 }

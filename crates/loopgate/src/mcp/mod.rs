@@ -18,7 +18,7 @@ use self::http::Server;
 use self::runs::{NO_LIMIT, Runs};
 use self::service::Service;
 use self::stdio::Lines;
-use crate::args::{GoOnArgs, McpArgs};
+use crate::args::{AgainArgs, McpArgs};
 use crate::failure::Failure;
 use crate::resume::Origin;
 use crate::run::Signals;
@@ -32,11 +32,11 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     let domain = places::load(&args.domain)?;
-    domain.ready(!args.no_save)?;
+    domain.ready(args.written.saves())?;
     domain.start_servers();
-    let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
-    let origin = Origin::of(&args.domain, !args.no_save, /*asks*/ false)?.text()?;
-    let runner = saving::to_loop(&domain, !args.no_save);
+    let journal = args.written.open(&domain)?;
+    let origin = Origin::of(&args.domain, args.written.saves(), /*asks*/ false)?.text()?;
+    let runner = saving::to_loop(&domain, args.written.saves());
     let runner = budgets::on_journal(runner, &domain, &journal, /*batch*/ None)
         .with_origin(origin)
         .leave_when_waiting();
@@ -47,9 +47,9 @@ pub(crate) async fn mcp(args: McpArgs) -> Result<ExitCode, Failure> {
     let leaving = CancellationToken::new();
     let item_bytes = usize::try_from(domain.item_bytes_max()).unwrap_or(usize::MAX);
     let max_message = item_bytes.saturating_mul(6).saturating_add(MESSAGE_BYTES);
-    let go_on = GoOnArgs::of_server(&args.journal, args.sync);
+    let again = AgainArgs::of_server(&args.written);
     let max_runs = usize::from(args.max_runs);
-    let runs = Runs::new(domain, runner, journal, go_on, max_runs, args.max_cost, leaving.clone());
+    let runs = Runs::new(domain, runner, journal, again, max_runs, args.max_cost, leaving.clone());
     let runs = Arc::new(runs);
     let service = Service::new(Arc::clone(&runs));
     let received = match args.http {

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::progress::Teller;
-use crate::args::GoOnArgs;
+use crate::args::AgainArgs;
 use crate::failure::Failure;
 use crate::resume::Found;
+use crate::stop;
 
 /// Runs that wait for a person, or are under way, which a process looks after.
 const MAX_LIVE: usize = 64;
@@ -67,7 +68,7 @@ pub(crate) struct Runs {
     pub(crate) domain: Domain,
     pub(crate) journal: Arc<StoredJournal>,
     runner: Runner,
-    go_on: GoOnArgs,
+    again: AgainArgs,
     managed: Mutex<BTreeMap<RunId, Managed>>,
     places: Arc<Semaphore>,
     max_runs: usize,
@@ -83,7 +84,7 @@ impl Runs {
         domain: Domain,
         runner: Runner,
         journal: Arc<StoredJournal>,
-        go_on: GoOnArgs,
+        again: AgainArgs,
         max_runs: usize,
         max_cost: Option<PicoUsd>,
         leaving: CancellationToken,
@@ -92,7 +93,7 @@ impl Runs {
             domain,
             runner,
             journal,
-            go_on,
+            again,
             max_runs,
             places: Arc::new(Semaphore::new(max_runs)),
             managed: Mutex::default(),
@@ -105,7 +106,7 @@ impl Runs {
 
     /// The command line option that names the journal in a command that is shown.
     pub(crate) fn at(&self) -> String {
-        self.go_on.at()
+        self.again.at()
     }
 
     pub(crate) fn ended(&self) -> broadcast::Receiver<RunId> {
@@ -215,7 +216,7 @@ impl Runs {
         if found.run.is_done() {
             return Err(Failure::new(format!("run {id} is over; `read_document` returns what it came to")));
         }
-        let (_, runner) = found.runner(&self.go_on).await?;
+        let (_, runner) = found.runner(&self.again).await?;
         let reserved = self.costs.reserve(runner.spec().limits.cost)?;
         match runner.resume_with(id, kinds).start().await {
             Ok(handle) => {
@@ -300,6 +301,7 @@ impl Tending {
         let mut place = Some(place);
         loop {
             let remote = handle.remote();
+            let _listening = stop::Listening::to(&self.runs.journal, &self.id, remote.clone());
             *lock(&self.remote) = Some(remote.clone());
             self.tell(LivePhase::Running, None);
             let watching = self.watch(&mut handle);

@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 
 use super::ServeArgs;
 use crate::failure::Failure;
+use crate::places::private;
 use crate::stream;
 
 /// Binds the address, once it is known that the server can be reached there safely.
@@ -82,7 +83,7 @@ pub(super) fn doors(
 fn check(tokens: &WatchedTokens, file: &str, listen: SocketAddr, engine: &Engine) -> Result<(), Failure> {
     if !listen.ip().is_loopback() && tokens.is_empty() {
         return Err(Failure::new(format!(
-            "--tokens {file}: it has no valid token, so no request gets in; add one with `loopgate tokens add NAME --role \
+            "--tokens {file}: it has no valid token, so no request gets in; add one with `loopgate serve tokens add NAME --role \
              ROLE --file {file}`"
         )));
     }
@@ -138,9 +139,7 @@ fn write_private(file: &Path, text: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(file)?.write_all(format!("{text}\n").as_bytes())
+    private(OpenOptions::new().write(true).create_new(true))
+        .open(file)?
+        .write_all(format!("{text}\n").as_bytes())
 }

@@ -1,4 +1,4 @@
-//! `loopgate serve`: domains behind an HTTP API.
+//! `loopgate serve`: domains behind an HTTP API, and what belongs to such a server.
 
 #[cfg(feature = "server")]
 mod door;
@@ -15,19 +15,23 @@ use std::process::ExitCode;
 
 #[cfg(feature = "server")]
 use crate::args::DomainArgs;
-use crate::args::{JournalArgs, SettingArgs, SyncArgs};
+use crate::args::{SettingArgs, WrittenArgs};
 use crate::failure::Failure;
+use crate::{audit, hooks, tokens};
 
+/// `loopgate serve`, or what belongs to a server.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct ServeArgs {
+    #[command(subcommand)]
+    command: Option<ServeCommand>,
     /// The domain folders, or their loopgate.toml files
     #[arg(required = true, value_name = "DOMAIN")]
     pub(crate) domains: Vec<PathBuf>,
     /// Address and port; port 0 is any free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8787")]
     pub(crate) listen: SocketAddr,
-    /// The file of tokens (`loopgate tokens add`); without it only the person at this machine gets in
+    /// The file of tokens (`loopgate serve tokens add`); without it only the person at this machine gets in
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// A file that gets the address with the one-time code, which only its owner can read [default: it is printed if standard
@@ -49,15 +53,21 @@ pub(crate) struct ServeArgs {
     /// Seconds that runs under way get to end after a signal; the next start resumes what is left
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub(crate) drain: u64,
-    /// Do not save outcomes to the domains' save targets
-    #[arg(long)]
-    pub(crate) no_save: bool,
     #[command(flatten)]
     pub(crate) settings: SettingArgs,
     #[command(flatten)]
-    pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
+    pub(crate) written: WrittenArgs,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum ServeCommand {
+    /// Look after the file of tokens that lets callers into the server
+    #[command(subcommand)]
+    Tokens(crate::tokens::TokensCommand),
+    /// List what callers of the server did, from where, and who was refused
+    Audit(crate::audit::AuditArgs),
+    /// List the messages of hooks that are not delivered, or deliver them
+    Hooks(crate::hooks::HooksArgs),
 }
 
 const HELP: &str = "The API is under /v1, and /openapi.json describes it. An accepted submission is in the journal: its run begins, \
@@ -69,24 +79,21 @@ const HELP: &str = "The API is under /v1, and /openapi.json describes it. An acc
 impl ServeArgs {
     /// The arguments of each domain.
     pub(crate) fn of_domains(&self) -> impl Iterator<Item = DomainArgs> {
-        let SettingArgs { profile, models, base_urls, set } = &self.settings;
-        self.domains.iter().map(|domain| DomainArgs {
-            domain: domain.clone(),
-            profile: profile.clone(),
-            models: models.clone(),
-            base_urls: base_urls.clone(),
-            set: set.clone(),
-        })
+        let of = |domain: &PathBuf| DomainArgs { domain: domain.clone(), settings: self.settings.clone() };
+        self.domains.iter().map(of)
     }
 }
 
-#[cfg(feature = "server")]
 pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
-    start::serve(args).await
-}
-
-#[cfg(not(feature = "server"))]
-pub(crate) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
-    drop(args);
-    Err(Failure::new("this loopgate is built without `serve`; build it with --features server to get it"))
+    match args.command {
+        Some(ServeCommand::Tokens(command)) => tokens::tokens(command),
+        Some(ServeCommand::Audit(args)) => audit::audit(args).await,
+        Some(ServeCommand::Hooks(args)) => hooks::hooks(args).await,
+        #[cfg(feature = "server")]
+        None => start::serve(args).await,
+        #[cfg(not(feature = "server"))]
+        None => Err(Failure::new(
+            "this loopgate is built without `serve`; build it with --features server to get it",
+        )),
+    }
 }

@@ -13,7 +13,7 @@ use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{RunnerSource, ServedDomain};
 
 use super::kept::Kept;
-use crate::args::{DomainArgs, GoOnArgs, SyncArgs};
+use crate::args::{AgainArgs, DomainArgs, SyncArgs};
 use crate::budgets::TokenOrigin;
 use crate::failure::Failure;
 use crate::resume::{Found, Origin};
@@ -27,7 +27,7 @@ pub(super) struct Runners {
     pub(super) cwd: PathBuf,
     pub(super) saves: bool,
     pub(super) sync: SyncArgs,
-    pub(super) go_on: GoOnArgs,
+    pub(super) again: AgainArgs,
     pub(super) kept: Kept<Runner>,
 }
 
@@ -62,16 +62,14 @@ impl Runners {
             [] => domain.runner.clone(),
             settings => self.with_settings(args, settings)?,
         };
-        let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
-        let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
+        let args = args.with_set(settings);
         let origin = self.origin(&args, tags, token).map_err(|failure| failure.line())?;
         Ok(runner.with_origin(origin))
     }
 
     /// The runner of a domain with the settings of a caller.
     fn with_settings(&self, args: &DomainArgs, settings: &[(String, String)]) -> Result<Runner, String> {
-        let set = settings.iter().map(|(key, value)| format!("{key}={value}"));
-        let args = DomainArgs { set: args.set.iter().cloned().chain(set).collect(), ..copy(args) };
+        let args = args.with_set(settings);
         let origin = self.origin(&args, &[], None).map_err(|failure| failure.line())?;
         if let Some(runner) = self.kept.find(&origin) {
             return Ok(runner);
@@ -94,16 +92,6 @@ impl Runners {
         let runner = self.runner(&domain);
         self.kept.keep(origin, runner.clone());
         Ok(runner)
-    }
-}
-
-fn copy(args: &DomainArgs) -> DomainArgs {
-    DomainArgs {
-        domain: args.domain.clone(),
-        profile: args.profile.clone(),
-        models: args.models.clone(),
-        base_urls: args.base_urls.clone(),
-        set: args.set.clone(),
     }
 }
 
@@ -132,7 +120,7 @@ impl RunnerSource for Runners {
     }
 
     async fn of_run(&self, run: &RunId) -> Result<Runner, String> {
-        let (journal, run, go_on) = (Arc::clone(&self.journal), run.clone(), self.go_on.clone());
+        let (journal, run, again) = (Arc::clone(&self.journal), run.clone(), self.again.clone());
         // It replays the run, and may load the domain: neither holds another request up.
         let reading =
             aside(async move { Found::read(journal, &run).await.map_err(|failure| failure.line()) });
@@ -146,7 +134,7 @@ impl RunnerSource for Runners {
         if let Some(runner) = self.kept.find(&plain).filter(|_| !is_scripted) {
             return Ok(runner);
         }
-        let making = aside(async move { found.runner(&go_on).await.map_err(|failure| failure.line()) });
+        let making = aside(async move { found.runner(&again).await.map_err(|failure| failure.line()) });
         let (_, runner) = making.await?;
         if !plain.is_empty() && !is_scripted {
             self.kept.keep(plain, runner.clone());

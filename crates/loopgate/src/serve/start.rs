@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::kept::Kept;
 use super::source::{Runners, keep_all};
 use super::{ServeArgs, door};
-use crate::args::{DomainArgs, GoOnArgs};
+use crate::args::{AgainArgs, DomainArgs};
 use crate::failure::Failure;
 use crate::run::Signals;
 use crate::{places, stream, telemetry, view};
@@ -29,12 +29,13 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let mut loaded = Vec::new();
     for of in args.of_domains() {
         let domain = places::load(&of)?;
-        domain.ready(!args.no_save)?;
+        domain.ready(args.written.saves())?;
         loaded.push((of, domain));
     }
     let mut named: BTreeMap<Arc<str>, DomainArgs> = BTreeMap::new();
-    let policies: Vec<SyncPolicy> = loaded.iter().map(|(_, domain)| args.sync.policy(domain)).collect();
-    let journal = places::journal(&args.journal, strictest(&policies))?;
+    let policies: Vec<SyncPolicy> =
+        loaded.iter().map(|(_, domain)| args.written.sync.policy(domain)).collect();
+    let journal = places::journal(&args.written.journal, strictest(&policies))?;
     let mut domains = Vec::new();
     for (of, domain) in loaded {
         let name = Arc::clone(&domain.spec.domain);
@@ -49,9 +50,9 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         journal: Arc::clone(&journal),
         domains: named,
         cwd,
-        saves: !args.no_save,
-        sync: args.sync,
-        go_on: GoOnArgs::of_server(&args.journal, args.sync),
+        saves: args.written.saves(),
+        sync: args.written.sync,
+        again: AgainArgs::of_server(&args.written),
         kept: Kept::default(),
     };
     let (jobs, queued) = (usize::from(args.jobs), u64::from(args.max_queued));

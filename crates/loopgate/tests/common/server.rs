@@ -68,7 +68,7 @@ pub fn bearer(token: &str) -> String {
 /// A file of tokens with one of an administrator, and that token.
 pub fn admin(shell: &Shell) -> (PathBuf, String) {
     let file = shell.state.path().join("tokens.toml");
-    shell.run(&["tokens", "remove", "test", "--file", path(&file)]);
+    shell.run(&["serve", "tokens", "remove", "test", "--file", path(&file)]);
     let token = token(shell, &file, "test", &["--role", "admin"]);
     (file, token)
 }
@@ -76,7 +76,7 @@ pub fn admin(shell: &Shell) -> (PathBuf, String) {
 /// Adds a token, and returns it.
 #[track_caller]
 pub fn token(shell: &Shell, file: &Path, name: &str, args: &[&str]) -> String {
-    let ran = shell.run(&[&["tokens", "add", name, "--file", path(file)], args].concat());
+    let ran = shell.run(&[&["serve", "tokens", "add", name, "--file", path(file)], args].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     ran.out.trim_end().to_owned()
 }
