@@ -540,7 +540,7 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     })
 }
 
-/// Whether nobody is paid for its calls.
+/// Whether its calls cost nothing.
 fn is_free(provider: &str) -> bool {
     LOCAL.contains(&provider)
 }
