@@ -61,8 +61,8 @@ impl RemoteAnswer {
 }
 
 impl StoredJournal {
-    /// Asks something of a run that another process drives, which is told of it. Returns the request's id. Nothing in `kind`
-    /// may be secret.
+    /// Requests something of a run that another process drives. That process is notified. Returns the request's id.
+    /// Nothing in `kind` may be secret.
     ///
     /// # Errors
     /// If the journal cannot be written, or is a file: then no process looks for requests.
