@@ -214,7 +214,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent with what its model is told to do, as the system prompt begins with it.
+    /// The agent with instructions for its model. The system prompt begins with them.
     pub fn instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = instructions.into();
         self
@@ -313,8 +313,8 @@ impl<Output> AgentBuilder<Output> {
 
     /// The agent within these limits, in place of those of its kind.
     ///
-    /// Each limit binds as it stands here, `cost` as well: USD 0.10 in [`Limits::default`], no limit where it is `None`. A
-    /// limit of money needs the price of the model, and [`build`](Self::build) refuses a model without one.
+    /// Each limit binds as it is given here, `cost` as well: USD 0.10 in [`Limits::default`], no limit where it is
+    /// `None`. A limit of money needs the price of the model, and [`build`](Self::build) refuses a model without one.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
@@ -467,7 +467,7 @@ impl<Output> AgentBuilder<Output> {
     }
 }
 
-/// What an agent that ends with a value can be told beside. In a conversation there is nothing to attempt:
+/// What an agent that ends with a value can be given in addition. In a conversation there is nothing to attempt:
 ///
 /// ```compile_fail
 /// # use loop_runtime::{Agent, models::Offline};

@@ -108,7 +108,7 @@ impl NamedModel {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
             spec.max_output_tokens =
                 known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
-            // Elsewhere nobody can say what is charged.
+            // For any other server it is not known what is charged.
             if self.price.is_none() && loop_llm::prices::list_of(provider, own_server).is_some() {
                 spec.price = known.dearest(at);
                 if known.varies(at) {
