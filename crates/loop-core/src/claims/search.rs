@@ -25,8 +25,8 @@ use crate::claims::{
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
-/// Looks for the values of sections. First the caller adds all sections, then it reads what they are compared with,
-/// then it asks where the values of each section were found.
+/// Looks for the values of sections. The caller first adds all sections, then has it look in the work item and in the
+/// evidence, and then asks where the values of each section were found.
 #[derive(Debug)]
 pub struct ClaimSearch {
     first_day: Option<i64>,
