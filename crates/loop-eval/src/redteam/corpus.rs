@@ -82,7 +82,7 @@ pub enum Trick {
     Plain,
     /// As if the system had said it.
     FakeSystem,
-    /// As if somebody in charge had.
+    /// As if a person in charge had said it.
     Rank,
     /// In a comment that a page would not show.
     Comment,

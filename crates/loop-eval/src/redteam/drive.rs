@@ -1,4 +1,4 @@
-//! Drives the runs of an attack to their end, with somebody who answers what is asked.
+//! Drives the runs of an attack to their end, with an approver who answers what is asked.
 
 use std::sync::Arc;
 
