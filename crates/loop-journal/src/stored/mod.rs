@@ -274,7 +274,7 @@ impl StoredJournal {
         Err(JournalError::Storage { place: "postgres".to_owned(), message: message.to_owned() })
     }
 
-    /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
+    /// Where the journal is unless the operator sets another path: `$XDG_STATE_HOME/loopgate/journal.db`, else
     /// `~/.local/state/loopgate/journal.db`.
     pub fn default_path() -> PathBuf {
         path_below(env::var_os("XDG_STATE_HOME"), env::home_dir())

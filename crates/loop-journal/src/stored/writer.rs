@@ -101,7 +101,7 @@ impl Waiting {
     fn tell(self, committed: Committed) {
         let Self { mut change, reply } = self;
         let texts = std::mem::take(&mut change.entries);
-        // If its caller has gone, this gives the run up. It does so before anyone can look.
+        // If its caller has gone, this gives the run up. It does so before another caller can look.
         drop(change);
         // A caller that no longer waits finds it when the run is read.
         _ = reply.send((committed, texts));
