@@ -273,14 +273,14 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent with consent given: this tool may change something without anybody being asked.
+    /// The agent with consent given: this tool may change something without approval.
     pub fn approve(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.gate.approved.push(tool.into());
         self
     }
 
-    /// The agent asking people: a tool that changes something and is not approved waits until somebody answers through
-    /// its [`Remote`](crate::run::Remote), within `limits.person_ms`.
+    /// The agent asking people: a tool that changes something and is not approved waits until an approver answers
+    /// through its [`Remote`](crate::run::Remote), within `limits.person_ms`.
     pub fn ask_people(mut self) -> Self {
         self.gate.people = true;
         self

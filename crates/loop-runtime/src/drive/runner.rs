@@ -110,8 +110,8 @@ impl Runner {
         &self.parts.secrets
     }
 
-    /// The same loop with somebody who answers when an action needs a person's consent: through the handle, or the
-    /// stream, of the run.
+    /// The same runner with an approver, who answers when an action needs a person's consent: through the handle, or
+    /// the stream, of the run.
     pub fn with_people(self) -> Self {
         self.with(|parts| {
             let gate = GateSettings { people: true, ..parts.spec.gate.clone() };

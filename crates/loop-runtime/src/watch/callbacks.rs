@@ -158,7 +158,7 @@ impl Caller {
         Self { callbacks, thrown: Mutex::default() }
     }
 
-    /// Whether there is anybody to call.
+    /// Whether there is a callback to call.
     pub(crate) fn is_needed(&self) -> bool {
         !self.callbacks.is_empty()
     }

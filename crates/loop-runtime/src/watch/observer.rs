@@ -1,7 +1,7 @@
 //! Observers: callbacks that receive what happens in a runner's runs, on threads of their own.
 //!
-//! Nothing of what an observer does reaches a run. One that is slow misses events and receives their number, one that
-//! panics is called again with the next event, one that never returns keeps its own thread and nothing else.
+//! Nothing of what an observer does reaches a run. One that is slow misses events and receives how many it missed, one
+//! that panics is called again with the next event, one that never returns keeps its own thread and nothing else.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
