@@ -63,9 +63,9 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
 /// The crates that people take alone, and the binary as it is released, each built as its user builds it.
 ///
 /// In a build of the whole workspace the features that one crate asks for hide what another forgot, so each is a call of
-/// its own: in one call for several, cargo would join their features again. The other crates stand above these and are
-/// built by nobody without them, so the build of the workspace shows the same of them. Tests are added where they are
-/// cheap, which is where they need no crate that the workspace's build has not made with these very features.
+/// its own: in one call for several, cargo would join their features again. The other crates depend on these and are
+/// not built without them, so the build of the workspace shows the same of them. Tests are added where they are cheap,
+/// which is where they need no crate that the workspace's build has not made with these very features.
 const ALONE: [(&str, &[&str]); 7] = [
     ("loop-core", &["--all-targets"]),
     ("loop-prompts", &[]),

@@ -122,7 +122,7 @@ fn table(lines: &[String]) -> Result<String, Failure> {
 
 /// A line of the walk: `NAME N states N edges SECONDS s  N events deep, N at the max (cut)  REASONS`.
 fn read(line: &str) -> Option<Walked> {
-    // With one thread the test's own name stands before it.
+    // With one thread the test's own name comes before it.
     let line = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |it| it.1);
     let (head, rest) = line.split_once(" states ")?;
     let (name, states) = head.trim_end().rsplit_once(' ')?;

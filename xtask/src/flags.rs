@@ -62,7 +62,7 @@ xflags::xflags! {
         cmd requirements {
             /// Print the open rows instead
             optional --list
-            /// A table whose ids must all stand in ours (default: ../shared/requirements.md, if it is there)
+            /// A table whose ids must all be in ours (default: ../shared/requirements.md, if it is there)
             optional --shared path: PathBuf
         }
         /// Make the price table anew from the published package genai-prices.

@@ -166,7 +166,7 @@ struct Dependency {
     name: String,
     rename: Option<String>,
     kind: Kind,
-    /// Whether a feature brings it in.
+    /// Whether only a feature adds it.
     optional: bool,
 }
 
@@ -220,8 +220,8 @@ impl Metadata {
         self.members().find(|package| package.name == name)
     }
 
-    /// Every package that a member without features brings in by normal dependencies: by its id, a shortest path of names
-    /// to it.
+    /// Every package that a member without features depends on by normal dependencies: by its id, a shortest path of
+    /// names to it.
     fn reach(&self, name: &str) -> BTreeMap<String, Vec<String>> {
         let mut paths = BTreeMap::new();
         let named =
@@ -239,7 +239,7 @@ impl Metadata {
             for next in self.resolved.get(id).into_iter().flatten() {
                 let mut longer = path.clone();
                 longer.push(named(next));
-                // What a member brings in by a feature of its own is not in it without the feature.
+                // What a member adds by a feature of its own is not in it without the feature.
                 let of_feature = self.members.contains(id)
                     && self.packages.get(id).is_some_and(|package| {
                         let mut named =

@@ -1,11 +1,11 @@
-//! `cargo xtask requirements`: holds the table in `docs/requirements.md` against the ids that tests name.
+//! `cargo xtask requirements`: checks the table in `docs/requirements.md` against the ids that tests name.
 //!
 //! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part, in a file under `tests/`, or in
 //! `loop-testkit`, whose checks run in the tests of other crates.
 //! The table is true when each row `test` is named, each row `issue N` is not yet, each row `decision: ADR NNNN` is explained by
 //! that record and claimed by no test and no eval case, and no test names a row that is not there.
-//! Beside it every invariant, fault and control of the reliability page is named by a test, or stands in `docs/reference/testing.md` with
-//! the issue that it comes with.
+//! In addition, every invariant, fault and control of the reliability page is named by a test, or is in
+//! `docs/reference/testing.md` with the issue that it comes with.
 
 mod promises;
 mod table;
@@ -87,7 +87,7 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
     problems.into_iter().map(|(_, text)| text).collect()
 }
 
-/// What is wrong with rows that a later decision stands against: the record is not there, or does not name the row, or an
+/// What is wrong with rows that a later decision contradicts: the record is not there, or does not name the row, or an
 /// eval case claims to cover it.
 fn decided(rows: &[Row], named: &Places, root: &Path) -> Result<Vec<String>, Failure> {
     let records = workspace::files_below(&root.join("docs/adr"), "md")?;
@@ -108,7 +108,7 @@ fn decided(rows: &[Row], named: &Places, root: &Path) -> Result<Vec<String>, Fai
             Some(_) => {}
         }
         for path in &cases {
-            // A test has been told already.
+            // A row that a test names is reported already.
             if !named.contains_key(&id) && names(&workspace::read(path)?, id) {
                 let case = workspace::shown(root, path);
                 problems

@@ -1,6 +1,6 @@
 //! Rust source as text: what is code, what is a comment or a string, and what belongs to tests.
 //!
-//! No parser: enough of a lexer that a brace in a string or an attribute in a comment misleads nobody.
+//! Not a parser: enough of a lexer that a brace in a string or an attribute in a comment does not mislead it.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ pub(crate) fn code_only(text: &str) -> String {
 pub(crate) struct TestParts {
     /// The bytes that only a test build sees.
     pub(crate) ranges: Vec<Range<usize>>,
-    /// The modules of such parts that stand in files of their own.
+    /// The modules of such parts that are in files of their own.
     pub(crate) modules: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn test_parts(code: &str) -> TestParts {
     parts
 }
 
-/// The number of the line, from 1, in which a byte stands.
+/// The number of the line, from 1, that contains a byte.
 pub(crate) fn line_of(text: &str, byte: usize) -> usize {
     text.bytes().take(byte).filter(|it| *it == b'\n').count() + 1
 }
@@ -163,7 +163,7 @@ fn matching(code: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// The end of the item that starts after an attribute: its `;`, its closing brace, or that of what it stands in.
+/// The end of the item that starts after an attribute: its `;`, its closing brace, or that of what contains it.
 fn item_end(code: &str, start: usize) -> usize {
     let mut depth = 0_i32;
     for (i, byte) in code.bytes().enumerate().skip(start) {

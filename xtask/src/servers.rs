@@ -15,7 +15,7 @@ use crate::teed::{teed, teed_in};
 use crate::test::{FEATURES, WORKSPACE};
 use crate::workspace::{self, Failure};
 
-/// Below it stand the programs that are fetched.
+/// The folder of the programs that are fetched.
 const FOLDER: &str = "target/servers";
 
 /// Variables of the environment with their values.

@@ -64,7 +64,7 @@ impl Error for Fault {
     }
 }
 
-/// What stands there, in an operator's words.
+/// What was found there, in an operator's words.
 fn shown(found: Unexpected<'_>) -> String {
     match found {
         Unexpected::Map => "a table".to_owned(),

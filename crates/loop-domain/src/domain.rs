@@ -183,8 +183,8 @@ impl Domain {
         })
     }
 
-    /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run with it
-    /// would read it, and what it warns of beyond the file stands among the warnings.
+    /// What there is in a domain, for a person who checks it. Where no profile is chosen, each of them is read as a run
+    /// with it would read it, and what it warns of beyond the file is among the warnings.
     ///
     /// Sources on servers are asked whether they accept the queries of their tools. One that does not answer within its
     /// `connect_timeout_ms` is a warning.
@@ -232,8 +232,8 @@ impl Domain {
 
     /// Lets scripted models continue behind the replies that the entries of a run hold, for a program that resumes it.
     ///
-    /// Each reply is used once, whichever process hears it; one that a process was given and did not live to write down is
-    /// given again.
+    /// Each reply is used once, in whichever process receives it. A reply that a process received but did not journal
+    /// before it ended is given again.
     pub fn goes_on_behind(&self, entries: &[Entry]) {
         self.scripts.pass_over(entries);
     }
@@ -305,7 +305,7 @@ impl Domain {
             .with_hooks(self.hooks.clone())
     }
 
-    /// Who is told when one of its runs waits for a person, ends or fails.
+    /// Who is notified when one of its runs waits for a person, ends or fails.
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
     }
@@ -376,12 +376,12 @@ impl Domain {
         &self.model_urls
     }
 
-    /// The folder in which the file stands.
+    /// The folder that contains the file.
     pub fn folder(&self) -> &Path {
         &self.file.folder
     }
 
-    /// The folders that its tools search: what stands there is no work item.
+    /// The folders that its tools search. A file in them is not a work item.
     pub fn searched_folders(&self) -> impl Iterator<Item = PathBuf> {
         let named = self.file.config.tools.iter().filter_map(|(_, tool)| tool.folder.as_deref());
         named.map(|folder| self.file.folder.join(folder))

@@ -24,7 +24,7 @@ use crate::tree::{Fault, Node, Origin};
 /// The name of the file in a domain's folder.
 const FILE: &str = "loopgate.toml";
 
-/// A file that was read and typed, with the tree that knows where everything stands.
+/// A file that was read and typed, with the tree that knows the place of every value.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) config: Config,
@@ -88,7 +88,7 @@ impl File {
         &self.place.path
     }
 
-    /// An error about what stands at `path` of the tree.
+    /// An error about the value at `path` of the tree.
     pub(crate) fn error(&self, path: &[&str], message: impl Into<String>) -> DomainError {
         self.place.error(Fault::new(self.tree.origin_of(path), message))
     }
@@ -118,7 +118,7 @@ impl File {
         }
     }
 
-    /// The row of a model's price; `None` where its file gives a price, and where nobody knows one.
+    /// The row of a model's price; `None` where its file gives a price, and where the price is not known.
     pub(crate) fn price_row(&self, model: &ModelConfig) -> Option<PriceRow> {
         if model.price.is_some() {
             return None;
@@ -172,12 +172,12 @@ impl File {
         Ok(())
     }
 
-    /// Whether what stands at `path` comes from the preset.
+    /// Whether the value at `path` comes from the preset.
     pub(crate) fn is_preset(&self, path: &[&str]) -> bool {
         matches!(self.tree.origin_of(path), Origin::Preset(_))
     }
 
-    /// Whether something stands at exactly this path of the tree.
+    /// Whether the tree has something at exactly this path.
     pub(crate) fn has(&self, path: &[&str]) -> bool {
         let mut node = &self.tree;
         path.iter().all(|step| match node.get(step) {
@@ -319,7 +319,7 @@ fn set_model(tree: &mut Node, tier: Tier, model: &str, replaced: &mut Replaced) 
     let before = in_tier(from).filter(|_| provider == "recorded");
     let config = before.map(|entry| ModelConfig::deserialize(&entry.node)).transpose()?;
     let stands_for = match config {
-        // A recording in place of a recording stands for the same model.
+        // A recording in place of a recording replaces the same model.
         Some(config) if config.provider == "recorded" => {
             replaced.iter().find(|(at, _)| *at == from).map(|(_, config)| Arc::clone(config))
         }

@@ -149,7 +149,7 @@ impl Lock {
             locked.tools.iter().find(|tool| tool.digest != tool.spec().digest(&locked.identity).to_string());
         let Some(tool) = edited else { return Ok(()) };
         let path = folder.join(LOCK);
-        // Where it stands, for a person; the file was read a moment ago.
+        // The place of the digest, for a person. The file was read a moment ago.
         let text = files::text(&path, files::MAX_BYTES).unwrap_or_default();
         let at = text.find(tool.digest.as_str()).filter(|_| !tool.digest.is_empty()).unwrap_or_default();
         let line = text.get(..at).unwrap_or_default().matches('\n').count() + 1;

@@ -38,7 +38,7 @@ impl PriceList {
         Self { prices: Prices::with_own(own), at }
     }
 
-    /// The row of a model, by the name of its base model where one is given; `None` where nobody knows its price.
+    /// The row of a model, by the name of its base model where one is given; `None` where its price is not known.
     ///
     /// The table has no price for a server that is not the provider's own, be it named beside the model or with the
     /// provider, unless a base model says what is served there.

@@ -1,4 +1,4 @@
-//! Models behind a server: which profiles there are, and what stands between a model and a run.
+//! Models behind a server: which profiles there are, and which wrappers are between a model and a run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

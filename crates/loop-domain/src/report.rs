@@ -83,7 +83,7 @@ pub(crate) fn lines(
             Tier::Escalated => spec.models.escalated.is_some(),
             Tier::Fallback => spec.models.fallback.is_some(),
         };
-        // Nobody says there how sure a reply is, so that nothing is ever escalated.
+        // Such a protocol has no stated confidence, so that nothing is ever escalated.
         if tier == Tier::Escalated && !spec.protocol.properties().states_confidence {
             continue;
         }

@@ -95,8 +95,8 @@ impl ServerModel {
         Ok(ConfiguredModel { model, price })
     }
 
-    /// The name of the profile that it is asked by: with a server of somebody else, Chat Completions are those that
-    /// everybody speaks.
+    /// The name of the profile by which it is called. A third party's server speaks the common form of Chat
+    /// Completions.
     pub(crate) fn spoken(&self) -> &str {
         if self.provider == "openai-chat" && self.base_url.is_some() { "compatible" } else { &self.provider }
     }

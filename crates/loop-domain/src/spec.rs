@@ -439,8 +439,8 @@ fn three_tier(
     })
 }
 
-/// What is forbidden. It may be a name that no tool has, for a model can ask for it and somebody may add it one day; a name
-/// that comes very near to a tool's is a slip, and would leave that tool allowed.
+/// What is forbidden. It may be a name that no tool has, for a model can request it and the operator may add such a
+/// tool later. A name that is very similar to a tool's is a slip, and would leave that tool allowed.
 fn forbidden(file: &File, registry: &Registry, names: &[String]) -> Result<Vec<Arc<str>>, DomainError> {
     let tools = registry.specs();
     let is_slip = |name: &str| tools.iter().any(|tool| edits(name, &tool.name) <= SLIP);
@@ -540,7 +540,7 @@ fn model_spec(file: &File, tier: &str, model: &ModelConfig) -> Result<ModelSpec,
     })
 }
 
-/// Whether nobody is paid for its calls.
+/// Whether its calls cost nothing.
 fn is_free(provider: &str) -> bool {
     LOCAL.contains(&provider)
 }

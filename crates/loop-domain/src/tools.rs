@@ -25,7 +25,7 @@ use crate::protocol;
 use crate::similar::hint;
 use crate::smart;
 
-/// Below it in the domain's folder stands what is made from scripts.
+/// The folder in the domain's folder for what is made from scripts.
 const CACHE: &str = ".loopgate";
 /// The parameter of a document tool that holds the words, unless another is named.
 const WORDS: &str = "query";
@@ -456,7 +456,7 @@ impl Maker<'_> {
     }
 }
 
-/// A tool that is only declared. Its result comes from whoever puts it into its place, such as an eval.
+/// A tool that is only declared. Its result comes from what replaces it, such as the mock of an eval.
 struct MockTool {
     declaration: ToolDeclaration,
 }

@@ -141,7 +141,7 @@ impl Node {
         Some(entries.remove(at))
     }
 
-    /// Where what stands at `path` was written, or the nearest thing above it. Lists are walked by position.
+    /// Where the value at `path` was written, or the nearest one above it. Lists are walked by position.
     pub(crate) fn origin_of(&self, path: &[&str]) -> Origin {
         let (mut node, mut origin) = (self, &self.origin);
         for step in path {

@@ -24,7 +24,7 @@ pub enum AuditAction {
     Answer,
     /// A run was given an instruction.
     Instruct,
-    /// A run was told to stop.
+    /// A stop of a run was requested.
     Stop,
     /// A run was resumed.
     Resume,

@@ -250,8 +250,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The instant by the run's clock. Setting the wall clock back does not take the run's time back: it counts at least
-    /// what the last entry says, and what has passed since then by the clock that nobody sets.
+    /// The instant by the run's clock. Setting the wall clock back does not take the run's time back: it counts at
+    /// least what the last entry says, and what has passed since then by the clock that cannot be set.
     pub fn now(&self) -> Millis {
         let Some(last) = self.entries.last().map(|entry| entry.event.at) else { return Millis(0) };
         // A fork counts from the start of its parent.

@@ -201,7 +201,7 @@ impl RunWorkflow {
                 waiting.push(Box::pin(sleep.map(move |_| Arrived::Deadline(deadline))));
             }
             match waiting.next().await {
-                // An operator cancels the invocation in Restate: the run hears of it as of any other stop.
+                // An operator cancels the invocation in Restate: the run receives that like any other stop.
                 Err(_) => drop(run.hear(0, RunMessage::Stop(StopMode::Now)).map_err(again)?),
                 // There is always the promise of a message, or a timer, or a call: a run that waits for nothing is over.
                 Ok(None) => return Err(again(stuck(&run))),
@@ -309,8 +309,8 @@ impl CallService {
         Ok(ctx.run(begin).retry_policy(policy).name("begin").await?)
     }
 
-    /// Makes one call, or the cheap reads of one batch. Each is made once: where its process ended in the middle, the run is
-    /// told that it is lost, unless it may be made twice.
+    /// Makes one call, or the cheap reads of one batch. Each is made once. A call whose process ended in the middle is
+    /// reported to the run as lost, unless it may be made twice.
     ///
     /// The result is recorded before it is returned. Restate may have the output of a handler and call it once more, and
     /// then the output has to be the same.

@@ -66,7 +66,7 @@
 //!
 //! # Four ways to run
 //!
-//! The same machine stands behind each, and for the same events it leaves the same journal.
+//! Each uses the same machine, and for the same events it leaves the same journal.
 //!
 //! - **Awaited**: [`Runner::run`] gives the outcome; dropping its future ends the run.
 //! - **By a handle**: [`RunRequest::start`](run::RunRequest::start) lets the run continue by itself;
@@ -75,9 +75,10 @@
 //!   at a time; not polling it is a pause.
 //! - **From a queue**: [`Runner::run_all`] and [`Runner::queue`] run many items, so many at a time.
 //!
-//! [`Runner::with_observer`] adds callbacks to all of them. An [`Observer`](observe::Observer) can neither slow nor break a
-//! run: it has a thread of its own and a bounded queue, misses pieces of replies first when it falls behind, and is told how
-//! many ([`RunEvent::Lost`](observe::RunEvent::Lost)); a panic in it is counted ([`Observed`](observe::Observed)).
+//! [`Runner::with_observer`] adds callbacks to all of them. An [`Observer`](observe::Observer) can neither slow nor
+//! break a run: it has a thread of its own and a bounded queue. When it falls behind, it misses pieces of replies
+//! first, and receives the number of what it missed ([`RunEvent::Lost`](observe::RunEvent::Lost)). A panic in it is
+//! counted ([`Observed`](observe::Observed)).
 
 pub mod agent;
 mod drive;

@@ -1,4 +1,4 @@
-//! What the operator is told: lines that callers do not get, since they may name a path of this machine.
+//! Log lines for the operator. Callers do not get them, since they may name a path of this machine.
 
 use std::fmt;
 use std::sync::OnceLock;

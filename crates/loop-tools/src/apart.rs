@@ -1,4 +1,4 @@
-//! Code of others, in a task separate from the task of whoever waits for it.
+//! Code of third parties, in a task separate from the task of the caller that waits for it.
 
 use std::any::Any;
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! What a tool is told beside its parameters: whom the work concerns, and, separately, its credentials.
+//! What a tool receives besides its parameters: whom the work concerns, and, separately, its credentials.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -189,7 +189,7 @@ async fn a_panic_in_a_task_of_its_own_is_the_same_failure() {
     panics_are_failures().await;
 }
 
-/// On several threads, a tool that keeps its own does not keep whoever waits for it.
+/// On several threads, a tool that keeps its own thread does not keep the caller that waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_keeps_its_thread_is_left() {
     let (release, kept) = std::sync::mpsc::channel::<()>();

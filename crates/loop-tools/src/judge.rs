@@ -44,7 +44,7 @@ impl Judged {
         }
     }
 
-    /// Nobody has this name (S0-88). It always carries a text (S0-d4).
+    /// No tool has this name (S0-88). It always carries a text (S0-d4).
     pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>]) -> Self {
         let name = one_line(name);
         let requested = if name.is_empty() {

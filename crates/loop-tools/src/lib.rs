@@ -1,4 +1,4 @@
-//! Tools of an AI loop: what they hand back, what they are told, how they are found, checked, run and cut off.
+//! Tools of an AI loop: what they return, what they receive, how they are found, checked, run and cut off.
 //!
 //! A [`Tool`] is one source of data, or one action. It declares itself ([`ToolDeclaration`]), is given
 //! parameters, a [`ToolContext`] and, separately, [`Credentials`], and hands back a [`ToolResult`]. A

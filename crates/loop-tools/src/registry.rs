@@ -80,7 +80,7 @@ impl Registry {
         self.entry(name).map(|entry| Arc::clone(&entry.declaration.name))
     }
 
-    /// The tool of a name or alias itself: for whoever puts something around it.
+    /// The tool of a name or alias itself: for code that wraps it.
     pub fn tool(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.entry(name).map(|entry| Arc::clone(&entry.tool))
     }

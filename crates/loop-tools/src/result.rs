@@ -119,8 +119,8 @@ impl ToolResult {
         Self::ok(tool, format!("Found {} items", rows.len()), markdown, rows)
     }
 
-    /// A success that is told as it is: a text is what the model reads, and any other value is its JSON (S2-32). The
-    /// summary is its first line.
+    /// A success that the model receives as it is: a text is what the model reads, and any other value is its JSON
+    /// (S2-32). The summary is its first line.
     pub fn value(tool: impl Into<String>, value: Value) -> Self {
         let text = match &value {
             Value::String(text) => text.clone(),

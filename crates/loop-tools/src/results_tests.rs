@@ -117,7 +117,7 @@ async fn a_line_of_eight_megabytes_is_read_in_pages_too() {
 
 #[tokio::test]
 async fn data_that_is_deep_is_not_read_in_a_hundred_times_as_many_pages() {
-    // Issue 40, H1: each of these numbers would stand behind 200 spaces.
+    // Issue 40, H1: each of these numbers would come after 200 spaces.
     let deep = (0..100).fold(json!(vec![1; 50_000]), |inner, _| json!({ "a": inner }));
     let seen = read(&[(1, Data::from(deep))], json!({ "evidence": "E1", "page": 2 })).await;
     assert!(seen.summary.ends_with("page 2 of 29"), "{}", seen.summary);

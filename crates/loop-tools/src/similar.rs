@@ -1,4 +1,4 @@
-//! Names that come near a name nobody has.
+//! Known names that are similar to an unknown name.
 
 use std::sync::Arc;
 

@@ -86,8 +86,8 @@ pub trait Source: Send + Sync {
 
 /// A tool that fetches many candidates and returns a few.
 ///
-/// A model is asked only when a sub-call was granted and there are enough candidates; whatever it does, the
-/// code's ranking stands ready (S0-76, S0-128).
+/// A model is asked only when a sub-call was granted and there are enough candidates. Whatever it does, the code's
+/// ranking is ready (S0-76, S0-128).
 pub struct Smart<S> {
     source: S,
     declaration: ToolDeclaration,
@@ -147,7 +147,7 @@ impl<S: Source> Smart<S> {
         let (shown, all) = (kept.len(), candidates.len());
         let bodies = self.source.markdown(&kept);
         let heading = heading(&self.declaration.title, &context.scope);
-        // The count stands first, so that it is still there when the end is cut.
+        // The count comes first, so that it is still there when the end is cut.
         let markdown = format!("{heading}\n\n_{shown} of {all} items, chosen by {who}._\n\n{bodies}");
         let data: Vec<Value> = kept.iter().map(|candidate| candidate.data.clone()).collect();
         let summary = format!("Found {all} items, kept {shown}, chosen by {who}");

@@ -16,7 +16,7 @@ const COLUMNS: usize = 40;
 /// How many of the members without a column are named, and the most characters of each name.
 const NAMED: usize = 20;
 const NAME_CHARS: usize = 40;
-/// Members by which people know an item stand first.
+/// Members by which people know an item come first.
 const LEADING: [&str; 3] = ["id", "name", "title"];
 /// The column of rows that are no objects.
 const PLAIN: &str = "value";

@@ -50,7 +50,7 @@ pub fn clean(text: &str) -> (Cow<'_, str>, usize) {
 
 /// Whether nothing can be read of `text` once it is cleaned.
 pub(crate) fn is_blank(text: &str) -> bool {
-    // What stands first belongs to no terminal command, so a safe character stays.
+    // The first character belongs to no terminal command, so a safe one stays.
     let first = text.trim_start().chars().next();
     first.is_none_or(|first| is_unsafe(first) && clean(text).0.trim().is_empty())
 }
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn dropped_characters_are_counted() {
-        // T6: a person is told.
+        // T6: the number of dropped characters is shown to a person.
         assert_eq!(clean("ab").1, 0);
         assert_eq!(clean("a\u{200b}b\u{202e}").1, 2);
         assert_eq!(clean("\u{1b}[31mx").1, 5);

@@ -10,9 +10,9 @@
 //! text 40,120 small: What is below.
 //! ```
 //!
-//! A box is named, and its lines are separated by `|`; the first is its head. An arrow goes along its points: `NAME.l`, `.r`,
-//! `.t` or `.b` is the middle of a side of a box, moved along the side by a number behind it (`gate.r+12`). Its label stands
-//! at the middle of its longest part. Lines that begin with `#` are not read.
+//! A box is named, and its lines are separated by `|`; the first is its head. An arrow goes along its points: `NAME.l`,
+//! `.r`, `.t` or `.b` is the middle of a side of a box, moved along the side by a number behind it (`gate.r+12`). Its
+//! label is at the middle of its longest part. Lines that begin with `#` are not read.
 
 use std::collections::BTreeMap;
 

@@ -64,7 +64,7 @@ impl fmt::Display for Promise {
     }
 }
 
-/// The promises that stand in a text as whole words, with the byte at which each starts.
+/// The promises that a text contains as whole words, with the byte at which each starts.
 pub(super) fn all_in(text: &str) -> Vec<(usize, Promise)> {
     let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     let mut found = Vec::new();

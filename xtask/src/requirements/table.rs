@@ -36,7 +36,7 @@ impl Id {
         Some(Id::Row { document, edge, number: number(digits)? })
     }
 
-    /// The name of the table in which it stands.
+    /// The name of the table that contains it.
     pub(super) fn group(&self) -> String {
         match self {
             Id::Row { document, .. } => format!("S{document}"),
@@ -62,7 +62,7 @@ pub(super) struct Row {
     pub(super) id: Id,
     pub(super) what: String,
     pub(super) state: State,
-    /// Where it stands in the file, from 1.
+    /// Its line in the file, from 1.
     pub(super) line: usize,
 }
 
@@ -73,9 +73,9 @@ pub(super) enum State {
     Test,
     /// It comes with an issue.
     Issue(u32),
-    /// A later decision stands against it: the number of the record that says so.
+    /// A later decision contradicts it: the number of the record that says so.
     Decision(u32),
-    /// No test can show it; the reason stands in the table.
+    /// No test can show it; the table gives the reason.
     Doc,
 }
 
@@ -132,7 +132,7 @@ pub(super) fn first_id(line: &str) -> Option<Id> {
     Id::parse(line.strip_prefix('|')?.split('|').next()?.trim())
 }
 
-/// The ids in a text that stand there as whole words, with the byte at which each starts.
+/// The ids that a text contains as whole words, with the byte at which each starts.
 pub(super) fn ids_in(text: &str) -> Vec<(usize, Id)> {
     let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     let mut found = Vec::new();

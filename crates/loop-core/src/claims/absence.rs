@@ -228,7 +228,7 @@ fn japanese(chunk: &Chunk<'_>) -> Option<Absence> {
     Some(Absence { range: chunk.at + begin..chunk.at + end + length, nouns, is_partial: false })
 }
 
-/// What stands for a noun that is not known: any list or number that is empty.
+/// Represents a noun that is not known: any list or number that is empty.
 pub(crate) const ANYTHING: &str = "*";
 
 /// Nouns, and the stems of the fields that they are called in.

@@ -1,12 +1,13 @@
-//! Whether what a document states stands in the evidence that it cites.
+//! Whether what a document states is in the evidence that it cites.
 //!
 //! A sentence has *checkable values*: numbers with units, money, percentages, days, times, ids, host names, e-mail
 //! addresses, versions, quoted texts, names of more than one word, and statements that something does not exist. This module
 //! reads them, and looks for each in the cited evidence, in every form in which the same value can be written. It reads the
 //! document, the evidence, the work item and the start of the run.
 //!
-//! It does not judge a sentence: one without such a value is neither grounded nor not, and a value that stands in the
-//! evidence may still be used for something that the evidence does not say. It asks no model and sends no text anywhere.
+//! It does not judge a sentence. A sentence without such a value is neither grounded nor ungrounded, and a value that
+//! is in the evidence may still be used for something that the evidence does not say. It asks no model and sends no
+//! text anywhere.
 
 mod absence;
 mod amounts;
@@ -60,7 +61,7 @@ pub use value::ValueKind;
 use crate::reply::Document;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
-/// Where a value of a document stands.
+/// Where a value of a document was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grounding {
@@ -83,7 +84,7 @@ impl Grounding {
     }
 }
 
-/// A checkable value of a document, and where it stands.
+/// A checkable value of a document, and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The id of the section.
@@ -96,11 +97,11 @@ pub struct Claim {
     pub at: Range<usize>,
     /// What the value is.
     pub kind: ValueKind,
-    /// Where it stands.
+    /// Where it was found.
     pub state: Grounding,
     /// The evidence that has it, in order: of the cited evidence if it is grounded, else of all. `E0` is the work item.
     pub evidence: Vec<EvidenceId>,
-    /// How it results from the evidence. `None`: it is copied, or stands nowhere.
+    /// How it results from the evidence. `None`: it is copied, or was found nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula: Option<Formula>,
 }
@@ -146,7 +147,8 @@ pub struct ClaimSources<'a> {
     pub locale: Locale,
 }
 
-/// The checkable values of a document, in its order, each with where it stands. The order of the evidence does not matter.
+/// The checkable values of a document, in its order, each with where it was found. The order of the evidence does not
+/// matter.
 pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
     let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
     let mut search = ClaimSearch::new(unix_ms, utc_offset, locale);

@@ -1,4 +1,4 @@
-//! Where in a text a value stands, so that a reader is led there.
+//! Where in a text a value is, so that a page can link to the place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -89,7 +89,7 @@ fn nearest(query: &Query, found: Places) -> BTreeMap<usize, Range<usize>> {
     found.into_iter().filter_map(nearest).collect()
 }
 
-/// The texts that stand in a text as words.
+/// Adds the wanted texts that a text contains as words.
 fn words(query: &Query, text: &str, mut add: impl FnMut(usize, &Range<usize>)) {
     let mut search = TextSearch::default();
     for it in text_words(text) {

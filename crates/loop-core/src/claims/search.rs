@@ -25,8 +25,8 @@ use crate::claims::{
 use crate::reply::Section;
 use crate::types::{Evidence, EvidenceId, Locale, WorkItem};
 
-/// Looks for the values of sections. First all sections are added, then what they are compared with is read, then it says
-/// where the values of each section stand.
+/// Looks for the values of sections. The caller first adds all sections, then has it look in the work item and in the
+/// evidence, and then asks where the values of each section were found.
 #[derive(Debug)]
 pub struct ClaimSearch {
     first_day: Option<i64>,
@@ -419,7 +419,7 @@ impl ClaimSearch {
         claims
     }
 
-    /// Where values stand in a text, by their numbers: the first place of each that is copied from it.
+    /// Where the values are in a text, by their numbers: the first place of each that is copied from it.
     pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
         place::places(&self.query, text)
     }

@@ -149,7 +149,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The form in which headings are compared. Emphasis may stand inside of a word, so blanks do not count.
+/// The form in which headings are compared. Emphasis may be inside of a word, so blanks do not count.
 fn key(heading: &str) -> String {
     plain_heading(heading).replace(' ', "")
 }

@@ -63,7 +63,7 @@ fn looking_for_repeated_members_takes_steps_in_proportion_to_their_number() {
 
 #[test]
 fn fences_that_grow_shorter_are_not_each_searched_to_the_end() {
-    // B9: 64 lengths of two kinds are told apart, so a line is looked at no more than 128 times for its fences.
+    // B9: 64 lengths of two kinds are distinguished, so a line is looked at no more than 128 times for its fences.
     let longest = counted::pieces(4_000);
     let lines: String = (0..longest).map(|n| format!("{}a\n## h\n", "`".repeat(longest - n))).collect();
     let text = format!("{lines}{}\n", "`".repeat(longest + 1_000));

@@ -377,7 +377,7 @@ impl Run {
         self.state.draft.missing(&self.spec, &self.state.knowledge, &self.state.started)
     }
 
-    /// The checkable values of the document so far, each with where it stands. Empty with `grounding = off`.
+    /// The checkable values of the document so far, each with where it was found. Empty with `grounding = off`.
     pub fn claims(&self) -> Vec<Claim> {
         grounding::claims_of(
             &self.state.draft.document,

@@ -1,4 +1,4 @@
-//! What a person is asked and told, read from the state alone.
+//! What a person is asked and what they are shown for it, read from the state alone.
 
 use std::sync::Arc;
 

@@ -102,7 +102,7 @@ fn goes_on(letters: &[u8], text: &[u8]) -> bool {
     true
 }
 
-/// Whether an escape of a text may stand for a letter or a digit: `%41`, `\u0041`, `\x41`, `&#65;`.
+/// Whether an escape of a text may encode a letter or a digit: `%41`, `\u0041`, `\x41`, `&#65;`.
 fn makes_letters(text: &[u8]) -> bool {
     memchr3_iter(b'%', b'\\', b'&', text).any(|at| match (text.get(at), text.get(at + 1)) {
         (Some(b'%'), Some(next)) => next.is_ascii_hexdigit(),

@@ -115,7 +115,7 @@ pub struct GateSettings {
     /// may, except with the cost mode `strict`. Only native calls start early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eager: Option<bool>,
-    /// What follows from a value of the document that stands in no evidence. Default: it is reported.
+    /// What follows from a value of the document that is in no evidence. Default: it is reported.
     #[serde(skip_serializing_if = "is_default")]
     pub grounding: GroundingRule,
     /// How the document writes numbers and dates. Default: as in English.
@@ -136,7 +136,7 @@ pub struct GateSettings {
     pub second_opinion: Option<SecondOpinion>,
 }
 
-/// What follows from a value of the document that stands in no evidence.
+/// What follows from a value of the document that is in no evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroundingRule {

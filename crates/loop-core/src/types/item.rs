@@ -67,7 +67,8 @@ impl WorkItem {
         Self { form: ItemForm::Message, ..Self::new(id, "message", title, text) }
     }
 
-    /// The digest of what it says, whoever started the run: two items with one digest are the same work.
+    /// The digest of its content. It does not depend on who started the run: two items with one digest are the same
+    /// work.
     pub fn digest(&self) -> Digest {
         let Self { id, kind, title, full, scope, .. } = self;
         let said = serde_json::to_string(&(id, kind, title, full, scope));

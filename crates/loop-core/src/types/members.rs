@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(repeated(r#"{"a":1,"#), [""; 0], "no JSON");
         // Written with an escape it is the same member.
         assert_eq!(repeated(r#"{"a":1,"\u0061":2}"#), ["/a"]);
-        // B9: many of them are told in one go.
+        // B9: many of them are reported at once.
         let many: Vec<String> = (0..30_000).map(|n| format!("\"k{}\":{n}", n / 2)).collect();
         assert_eq!(repeated(&format!("{{{}}}", many.join(","))).len(), 15_000);
     }

@@ -15,17 +15,18 @@ use crate::config::Ordered;
 pub(crate) struct GateConfig {
     /// Tools that must have run, with or without a finding, before confidence counts. Default: none.
     pub(crate) required_tools: Vec<String>,
-    /// What the policy is called by whoever keeps it, for example a date; it changes nothing. Default: nothing.
+    /// The operator's name for the policy, for example a date. It changes nothing. Default: none.
     pub(crate) label: Option<String>,
     /// Tools that may run, at least one, `*` for any characters. Default: all of them.
     #[schemars(length(min = 1))]
     pub(crate) allow: Option<Vec<String>>,
-    /// Tools that never run, whatever the model asks, `*` for any characters; it is not told of them. Default: none.
+    /// Tools that never run, even if the model requests them, `*` for any characters. They are not offered to it.
+    /// Default: none.
     pub(crate) forbid: Vec<String>,
     /// Tools that change something and run without a person's consent, `*` for any characters: to name one here is the
     /// consent. Default: none.
     pub(crate) approved: Vec<String>,
-    /// Whether somebody can be asked: a run that needs consent or an answer then waits for it. Default: false.
+    /// Whether an approver can be asked: a run that needs consent or an answer then waits for it. Default: false.
     pub(crate) people: Option<bool>,
     /// How many people have to approve an action that needs consent: 1, or 2. With 2 they are two tokens of `loopgate serve`.
     /// Default: 1.
@@ -35,7 +36,7 @@ pub(crate) struct GateConfig {
     /// it is approved, and once something private was read as well nothing leaves unasked. `off`: it does not. Default: `ask`.
     #[schemars(extend("enum" = ["ask", "off"]), with = "Option<String>")]
     pub(crate) taint: Option<TaintRule>,
-    /// Whether the work item itself was written by whoever liked to. Default: false.
+    /// Whether the work item itself is untrusted, because third parties can write it. Default: false.
     pub(crate) item_untrusted: Option<bool>,
     /// Values that the `authority` parameters of a tool may always have, for example an address. Default: none.
     pub(crate) authorities: Vec<String>,
@@ -43,30 +44,31 @@ pub(crate) struct GateConfig {
     /// only one has, for tools that only look. Default: `alias`.
     #[schemars(extend("enum" = ["strict", "alias", "fuzzy_unique"]), with = "Option<String>")]
     pub(crate) resolve: Option<Resolve>,
-    /// What follows a call that policy denies: `feed_back`, the model is told and goes on; `stop`, the run ends. Default:
-    /// `feed_back`.
+    /// What follows a call that policy denies: `feed_back`, the denial is reported to the model, which continues;
+    /// `stop`, the run ends. Default: `feed_back`.
     #[schemars(extend("enum" = ["feed_back", "stop"]), with = "Option<String>")]
     pub(crate) on_denied: Option<OnDenied>,
-    /// What follows a reply that is not valid, since it calls a tool that is not there, or with parameters that do not fit, or
-    /// answers with a blank text: `feed_back`, the model is told and continues; `stop`, the run ends as refused. Default:
-    /// `feed_back`.
+    /// What follows a reply that is not valid, since it calls a tool that is not there, or with parameters that do not
+    /// fit, or answers with a blank text: `feed_back`, the fault is reported to the model, which continues; `stop`, the
+    /// run ends as refused. Default: `feed_back`.
     #[schemars(extend("enum" = ["feed_back", "stop"]), with = "Option<String>")]
     pub(crate) on_invalid: Option<OnInvalid>,
     /// Not for the protocol `output`: whether a stop by a limit leaves a final pass, without tools, that finishes the answer,
     /// and for which part of each limit is reserved. With `false` the last permitted pass is like any other: its calls run,
     /// and the run ends before the next pass. Default: true.
     pub(crate) final_pass: Option<bool>,
-    /// What follows a tool that fails: `continue`, the model is told and continues; `stop`, the run ends;
-    /// `{ escalate_after = 2 }`, so many failures of one tool in a row need a person; `{ stop_or_escalate_after = 2 }`, a
-    /// permanent failure ends the run, and so many that may pass need a person. Default: `continue`.
+    /// What follows a tool that fails: `continue`, the failure is reported to the model, which continues; `stop`, the
+    /// run ends; `{ escalate_after = 2 }`, so many failures of one tool in a row need a person;
+    /// `{ stop_or_escalate_after = 2 }`, a permanent failure ends the run, and so many that may pass need a person.
+    /// Default: `continue`.
     #[schemars(schema_with = "on_tool_error")]
     pub(crate) on_tool_error: Option<OnToolError>,
     /// Whether a call of a `cheap` tool may start before the reply that requests it is complete; for native calls alone.
     /// Default: true, but false where `limits.cost_mode` is `strict`.
     pub(crate) eager: Option<bool>,
-    /// For documents: what follows from a value (an amount, a day, an id, a name) that stands in no evidence: `report`, it is
-    /// marked and reported; `demand`, a confident answer with one is revised once, and else ends as `evidence_missing`; `off`,
-    /// values are not looked for. Default: `report`.
+    /// For documents: what follows from a value (an amount, a day, an id, a name) that is in no evidence: `report`, it
+    /// is marked and reported; `demand`, a confident answer with one is revised once, and else ends as
+    /// `evidence_missing`; `off`, values are not looked for. Default: `report`.
     #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
     pub(crate) grounding: Option<GroundingRule>,
     /// For documents: how many words of its own, besides citations, a section needs that must `cite`. Default: 3.

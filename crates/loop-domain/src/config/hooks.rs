@@ -1,10 +1,10 @@
-//! `[hooks.NAME]`: who is told of a run, when and how.
+//! `[hooks.NAME]`: who is notified of a run's events, when and how.
 
 use loop_runtime::hooks::HookEvent;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Who is told of a run. Give `command` or `url`.
+/// A receiver of notifications about runs. Give `command` or `url`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(
@@ -12,8 +12,8 @@ use serde::Deserialize;
     allow(dead_code, reason = "without the features it is only recognised")
 )]
 pub(crate) struct HookConfig {
-    /// What it is told: `waiting` (the run waits for a person), `expiring` (the time to answer is nearly over), `ended` (for
-    /// whatever reason), `failed` (it ended as failed or in doubt). At least one.
+    /// Which events it is notified of: `waiting` (the run waits for a person), `expiring` (the time to answer is nearly
+    /// over), `ended` (for any reason), `failed` (it ended as failed or in doubt). At least one.
     pub(crate) on: Vec<HookEvent>,
     /// A program and its arguments, which reads the message from its standard input. It runs in the domain's folder with the
     /// whole environment, and has delivered it once it ends with 0. Default: none.

@@ -1,4 +1,4 @@
-//! What may stand in `loopgate.toml`. The comments here are what an editor shows for each key.
+//! What `loopgate.toml` may contain. The comments here are what an editor shows for each key.
 
 mod budget;
 mod command;
@@ -132,7 +132,7 @@ pub(crate) struct Config {
     pub(crate) prompts: PromptsConfig,
     /// Where the outcome is saved. Without it nothing is saved.
     pub(crate) save: Option<SaveConfig>,
-    /// Who is told when a run waits for a person, ends or fails, by name. Default: none.
+    /// Who is notified when a run waits for a person, ends or fails, by name. Default: none.
     #[serde(default)]
     pub(crate) hooks: Ordered<HookConfig>,
     /// How runs are kept in a journal file.
@@ -185,9 +185,9 @@ impl From<SyncConfig> for SyncPolicy {
 pub(crate) struct ItemConfig {
     /// What one item is called, for example `ticket`. Default: `item`.
     pub(crate) kind: String,
-    /// Where its id stands. Default: `/id`; where nothing stands there, the file's name is the id.
+    /// The place of its id. Default: `/id`. If there is nothing at that place, the file's name is the id.
     pub(crate) id: String,
-    /// Where its title stands; it must be there. Default: `/title`.
+    /// The place of its title, which must be there. Default: `/title`.
     pub(crate) title: String,
     /// What calls see that only need to know what the work is about. Default: the whole item.
     pub(crate) compact: Vec<String>,

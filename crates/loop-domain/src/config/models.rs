@@ -67,7 +67,7 @@ pub(crate) struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// What is said of it to whoever asks a server.
+    /// The part of it that says which model of which server it is.
     pub(crate) fn server_model(&self) -> ServerModel {
         ServerModel {
             provider: self.provider.clone(),

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
-/// Names and what stands under them, in the order of the file.
+/// Names and their values, in the order of the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Ordered<V>(Vec<(String, V)>);
 

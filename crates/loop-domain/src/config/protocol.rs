@@ -22,7 +22,7 @@ pub(crate) struct ProtocolConfig {
     /// that only look in parallel) or `single` (only the first one). Default: `ordered`.
     #[schemars(extend("enum" = ["ordered", "parallel", "single"]), with = "Option<String>")]
     pub(crate) execution: Option<Execution>,
-    /// For `conversation` and `output`: in whose words the model is told of a call that failed, `plain`, `quoted`,
+    /// For `conversation` and `output`: the wording in which a failed call is reported to the model, `plain`, `quoted`,
     /// `named`, `prefixed` or `tagged`. Default: `plain`.
     #[schemars(extend("enum" = ["plain", "quoted", "named", "prefixed", "tagged"]), with = "Option<String>")]
     pub(crate) errors: Option<ErrorStyle>,

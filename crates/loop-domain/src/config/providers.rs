@@ -71,7 +71,7 @@ pub(crate) struct ProviderConfig {
     pub(crate) efforts: Option<Vec<Effort>>,
     /// Whether `thinking: {"type": "disabled"}` says that a model is not to reason, in place of an effort.
     pub(crate) thinking_switch: Option<bool>,
-    /// Whether it can be told how many tokens to draw from.
+    /// Whether a request may say how many tokens to draw from.
     pub(crate) top_k: Option<bool>,
     /// What a seed is called; `""` where there is none.
     pub(crate) seed_field: Option<String>,

@@ -102,8 +102,9 @@ pub(crate) struct ToolConfig {
     /// that requests it is complete. Only for a tool that reads and is not `smart`. Default: false.
     #[serde(default)]
     pub(crate) cheap: bool,
-    /// The parameters that say whom or what an effect reaches, such as a recipient or an amount. Their values must stand in the
-    /// work item, in `gate.authorities` or in what a trusted tool returned, or a person is asked. Default: none.
+    /// The parameters that say whom or what an effect reaches, such as a recipient or an amount. Their values must be
+    /// in the work item, in `gate.authorities` or in what a trusted tool returned. Otherwise a person is asked.
+    /// Default: none.
     #[serde(default)]
     pub(crate) authority: Vec<String>,
     /// How its repeats are judged. With `allowed` a keyed or irreversible write runs again without a person.
@@ -257,7 +258,7 @@ impl ToolKind {
 #[derive(Clone, Debug, JsonSchema)]
 #[schemars(untagged)]
 pub(crate) enum ToolRepeatsConfig {
-    /// A keyed or irreversible write runs again with the same arguments, and nobody is asked.
+    /// A keyed or irreversible write runs again with the same arguments, without approval.
     Allowed(AllowedWord),
     /// By these rules.
     By(RepeatsConfig),
@@ -308,8 +309,8 @@ impl<'de> Deserialize<'de> for ToolRepeatsConfig {
 pub(crate) struct RepeatsConfig {
     /// How often it runs, whatever its parameters. Default: no limit.
     pub(crate) max_calls: Option<u32>,
-    /// JSON pointers to what in its data changes by itself, such as times: results that differ only there are the same. `*`
-    /// stands for every entry. Default: fields whose names say that they are a request's time or id.
+    /// JSON pointers to what in its data changes by itself, such as times: results that differ only there are the same.
+    /// `*` matches every entry. Default: fields whose names say that they are a request's time or id.
     pub(crate) volatile: Vec<String>,
     /// The parameters that tell its calls apart. Default: all.
     pub(crate) key: Vec<String>,

@@ -31,7 +31,7 @@ use crate::openapi::server::Server;
 use crate::openapi::text::line;
 use crate::openapi::write::Entry;
 
-/// What stands around a tool when it is loaded to see whether it can be.
+/// The domain file around a tool when it is loaded to see whether it can be.
 const AROUND: &str = "version = 1\nname = \"import\"\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n";
 
 pub(crate) fn import(text: &str, options: &ImportOptions) -> Result<Imported, ImportError> {

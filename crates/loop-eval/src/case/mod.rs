@@ -1,9 +1,9 @@
 //! Cases: what is run, with which model and tools, and what is expected.
 //!
-//! A case is a JSON file (`docs/how-to/evals.md`, `docs/schema/case.schema.json`). S4's fixture is one as it stands: an id, a
-//! goal, tools with the results of their calls, and what is expected (S4-56). What else a whole trajectory needs is
-//! there beside it: a domain or the tree of a `loopgate.toml`, a work item, replies or a model, people, expectations of
-//! the document, the answer, the output, the evidence, the cost.
+//! A case is a JSON file (`docs/how-to/evals.md`, `docs/schema/case.schema.json`). S4's fixture is one without a
+//! change: an id, a goal, tools with the results of their calls, and what is expected (S4-56). What else a whole
+//! trajectory needs can be added: a domain or the tree of a `loopgate.toml`, a work item, replies or a model, people,
+//! expectations of the document, the answer, the output, the evidence, the cost.
 
 mod check;
 mod error;

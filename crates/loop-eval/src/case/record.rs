@@ -226,7 +226,7 @@ impl World {
                         return Err(CaseRecordError::NoPlace { what: "lost a change with its driver" });
                     }
                 }
-                // What a person was asked about and nobody answered.
+                // What a person was asked about and did not answer.
                 EventKind::DeadlineReached => {
                     received.people.extend(
                         settled(entry).filter(|(_, status)| *status == Status::Denied).map(|(key, _)| {

@@ -194,7 +194,7 @@ fn loaded(case: &Case, domains: &Domains, given: &RunOptions) -> Result<Parts, C
 /// The error of a domain at the place of the case that names it.
 fn misread(case: &Case, pointer: &str, error: &DomainError) -> CaseError {
     match error {
-        // The file is of our own making; its lines are nobody's.
+        // This program wrote the file itself, so its lines mean nothing to the author of the case.
         DomainError::Invalid { message, .. } if case.domain.is_none() => case.error(pointer, message),
         DomainError::Option { option, message } => {
             let key = option.strip_prefix("--set ").and_then(|set| set.split('=').next());
@@ -350,7 +350,8 @@ fn replied(replies: &[ScriptedReply], exhausted: Option<&ScriptedReply>) -> Arc<
     }
 }
 
-/// The replies of a model that nobody described: it calls each mocked tool as often as it has outcomes, and then answers.
+/// The replies of a model that the case does not describe: it calls each mocked tool as often as it has outcomes, and
+/// then answers.
 fn by_outcomes(case: &Case) -> Vec<ScriptedReply> {
     let calls = case.mocked_tools.iter().flat_map(|(tool, outcomes)| {
         outcomes.iter().map(move |outcome: &MockedOutcome| {

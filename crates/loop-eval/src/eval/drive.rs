@@ -60,7 +60,7 @@ pub(crate) async fn drive(case: &Case, prepared: Prepared) -> Result<Driven, Dri
     Ok(Driven { recorded, outcome, undone: follower.undone() })
 }
 
-/// Hears what happens in a run, keeps a copy of its state, and says what the case has to say to it.
+/// Receives what happens in a run, keeps a copy of its state, and says what the case has to say to it.
 struct Follower<'a> {
     case: &'a Case,
     spec: Arc<RunSpec>,

@@ -39,8 +39,8 @@ pub(crate) struct MockedTool {
 }
 
 impl MockedTool {
-    /// The tool that `declaration` describes. Where one of its outcomes is a timeout its own time is cut short, so that
-    /// nobody waits for it.
+    /// The tool that `declaration` describes. Where one of its outcomes is a timeout, its own time is cut short, so
+    /// that the eval does not wait for it.
     pub(crate) fn new(mut declaration: ToolDeclaration, outcomes: &[MockedOutcome], beyond: Beyond) -> Self {
         if outcomes.iter().any(|outcome| outcome.status == MockStatus::Timeout) {
             let longest = outcomes.iter().map(|outcome| outcome.delay_ms).max().unwrap_or_default();

@@ -67,8 +67,8 @@ impl Suite {
         self
     }
 
-    /// Runs all, at most `jobs` at a time, and gives what each came to, in the suite's order. `done` hears of each as it
-    /// ends.
+    /// Runs all, at most `jobs` at a time, and returns the result of each, in the suite's order. `done` is called with
+    /// each result as its run ends.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -107,7 +107,8 @@ impl Suite {
     }
 }
 
-/// Runs all, at most `jobs` at a time, and gives the results in the order of the runs. `done` hears of each as it ends.
+/// Runs all, at most `jobs` at a time, and returns the results in the order of the runs. `done` is called with each
+/// result as its run ends.
 pub(crate) async fn in_parallel<N, F>(
     runs: impl Iterator<Item = (N, F)>,
     jobs: usize,

@@ -38,9 +38,9 @@ pub struct TrialResults {
 }
 
 impl Suite {
-    /// Runs each case with each configuration as often as wanted. A result that is stored for a run of exactly this content
-    /// (domain, case, models, settings, repeat) is taken instead of a run. The order of the results does not depend on
-    /// which run ends first. `done` hears of each as it ends.
+    /// Runs each case with each configuration as often as wanted. A result that is stored for a run of exactly this
+    /// content (domain, case, models, settings, repeat) is taken instead of a run. The order of the results does not
+    /// depend on which run ends first. `done` is called with each result as its run ends.
     ///
     /// # Errors
     /// A configuration replaces models, and no case can be run with them, for example because a key is missing; or a case is

@@ -38,7 +38,7 @@ pub enum VerifyError {
     },
 }
 
-/// Replays a run, entry by entry and through its stored form, and gives the run as it stands at the end.
+/// Replays a run, entry by entry and through its stored form, and returns the run in its final state.
 ///
 /// # Errors
 /// The first entry that does not come out as it was recorded.

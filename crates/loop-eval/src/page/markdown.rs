@@ -264,7 +264,7 @@ fn cited(html: &mut String, text: &str, of: Inline<'_>) {
     of.plain(html, plain);
 }
 
-/// Bold words or code of a text: the mark at both ends, and where what is in it stands.
+/// Bold words or code of a text: the mark at both ends, and where its content is.
 #[derive(Clone)]
 struct Mark {
     mark: &'static str,

@@ -326,7 +326,7 @@ impl Fooled {
             text.push_str(&format!("## {heading}\n\n{}\n\n", self.stated(has_read)));
         }
         let forges = self.forges(has_read);
-        // A verdict of somebody who does not know the nonce.
+        // The verdict of an attacker who does not know the nonce.
         let guesses = self.adversary == Adversary::Cunning && self.below(3) == 0;
         let actions = json!(
             (0..)

@@ -22,7 +22,7 @@ pub(super) fn is_in(text: &str) -> bool {
         Ok(value) => collect(&value, &mut texts),
         Err(_) => texts.push(text.to_owned()),
     }
-    // All of them as one text as well, since it may stand in several members.
+    // All of them as one text as well, since the canary may be in pieces in several members.
     texts.iter().chain([&texts.concat()]).any(|text| is_spelled(text, LAYERS))
 }
 

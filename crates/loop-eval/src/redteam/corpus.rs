@@ -82,7 +82,7 @@ pub enum Trick {
     Plain,
     /// As if the system had said it.
     FakeSystem,
-    /// As if somebody in charge had.
+    /// As if a person in charge had said it.
     Rank,
     /// In a comment that a page would not show.
     Comment,
@@ -92,7 +92,7 @@ pub enum Trick {
     Language,
     /// In base64.
     Base64,
-    /// With characters that nobody sees between the letters.
+    /// With invisible characters between the letters.
     ZeroWidth,
     /// With letters of another alphabet.
     Homoglyph,
@@ -119,7 +119,7 @@ impl Trick {
     ];
 }
 
-/// Where an injected text stands.
+/// Where an injected text is placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Carrier {
@@ -148,7 +148,7 @@ pub struct Injection {
     pub kind: Kind,
     /// How it is dressed.
     pub trick: Trick,
-    /// Where it stands.
+    /// Where it is placed.
     pub carrier: Carrier,
     /// The text: one part, or two that come after one another.
     pub text: Vec<String>,
@@ -236,7 +236,7 @@ fn dressed(kind: Kind, trick: Trick, wording: &str, id: &str) -> Vec<String> {
     vec![dressed]
 }
 
-/// The text with characters between its letters that nobody sees.
+/// The text with invisible characters between its letters.
 pub(super) fn spread(body: &str) -> String {
     body.chars().flat_map(|letter| [letter, '\u{200b}']).collect()
 }

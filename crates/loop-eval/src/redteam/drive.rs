@@ -1,4 +1,4 @@
-//! Drives the runs of an attack to their end, with somebody who answers what is asked.
+//! Drives the runs of an attack to their end, with an approver who answers what is asked.
 
 use std::sync::Arc;
 
@@ -177,8 +177,8 @@ pub(super) async fn with_a_crash(
     answered(&runner, driven, went, answer).await
 }
 
-/// Drives one run. Each time it waits for people it is resumed without an answer, with approvals of earlier rounds and with
-/// ones that nobody gave, before it is resumed with what people say.
+/// Drives one run. Each time it waits for people it is resumed without an answer, with approvals of earlier rounds and
+/// with approvals that no person gave, before it is resumed with what people say.
 pub(super) async fn with_false_approvals(
     runner: &Runner,
     item: WorkItem,
@@ -239,8 +239,8 @@ fn false_approvals(requested: &[PersonRequest]) -> impl Iterator<Item = Vec<Even
     misbound.chain(second)
 }
 
-/// Resumes a run with what nobody said, each by itself, and gives how it went on with the first of them that counts. Where one
-/// is refused nothing is recorded.
+/// Resumes a run with answers that no person gave, each by itself, and returns how it continued with the first of them
+/// that counts. Where one is refused nothing is recorded.
 async fn with_what_nobody_stated(
     runner: &Runner,
     run: &RunId,

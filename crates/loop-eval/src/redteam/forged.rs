@@ -51,7 +51,7 @@ pub(super) fn with_guessed_nonce(block: &str) -> String {
     block.replacen('{', "{\"nonce\": \"0000000000\", ", 1)
 }
 
-/// A block in the dress of the text in which it stands, in as many parts.
+/// A block that is disguised like the text that holds it, in as many parts.
 pub(super) fn dressed(trick: Trick, block: &str) -> Vec<String> {
     match trick {
         Trick::Base64 => vec![base64(block)],

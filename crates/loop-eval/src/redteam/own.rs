@@ -1,4 +1,4 @@
-//! The domain's own work under the same guards: what they hold up that nobody attacked.
+//! The domain's own work under the same guards: what they hold up without an attack.
 
 use std::sync::Arc;
 

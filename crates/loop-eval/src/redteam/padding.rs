@@ -29,11 +29,12 @@ const ENCODINGS: [Encoding; 5] = [
 /// The kinds of texts that hold a block.
 const KINDS: [Kind; 3] = [Kind::Verdict, Kind::Refusal, Kind::Escalation];
 
-/// Where the texts stand. What a tool returns is cut after some thousand characters, so the longest are in the work item.
+/// Where the texts are placed. What a tool returns is cut after some thousand characters, so the longest are in the
+/// work item.
 const CARRIERS: [Carrier; 3] = [Carrier::Result, Carrier::Item, Carrier::Field];
 
-/// The texts: every size, shape and encoding, with the kinds and places in turn. A text's id stands behind its block, so that
-/// a model which reads the id has read the block.
+/// The texts: every size, shape and encoding, with the kinds and places in turn. A text's id comes after its block, so
+/// that a model which reads the id has read the block.
 pub(super) fn texts() -> Vec<Injection> {
     let mut made = Vec::new();
     for (encoding, encoded) in ENCODINGS {

@@ -16,7 +16,7 @@ pub enum People {
     Careful,
 }
 
-/// How a person is told that a call may have happened already, or did.
+/// How a request begins that warns a person that a call may have happened already, or did.
 const DOUBTS: [&str; 2] = ["it may have happened already", "the same call "];
 
 impl People {

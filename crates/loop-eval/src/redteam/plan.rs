@@ -34,7 +34,7 @@ pub(super) const FORGED: &str = "forged-";
 pub(super) struct Wanted {
     pub(super) tool: String,
     pub(super) arguments: Value,
-    /// What is told to whoever has to agree.
+    /// The reason that the approver is shown.
     pub(super) reason: String,
 }
 

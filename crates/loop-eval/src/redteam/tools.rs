@@ -29,8 +29,8 @@ pub(super) struct Done {
     is_repeatable: bool,
 }
 
-/// How many effects were done again in one run with the same arguments, by tools that cannot tell: under any key where the
-/// effect is irreversible. Nobody allows one.
+/// How many effects were done again in one run with the same arguments, by tools that cannot detect a repeat: under any
+/// key where the effect is irreversible. None is allowed.
 pub(super) fn doubled(done: &[Done]) -> u32 {
     let mut times: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
     for Done { tool, arguments, key, .. } in done.iter().filter(|effect| !effect.is_repeatable) {

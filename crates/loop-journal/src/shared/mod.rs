@@ -4,7 +4,7 @@
 //! ```text
 //! announce: quote ──► reserve(call, final pass) ──► reserved: the call is announced and sent
 //!                                               ├─► wait:     calls of other runs will settle for less; ask again
-//!                                               └─► refused:  the core hears what is left, and cuts the call to it,
+//!                                               └─► refused:  the core receives what is left, and cuts the call to it,
 //!                                                             makes the final pass, or ends the run
 //! settled:  charge of the core ──► settle(call, cost)
 //! resumed, ended, process gone: what is in flight is settled at its whole amount

@@ -1,4 +1,4 @@
-//! A clock that nobody sets: milliseconds since this machine was started, its sleep included.
+//! A clock that cannot be set: milliseconds since this machine was started, its sleep included.
 
 use std::fs;
 use std::sync::{Arc, LazyLock};

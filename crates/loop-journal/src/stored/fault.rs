@@ -164,7 +164,7 @@ fn is_at_its_limit(path: &Path) -> bool {
 
 fn advice(error: &rusqlite::Error, path: &Path) -> String {
     let stated = match error {
-        // SQLite's text of its last error repeats the path, or an SQL text that helps nobody here.
+        // SQLite's text of its last error repeats the path, or an SQL text that does not help the operator.
         rusqlite::Error::SqliteFailure(failure, _) => failure.to_string(),
         rusqlite::Error::StatementChangedRows(_) => NOT_TAKEN.to_owned(),
         other => other.to_string(),

@@ -51,7 +51,7 @@ impl FileLocks {
                 Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
             let lock = FileLock { file, path: path.clone() };
-            // Its last owner may have removed the file after it was opened here: then the lock is nobody's.
+            // Its last owner may have removed the file after it was opened here: then the lock has no owner.
             if lock.is_in_place() {
                 lock.sign().map_err(failed)?;
                 return Ok(lock);
@@ -69,7 +69,7 @@ impl FileLocks {
         }
     }
 
-    /// Waits until nobody else lays or changes the journal's tables.
+    /// Waits until no other process creates or changes the journal's tables.
     pub(super) fn alone(&self) -> io::Result<File> {
         // No run's lock file begins with a dot.
         let file = self.file(&self.folder.join(".tables.lock"))?;
@@ -154,7 +154,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     while taken.load(Ordering::SeqCst) < 200 {
-                        // Who asks is in nobody's way.
+                        // A process that only asks does not hinder the owner.
                         locks.is_held(&run);
                         match locks.take(&run) {
                             Ok(_lock) => {

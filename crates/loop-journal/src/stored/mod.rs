@@ -223,7 +223,7 @@ impl StoredJournal {
             Key::read(&path)
         };
         let key = match key {
-            // Whoever may only read the journal need not read its key.
+            // A user who may only read the journal need not read its key.
             Err(error) if !makes_key && error.kind() == std::io::ErrorKind::PermissionDenied => None,
             key => key.map_err(|error| Fault::from(error).at(&path))?,
         };
@@ -274,7 +274,7 @@ impl StoredJournal {
         Err(JournalError::Storage { place: "postgres".to_owned(), message: message.to_owned() })
     }
 
-    /// Where the journal is unless somebody says otherwise: `$XDG_STATE_HOME/loopgate/journal.db`, else
+    /// Where the journal is unless the operator sets another path: `$XDG_STATE_HOME/loopgate/journal.db`, else
     /// `~/.local/state/loopgate/journal.db`.
     pub fn default_path() -> PathBuf {
         path_below(env::var_os("XDG_STATE_HOME"), env::home_dir())
@@ -466,7 +466,8 @@ impl Journal for StoredJournal {
             }
             if !heads.is_empty() {
                 let now = clock::now();
-                // Its writer may have ended it after it was read; nobody writes it, so the second answer holds.
+                // Its writer may have ended it after it was read. No process writes it now, so the second answer is
+                // final.
                 let again = rows::lines(connection, files.key.as_ref())?;
                 let again: BTreeMap<_, _> = again.into_iter().map(|line| (line.run.clone(), line)).collect();
                 for line in lines.iter_mut().filter(|line| line.stop.is_none() && !line.is_written) {

@@ -101,7 +101,7 @@ impl StoredJournal {
                 && run_at(since.last)?.unwrap_or_default() == since.newest
             {
                 let mut added = lines("WHERE rowid > ?1", vec![Cell::Integer(since.last)])?;
-                // A row that is gone, or that took the place of one, cannot be told from the others.
+                // A row that is gone, or that took the place of one, cannot be distinguished from the others.
                 if i64::try_from(added.len()) == Ok(runs - since.runs) {
                     let open = serde_json::to_string(&open)?;
                     added.extend(lines(named(&transaction), vec![Cell::Text(open)])?);

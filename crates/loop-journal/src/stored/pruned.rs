@@ -1,4 +1,5 @@
-//! Pruning: a run is deleted, and a sealed record of it stays, so that it is told from a run that vanished.
+//! Pruning: a run is deleted, and a sealed record of it stays, so that it can be distinguished from a run that
+//! vanished.
 
 use std::fmt;
 

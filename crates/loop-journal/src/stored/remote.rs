@@ -62,7 +62,7 @@ impl RemoteAnswer {
 }
 
 impl StoredJournal {
-    /// Asks something of a run that another process drives. A server that drives it is told of it or looks for it, and a
+    /// Requests something of a run that another process drives. A server that drives it is notified or looks for it, and a
     /// command looks for it. Returns the request's id. Nothing in `kind` may be secret.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub(super) struct Claim {
     token: Arc<str>,
 }
 
-/// A run's row. All of it but the process that writes it stands under its seal.
+/// A run's row. Its seal covers all of it but the process that writes it.
 #[derive(Clone, Debug)]
 pub(super) struct RunRow {
     pub(super) run: RunId,
@@ -332,7 +332,7 @@ pub(super) fn create(
     Ok(Some(row))
 }
 
-/// Raises a run's epoch, so that whoever wrote it until then writes no more (I-29).
+/// Raises a run's epoch, so that its previous writer can write no more (I-29).
 pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Result<Option<Claim>, Fault> {
     let Some(mut row) = RunRow::find(connection, run)? else { return Ok(None) };
     row.epoch += 1;
@@ -389,7 +389,7 @@ pub(super) fn committed(
 ) -> Result<Option<RunRow>, Fault> {
     let Some(last) = entries.last() else { return Ok(None) };
     let row = RunRow::find(connection, &claim.run)?;
-    // No other writer has the token, and this one appends nothing until it is told of these.
+    // No other writer has the token, and this one appends nothing until the commit of these is reported to it.
     let is_own = |row: &RunRow| {
         (row.epoch, &row.writer_token) == (claim.epoch, &claim.token) && row.count() == last.seq + 1
     };

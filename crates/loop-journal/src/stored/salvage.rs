@@ -23,7 +23,7 @@ pub struct Salvaged {
     /// key's records do not vouch for all of them.
     pub recorded: Recorded,
     /// How many of the entries the key's records vouch for: a program without the key did not make them. The others
-    /// belong to an unbroken chain, which anybody can make.
+    /// belong to an unbroken chain, which a program without the key can make.
     pub vouched: u64,
     /// What is missing behind the entries.
     pub lost: Lost,

@@ -142,7 +142,7 @@ impl Connection {
         }
     }
 
-    /// Commits. Where several processes share the database, they are told of it.
+    /// Commits. Where several processes share the database, they are notified.
     #[cfg_attr(not(feature = "postgres"), expect(unused_variables))]
     pub(super) fn commit(&self, purpose: Purpose<'_>) -> Result<()> {
         match self {

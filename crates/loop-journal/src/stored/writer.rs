@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! run 1 ──┐
-//! run 2 ──┼──► queue ──► group: begin, append, append, …, commit, heads ──► each run hears of its own entries
+//! run 2 ──┼──► queue ──► group: begin, append, append, …, commit, heads ──► each run is notified of its own entries
 //! run 3 ──┘
 //! ```
 //!
@@ -101,7 +101,7 @@ impl Waiting {
     fn tell(self, committed: Committed) {
         let Self { mut change, reply } = self;
         let texts = std::mem::take(&mut change.entries);
-        // If its caller has gone, this gives the run up. It does so before anyone can look.
+        // If its caller has gone, this gives the run up. It does so before another caller can look.
         drop(change);
         // A caller that no longer waits finds it when the run is read.
         _ = reply.send((committed, texts));
@@ -131,7 +131,7 @@ impl WriterThread {
         let work = move |files: &Files, open: Result<&mut Open, JournalError>| {
             let result =
                 open.and_then(|open| work(files, open).map_err(|fault| fault.of_a_write(&files.path)));
-            // Nobody waits for it any more.
+            // An error here means that the caller no longer waits.
             _ = reply.send(result);
         };
         self.hand_over(Job::Alone(Box::new(work)))?;
@@ -321,7 +321,7 @@ impl Committer<'_> {
                     // What was handed over before it is done before it.
                     self.commit_waiting(&mut waiting);
                     let files = self.files;
-                    // If it panics, its caller hears that it was cut off.
+                    // If it panics, its caller receives an error that it was cut off.
                     _ = catch_unwind(AssertUnwindSafe(|| work(files, self.open())));
                 }
             }
@@ -329,7 +329,7 @@ impl Committer<'_> {
         self.commit_waiting(&mut waiting);
     }
 
-    /// Commits what waits. If that panics, those who wait hear that they were cut off.
+    /// Commits what waits. If that panics, those who wait receive an error that they were cut off.
     fn commit_waiting(&mut self, waiting: &mut Vec<Waiting>) {
         let waiting = std::mem::take(waiting);
         if !waiting.is_empty() {

@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for BlobId {
 #[error("a blob's id is `blake3:` and 64 hexadecimal digits")]
 pub struct InvalidBlobId;
 
-/// Names the digest, so that ids of another one can be told apart.
+/// Names the digest, so that ids of another one can be distinguished.
 const PREFIX: &str = "blake3:";
 /// Blobs are spread over 256 folders: a folder of a million files is slow on many file systems.
 const FOLDER_DIGITS: usize = 2;

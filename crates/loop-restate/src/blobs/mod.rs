@@ -2,7 +2,8 @@
 //!
 //! **What it is.** [`BlobStore`] keeps bytes in a folder (`file:///absolute/folder`) or in a bucket of an S3-compatible server
 //! (`s3://bucket/prefix`, feature `s3`). An engine that passes messages of limited size passes a [`BlobId`] instead.
-//! **What it does not do.** It does not know which run refers to a blob: [`sweep`](BlobStore::sweep) is told. It does not encrypt.
+//! **What it does not do.** It does not know which run refers to a blob: the caller of [`sweep`](BlobStore::sweep)
+//! names the blobs that are referenced. It does not encrypt.
 //!
 //! What it promises:
 //!

@@ -214,7 +214,7 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent with what its model is told to do, as the system prompt begins with it.
+    /// The agent with instructions for its model. The system prompt begins with them.
     pub fn instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = instructions.into();
         self
@@ -273,14 +273,14 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent with consent given: this tool may change something without anybody being asked.
+    /// The agent with consent given: this tool may change something without approval.
     pub fn approve(mut self, tool: impl Into<Arc<str>>) -> Self {
         self.gate.approved.push(tool.into());
         self
     }
 
-    /// The agent asking people: a tool that changes something and is not approved waits until somebody answers through
-    /// its [`Remote`](crate::run::Remote), within `limits.person_ms`.
+    /// The agent asking people: a tool that changes something and is not approved waits until an approver answers
+    /// through its [`Remote`](crate::run::Remote), within `limits.person_ms`.
     pub fn ask_people(mut self) -> Self {
         self.gate.people = true;
         self
@@ -313,8 +313,8 @@ impl<Output> AgentBuilder<Output> {
 
     /// The agent within these limits, in place of those of its kind.
     ///
-    /// Each limit binds as it stands here, `cost` as well: USD 0.10 in [`Limits::default`], no limit where it is `None`. A
-    /// limit of money needs the price of the model, and [`build`](Self::build) refuses a model without one.
+    /// Each limit binds as it is given here, `cost` as well: USD 0.10 in [`Limits::default`], no limit where it is
+    /// `None`. A limit of money needs the price of the model, and [`build`](Self::build) refuses a model without one.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = Some(limits);
         self
@@ -467,7 +467,7 @@ impl<Output> AgentBuilder<Output> {
     }
 }
 
-/// What an agent that ends with a value can be told beside. In a conversation there is nothing to attempt:
+/// What an agent that ends with a value can be given in addition. In a conversation there is nothing to attempt:
 ///
 /// ```compile_fail
 /// # use loop_runtime::{Agent, models::Offline};

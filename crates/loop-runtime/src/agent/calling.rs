@@ -65,5 +65,5 @@ fn is_item(messages: &[Message]) -> bool {
 
 /// What a message is called where it is blank.
 const MESSAGE: &str = "message";
-/// How much of a message stands in lists of runs.
+/// How many characters of a message lists of runs show.
 const TITLE_CHARS: usize = 80;

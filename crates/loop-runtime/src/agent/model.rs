@@ -69,7 +69,7 @@ impl NamedModel {
             _ => return Err(BuildError::ModelName { name: self.name }),
         };
         let own_server = self.base_url.as_deref();
-        // A server of somebody else speaks the Chat Completions that everybody speaks.
+        // A third party's server speaks the common form of Chat Completions.
         let spoken = if provider == "openai-chat" && own_server.is_some() { "compatible" } else { provider };
         let profile = Profile::named(spoken).ok_or_else(|| unknown_provider(provider))?;
         let refused =
@@ -108,7 +108,7 @@ impl NamedModel {
             spec.context_tokens = known.context_tokens.unwrap_or(spec.context_tokens);
             spec.max_output_tokens =
                 known.max_output_tokens.map_or(spec.max_output_tokens, |max| max.min(spec.max_output_tokens));
-            // Elsewhere nobody can say what is charged.
+            // Without the provider's list of prices it is not known what is charged.
             if self.price.is_none() && loop_llm::prices::list_of(provider, own_server).is_some() {
                 spec.price = known.dearest(at);
                 if known.varies(at) {

@@ -88,7 +88,7 @@ where
         })
     }
 
-    /// The same with a formatter that may wait or fail; the model is told of a failure, and continues.
+    /// The same with a formatter that may wait or fail. A failure is reported to the model, which continues.
     pub fn reflect_with<F, Fut, E>(self, format: F) -> OutputTool<Output, Reflected>
     where
         F: Fn(Output) -> Fut + Send + Sync + 'static,

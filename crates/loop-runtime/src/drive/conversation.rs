@@ -56,10 +56,10 @@ impl Conversation {
         }
     }
 
-    /// Brings the messages up to what `run` has come to, for the call `key`; their size, and what names them.
+    /// Updates the messages to what `run` has come to, for the call `key`; returns their size, and what names them.
     pub(crate) fn grow(&mut self, prompts: &Prompts, run: &Run, key: CommandKey) -> (PromptSize, Digest) {
         if std::mem::take(&mut self.is_borrowed) {
-            // Whoever had them did not give them back.
+            // The call that borrowed them did not give them back.
             self.thread = Thread::default();
         }
         let grown = self.thread.grow(prompts, run, key);
@@ -206,8 +206,8 @@ impl Offered {
     }
 }
 
-/// All turns of a run as they are stored. What stands in the user's place and is neither the message that the run answers
-/// nor a person's instruction was worded by the loop, and says so.
+/// All turns of a run as they are stored. A message in the user's place that is neither the message that the run
+/// answers nor a person's instruction was worded by the runner, and its author says so.
 pub(crate) fn stored(prompts: &Prompts, run: &Run) -> Vec<Message> {
     let item = Some(&run.started().item).filter(|item| item.form == ItemForm::Message);
     let said = |text: &str| {
@@ -225,7 +225,7 @@ pub(crate) fn stored(prompts: &Prompts, run: &Run) -> Vec<Message> {
         .collect()
 }
 
-/// Whether a model is told of a tool: what never runs is not offered.
+/// Whether a tool is offered to a model: what never runs is not.
 pub(crate) fn is_offered(spec: &RunSpec, tool: &str) -> bool {
     let known = spec.tools.iter().find(|known| *known.name == *tool);
     let is_forbidden = known.map_or_else(|| forbids(spec, tool), |tool| is_forbidden(spec, tool));

@@ -69,9 +69,9 @@ pub(crate) struct Driver {
     writer: Box<dyn RunWriter>,
     /// The number of the next entry.
     seq: u64,
-    /// Entries that were applied and not journaled yet, and what they have to survive. Nothing is started, nothing is waited
-    /// for and nobody is told before they are: what happened at one time, and the announcement that follows from it, share
-    /// a commit.
+    /// Entries that were applied and not journaled yet, and what they have to survive. Before they are journaled
+    /// nothing is started, nothing is waited for and no listener is notified: what happened at one time, and the
+    /// announcement that follows from it, share a commit.
     unwritten: Vec<Arc<Entry>>,
     /// Messages of hooks that are journaled with them.
     messages: Vec<HookMessage>,
@@ -80,7 +80,7 @@ pub(crate) struct Driver {
     deliveries: Vec<JoinHandle<()>>,
     durability: Durability,
     clock: Clock,
-    /// The first entry of a run that was just opened: it is durable, and was not told yet.
+    /// The first entry of a run that was just opened: it is durable, and was not reported yet.
     opened: Option<Arc<Entry>>,
     first: Vec<(Event, Vec<Note>)>,
     dialogue: Dialogue,
@@ -115,7 +115,7 @@ pub(crate) struct Driver {
     save_ends: Option<Instant>,
     /// What is reserved in the budgets that runs share.
     shared: Sharing,
-    /// The spans that its calls are told of.
+    /// The spans that its calls receive.
     spans: Spans,
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Ended {
 pub(crate) enum Pace {
     /// The run itself.
     Own,
-    /// Whoever polls it: it gives way after each recorded entry.
+    /// The caller that polls it: the run gives way after each recorded entry.
     InStep,
 }
 
@@ -224,7 +224,7 @@ impl Driver {
 
     async fn end(&mut self, driven: Result<(), Broken>) -> Ended {
         for watcher in &self.parts.watchers {
-            // Where the journal failed, entries that were applied are not told of.
+            // Where the journal failed, entries that were applied are not reported.
             let next = if driven.is_ok() { self.seq } else { 0 };
             watcher.tell(|observer| observer.leaves(self.run.id(), next));
         }
@@ -354,8 +354,8 @@ impl Driver {
                 self.write_down().await?;
                 continue;
             };
-            // A timer may wake a moment early by the run's clock, which counts whole milliseconds. A try to save that is
-            // not made ends when it would have begun: the run hears of none before its time.
+            // A timer may wake a moment early by the run's clock, which counts whole milliseconds. A try to save that
+            // is not made ends when it would have begun: its end does not reach the run before that time.
             let at = match (&kind, deadline) {
                 (EventKind::DeadlineReached | EventKind::SaveFinished { .. }, Some(deadline)) => {
                     self.clock.now().max(deadline)
@@ -396,7 +396,7 @@ impl Driver {
             self.write_down().await?;
             return Ok(true);
         }
-        // The gate that a stop waits for may be minutes away behind a rate limit, for a call that nobody has seen yet.
+        // The gate that a stop waits for may be minutes away behind a rate limit, for a call that was not sent yet.
         let is_stop_requested = self.run.is_stop_requested();
         self.in_flight
             .values()
@@ -423,7 +423,7 @@ impl Driver {
                 }
                 Command::Validate(command) if self.is_in_flight(command.key, command.attempt) => {}
                 Command::Validate(command) => self.start_validation(command),
-                // Whoever can answer sees the question in the events and answers through the handle; some are quick.
+                // An approver sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
                     let now = self.clock.now();
                     if let Some(kind) = controls::said_before(&self.run, now, &mut self.answers, key) {
@@ -492,7 +492,7 @@ impl Driver {
         }
     }
 
-    /// Cuts off what has taken its whole time; how it ended is told when it settles.
+    /// Cuts off what has taken its whole time. How it ended is reported when it settles.
     fn cut_off_late(&mut self) {
         let now = Instant::now();
         for begun in self.in_flight.values_mut() {
@@ -533,7 +533,7 @@ impl Driver {
         self.tasks.push(call.boxed());
     }
 
-    /// What hears of one call, and tells the run's listeners.
+    /// The callback that receives what happens to one call, and tells the run's listeners.
     fn hear(&self, key: CommandKey, attempt: u32) -> Hear {
         let (feeds, secrets) = (self.feeds.clone(), self.parts.secrets.clone());
         Arc::new(move |received: CallEvent<'_>| {
@@ -660,7 +660,7 @@ impl Driver {
         }
     }
 
-    /// Decided, then durable, then told. What the run rejects changes nothing and is not recorded.
+    /// First decided, then durable, then reported. What the run rejects changes nothing and is not recorded.
     ///
     /// It is decided at once. The future has what follows alone: with the event in it, and in the futures around it, each
     /// run would hold room for several events.
@@ -705,7 +705,7 @@ impl Driver {
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         let durability = Durability::of(&entry.event.kind, &self.run);
-        // Callbacks are told of the run as it is behind each entry.
+        // Callbacks receive the run as it is after each entry.
         let waits = durability == Durability::Committed && !self.caller.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
@@ -763,7 +763,7 @@ impl Driver {
         }
     }
 
-    /// Lets the listener hear what was recorded, where it decides how fast the run continues.
+    /// Lets the listener receive what was recorded, where it decides how fast the run continues.
     async fn rest(&mut self) {
         if self.pace == Pace::InStep {
             let since = Instant::now();
@@ -807,8 +807,8 @@ enum Broken {
     Stuck(String),
 }
 
-/// Gives way to whoever polls the run. One who listens finds what was just told, and polls again after it: only where
-/// nobody does, somebody `wakes` it.
+/// Yields to the task that polls the run. A listener finds what was just reported, and polls again after it. Where no
+/// listener polls, the run wakes itself (`wakes`).
 fn rest(wakes: bool) -> impl Future<Output = ()> {
     let mut has_rested = false;
     poll_fn(move |context| {

@@ -34,15 +34,15 @@ pub async fn expire(journal: &dyn Journal, run: &RunId) -> Result<bool, StartErr
     let broken = |rejected| ReplayError::Broken { run: run.clone(), seq, rejected };
     let notes = state.apply(&event).map_err(broken)?;
     if state.is_done() {
-        // Its hooks are told of the end, and only a loop has them: a driver that resumes it journals it.
+        // Its hooks are notified of the end, and only a runner has them: a driver that resumes it journals it.
         return Ok(false);
     }
     writer.append(&Arc::new(Entry { seq, event, notes }), Durability::Synced).await?;
     Ok(true)
 }
 
-/// Journals what people say to a run, and leaves it there: the journal alone is needed for it, and not the loop. `None`: the run
-/// would end by it, which is left to a loop, whose hooks are told of the end; then nothing is journaled.
+/// Journals what people say to a run, and leaves it there. It needs the journal alone, and no runner. `None`: the run
+/// would end by it. That is left to a runner, whose hooks are notified of the end, and nothing is journaled.
 ///
 /// # Errors
 /// When the run cannot be read or written, another process writes it, a durable engine drives it, or it refuses what is said.

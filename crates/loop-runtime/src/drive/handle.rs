@@ -66,9 +66,9 @@ impl Handle {
         &self.started
     }
 
-    /// What happens, in order, from the first event on. It can be taken once. Whoever falls far behind misses
-    /// pieces of replies first and is told how many; the run waits for nobody. Until it is taken it keeps as much;
-    /// it ends with the run, and without having been taken when [`wait`](Self::wait) begins.
+    /// What happens, in order, from the first event on. It can be taken once. A listener that falls far behind misses
+    /// pieces of replies first and receives the number of what it missed. The run does not wait for it. Until it is
+    /// taken it keeps as much. It ends with the run, and without having been taken when [`wait`](Self::wait) begins.
     pub fn events(&mut self) -> Option<Events> {
         self.events.take()
     }
@@ -106,7 +106,7 @@ impl Handle {
 
     /// Waits for the end, and gives all there is.
     pub(crate) async fn wait_for_all(mut self) -> Ended {
-        // Nobody reads them any more.
+        // The caller does not read them any more.
         self.events = None;
         match self.task.await {
             Ok(outcome) => outcome,
@@ -137,7 +137,7 @@ impl Remote {
 
     /// Asks for the end: at the next gate, or now.
     pub fn stop(&self, how: StopMode) {
-        // A run that is over hears nothing.
+        // A run that is over receives nothing.
         self.control.send(Control::Stop(how)).ok();
     }
 

@@ -474,7 +474,7 @@ async fn drain(
     Err(LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
 }
 
-/// What a client that panicked says: nobody knows how far its call came.
+/// What a client that panicked returns: it is not known how far its call came.
 fn panicked() -> LlmError {
     let mut error =
         LlmError::new(FailureKind::BadResponse, ErrorPhase::Stream, "the model's client panicked");

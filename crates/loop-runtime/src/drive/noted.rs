@@ -25,7 +25,7 @@ impl Runner {
         self.note_opened(run, opening).await
     }
 
-    /// Writes down what an opened run was told, and leaves it.
+    /// Journals what people said to an opened run, and leaves it.
     async fn note_opened(&self, run: &RunId, opening: Opening) -> Result<Run, StartError> {
         let Opening { run: state, mut writer, seq, first, before, .. } = opening;
         let messages = self.parts().new_messages(before, &state);
@@ -36,7 +36,7 @@ impl Runner {
             .map(|((event, notes), seq)| Arc::new(Entry { seq, event, notes }))
             .collect();
         writer.announce(messages);
-        // People are told that it is recorded. What was asked in another process is answered with it.
+        // People see that it is recorded, so it must be durable. The request of another process is answered with it.
         writer.append_all(&entries, Durability::Synced).await.map_err(|(_, error)| error)?;
         drop(writer);
         if tells {

@@ -110,8 +110,8 @@ impl Runner {
         &self.parts.secrets
     }
 
-    /// The same loop with somebody who answers when an action needs a person's consent: through the handle, or the
-    /// stream, of the run.
+    /// The same runner with an approver, who answers when an action needs a person's consent: through the handle, or
+    /// the stream, of the run.
     pub fn with_people(self) -> Self {
         self.with(|parts| {
             let gate = GateSettings { people: true, ..parts.spec.gate.clone() };
@@ -119,9 +119,10 @@ impl Runner {
         })
     }
 
-    /// The same loop, leaving a run where it is as soon as it waits for people and nothing else: nobody needs to be there
-    /// until they answer. [`Handle::driven`](crate::run::Handle::driven) tells which it was, and [`resume_with`](Self::resume_with) goes on. It says
-    /// nothing about whether there are people: see [`with_people`](Self::with_people).
+    /// The same runner, leaving a run where it is as soon as it waits for people and nothing else: no process has to
+    /// stay until they answer. [`Handle::driven`](crate::run::Handle::driven) tells which it was, and
+    /// [`resume_with`](Self::resume_with) continues the run. It says nothing about whether there are people: see
+    /// [`with_people`](Self::with_people).
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -162,8 +163,8 @@ impl Runner {
         self.with(|parts| parts.counts_own = true)
     }
 
-    /// The same loop with a text that its journal keeps beside each run: how whoever continues one can put the same
-    /// loop together. It is read by nobody here.
+    /// The same runner with a text that its journal keeps with each run, from which a program that continues the run
+    /// can build the same runner. This crate does not read the text.
     pub fn with_origin(self, origin: impl Into<Arc<str>>) -> Self {
         self.with(|parts| parts.origin = Some(origin.into()))
     }
@@ -216,8 +217,8 @@ impl Runner {
         self.with(|parts| parts.save_limit = limit)
     }
 
-    /// The same loop with hooks: they are told when a run waits for a person, ends or fails. Their messages need a journal with
-    /// an outbox, such as [`StoredJournal`](loop_journal::StoredJournal); any other keeps none.
+    /// The same runner with hooks: they are notified when a run waits for a person, ends or fails. Their messages need
+    /// a journal with an outbox, such as [`StoredJournal`](loop_journal::StoredJournal); any other keeps none.
     pub fn with_hooks(self, hooks: Hooks) -> Self {
         self.with(|parts| parts.hooks = hooks)
     }
@@ -237,8 +238,8 @@ impl Runner {
         self.with(|parts| parts.validators = validators.into_iter().collect())
     }
 
-    /// The same loop with an observer, who hears what happens in all its runs on a thread of its own and can neither
-    /// slow nor break one.
+    /// The same runner with an observer, which receives what happens in all its runs on a thread of its own and can
+    /// neither slow nor break one.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -429,9 +430,10 @@ impl Runner {
         Ok(loop_journal::not_newer(run, recorded, &self.parts.program).map(drop)?)
     }
 
-    /// The same loop, whose runs are traced as the sampler decides: their model calls and tool calls are told of a span of
-    /// their own ([`SpanId::of_call`](loop_core::SpanId::of_call)) in the submitter's trace, or in one of the run. Somebody
-    /// else records the spans: an [`Observer`](crate::observe::Observer). Without a sampler, calls are told of the submitter's span as it was given.
+    /// The same runner, whose runs are traced as the sampler decides: their model calls and tool calls receive a span
+    /// of their own ([`SpanId::of_call`](loop_core::SpanId::of_call)) in the submitter's trace, or in one of the run.
+    /// The runner does not record the spans: an [`Observer`](crate::observe::Observer) does. Without a sampler, calls
+    /// receive the submitter's span as it was given.
     pub fn with_tracing(self, sampler: Arc<dyn TraceSampler>) -> Self {
         self.with(|parts| parts.sampler = Some(sampler))
     }

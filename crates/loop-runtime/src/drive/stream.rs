@@ -1,4 +1,4 @@
-//! A run as a stream: whoever polls it drives it.
+//! A run as a stream: the caller that polls it drives it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -75,7 +75,7 @@ impl RunStream {
     /// The same, and gives all there is.
     pub(crate) async fn into_all(self) -> Ended {
         let Self { events, state, .. } = self;
-        // Nobody reads them any more.
+        // The caller does not read them any more.
         drop(events);
         match state {
             State::Driving(driving) => driving.await,

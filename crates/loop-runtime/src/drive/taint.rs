@@ -11,7 +11,7 @@ use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::{Arguments, Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
 use loop_llm::{Author, Message, ToolCall, ToolOutput};
 
-/// The taint that a history of messages brings into a run: whether its tool results hold untrusted text or private data.
+/// The taint that a history of messages adds to a run: whether its tool results hold untrusted text or private data.
 ///
 /// It is the union of the origin that each stored result names and of what the spec declares of its tool, which may have
 /// become stricter since. A result without an origin is untrusted, and so is a call without a result whose tool the spec
@@ -44,7 +44,7 @@ pub(crate) fn taint_of(history: &[Message], spec: &RunSpec) -> Taint {
     taint
 }
 
-/// What whoever reads a result of this origin has read.
+/// The taint of a reader of a result of this origin.
 fn read_of(origin: Option<ResultOrigin>, tool: Option<&ToolSpec>) -> Taint {
     let declared = || tool.map_or_else(Taint::default, |tool| Taint::default().after(tool, Status::Ok));
     match origin {

@@ -225,7 +225,7 @@ struct Asker {
     prompts: Arc<Prompts>,
     id: Arc<str>,
     budget: SubCallBudget,
-    /// Hears what the question waits for.
+    /// Receives what the question waits for.
     hear: Hear,
     meta: RequestMeta,
 }

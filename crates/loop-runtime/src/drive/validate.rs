@@ -19,7 +19,7 @@ use crate::watch::callbacks::panic_text;
 /// The second layer of validation (S2-4): what a schema cannot say.
 #[async_trait]
 pub trait Validator: Send + Sync {
-    /// Its name, for the model and for whoever asks why an output was rejected.
+    /// Its name, for the model and for reports of why an output was rejected.
     fn name(&self) -> &str;
 
     /// What is wrong with the output, which fits its schema: one text for the model, by which it can be repaired.

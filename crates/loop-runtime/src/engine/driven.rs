@@ -43,7 +43,7 @@ pub struct EngineRun {
     in_flight: BTreeSet<WorkKey>,
     /// What of it is lost.
     lost: BTreeSet<WorkKey>,
-    /// What of it was told to stop.
+    /// What of it was requested to stop.
     aborted: BTreeSet<WorkKey>,
     answers: EarlyAnswers,
     /// When saving began.

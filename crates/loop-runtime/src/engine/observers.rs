@@ -19,8 +19,8 @@ pub(super) struct Dispatched {
     pub(super) at: Millis,
 }
 
-/// What the observers of a runner hear of one run: the entries that this process has written. An engine repeats a run from its beginning
-/// whenever it continues, and nothing of that is reported.
+/// What the observers of a runner receive of one run: the entries that this process has written. An engine repeats a
+/// run from its beginning whenever it continues, and nothing of that is reported.
 pub(super) struct Observers {
     parts: Arc<Parts>,
     run: RunId,

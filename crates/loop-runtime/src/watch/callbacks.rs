@@ -102,8 +102,8 @@ impl Callbacks {
         self
     }
 
-    /// Calls `f` with a tool's name and what the model is told of its result, after it was run, also where it failed
-    /// (S2-44, S2-47).
+    /// Calls `f` with a tool's name and the result as the model receives it, after the tool was run, also where it
+    /// failed (S2-44, S2-47).
     #[must_use]
     pub fn on_tool_result<R: CallbackReturn>(
         mut self,
@@ -158,7 +158,7 @@ impl Caller {
         Self { callbacks, thrown: Mutex::default() }
     }
 
-    /// Whether there is anybody to call.
+    /// Whether there is a callback to call.
     pub(crate) fn is_needed(&self) -> bool {
         !self.callbacks.is_empty()
     }

@@ -4,7 +4,7 @@ use loop_core::{Claim, ClaimTotals, Document, Grounding};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A value of the document, and where it stands.
+/// A value of the document, and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClaimReport {
     /// The section's id.
@@ -18,7 +18,7 @@ pub struct ClaimReport {
     pub kind: String,
     /// `grounded`: in the cited evidence. `elsewhere`: only in other evidence or in the work item. `ungrounded`: nowhere.
     pub state: String,
-    /// The evidence that has it, for example `E1`. `E0` is the work item. Empty if it stands nowhere.
+    /// The evidence that has it, for example `E1`. `E0` is the work item. Empty if it was found nowhere.
     pub evidence: Vec<String>,
     /// How it results from the evidence, for example `sum of amount_usd`. Absent if it is copied.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ impl ClaimReport {
     }
 }
 
-/// How many values of a document stand where.
+/// How many values of a document were found where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClaimTotalsReport {
     /// In the evidence that their sentence cites.
@@ -59,7 +59,7 @@ impl ClaimTotalsReport {
     }
 }
 
-/// The document with a mark behind each value that stands in no evidence.
+/// The document with a mark behind each value that is in no evidence.
 pub fn marked(document: &Document, claims: &[Claim]) -> Document {
     let mut document = document.clone();
     for section in &mut document.sections {
@@ -84,5 +84,5 @@ pub fn marked(document: &Document, claims: &[Claim]) -> Document {
     document
 }
 
-/// What is written behind a value that stands in no evidence.
+/// What is written behind a value that is in no evidence.
 const MARK: &str = " [?]";

@@ -1,7 +1,7 @@
-//! What is heard of a run while it continues, and the bounded queue in which it waits for whoever listens.
+//! What a listener receives of a run while it continues, and the bounded queue in which it waits for the listener.
 //!
 //! A queue never holds a run up. When half of it is taken, pieces of replies are left out; when all of it is taken,
-//! recorded entries too. How many were left out is told at the place where they would have stood, at the latest when
+//! recorded entries too. How many were left out is reported at the place where they would have been, at the latest when
 //! the run ends, and every entry can be read in the journal.
 
 use std::pin::Pin;
@@ -176,7 +176,7 @@ pub(crate) struct Feed {
 struct Place {
     /// The run, where the queue is of several.
     run: Option<RunId>,
-    /// Without a bound of its own, since the end of a run must be told however full it is; [`Load`] holds it down.
+    /// Without a bound of its own, since the end of a run must be reported however full it is; [`Load`] holds it down.
     sender: UnboundedSender<Queued>,
     load: Arc<Load>,
     lost: Lost,
@@ -203,7 +203,7 @@ pub(crate) struct Load {
     pub(crate) lost: AtomicU64,
 }
 
-/// What was left out of one run's events and not told yet.
+/// What was left out of one run's events and not reported yet.
 #[derive(Debug, Default)]
 struct Lost {
     texts: AtomicU64,
@@ -284,7 +284,7 @@ impl Feed {
         }
     }
 
-    /// Whether nobody listens any more.
+    /// Whether the listener is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.place.sender.is_closed()
     }
@@ -293,7 +293,7 @@ impl Feed {
 impl Place {
     fn queue(&self, lost: Option<RunEvent>, event: RunEvent) {
         self.load.added(&event);
-        // Whoever has gone in this moment hears nothing.
+        // A listener that goes away in this moment receives nothing.
         self.sender.send(Queued { run: self.run.clone(), lost: lost.map(Box::new), event }).ok();
     }
 

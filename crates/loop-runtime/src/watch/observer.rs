@@ -1,7 +1,7 @@
-//! Observers: callbacks that hear what happens in a loop's runs, on threads of their own.
+//! Observers: callbacks that receive what happens in a runner's runs, on threads of their own.
 //!
-//! Nothing of what an observer does reaches a run. One that is slow misses events and is told how many, one that
-//! panics is called again with the next event, one that never returns keeps its own thread and nothing else.
+//! Nothing of what an observer does reaches a run. One that is slow misses events and receives how many it missed, one
+//! that panics is called again with the next event, one that never returns keeps its own thread and nothing else.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -15,21 +15,23 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::watch::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
 
-/// Hears what happens in a loop's runs. A closure over the run's name and the event is one.
+/// Receives what happens in a runner's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
-    /// Hears one event. The events of one run come in order; those of runs in parallel may mix. It is never called
+    /// Receives one event. The events of one run come in order; those of runs in parallel may mix. It is never called
     /// twice at the same time, and it may block.
     fn observe(&self, run: &RunId, event: &RunEvent);
 
-    /// A driver begins to drive a run that is in this state. `earlier` are the entries that other drivers journaled; none
-    /// of them is told of. It is called on the task that begins the run, before the first event, and must not block.
+    /// A driver begins to drive a run that is in this state. `earlier` are the entries that other drivers journaled;
+    /// none of them is reported. It is called on the task that begins the run, before the first event, and must not
+    /// block.
     ///
     /// An [engine](crate::engine) repeats a run from its beginning whenever it continues: there this is called when the
     /// process has written its first entry, with the state after it, and again in each process that writes some.
     fn drives(&self, _run: &Run, _earlier: &[Entry]) {}
 
-    /// A tool is dispatched at this instant of the run, with this idempotency key. It is called on the run's task and must not block.
-    /// Of a run on an [engine](crate::engine), each process that continues it is told of the calls that are in flight.
+    /// A tool is dispatched at this instant of the run, with this idempotency key. It is called on the run's task and
+    /// must not block. For a run on an [engine](crate::engine), it is called in each process that continues the run,
+    /// with the calls that are in flight.
     fn dispatches(&self, _run: &RunId, _call: &RunTool, _key: &Arc<str>, _at: Millis) {}
 
     /// A driver leaves a run, because it is over or waits for a person, and has journaled entries up to this sequence

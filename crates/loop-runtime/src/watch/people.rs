@@ -1,5 +1,5 @@
-//! What people had to do with a run: what they were asked, what they answered and when, what they told it. Read from a
-//! run's entries.
+//! What people had to do with a run: what they were asked, what they answered and when, which instructions they gave.
+//! Read from a run's entries.
 
 use std::sync::Arc;
 

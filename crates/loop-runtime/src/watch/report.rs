@@ -81,11 +81,11 @@ pub struct Report {
     pub opinions: Vec<OpinionReport>,
     /// The settled results, by number. Empty if there are none, or if the report was made without them.
     pub evidence: Vec<EvidenceReport>,
-    /// The checkable values of the document, each with where it stands, in its order. Absent if the domain does not look for
-    /// them, or if the report was made without the run's spec.
+    /// The checkable values of the document, each with where it was found, in its order. Absent if the domain does not
+    /// look for them, or if the report was made without the run's spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claims: Option<Vec<ClaimReport>>,
-    /// How many values stand where. Absent where `claims` is.
+    /// How many values were found where. Absent where `claims` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim_totals: Option<ClaimTotalsReport>,
     /// Every requested action with its verdict.
@@ -675,7 +675,7 @@ impl Report {
         Self { tools: Some(tools), ..self }
     }
 
-    /// The report with what the run's spec says: the domain's name, and where the values of the document stand.
+    /// The report with what the run's spec says: the domain's name, and where the values of the document were found.
     #[must_use]
     pub fn with_spec(self, spec: &RunSpec, started: &Started, outcome: &Outcome) -> Self {
         Self { domain: Some(spec.domain.to_string()), ..self }.with_claims(spec, started, outcome)

@@ -22,7 +22,7 @@ fn is_same(requested: &str, served: &str) -> bool {
 /// A model's name without its folder and without what names a snapshot of it.
 fn family(name: &str) -> &str {
     let mut name = name.rsplit('/').next().unwrap_or(name);
-    // What stands behind an `@` or `:` is always a version.
+    // The text behind an `@` or `:` is always a version.
     name = name.split_once('@').map_or(name, |(model, _)| model);
     if let Some((model, version)) = name.split_once(':')
         && (matches!(version, "latest" | "free") || version.bytes().all(|byte| byte.is_ascii_digit()))

@@ -59,7 +59,7 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
     kind
 }
 
-/// What a call waits for, as it may be told.
+/// What a call waits for, as listeners may receive it.
 pub(crate) fn news(secrets: &Secrets, mut news: CallNews) -> CallNews {
     match &mut news {
         CallNews::Retrying { message, .. } => text(secrets, message),

@@ -1,4 +1,4 @@
-//! The spans that calls are told of: who is called finds the run in its own traces.
+//! The spans that calls receive: the program that is called finds the run in its own traces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub trait TraceSampler: Send + Sync + fmt::Debug {
     fn samples(&self, run: &RunTrace) -> bool;
 }
 
-/// The spans that the calls of a run are told of.
+/// The spans that the calls of a run receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spans {
     /// None: the run is not traced, and its submitter named no span.

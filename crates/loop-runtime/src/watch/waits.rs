@@ -1,4 +1,4 @@
-//! What a call to a model waits for: told to the run's listeners as it happens, and ended by a stop.
+//! What a call to a model waits for: reported to the run's listeners as it happens, and ended by a stop.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::watch::events::{CallNews, ReplyPart};
 
-/// What is told of a call while it is under way.
+/// What is reported of a call while it is under way.
 #[derive(Clone, Debug)]
 pub(crate) enum CallEvent<'a> {
     /// A piece of its reply.
@@ -23,7 +23,7 @@ pub(crate) enum CallEvent<'a> {
     News(CallNews),
 }
 
-/// Hears what happens to one call.
+/// Receives what happens to one call.
 pub(crate) type Hear = Arc<dyn Fn(CallEvent<'_>) + Send + Sync>;
 
 /// Whether a call waits before it is sent, and whether a stop ends that wait.
@@ -59,8 +59,8 @@ impl Waits {
         state.waits && !state.is_billed
     }
 
-    /// A listener that keeps the state and tells `hear`, for as long as the call goes on: a client may keep the request,
-    /// and with it the listener, for longer.
+    /// A listener that keeps the state and calls the callback, for as long as the call lasts: a client may keep the
+    /// request, and with it the listener, for longer.
     pub(crate) fn listener(self: &Arc<Self>, hear: &Hear) -> ProgressListener {
         let (waits, hear) = (Arc::clone(self), Arc::downgrade(hear));
         ProgressListener::new(move |progress| {
@@ -151,7 +151,7 @@ impl<'a> Quiet<'a> {
             });
             match done.await {
                 Some(done) => return done,
-                // What is not sent yet was told to wait.
+                // The wait of what is not sent yet was reported before.
                 None if self.waits.lock().waits => self.begin_again(),
                 None => {
                     (self.hear)(CallEvent::News(CallNews::Silent { for_ms: millis(self.since.elapsed()) }));
@@ -167,9 +167,9 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long a provider may send nothing after it was called before that is told.
+/// How long a provider may send nothing after it was called before that is reported.
 const FIRST: Duration = Duration::from_millis(800);
-/// How long it may send nothing after that, or between two pieces, before that is told.
+/// How long it may send nothing after that, or between two pieces, before that is reported.
 const QUIET: Duration = Duration::from_secs(5);
-/// How long until it is told again.
+/// How long until it is reported again.
 const QUIET_AGAIN: Duration = Duration::from_secs(15);

@@ -192,7 +192,7 @@ impl Known {
         };
         match may {
             true => Ok(run),
-            // Only a caller who may read it is told that it is there.
+            // Only a caller who may read it learns that it is there.
             false if caller.may(Role::Read, &domain) || is_own => Err(match access {
                 Access::Steer if caller.may(Role::Submit, &domain) => others(),
                 _ => forbidden(role),

@@ -85,7 +85,7 @@ pub enum EngineError {
     /// Another version of the program has the run: see [`StartError::is_of_another_version`].
     #[error("{0}; a server of that version continues the run")]
     OtherVersion(String),
-    /// A durable engine drives the run, so it is told nothing here.
+    /// A durable engine drives the run, so this server passes nothing to it.
     #[error("{0}")]
     OnEngine(String),
     /// The run cannot be resumed.
@@ -101,7 +101,7 @@ fn of(domain: Option<&str>) -> String {
 }
 
 impl EngineError {
-    /// What only the operator is told: it may name a path.
+    /// What only the operator sees: it may name a path.
     pub fn for_operator(&self) -> Option<String> {
         match self {
             Self::NotResumed(why) => Some(why.clone()),

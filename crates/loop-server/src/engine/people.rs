@@ -1,5 +1,5 @@
-//! What people say to a run: stops, instructions, approvals, denials and answers. Each is journaled before the caller is
-//! told, or handed to the driver that has the run.
+//! What people say to a run: stops, instructions, approvals, denials and answers. Each is journaled before the caller
+//! gets a reply, or handed to the driver that has the run.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! From a request to a row of the queue. What is accepted is committed before the caller is told.
+//! From a request to a row of the queue. What is accepted is committed before the caller gets a reply.
 
 use std::sync::Arc;
 

@@ -56,7 +56,7 @@ impl LiveOutside {
         Self(Arc::new(Inside { case, state, tell: Mutex::default(), dies: Notify::new() }))
     }
 
-    /// How the run is told what is said to it while it works.
+    /// Sets how messages to the run reach it while it works.
     pub fn telling(&self, tell: Tell) {
         *self.0.tell.lock().unwrap_or_else(PoisonError::into_inner) = Some(tell);
     }

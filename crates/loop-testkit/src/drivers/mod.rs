@@ -90,7 +90,7 @@ fn start(case: &DriverCase) -> (Run, DriverRecord) {
     (run, DriverRecord::new(event, notes))
 }
 
-/// The run of a record whose driver is gone, told that another driver continues.
+/// The run of a record whose driver is gone, after the event that another driver continues it.
 fn again(case: &DriverCase, mut record: DriverRecord) -> (Run, DriverRecord) {
     let mut run = record.replay(Arc::new(case.setup.spec.clone()));
     let event = Event { at: run.now(), kind: EventKind::Resumed { away_ms: 0, by: None } };

@@ -1,6 +1,6 @@
 //! Fuzz targets: functions of bytes that panic where something does not hold that must hold of any bytes.
 //!
-//! A target stands in `tests/fuzz` of the crate that it is about. A test of that crate runs it with [`check`] on the
+//! A target is in `tests/fuzz` of the crate that it is about. A test of that crate runs it with [`check`] on the
 //! committed inputs and seeded mutations of them, and a program of `fuzz/` runs it with `cargo fuzz`.
 #![allow(clippy::indexing_slicing, reason = "a panic is how a target says that something does not hold")]
 

@@ -68,7 +68,7 @@ pub enum ConnectorError {
         /// The system's message.
         message: String,
     },
-    /// A tool that changes data stands over a database that is only read.
+    /// A tool that changes data uses a database that is opened for reading only.
     #[error(
         "tool `{tool}`: its effect `{effect}` changes data, and {path} is opened for reading only; open it for writing"
     )]

@@ -141,7 +141,7 @@ fn a_schema_without_a_draft_is_of_draft_2020_12() {
             (r#"{"contains": {"const": 1}, "minContains": 2}"#, "[1, 2]", false),
             (r#"{"contains": {"const": 1}, "maxContains": 1}"#, "[1, 1]", false),
             (r##"{"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}"##, r#""x""#, true),
-            // What stands next to a reference counts.
+            // What is next to a reference counts.
             (
                 r##"{"$ref": "#/$defs/a", "maxLength": 1, "$defs": {"a": {"type": "string"}}}"##,
                 r#""xy""#,
@@ -174,7 +174,7 @@ fn draft_7_keeps_its_own_meaning() {
             (r#"{"items": [{"type": "string"}], "additionalItems": false}"#, r#"["x", 1]"#, false),
             (r#"{"dependencies": {"a": ["b"]}}"#, r#"{"a": 1}"#, false),
             (r#"{"dependencies": {"a": {"maxProperties": 1}}}"#, r#"{"a": 1, "b": 1}"#, false),
-            // What stands next to a reference does not count.
+            // What is next to a reference does not count.
             (r##"{"$ref": "#/definitions/a", "maxLength": 1, "definitions": {"a": {}}}"##, r#""xy""#, true),
             (r#"{"dependentRequired": {"a": ["b"]}}"#, r#"{"a": 1}"#, true),
             (r#"{"format": "date"}"#, r#""2026-02-29""#, false),

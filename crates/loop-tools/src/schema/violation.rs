@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::text::one_line;
 
-/// How many schema violations a model is told at once.
+/// How many schema violations a message to a model names at most.
 const SCHEMA_VIOLATIONS: usize = 3;
 
 /// The most characters of a text that a message quotes, be it from the value or from the schema.

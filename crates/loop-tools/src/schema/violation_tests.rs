@@ -1,4 +1,4 @@
-//! What is told of values that do not fit.
+//! The messages about values that do not fit.
 
 #![allow(clippy::unwrap_used)]
 

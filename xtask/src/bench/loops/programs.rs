@@ -1,4 +1,5 @@
-//! The programs of the bench as processes of their own: each is ended by whoever holds it, and none outlives the bench.
+//! The programs of the bench as processes of their own: each is ended by the value that holds it, and none outlives the
+//! bench.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ pub(in crate::bench) enum Place {
     Root,
 }
 
-/// What a client told in its line.
+/// What a client reported in its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::bench) struct Line {
     pub(in crate::bench) loops: f64,

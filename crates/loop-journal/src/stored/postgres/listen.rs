@@ -58,7 +58,7 @@ async fn listen(server: Weak<Server>, sender: broadcast::Sender<JournalChange>) 
         if let Ok(client) = connected(config, tls, receive).await
             && client.batch_execute(&format!("LISTEN {CHANNEL}")).await.is_ok()
         {
-            // What happened before is not told.
+            // Changes that were made before are not announced.
             _ = sender.send(JournalChange::Any);
             while !client.is_closed() {
                 tokio::time::sleep(LOOK).await;
@@ -88,7 +88,7 @@ pub(super) fn telling(purpose: Purpose<'_>) -> String {
         }
     };
     let runs = runs.iter().map(|run| run.as_str()).chain(also);
-    // A name that does not fit is one that nobody waits for by name.
+    // A name that does not fit is one that no listener waits for by name.
     for name in runs.filter(|name| name.len() < MAX_BYTES && !name.contains(['\n', '\\', '\0'])) {
         if names.len() + name.len() >= MAX_BYTES {
             tell(&mut names);

@@ -95,7 +95,7 @@ fn about(session: &Session) -> Result<Option<(About, i64)>, Fault> {
     }
 }
 
-/// Brings the journal to this program's format, in a transaction of the caller, who is alone.
+/// Migrates the journal to this program's format, in a transaction of the caller, who is alone.
 fn migrate(session: &Session, folder: &Path) -> Result<About, Fault> {
     // Another process may have been first.
     let (about, format) = match about(session)? {

@@ -164,7 +164,7 @@ fn a_put_makes_an_old_blob_young() {
         folder.put(id, content).unwrap();
         make_old(&folder.path(id));
     }
-    // A file of someone else.
+    // A file of another program.
     fs::write(root.path().join(old.place().0).join("notes.txt"), b"mine").unwrap();
     make_old(&root.path().join(old.place().0).join("notes.txt"));
     folder.put(again, b"again").unwrap();

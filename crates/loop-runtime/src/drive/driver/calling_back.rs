@@ -8,7 +8,7 @@ use super::Driver;
 use crate::watch::callbacks::Progress;
 
 impl Driver {
-    /// Where the run stands, as a step of `pass` sees it.
+    /// How far the run is, as a step of `pass` sees it.
     fn progress(&self, pass: u32) -> Progress {
         let began = self.run.attempts().iter().filter(|attempt| attempt.from_pass <= pass.max(1));
         Progress {
@@ -19,7 +19,8 @@ impl Driver {
         }
     }
 
-    /// Tells callbacks of a tool that is to be run; one that was not ready and is asked again has been told.
+    /// Calls the callbacks for a tool that is to be run. For one that was not ready and is polled again, they were
+    /// called before.
     pub(super) fn call_back_first(&self, command: &RunTool) {
         let Phase::Running { batch, .. } = self.run.phase() else { return };
         let Some(work) = batch.work.iter().find(|work| work.key == command.key && work.poll.is_none()) else {

@@ -76,7 +76,7 @@ impl Opening {
 }
 
 impl Opening {
-    /// Lets the run hear what people say, as soon as it is driven.
+    /// Applies what people say to the run. The driver records it first, as soon as the run is driven.
     pub(crate) fn hear(&mut self, stated: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
         for kind in stated {
             let event = Event { at: self.run.now().max(self.clock.base), kind };

@@ -32,7 +32,8 @@ pub use sign::signature;
 pub struct Hook {
     /// Its name in the domain.
     pub name: Arc<str>,
-    /// What it is told. An end is told once: as `failed` if it is one and the hook asks for that, otherwise as `ended`.
+    /// What it is notified of. An end is reported once: as `failed` if it is one and the hook asks for that, otherwise
+    /// as `ended`.
     pub on: Vec<HookEvent>,
     /// What delivers.
     pub sender: Arc<dyn HookSender>,
@@ -56,7 +57,7 @@ pub trait HookSender: Send + Sync {
     async fn send(&self, message: &HookMessage) -> Result<(), String>;
 }
 
-/// Hears of each delivery.
+/// Called with each delivery.
 pub type HookListener = Arc<dyn Fn(&HookReport) + Send + Sync>;
 
 /// The hooks of a loop.
@@ -78,7 +79,7 @@ impl Hooks {
         Self { hooks: hooks.into_iter().collect(), listener: None }
     }
 
-    /// The same, and this hears of each delivery.
+    /// The same with a listener, which is called with each delivery.
     pub fn with_listener(self, listener: HookListener) -> Self {
         Self { listener: Some(listener), ..self }
     }

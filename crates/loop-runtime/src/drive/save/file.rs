@@ -147,7 +147,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     };
     let written = write();
     if written.is_err() {
-        // The target is untouched; what lies beside it is of no use to anyone.
+        // The target is untouched. The file next to it is of no use.
         let _ = std::fs::remove_file(&beside);
     }
     written

@@ -70,7 +70,7 @@ impl HttpTarget {
         self.keep(token)
     }
 
-    /// The same, with a secret that goes to the server: only where nobody can read it under way.
+    /// The same, with a secret that goes to the server: only where third parties cannot read it on the way.
     fn keep(mut self, secret: &str) -> Result<Self, TargetError> {
         if is_exposed(&self.url) {
             return Err(TargetError("would send the token unencrypted; write `https://`, or send none"));
@@ -118,7 +118,7 @@ impl HttpTarget {
             return Ok(self.location(&response));
         }
         let wait = is_passing(status).then(|| retry_after(response.headers()).unwrap_or(PAUSE));
-        // Whoever answers may repeat what it was sent.
+        // The server may repeat what it was sent.
         let text = self.hidden_path(&self.hidden(&body(&mut response).await));
         let text = match text.chars().take(MAX_CHARS).collect::<String>() {
             text if text.is_empty() => status.to_string(),
@@ -153,7 +153,7 @@ impl HttpTarget {
         }
     }
 
-    /// Scheme, host and port: all that is told of the target where others read it, since keys may be in its path.
+    /// Scheme, host and port. No more of the target is shown where others read it, since keys may be in its path.
     fn server(&self) -> String {
         self.url.origin().ascii_serialization()
     }
@@ -222,13 +222,13 @@ async fn body(response: &mut Response) -> String {
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Names a save to whoever takes it; the same on every try.
+/// Names a save to the server that receives it; the same on every try.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// How long one try may take, the answer's body included.
 const LIMIT: Duration = Duration::from_secs(30);
 /// How long to wait before another try where the server does not say.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Beyond this a server's command to wait ends the saving: the run is over and holds up whoever waits for it.
+/// Beyond this a server's command to wait ends the saving: the run is over and holds up its caller.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// A part of a path with so many characters may be a key.
 const KEY_CHARS: usize = 16;

@@ -38,7 +38,7 @@ pub struct ApproveForm {
     pub csrf: String,
     /// The account as which the answer counts, as it was checked, for example `token ada`. Empty: not known.
     pub account: String,
-    /// Whether nothing is decided on these pages, whoever looks: the command decides.
+    /// Whether nothing is decided on these pages, for any account: the command decides.
     pub is_for_reading: bool,
     /// What came of the decision before. `None`: there was none.
     pub notice: Option<Notice>,

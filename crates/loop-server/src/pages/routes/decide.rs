@@ -129,7 +129,7 @@ impl Decided {
     }
 }
 
-/// Waits a moment until a driver that was told has journaled the decision, so that the next page has it.
+/// Waits a moment until a driver that was notified has journaled the decision, so that the next page has it.
 async fn settled(engine: &Engine, id: &RunId, key: &str) {
     for _ in 0..SETTLE_TRIES {
         let Ok((_, state)) = engine.read(id).await else { return };

@@ -1,8 +1,8 @@
-//! Where the checkable values of the document stand, at each event: in the evidence that their sentence cites, only
+//! Where the checkable values of the document are found, at each event: in the evidence that their sentence cites, only
 //! elsewhere, or nowhere.
 //!
-//! All versions of all sections are looked through together, so that each piece of evidence is read once. What stands where
-//! changes when a section changes, and when evidence arrives.
+//! All versions of all sections are looked through together, so that each piece of evidence is read once. Where a value
+//! is found changes when a section changes, and when evidence arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -60,11 +60,11 @@ struct VersionClaims {
     /// The events at which it is the document's. `None`: another version took its place with the same event.
     span: Option<EventSpan>,
     claims: Vec<ClaimHistory>,
-    /// The event from which on it is not known where its values stand. `None`: it always is.
+    /// The event from which on it is not known where its values are found. `None`: it always is.
     unknown: Option<u64>,
 }
 
-/// A value, and where it stands at each event.
+/// A value, and where it is found at each event.
 #[derive(Debug)]
 struct ClaimHistory {
     number: usize,
@@ -74,7 +74,7 @@ struct ClaimHistory {
     looks: Changing<ClaimLook>,
 }
 
-/// Where a value stands.
+/// Where a value is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClaimLook {
     state: Grounding,
@@ -174,7 +174,7 @@ impl ClaimPart {
         self.count();
     }
 
-    /// How many values stand where, at each event.
+    /// How many values are found where, at each event.
     fn count(&mut self) {
         let mut steps: BTreeMap<u64, Vec<(Grounding, bool)>> = BTreeMap::new();
         for version in &self.versions {
@@ -235,7 +235,7 @@ impl ClaimPart {
         PreEscaped(marked_html(body, cites, &ranges, &html))
     }
 
-    /// How many values stand where, and those that are not copied from the cited evidence.
+    /// How many values are found where, and those that are not copied from the cited evidence.
     pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
         let rows: Vec<(&VersionClaims, &ClaimHistory, EventSpan, &ClaimLook)> = self
             .versions

@@ -1,4 +1,4 @@
-//! A program of the operator that is told what happened to a run, by its standard input.
+//! A program of the operator that receives what happened to a run, by its standard input.
 
 use std::ffi::OsString;
 use std::io;

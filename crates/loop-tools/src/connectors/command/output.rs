@@ -13,7 +13,7 @@ use crate::connectors::command::run::Ended;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::fence::fenced;
 
-/// How many characters of what a program says of its failure stand in the message.
+/// How many characters of what a program says of its failure the message contains.
 const TAIL_CHARS: usize = 600;
 /// How much of a line is a summary.
 const SUMMARY_CHARS: usize = 160;

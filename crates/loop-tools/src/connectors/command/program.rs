@@ -97,13 +97,13 @@ pub(crate) fn find(program: &str) -> Result<PathBuf, ConnectorError> {
     Ok(path)
 }
 
-/// Whether a caller would write a script where `option` stands before their value: in an argument of its own (`-c`, `{a}`), or
-/// `joined` with it in the same one (`-c{a}`, `-Bc{a}`, `--eval={a}`).
+/// Whether a caller would write a script where `option` comes before their value: in an argument of its own (`-c`,
+/// `{a}`), or `joined` with it in the same one (`-c{a}`, `-Bc{a}`, `--eval={a}`).
 pub(crate) fn takes_script_after(program: &Path, option: &str, joined: bool) -> bool {
     names(program).iter().any(|name| {
         let known = INTERPRETERS.iter().find(|(known, ..)| known == name);
         known.is_some_and(|(_, scripts, values, words)| {
-            // Letters may stand in one argument, until one that takes the rest for its value.
+            // Letters may be combined in one argument, until one that takes the rest for its value.
             let mut letters = option.strip_prefix('-').into_iter().flat_map(str::chars);
             let is_letter = |it: &char| it.is_ascii_alphanumeric() && !values.contains(*it);
             let is_script = letters.by_ref().take_while(is_letter).any(|letter| scripts.contains(letter));

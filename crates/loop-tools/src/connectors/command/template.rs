@@ -26,7 +26,7 @@ pub(crate) struct Template {
 #[derive(Clone, Debug)]
 struct Element {
     pieces: Vec<Piece>,
-    /// Whether it stands behind a `--`, where a program takes nothing for an option any more.
+    /// Whether it comes after a `--`, where a program takes nothing for an option any more.
     is_behind_dashes: bool,
 }
 
@@ -72,7 +72,7 @@ impl Template {
     /// Reads the arguments of `program`; `schema` declares the parameters. Of them, `target` need not be used.
     ///
     /// # Errors
-    /// A placeholder is unknown or stands where a caller could choose an option, or a parameter is not used.
+    /// A placeholder is unknown or in a place where a caller could choose an option, or a parameter is not used.
     pub(crate) fn read(
         program: &Path,
         args: &[String],

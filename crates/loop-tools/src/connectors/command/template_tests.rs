@@ -247,7 +247,7 @@ fn a_place_at_which_a_value_could_be_more_than_a_value_is_refused_at_once() {
     ] {
         read("git", fine, None).unwrap();
     }
-    // A letter that takes the rest for its value, a script that is complete, and what stands behind it.
+    // A letter that takes the rest for its value, a script that is complete, and what comes after it.
     for (program, fine) in [
         ("python3", &["-Wc{must}"][..]),
         ("python3", &["-cprint(1)", "{must}"]),

@@ -36,9 +36,9 @@ impl CommandTool {
     /// The tool over the program of `settings`, whose parameters are the properties of the declared schema.
     ///
     /// # Errors
-    /// The program is not there or runs what it is given, a folder is not there, a placeholder is unknown or stands where a
-    /// caller could choose an option, or a setting contradicts another. With the effect `write_keyed`, the key of the call is
-    /// not given to the program.
+    /// The program is not there or runs what it is given, a folder is not there, a placeholder is unknown or in a place
+    /// where a caller could choose an option, or a setting contradicts another. With the effect `write_keyed`, the key
+    /// of the call is not given to the program.
     pub fn new(declaration: ToolDeclaration, settings: CommandSettings) -> Result<Self, ConnectorError> {
         let program = program::find(&settings.program)?;
         let folder = existing(&settings.folder)?;

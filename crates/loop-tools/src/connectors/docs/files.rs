@@ -262,7 +262,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_name_that_is_swapped_all_the_time_never_lets_anything_out() {
-        // K11: whichever of the two stands there when it is opened, only what is inside is read.
+        // K11: whichever of the two is there when it is opened, only what is inside is read.
         use std::os::unix::fs::symlink;
         let outside = folder(&[("secret.md", 7)]);
         let folder = folder(&[("a.md", 1)]);

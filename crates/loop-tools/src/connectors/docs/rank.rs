@@ -14,7 +14,7 @@ const HEADING: u32 = 3;
 /// words of the question are in its introduction.
 const DOCUMENT: f64 = 0.5;
 
-/// Words that stand everywhere.
+/// Words that are common in all texts.
 const STOP_WORDS: [&str; 78] = [
     "a", "about", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "been",
     "before", "but", "by", "can", "could", "did", "do", "does", "each", "else", "every", "for", "from",

@@ -31,7 +31,7 @@ fn an_address_on_this_machine_or_without_encryption_has_to_be_allowed() {
 
 #[tokio::test]
 async fn a_name_that_leads_into_this_machine_is_refused_when_it_is_asked() {
-    // K10: what the name stands for is judged at each connection.
+    // K10: what the name resolves to is judged at each connection.
     let hook = Webhook::new("https://localhost/in", &[], false).unwrap();
     let error = hook.send(json!({}), &[("webhook-id", "msg_1".to_owned())]).await.unwrap_err();
     assert!(error.starts_with("localhost: ") && !error.contains("127.0.0.1"), "{error}");

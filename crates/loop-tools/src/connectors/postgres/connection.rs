@@ -175,7 +175,7 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Query
     let permanent = |message: String| QueryFailure::Permanent(message);
     match stream.read_u8().await.map_err(unreachable)? {
         b'S' => {}
-        // A server that does not encrypt is not told the name of the role either.
+        // A server that does not encrypt does not receive the name of the role either.
         b'N' => {
             return Err(permanent(format!(
                 "the server {host} does not offer TLS; switch it on there, or write `tls = \"off\"` where the network is safe"

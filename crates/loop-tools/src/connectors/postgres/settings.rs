@@ -184,7 +184,7 @@ impl fmt::Debug for Postgres {
 /// The parts of a scope, in the order in which transactions set them.
 pub(crate) const SCOPE_PARTS: [&str; 5] = ["account", "account_name", "asset", "item", "person"];
 
-/// Whether it is a name that PostgreSQL lets anyone set, and not one of its own.
+/// Whether it is a name that PostgreSQL lets any role set, and not one of its own.
 fn is_setting(name: &str) -> bool {
     let is_word = |word: &str| {
         word.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic())

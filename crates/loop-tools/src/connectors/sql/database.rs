@@ -249,7 +249,7 @@ impl Drop for Unfinished {
     }
 }
 
-/// A folder below the system's temporary one that nobody else may write.
+/// A folder below the system's temporary one that only this user may write.
 fn private_temp_dir() -> Result<PathBuf, ConnectorError> {
     let folder = std::env::temp_dir().join("loopgate");
     let refused = |message: String| ConnectorError::Cache { path: folder.display().to_string(), message };
@@ -260,7 +260,8 @@ fn private_temp_dir() -> Result<PathBuf, ConnectorError> {
         use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
         builder.mode(0o700);
         builder.create(&folder).map_err(|error| refused(one_line(error)))?;
-        // Whoever owns the folder could put another database into it, so it must be ours: compared with a file that we make.
+        // The owner of the folder could put another database into it, so it must be ours: compared with a file that we
+        // make.
         let probe = Unfinished(folder.join(format!("{}.probe", std::process::id())));
         fs::write(&probe.0, "").map_err(|error| refused(one_line(error)))?;
         let (ours, found) = (fs::metadata(&probe.0), fs::symlink_metadata(&folder));

@@ -171,7 +171,7 @@ fn a_working_copy_keeps_what_is_written_until_the_script_changes() {
     let copy = Database::working_copy(&path, &cache).unwrap();
     add(&copy);
     assert_eq!(count(&Database::working_copy(&path, &cache).unwrap()), 3);
-    // Whoever only reads the same script is not touched by it.
+    // A reader of the same script is not touched by it.
     assert_eq!(count(&Database::made_from(&path, &cache).unwrap()), 2);
     fs::write(&path, format!("{SCRIPT}-- again")).unwrap();
     assert_eq!(count(&Database::working_copy(&path, &cache).unwrap()), 2);

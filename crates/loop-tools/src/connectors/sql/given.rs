@@ -46,7 +46,7 @@ impl Given<'_> {
     }
 }
 
-/// Refuses a name in the statement that nobody gives it.
+/// Refuses a name in the statement for which a call gives no value.
 pub(crate) fn check_names(
     tool: &str,
     statement: &Statement<'_>,
@@ -99,8 +99,8 @@ fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
     })
 }
 
-/// Whether a real may stand for a whole number that was too large to be read exactly: nobody can tell it from one that was
-/// written with an exponent.
+/// Whether a real may represent a whole number that was too large to be read exactly. It cannot be distinguished from
+/// one that was written with an exponent.
 fn may_be_rounded(real: f64) -> bool {
     // -2^63 is a whole number of its own where it was read exactly.
     real.abs() >= 9_223_372_036_854_775_808.0
