@@ -24,6 +24,13 @@ pub struct OutputCap {
     pub strict: bool,
 }
 
+impl Default for OutputCap {
+    /// The cap of a call without an output limit.
+    fn default() -> Self {
+        Self::of(None)
+    }
+}
+
 impl OutputCap {
     /// The cap of a call with this output limit. Without a limit 131,072 tokens count, the most that the largest models
     /// write.

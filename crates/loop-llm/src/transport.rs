@@ -1,19 +1,19 @@
 //! Sends a call and reads its reply, with a timeout for each part.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::StreamExt;
 use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::task::yield_now;
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::codec::{Body, Decoder, Sending, classify, request_id};
 use crate::error::{ErrorPhase, LlmError};
@@ -92,19 +92,20 @@ pub(crate) async fn send(post: Post) -> Result<EventStream, LlmError> {
         }
         return Err(error);
     }
-    let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
     let mut call = Box::new(Call {
         warnings,
         request: request_id(&headers, &secrets),
-        ..Call::new(Arriving::of(response), decoder, timers, end, alarm)
+        ..Call::new(Arriving::of(response), decoder, timers, end)
     });
-    match poll_fn(|cx| call.poll_first(first, cx)).await {
-        None => return Err(late()),
-        Some(Err(error)) => return Err(failed(error)),
-        Some(Ok(())) => {}
+    match timeout_at(first, call.arrive()).await {
+        Ok(Ok(true)) => {}
+        Ok(Ok(false)) => call.decoder.end_of_body(),
+        Ok(Err(error)) => return Err(failed(error)),
+        Err(_) => return Err(late()),
     }
     call.secrets = secrets;
-    Ok(Box::into_pin(call))
+    let events = futures::stream::unfold(call, |mut call| async move { Some((call.next().await?, call)) });
+    Ok(events.boxed())
 }
 
 /// A streamed body.
@@ -163,113 +164,88 @@ impl Pieces for Arriving {
     }
 }
 
-/// The one timer of a call.
-///
-/// Setting a timer wakes the timer thread, so it is reset only where it would fire too late. Where it fires too early, it
-/// is set again.
-struct Alarm(Pin<Box<Sleep>>);
+/// A limit of the time of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Limit {
+    Total,
+    Progress,
+    Idle,
+}
 
-impl Alarm {
-    fn new(first: Instant) -> Self {
-        Self(Box::pin(sleep_until(first)))
-    }
-
-    /// Whether it would fire after `deadline`.
-    fn is_later(&self, deadline: Instant) -> bool {
-        deadline < self.0.deadline()
-    }
-
-    /// Ready after `deadline`.
-    fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        if self.is_later(deadline) {
-            self.0.as_mut().reset(deadline);
-        }
-        loop {
-            ready!(self.0.as_mut().poll(cx));
-            if self.0.deadline() >= deadline {
-                return Poll::Ready(());
-            }
-            self.0.as_mut().reset(deadline);
+impl Limit {
+    fn message(self) -> &'static str {
+        match self {
+            Self::Total => "the reply took longer than a call may",
+            Self::Progress => "the reply said nothing for longer than it may",
+            Self::Idle => "no byte of the reply came for longer than that may take",
         }
     }
 }
 
 /// A call whose reply is streaming.
-///
-/// The clock is read once for all pieces of the body that arrived together: before they are waited for, or on arrival if
-/// they were ready.
 struct Call<B> {
     body: B,
     /// What has arrived together; empty between two reads. Each piece is decoded once the events of those before it were
     /// taken, so that few events wait.
     pieces: Vec<Bytes>,
+    /// When they arrived.
+    arrived: Instant,
     /// How many of them were decoded.
     decoded: usize,
-    /// When they arrived, and whether the reply was to end by then. `None`: they were waited for.
-    arrived: Option<(Instant, bool)>,
+    /// The limit that ends the reply once they are decoded: it was over before they were waited for.
+    overdue: Option<Limit>,
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
     timers: Timers,
-    alarm: Alarm,
     end: Instant,
     progress: Instant,
     /// Whether there was progress since the clock was read.
     has_replied: bool,
     /// When the reply ends without usage, once the stop reason was received.
     settled: Option<Instant>,
-    /// Since when the next piece is waited for.
-    waiting: Option<Instant>,
-    /// Whether the task yielded since the last piece.
-    has_yielded: bool,
     secrets: Secrets,
     /// The provider's request id.
     request: Option<Arc<str>>,
 }
 
-impl<B: Pieces + Unpin> Stream for Call<B> {
-    type Item = Result<ModelEvent, LlmError>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let call = self.get_mut();
-        loop {
-            if let Some(item) = call.decoder.reply.next_item() {
-                return Poll::Ready(Some(call.completed(item)));
-            }
-            if call.decoder.is_done() {
-                return Poll::Ready(None);
-            }
-            if !call.decode_next() {
-                // What arrived together is reported together, so that a reply that comes fast is not taken word by word.
-                if let Some(item) = call.decoder.reply.next_delta() {
-                    return Poll::Ready(Some(call.completed(item)));
-                }
-                ready!(call.poll_read(cx));
-            }
-        }
-    }
-}
-
 impl<B: Pieces> Call<B> {
-    fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
+    fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant) -> Self {
         decoder.reply.join_deltas();
         Self {
             body,
             pieces: Vec::new(),
+            arrived: Instant::now(),
             decoded: 0,
-            arrived: None,
+            overdue: None,
             decoder,
             warnings: Vec::new(),
             timers,
-            alarm,
             end,
             progress: end,
             // The first byte counts as progress.
             has_replied: true,
             settled: None,
-            waiting: None,
-            has_yielded: false,
             secrets: Secrets::default(),
             request: None,
+        }
+    }
+
+    /// The next event. What arrived together is reported together, so that a reply that comes fast is not taken word by
+    /// word.
+    async fn next(&mut self) -> Option<Result<ModelEvent, LlmError>> {
+        loop {
+            if let Some(item) = self.decoder.reply.next_item() {
+                return Some(self.completed(item));
+            }
+            if self.decoder.is_done() {
+                return None;
+            }
+            if !self.decode_next() {
+                if let Some(item) = self.decoder.reply.next_delta() {
+                    return Some(self.completed(item));
+                }
+                self.read().await;
+            }
         }
     }
 
@@ -289,101 +265,55 @@ impl<B: Pieces> Call<B> {
         item
     }
 
-    /// Reads the first piece. `None` where it did not arrive by `first`.
-    fn poll_first(
-        &mut self,
-        first: Instant,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<(), reqwest::Error>>> {
-        match self.body.poll_pieces(&mut self.pieces, cx) {
-            Poll::Ready(Ok(true)) => self.has_yielded = false,
-            Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
-            Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
-            Poll::Pending => return self.alarm.poll(first, cx).map(|()| None),
-        }
-        Poll::Ready(Some(Ok(())))
+    /// Waits for pieces of the body. False at its end.
+    async fn arrive(&mut self) -> Result<bool, reqwest::Error> {
+        let is_more = poll_fn(|cx| self.body.poll_pieces(&mut self.pieces, cx)).await?;
+        self.arrived = Instant::now();
+        Ok(is_more)
     }
 
-    /// Reads the next piece, or the end of the body.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.body.poll_pieces(&mut self.pieces, cx) {
-            Poll::Ready(Ok(true)) if self.waiting.take().is_some() => self.has_yielded = false,
-            // A server that always has data ready must not skip the timeouts.
-            Poll::Ready(Ok(true)) => {
-                let now = Instant::now();
-                if now >= self.end {
-                    self.interrupt(FailureKind::Timeout, TOO_LONG);
-                } else {
-                    self.has_yielded = false;
-                    self.arrived = Some((now, self.settled.is_some_and(|at| now >= at)));
-                }
-            }
-            Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
-            Poll::Ready(Err(error)) => {
-                let message = mask::line(&http_error(error), &self.secrets);
-                self.interrupt(FailureKind::StreamInterrupted, &message);
-            }
-            Poll::Pending => {
-                let since = self.waiting.unwrap_or_else(|| {
-                    let now = Instant::now();
-                    self.note(now);
-                    now
-                });
-                self.waiting = Some(since);
-                let idle = since + self.timers.idle;
-                let settled = self.settled.unwrap_or(self.end).min(self.end);
-                let deadline = idle.min(settled).min(self.progress);
-                // The last events often arrive together: yield once before a timer is set.
-                if self.alarm.is_later(deadline) && !std::mem::replace(&mut self.has_yielded, true) {
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                ready!(self.alarm.poll(deadline, cx));
-                let message = if deadline == settled {
-                    TOO_LONG
-                } else if deadline == self.progress {
-                    NO_PROGRESS
-                } else {
-                    "no byte of the reply came for longer than that may take"
-                };
-                self.interrupt(FailureKind::Timeout, message);
-            }
+    /// Reads the next pieces, or the end of the body.
+    async fn read(&mut self) {
+        let now = Instant::now();
+        if std::mem::take(&mut self.has_replied) {
+            self.progress = now + self.timers.progress;
         }
-        Poll::Ready(())
+        let settled = self.settled.unwrap_or(self.end).min(self.end);
+        let idle = now + self.timers.idle;
+        let limits = [(settled, Limit::Total), (self.progress, Limit::Progress), (idle, Limit::Idle)];
+        let (deadline, limit) = limits.into_iter().min().unwrap_or((settled, Limit::Total));
+        // A server that always has data ready must not skip the timeouts.
+        self.overdue = (now >= deadline).then_some(limit);
+        match timeout_at(deadline, self.arrive()).await {
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => self.decoder.end_of_body(),
+            Ok(Err(error)) => {
+                let message = mask::line(&http_error(error), &self.secrets);
+                self.decoder.broken_off(FailureKind::StreamInterrupted, &message);
+            }
+            Err(_) => self.decoder.broken_off(FailureKind::Timeout, limit.message()),
+        }
     }
 
     /// Decodes the next piece that has arrived. False where there is none.
     fn decode_next(&mut self) -> bool {
         let Some(piece) = self.pieces.get_mut(self.decoded).map(std::mem::take) else { return false };
-        let received = self.decoder.reply.received();
+        let received = self.decoder.reply.received;
         self.decoder.feed(&piece);
-        self.has_replied |= self.decoder.reply.received() > received;
+        self.has_replied |= self.decoder.reply.received > received;
         self.decoded += 1;
         if self.decoded == self.pieces.len() {
             self.pieces.clear();
             self.decoded = 0;
-            if let Some((now, is_settled)) = self.arrived.take() {
-                self.note(now);
-                if is_settled || now >= self.progress {
-                    self.interrupt(FailureKind::Timeout, NO_PROGRESS);
-                }
+            if self.settled.is_none() && self.decoder.reply.is_ending() {
+                self.settled = Some(self.arrived + self.timers.after_end);
+            }
+            let is_over = |limit: &Limit| *limit != Limit::Progress || !self.has_replied;
+            if let Some(limit) = self.overdue.take().filter(is_over) {
+                self.decoder.broken_off(FailureKind::Timeout, limit.message());
             }
         }
         true
-    }
-
-    /// Records progress as of `now`.
-    fn note(&mut self, now: Instant) {
-        if std::mem::take(&mut self.has_replied) {
-            self.progress = now + self.timers.progress;
-        }
-        if self.settled.is_none() && self.decoder.reply.is_ending() {
-            self.settled = Some(now + self.timers.after_end);
-        }
-    }
-
-    fn interrupt(&mut self, kind: FailureKind, message: &str) {
-        self.decoder.broken_off(kind, message);
     }
 }
 
@@ -400,8 +330,6 @@ async fn head_of(mut response: Response, end: Instant) -> Vec<u8> {
     head
 }
 
-const TOO_LONG: &str = "the reply took longer than a call may";
-const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
 /// How many pieces are passed on together.
 const MAX_PIECES: usize = 256;
 /// Maximum bytes of an error's body.
@@ -413,7 +341,8 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use futures::StreamExt;
+    use std::task::ready;
+
     use futures::stream::BoxStream;
 
     use super::*;
@@ -502,11 +431,11 @@ mod tests {
         let codec = Codec::new(Profile::named("compatible").unwrap());
         let request = ModelRequest::default();
         let decoder = codec.decoder(&request, Aliases::default(), Secrets::default());
-        Call::new(body, decoder, timers, start + timers.total, Alarm::new(start))
+        Call::new(body, decoder, timers, start + timers.total)
     }
 
     async fn read(call: &mut Call<BoxStream<'static, Bytes>>) {
-        poll_fn(|cx| call.poll_read(cx)).await;
+        call.read().await;
         while call.decode_next() {}
     }
 
@@ -537,9 +466,11 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3)).await;
         read(&mut call).await;
         assert!(call.decoder.is_done());
-        let Some(Ok(ModelEvent::Finished(reply))) = call.collect::<Vec<_>>().await.pop() else {
-            panic!("it was whole")
-        };
+        let mut last = None;
+        while let Some(item) = call.next().await {
+            last = Some(item);
+        }
+        let Some(Ok(ModelEvent::Finished(reply))) = last else { panic!("it was whole") };
         assert_eq!((&*reply.text, reply.usage.unwrap().input), ("Hi", 8));
     }
 

@@ -208,13 +208,10 @@ fn strictness_is_a_word_or_a_yes() {
     assert_eq!(read(json!("always")), None);
     assert_eq!(read(json!(1)), None);
     assert_eq!(serde_json::to_value(Strictness::Require).unwrap(), json!("require"));
-    #[cfg(feature = "schema")]
-    {
-        let schema = loop_tools::SchemaCheck::new(&loop_llm::request_schema()).unwrap();
-        let request = |strict: Value| json!({"messages": [], "tools": [{"name": "a", "strict": strict}]});
-        assert!(schema.accepts(&request(json!(true))) && schema.accepts(&request(json!("prefer"))));
-        assert!(!schema.accepts(&request(json!("always"))));
-    }
+    let schema = loop_tools::SchemaCheck::new(&loop_llm::request_schema()).unwrap();
+    let request = |strict: Value| json!({"messages": [], "tools": [{"name": "a", "strict": strict}]});
+    assert!(schema.accepts(&request(json!(true))) && schema.accepts(&request(json!("prefer"))));
+    assert!(!schema.accepts(&request(json!("always"))));
 }
 
 #[test]

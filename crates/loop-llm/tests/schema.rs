@@ -1,5 +1,4 @@
 //! The schemas in `docs/schema` are those of the neutral request and reply.
-#![cfg(feature = "schema")]
 
 use std::fs;
 use std::path::Path;

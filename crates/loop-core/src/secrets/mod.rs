@@ -307,6 +307,7 @@ impl Found {
 
 /// Masks secrets in a streamed text. The size of the pieces does not change the result, unless a secret is spread over
 /// more than a kilobyte.
+#[derive(Default)]
 pub struct Masker {
     secrets: Secrets,
     /// The possible beginning of a secret.

@@ -46,7 +46,7 @@ impl Marks {
 
     /// The mark as JSON.
     pub(super) fn json(&self) -> &'static str {
-        if self.long { "{\"type\":\"ephemeral\",\"ttl\":\"1h\"}" } else { "{\"type\":\"ephemeral\"}" }
+        self.member().strip_prefix(MEMBER).unwrap_or_default()
     }
 
     /// The turns whose last block is marked, in order.
@@ -71,6 +71,7 @@ fn user_ends(turns: &[Turn]) -> (Option<usize>, Option<usize>) {
     (newest, before.map(|(nth, _)| nth))
 }
 
+const MEMBER: &str = ",\"cache_control\":";
 const MARK: &str = ",\"cache_control\":{\"type\":\"ephemeral\"}";
 const MARK_LONG: &str = ",\"cache_control\":{\"type\":\"ephemeral\",\"ttl\":\"1h\"}";
 /// How many blocks before a mark the server looks for a cached prefix, less a margin.

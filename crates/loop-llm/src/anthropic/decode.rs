@@ -134,7 +134,7 @@ struct Details<'a> {
 impl Protocol for Messages {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let event: Event<'_> = parsed(data)?;
-        if reply.is_damaged() {
+        if reply.is_damaged {
             self.blocks.lose();
         }
         let kind = event.kind.some().or(name).unwrap_or_default();
@@ -256,7 +256,7 @@ impl Messages {
         self.begun.add(index, call);
         let input = fields.get("input").map(RawValue::get).filter(|input| is_whole || *input != "{}");
         match (call, input) {
-            (Some(_), Some(_)) if reply.is_damaged() => {
+            (Some(_), Some(_)) if reply.is_damaged => {
                 return Err(LlmError::unreadable("a tool call that is not UTF-8"));
             }
             (Some(at), Some(input)) if is_whole => reply.set_arguments(at, input)?,

@@ -20,7 +20,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
     let is_users = target.profile.late_instructions == LateInstructions::User;
     let late_system = abilities.late_system && !is_users;
-    let turns = turns(request, &Writer { target: *target, late_system })?;
+    let turns = turns(request, target, &Writer { target: *target, late_system })?;
     if turns.iter().all(|turn| turn.values == 0) {
         let message = "a request without a turn that says anything";
         return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));

@@ -27,21 +27,18 @@ impl Reported {
 
 pub(super) fn thinking(draft: &mut Draft<'_, Abilities>, max: u64) -> Result<Reported, LlmError> {
     let has_efforts = !draft.abilities.efforts.is_empty() && draft.target.profile.effort;
+    let request = draft.request;
     match draft.abilities.thinking {
         Thinking::Never => {
-            draft.warnings.leave_out_if(
-                draft.request.effort.is_some_and(|effort| effort != Effort::None),
-                "reasoning_effort",
-            )?;
-            if draft.request.reasoning_tokens.is_some() {
-                draft.warnings.leave_out("reasoning_tokens")?;
-            }
+            let is_given = request.effort.is_some_and(|effort| effort != Effort::None);
+            draft.warnings.leave_out_if(is_given, "reasoning_effort")?;
+            draft.warnings.leave_out_if(request.reasoning_tokens.is_some(), "reasoning_tokens")?;
             Ok(Reported::default())
         }
         Thinking::Budget => budget(draft, max),
-        Thinking::Either if draft.request.reasoning_tokens.is_some() || !has_efforts => budget(draft, max),
+        Thinking::Either if request.reasoning_tokens.is_some() || !has_efforts => budget(draft, max),
         Thinking::Either | Thinking::OnRequest | Thinking::Always(_) => {
-            draft.warnings.leave_out_if(draft.request.reasoning_tokens.is_some(), "reasoning_tokens")?;
+            draft.warnings.leave_out_if(request.reasoning_tokens.is_some(), "reasoning_tokens")?;
             adaptive(draft, has_efforts)
         }
     }

@@ -25,10 +25,6 @@ pub(super) struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn kept_under(&self) -> Arc<str> {
-        self.target.kept_under()
-    }
-
     fn write(
         &self,
         message: &Message,
@@ -55,7 +51,7 @@ impl TurnWriter for Writer<'_> {
                 (USER, results(before.map_or(&[], Message::calls), given, json))
             }
         };
-        Ok(Written::values(joint, values))
+        Ok(Written { joint, values })
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loop_core::secrets::{Masker, Secrets};
-use loop_core::{PicoUsd, ToolCall, Usage};
+use loop_core::{PicoUsd, Usage};
 
 use super::calls::{Calls, MAX_ARGUMENTS, Open};
+use super::decoder::{End, Protocol};
 use super::errors::within;
 use super::escape;
 use super::names::Aliases;
@@ -19,7 +20,7 @@ use crate::raw::Raw;
 /// The reply so far, and the events that are not taken yet.
 ///
 /// Its text is masked: `[masked]` in place of a secret.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Assembly {
     items: VecDeque<Result<ModelEvent, LlmError>>,
     /// Whether deltas that follow each other are joined until they are asked for.
@@ -29,15 +30,17 @@ pub(crate) struct Assembly {
     aliases: Aliases,
     secrets: Secrets,
     /// Whether the event that is being parsed contains invalid UTF-8.
-    pub(super) is_damaged: bool,
-    has_begun: bool,
+    pub(crate) is_damaged: bool,
+    /// Whether the beginning of a reply was parsed.
+    pub(super) has_begun: bool,
     /// Whether the last event was a keep-alive: only the first of several in a row is reported.
     is_kept_alive: bool,
-    received: usize,
+    /// A counter that grows with each delta.
+    pub(crate) received: usize,
     text_masker: Masker,
     reasoning_masker: Masker,
     /// What is reported in words and counts; texts and calls are in the members below.
-    reply: ModelReply,
+    stated: ModelReply,
     text: String,
     reasoning: String,
     refusal: String,
@@ -47,7 +50,7 @@ pub(crate) struct Assembly {
     /// Whether arguments were received that may belong to one of several calls.
     has_strays: bool,
     stop: Option<(Arc<str>, ReplyEnd)>,
-    is_over: bool,
+    pub(super) is_over: bool,
     cap: OutputCap,
     /// Bytes left before the output cap.
     left: usize,
@@ -58,8 +61,9 @@ pub(crate) struct Assembly {
 }
 
 /// The delta that is being received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Delta {
+    #[default]
     Nothing,
     /// The text from this byte on.
     Text(usize),
@@ -83,30 +87,13 @@ pub(crate) enum UsageReport {
 impl Assembly {
     pub(super) fn new(aliases: Aliases, secrets: Secrets, cap: OutputCap) -> Self {
         Self {
-            items: VecDeque::new(),
-            joins: false,
-            open: Delta::Nothing,
             text_masker: Masker::new(&secrets),
             reasoning_masker: Masker::new(&secrets),
             aliases,
             secrets,
-            is_damaged: false,
-            has_begun: false,
-            is_kept_alive: false,
-            received: 0,
-            reply: ModelReply::default(),
-            text: String::new(),
-            reasoning: String::new(),
-            refusal: String::new(),
-            has_other: false,
-            calls: Calls::default(),
-            has_strays: false,
-            stop: None,
-            is_over: false,
-            cap,
             left: cap.bytes,
-            is_capped: false,
-            is_closing: false,
+            cap,
+            ..Self::default()
         }
     }
 
@@ -114,16 +101,16 @@ impl Assembly {
 
     /// The reply has begun. Later calls fill in what is missing; an id or model that is known stays.
     pub(crate) fn begin(&mut self, id: Option<&str>, model: Option<&str>) {
-        if self.reply.reply.is_none() {
-            self.reply.reply = id.map(|id| word(&self.secrets.mask(id)));
+        if self.stated.reply.is_none() {
+            self.stated.reply = id.map(|id| word(&self.secrets.mask(id)));
         }
-        if self.reply.served_model.is_none() {
-            self.reply.served_model = model.map(|model| word(&self.secrets.mask(model)));
+        if self.stated.served_model.is_none() {
+            self.stated.served_model = model.map(|model| word(&self.secrets.mask(model)));
         }
         if !std::mem::replace(&mut self.has_begun, true) {
             self.tell(ModelEvent::Started {
-                reply: self.reply.reply.clone(),
-                model: self.reply.served_model.clone(),
+                reply: self.stated.reply.clone(),
+                model: self.stated.served_model.clone(),
             });
         }
     }
@@ -286,7 +273,7 @@ impl Assembly {
         match reported {
             UsageReport::Nothing => {}
             UsageReport::Unusable => {
-                self.reply.usage = None;
+                self.stated.usage = None;
                 self.warn("usage_unusable");
             }
             UsageReport::Counts { usage, is_odd } => {
@@ -294,7 +281,7 @@ impl Assembly {
                     self.warn("usage_inconsistent");
                 }
                 // Whether a usage of zero tokens can be true is decided at the end.
-                if self.reply.usage.replace(usage) != Some(usage) && usage != Usage::default() {
+                if self.stated.usage.replace(usage) != Some(usage) && usage != Usage::default() {
                     self.tell(ModelEvent::Usage(usage));
                 }
             }
@@ -305,13 +292,13 @@ impl Assembly {
     pub(crate) fn set_cost(&mut self, dollars: f64) {
         let pico = (dollars * PicoUsd::PER_USD as f64).round();
         if pico >= 1.0 && pico < u64::MAX as f64 {
-            self.reply.cost = Some(PicoUsd(pico as u64));
+            self.stated.cost = Some(PicoUsd(pico as u64));
         }
     }
 
     /// The service tier that served the call.
     pub(crate) fn set_tier(&mut self, tier: &str) {
-        self.reply.served_tier = Some(word(&self.secrets.mask(tier)));
+        self.stated.served_tier = Some(word(&self.secrets.mask(tier)));
     }
 
     /// The stop reason as the provider writes it (`word`) and as it is mapped. The first one counts, unless a later one
@@ -332,12 +319,12 @@ impl Assembly {
 
     /// Details of the stop reason.
     pub(crate) fn set_stop_detail(&mut self, detail: &str) {
-        self.reply.stop_detail = Some(cap::line(&self.secrets.mask(detail)));
+        self.stated.stop_detail = Some(cap::line(&self.secrets.mask(detail)));
     }
 
     /// Whether a filter stopped the input or the output.
     pub(crate) fn set_filtered(&mut self, side: Filtered) {
-        self.reply.filtered = Some(side);
+        self.stated.filtered = Some(side);
     }
 
     /// Whether the stop reason was received.
@@ -357,9 +344,9 @@ impl Assembly {
 
     /// Adds a warning, once.
     pub(crate) fn warn(&mut self, warning: &str) {
-        let is_new = !self.reply.warnings.iter().any(|known| **known == *warning);
-        if is_new && self.reply.warnings.len() < MAX_WARNINGS {
-            self.reply.warnings.push(warning.into());
+        let is_new = !self.stated.warnings.iter().any(|known| **known == *warning);
+        if is_new && self.stated.warnings.len() < MAX_WARNINGS {
+            self.stated.warnings.push(warning.into());
         }
     }
 
@@ -370,11 +357,6 @@ impl Assembly {
             self.items.push_back(Ok(ModelEvent::KeepAlive));
             self.is_kept_alive = true;
         }
-    }
-
-    /// Whether the event that is being parsed contains invalid UTF-8.
-    pub(crate) fn is_damaged(&self) -> bool {
-        self.is_damaged
     }
 
     /// The error that `data` reports in place of a reply.
@@ -410,7 +392,7 @@ impl Assembly {
 
     /// Whether the tokens reported before its end exceed the output cap.
     pub(super) fn reports_beyond_cap(&self) -> bool {
-        let tokens = self.reply.usage.filter(|_| self.is_open()).map_or(0, |usage| usage.total_output());
+        let tokens = self.stated.usage.filter(|_| self.is_open()).map_or(0, |usage| usage.total_output());
         tokens > self.cap.tokens
     }
 
@@ -423,11 +405,11 @@ impl Assembly {
     pub(super) fn cap(&mut self) {
         self.is_capped = true;
         if self.is_open() {
-            self.reply.usage = None;
+            self.stated.usage = None;
         }
         if self.cap.strict {
-            self.reply.cost = None;
-            if self.reply.usage.take_if(|usage| !self.cap.counts(*usage)).is_some() {
+            self.stated.cost = None;
+            if self.stated.usage.take_if(|usage| !self.cap.counts(*usage)).is_some() {
                 self.warn(cap::BEYOND_CUT);
             }
         }
@@ -437,23 +419,9 @@ impl Assembly {
         }
     }
 
-    /// Whether the beginning of a reply was parsed.
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun
-    }
-
     /// Whether no text, refusal, reasoning or call was received.
     pub(super) fn is_silent(&self) -> bool {
         self.is_mute() && self.reasoning.is_empty() && self.calls.is_empty()
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// A counter that grows with each delta.
-    pub(crate) fn received(&self) -> usize {
-        self.received
     }
 
     /// Whether there is no content to show.
@@ -503,9 +471,9 @@ impl Assembly {
         Box::new(Partial {
             text: self.text.as_str().into(),
             reasoning: self.reasoning.as_str().into(),
-            served_model: self.reply.served_model.clone(),
-            usage: self.reply.usage.filter(|_| !self.is_open()),
-            usage_so_far: self.reply.usage.filter(|_| self.is_open()),
+            served_model: self.stated.served_model.clone(),
+            usage: self.stated.usage.filter(|_| !self.is_open()),
+            usage_so_far: self.stated.usage.filter(|_| self.is_open()),
         })
     }
 
@@ -538,19 +506,10 @@ impl Assembly {
         self.text.trim().is_empty() && !self.has_other
     }
 
-    /// Whether the tool calls of a reply with this stop reason are kept.
-    pub(super) fn keeps_calls(&self) -> bool {
-        self.ending() == ReplyEnd::ToolUse
-    }
-
-    /// The whole reply. `raw` returns the provider's own form of the turn, for later requests.
-    pub(super) fn finish(
-        &mut self,
-        origin: &str,
-        raw: impl FnOnce(/*has_new_ids*/ bool, /*has_nameless*/ bool, &[ToolCall]) -> Option<String>,
-    ) -> ModelReply {
+    /// The whole reply, with the provider's own form of the turn for later requests.
+    pub(super) fn finish(&mut self, origin: &str, protocol: &mut dyn Protocol) -> ModelReply {
         let stop = self.ending();
-        let keeps_calls = self.keeps_calls();
+        let keeps_calls = stop == ReplyEnd::ToolUse;
         if !self.calls.is_empty() {
             for at in 0..self.calls.open().len() {
                 self.tell_call(at, /*is_over*/ true);
@@ -566,10 +525,11 @@ impl Assembly {
             self.warn("dropped_partial_calls");
         }
         let unread_calls = if keeps_calls { self.calls.unread() } else { 0 };
-        let (has_new_ids, has_nameless) = (self.calls.has_new_ids, self.calls.has_nameless);
+        let Calls { has_new_ids, has_nameless, .. } = self.calls;
+        let end = End { stop, keeps_calls, has_new_ids, has_nameless };
         // The raw turn contains the calls above the maximum, which get no result.
         let is_whole = !self.is_capped && self.calls.unread() == 0;
-        let mut raw = if is_whole { raw(has_new_ids, has_nameless, &tool_calls) } else { None };
+        let mut raw = if is_whole { protocol.raw(&end, &tool_calls) } else { None };
         if raw.as_ref().is_some_and(|json| json.len() > self.cap.raw()) {
             self.warn(cap::RAW_TOO_LARGE);
             raw = None;
@@ -584,21 +544,21 @@ impl Assembly {
             let mark = if self.is_capped { cap::MARK } else { "" };
             [&*self.secrets.mask(&self.refusal), mark].concat().into()
         });
-        let (raw_stop, is_filtered) =
-            (self.stop.take().map(|(word, _)| word), stop == ReplyEnd::ContentFilter);
-        let reply = std::mem::take(&mut self.reply);
+        let raw_stop = self.stop.take().map(|(word, _)| word);
+        let is_filtered = stop == ReplyEnd::ContentFilter;
+        let stated = std::mem::take(&mut self.stated);
         ModelReply {
             text: std::mem::take(&mut self.text).into(),
             reasoning: std::mem::take(&mut self.reasoning).into(),
             finish: stop.finish(),
             stop: Some(stop),
             raw_stop: raw_stop.filter(|word| !word.is_empty()),
-            filtered: reply.filtered.or(Some(Filtered::Output)).filter(|_| is_filtered),
+            filtered: stated.filtered.or(Some(Filtered::Output)).filter(|_| is_filtered),
             raw,
             tool_calls,
             unread_calls,
             refusal,
-            ..reply
+            ..stated
         }
     }
 
@@ -690,9 +650,9 @@ impl Assembly {
 
     /// A reply with content cannot have used zero tokens.
     fn drop_empty_usage(&mut self) {
-        let is_empty = self.reply.usage.is_some_and(|usage| usage.total_output() == 0);
+        let is_empty = self.stated.usage.is_some_and(|usage| usage.total_output() == 0);
         if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
-            self.reply.usage = None;
+            self.stated.usage = None;
             self.warn("usage_empty");
         }
     }

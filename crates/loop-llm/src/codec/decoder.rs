@@ -262,7 +262,7 @@ impl Decoder {
             }
             Err(error) => self.fail(error),
             Ok(()) if self.reply.is_beyond_cap() => self.cut(),
-            Ok(()) if self.reply.is_over() => {
+            Ok(()) if self.reply.is_over => {
                 self.end(FailureKind::StreamInterrupted, "the reply ended without a reason");
             }
             Ok(()) => {}
@@ -297,13 +297,7 @@ impl Decoder {
         }
         self.is_done = true;
         self.reply.settle();
-        let (stop, keeps_calls) = (self.reply.ending(), self.reply.keeps_calls());
-        let protocol = &mut self.protocol;
-        let raw = |has_new_ids, has_nameless, calls: &[ToolCall]| {
-            let end = End { stop, keeps_calls, has_new_ids, has_nameless };
-            protocol.raw(&end, calls)
-        };
-        let reply = self.reply.finish(&self.origin, raw);
+        let reply = self.reply.finish(&self.origin, &mut *self.protocol);
         self.reply.give(Ok(ModelEvent::Finished(Box::new(reply))));
     }
 
@@ -329,7 +323,7 @@ impl Decoder {
         error.partial = Some(self.reply.partial());
         // A stream that began and then violated the protocol may be billed.
         let is_stream = matches!(self.body, Kind::Stream(_));
-        if is_stream && error.kind == FailureKind::BadResponse && self.reply.has_begun() {
+        if is_stream && error.kind == FailureKind::BadResponse && self.reply.has_begun {
             error.detail.get_or_insert_default().may_have_begun = true;
         }
         self.reply.give(Err(error));

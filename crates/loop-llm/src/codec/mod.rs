@@ -94,7 +94,6 @@ pub struct Encoded {
     /// The range of the turns in the body, without the closing brackets. A request with the same turns and more has the
     /// same bytes in this range, apart from cache marks, which move with the turns. A system prompt outside of the turns
     /// is included.
-    /// those move with the turns.
     pub messages: Range<usize>,
     /// Options that were left out or changed.
     pub warnings: Vec<Arc<str>>,

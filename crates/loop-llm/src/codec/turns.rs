@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::Target;
 use super::body::Body;
 use super::checks;
 use super::json::Json;
@@ -42,9 +43,6 @@ impl Joint {
 
 /// Writes one turn for a codec.
 pub(crate) trait TurnWriter {
-    /// The key of cached turns: all that their bytes depend on besides the turns.
-    fn kept_under(&self) -> Arc<str>;
-
     /// Writes the turn `message`, which comes after `before`, into `json`. Features that the model supports only in part
     /// are added to `changed`.
     ///
@@ -66,10 +64,6 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    pub(crate) fn values(joint: Joint, values: usize) -> Self {
-        Self { joint, values }
-    }
-
     /// The provider's own form of a turn.
     ///
     /// # Errors
@@ -104,20 +98,25 @@ impl Drop for Turns<'_> {
     }
 }
 
-/// The turns of a request. Those that are cached are not encoded again.
+/// The turns of a request for `target`. Those that are cached are not encoded again. Texts that a cached turn shares are
+/// not compared.
 ///
 /// # Errors
 /// [`FailureKind::InvalidRequest`] in phase [`ErrorPhase::Encode`](crate::ErrorPhase::Encode): no turns, a call without
 /// its result, or a result without its call.
-pub(crate) fn turns<'a>(request: &'a ModelRequest, writer: &impl TurnWriter) -> Result<Turns<'a>, LlmError> {
+pub(crate) fn turns<'a>(
+    request: &'a ModelRequest,
+    target: &Target<'_>,
+    writer: &impl TurnWriter,
+) -> Result<Turns<'a>, LlmError> {
     if request.messages.is_empty() {
         return Err(invalid("a request without a turn"));
     }
-    let key = writer.kept_under();
+    let key = target.kept_under();
     let kept = request.memory.take(&key).unwrap_or(Kept { key, ..Kept::default() });
     let mut turns = Turns { request, kept };
     let known = turns.kept.messages.iter().zip(&request.messages);
-    let same = known.take_while(|(turn, message)| turn.is_same(message)).count();
+    let same = known.take_while(|(turn, message)| turn == message).count();
     // Turns that differ belong to another conversation. A longer cache of the same conversation is kept.
     let is_longer = turns.kept.turns.len() > request.messages.len() && same == request.messages.len();
     if is_longer {

@@ -226,7 +226,7 @@ impl Gemini {
 
     /// A damaged event may contain signed parts, so the turn is not sent back.
     fn check(&mut self, reply: &Assembly) {
-        if reply.is_damaged() {
+        if reply.is_damaged {
             self.kept.lose();
         }
     }

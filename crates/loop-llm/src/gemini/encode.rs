@@ -21,7 +21,7 @@ use crate::warnings::Warnings;
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
     let abilities = abilities(if target.profile.known_models { target.known_as } else { "" });
-    let turns = turns(request, &Writer { target: *target, abilities })?;
+    let turns = turns(request, target, &Writer { target: *target, abilities })?;
     let first = turns.iter().position(|turn| turn.values > 0);
     let is_models = first.and_then(|first| turns.get(first)).is_some_and(|turn| turn.joint != USER);
     let calls_first = request.messages.iter().find_map(|message| match message {
@@ -80,10 +80,6 @@ struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn kept_under(&self) -> Arc<str> {
-        self.target.kept_under()
-    }
-
     fn write(
         &self,
         message: &Message,
@@ -126,7 +122,7 @@ impl TurnWriter for Writer<'_> {
                 USER
             }
         };
-        Ok(Written::values(joint, parts.count))
+        Ok(Written { joint, values: parts.count })
     }
 }
 

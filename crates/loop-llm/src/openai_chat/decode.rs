@@ -105,7 +105,7 @@ pub(super) struct Groq {
 
 impl Protocol for Chat {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
-        if name != Some("error") && !reply.is_damaged() {
+        if name != Some("error") && !reply.is_damaged {
             let mut scratch = std::mem::take(&mut self.scratch);
             scratch.clear();
             let result = self.ordinary(data, &mut scratch, reply);
@@ -117,7 +117,7 @@ impl Protocol for Chat {
         // The chunk may change the service tier, which the pattern leaves out.
         self.pattern.forget();
         let chunk: Chunk<'_> = parsed(data)?;
-        if reply.is_damaged() {
+        if reply.is_damaged {
             self.kept.lose();
         }
         if is_error(&chunk) || name == Some("error") {

@@ -19,7 +19,7 @@ use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
-    let turns = turns(request, &Writer { target: *target })?;
+    let turns = turns(request, target, &Writer { target: *target })?;
     let mut body = Body::default();
     let mut head = Json::with_capacity(request.system.len() + request.system.len() / 16 + 128);
     head.raw("{\"model\":").text(target.model).raw(",\"messages\":[");
@@ -76,10 +76,6 @@ struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn kept_under(&self) -> Arc<str> {
-        self.target.kept_under()
-    }
-
     fn write(
         &self,
         message: &Message,
@@ -102,7 +98,7 @@ impl TurnWriter for Writer<'_> {
             },
             Message::Tool { results } => self.results(before, results, json),
         };
-        Ok(Written::values(Joint::NONE, values))
+        Ok(Written { joint: Joint::NONE, values })
     }
 }
 

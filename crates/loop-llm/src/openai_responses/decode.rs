@@ -84,7 +84,7 @@ struct Details<'a> {
 impl Protocol for Responses {
     fn event(&mut self, name: Option<&str>, data: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         let event: Event<'_> = parsed(data)?;
-        self.is_damaged |= reply.is_damaged();
+        self.is_damaged |= reply.is_damaged;
         let kind = event.kind.some().or(name).unwrap_or_default();
         let kind = kind.strip_prefix("response.").unwrap_or(kind);
         if self.has_ended {

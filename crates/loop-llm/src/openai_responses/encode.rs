@@ -14,7 +14,7 @@ use crate::warnings::Warnings;
 
 pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Encoded, LlmError> {
     let aliases = Aliases::of(&request.tools)?;
-    let turns = turns(request, &Writer { target: *target })?;
+    let turns = turns(request, target, &Writer { target: *target })?;
     let mut body = Body::default();
     let mut head = Json::default();
     head.raw("{\"model\":").value(target.model);

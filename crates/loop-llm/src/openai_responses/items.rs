@@ -38,23 +38,17 @@ struct Reported {
     kind: Part,
     index: u64,
     text: String,
-    /// Whether the whole text was received, by each [`Whole`].
-    came: [bool; 2],
+    /// Whether the whole text was received: a bit for each [`Whole`].
+    came: u8,
 }
 
 impl Reported {
     fn new(kind: Part, index: u64) -> Self {
-        Self { kind, index, text: String::new(), came: [false; 2] }
+        Self { kind, index, text: String::new(), came: 0 }
     }
 
     fn has_come(&self, by: Whole) -> bool {
-        let [event, item] = self.came;
-        if by == Whole::ByEvent { event } else { item }
-    }
-
-    fn came(&mut self, by: Whole) {
-        let [event, item] = &mut self.came;
-        *(if by == Whole::ByEvent { event } else { item }) = true;
+        self.came & by as u8 != 0
     }
 }
 
@@ -62,9 +56,9 @@ impl Reported {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whole {
     /// The `.done` event of the part.
-    ByEvent,
+    ByEvent = 1,
     /// The completed item.
-    OfItem,
+    OfItem = 2,
 }
 
 /// The item of an event: looked up by id, then by index.
@@ -317,7 +311,7 @@ impl Items {
             return;
         }
         let Some(reported) = self.whole_of(nth, part, by, whole) else { return };
-        reported.came(by);
+        reported.came |= by as u8;
         match whole.strip_prefix(reported.text.as_str()) {
             Some(rest) => {
                 reported.text.push_str(rest);

@@ -19,10 +19,6 @@ pub(super) struct Writer<'a> {
 }
 
 impl TurnWriter for Writer<'_> {
-    fn kept_under(&self) -> Arc<str> {
-        self.target.kept_under()
-    }
-
     fn write(
         &self,
         message: &Message,
@@ -49,12 +45,12 @@ impl TurnWriter for Writer<'_> {
             },
             Message::Tool { results } => {
                 let Some(Message::Assistant(turn)) = before else {
-                    return Ok(Written::values(Joint::NONE, 0));
+                    return Ok(Written { joint: Joint::NONE, values: 0 });
                 };
                 self.results(turn, results, json)
             }
         };
-        Ok(Written::values(Joint::NONE, values))
+        Ok(Written { joint: Joint::NONE, values })
     }
 }
 

@@ -43,7 +43,7 @@ mod tests {
         assert_eq!(list_of("gemini", None), Some("google"));
         assert_eq!(list_of("xai", None), Some("x-ai"));
         // Every profile whose server is at one place has a list, but for those on this machine.
-        for profile in loop_llm::Profile::all() {
+        for profile in crate::Profile::all() {
             let url = profile.base_url.as_deref();
             let is_local = url.is_some_and(|url| url.starts_with("http://"));
             let is_hosted = !is_local && &*profile.name != "compatible";

@@ -73,16 +73,16 @@ impl<M: ChatModel + ?Sized> Retrying<M> {
 
     /// The wait after so many failed attempts; `None` for no retry.
     fn wait(&self, error: &LlmError, failures: u32) -> Option<Duration> {
-        let row = row(error.kind);
-        if failures > row.tries {
+        let (first, longest, retries) = row(error.kind);
+        if failures > retries {
             return None;
         }
         match error.retry {
             RetryAdvice::Never | RetryAdvice::AfterChange(_) => None,
             RetryAdvice::After(delay) => Some(delay + self.up_to(delay / 10)),
             RetryAdvice::Backoff => {
-                let doubled = row.first.saturating_mul(1 << failures.saturating_sub(1).min(16));
-                Some(self.up_to(doubled.min(row.longest)))
+                let doubled = first.saturating_mul(1 << failures.saturating_sub(1).min(16));
+                Some(self.up_to(doubled.min(longest)))
             }
         }
     }
@@ -214,22 +214,13 @@ fn without_reasoning(request: &ModelRequest) -> Option<ModelRequest> {
     Some(without)
 }
 
-struct Row {
-    first: Duration,
-    longest: Duration,
-    tries: u32,
-}
-
-fn row(kind: FailureKind) -> Row {
-    let row = |first, longest, tries| Row {
-        first: Duration::from_millis(first),
-        longest: Duration::from_secs(longest),
-        tries,
+/// The first wait, which doubles, the longest, and the number of retries.
+fn row(kind: FailureKind) -> (Duration, Duration, u32) {
+    let (first, longest, retries) = match kind {
+        FailureKind::RateLimited => (1_000, 60, 5),
+        FailureKind::Overloaded => (2_000, 60, 5),
+        FailureKind::ServerError | FailureKind::Timeout | FailureKind::Connection => (500, 8, 3),
+        _ => (500, 8, 1),
     };
-    match kind {
-        FailureKind::RateLimited => row(1_000, 60, 5),
-        FailureKind::Overloaded => row(2_000, 60, 5),
-        FailureKind::ServerError | FailureKind::Timeout | FailureKind::Connection => row(500, 8, 3),
-        _ => row(500, 8, 1),
-    }
+    (Duration::from_millis(first), Duration::from_secs(longest), retries)
 }
