@@ -10,10 +10,11 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use loop_core::{
-    ClaimSources, Command, Document, Event, EventKind, Evidence, Locale, Repeats, Run, RunId, Status,
-    WorkItem, claims,
-};
+use loop_core::claims::{ClaimSources, claims};
+use loop_core::reply::Document;
+use loop_core::spec::Repeats;
+use loop_core::types::{Locale, RunId, Status};
+use loop_core::{Command, Event, EventKind, Evidence, Run, WorkItem};
 use loop_testkit::{
     DraftReply, PROMPT, Setup, announced, bare_draft, calls, conversation, digest, draft, evidence, facts,
     findings, found, run, target,

@@ -7,11 +7,10 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use loop_core::{
-    CallModel, Command, Digest, Event, EventKind, Facts, Millis, Note, Observation, Outcome, PersonAnswer,
-    PromptSize, Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, Status, Usage, Validation,
-    WorkItem,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{CallModel, PersonAnswer, PromptSize, RunTool, SaveResult, Validation};
+use loop_core::types::{Digest, Millis, Observation, RunId, Status, Usage};
+use loop_core::{Command, Event, EventKind, Facts, Note, Outcome, Rejected, Run, RunSpec, WorkItem};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let spec = spec()?;
@@ -52,7 +51,7 @@ impl Driver {
             prompts: none,
             tools: none,
             history: None,
-            provenance: loop_core::Provenance::default(),
+            provenance: loop_core::run::Provenance::default(),
         };
         let (run, first, notes) = Run::start(RunId::new("run-1"), spec, item, facts);
         let journal = vec![serde_json::to_string(&(first, notes))?];

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use loop_core::repeats::{CallFacts, Guard, Running, stable_digest};
-use loop_core::{Digest, Repeats, Status, ThreeTier, ToolRepeats, canonical};
+use loop_core::spec::{Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::{Digest, Status, canonical};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -112,42 +112,7 @@ pub mod run;
 
 pub mod invariants;
 
-pub use claims::{
-    Claim, ClaimSearch, ClaimSources, ClaimTotals, Formula, FoundClaim, Grounding, ValueKind, claims,
-};
-pub use gate::{
-    Breaker, Certificate, Change, Condition, DeniedBy, Effects, JudgedAction, Limit, Measure, NotDone,
-    StopReason, TierCause, TierChange, Verdict, WhyNotDone, Written,
-};
-pub use policy::ResultOrigin;
-pub use repeats::{RepeatNote, RepeatRule};
-pub use reply::{
-    BadCitation, Document, Ending, FinishReason, LiveText, Merge, MergeContext, PREAMBLE, ParseWarning,
-    Proposal, ProposedSection, Refused, Reply, Section, SectionChange, citations,
-};
-pub use run::{
-    AnswerFault, Ask, Attempt, AttemptState, Batch, Call, CallModel, Command, Cut, DECISIONS, Decision,
-    DropReason, DroppedRead, EagerRead, Event, EventKind, Facts, History, NotEager, NotTakenOver, Note,
-    Opinion, OpinionRecord, Outcome, Output, Overridden, Parent, ParentEffect, PassRecord, PassSummary,
-    PersonAnswer, PersonRequest, Phase, Poll, Program, PromptSize, Provenance, Purpose, Questioned, Quote,
-    Refusal, Rejected, Rejection, Reserve, Run, RunTool, RunTrace, RunWarning, SaveResult, Saved, SelectedBy,
-    ServedCall, Stage, Started, StartedCall, State, StopMode, StoppedIn, Stopping, SubCallBudget, Takeover,
-    Validate, Validation, Work, WorstCase,
-};
-pub use spec::{
-    ArgSpec, ArgType, Breakers, Calibrated, Calibration, Cite, ConversationSpec, CostLimit, CostMode,
-    DefaultCall, DocumentSpec, EndCall, ErrorStyle, Execution, GateSettings, GroundingRule, InvalidReason,
-    LimitWithoutPrice, Limits, MAX_REQUESTED_CALLS, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs,
-    NonceMode, NotUsd, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, OutputSpec, OwnReason,
-    ProtocolSpec, ReasonName, RepeatNotes, RepeatScope, Repeats, Resolve, RunSpec, SPEC_VERSION,
-    STRICT_BYTES_A_TOKEN, SchemaViolation, SecondOpinion, SectionSpec, Selection, Setting, SpecNames, Stale,
-    TaintRule, ThreeTier, ToolPolicy, ToolRepeats, ToolSpec,
-};
-pub use types::{
-    Action, Approver, Arguments, CallExtent, CommandKey, Confidence, Cost, Data, Digest, Effect, Evidence,
-    EvidenceId, FailureKind, FailureText, Instruction, InvalidDigest, InvalidKey, InvalidTraceParent,
-    ItemForm, Locale, Millis, ModelFailure, Observation, PicoUsd, Price, PriceAbove, Priority, Rates,
-    Received, RequestPart, RunId, Scope, Slot, SpanId, Status, StopClass, SubCallUse, Tier, ToolCall, Totals,
-    TraceId, TraceParent, Usage, WorkItem, canonical, cleaned, digest, digest_text, edits, is_blank,
-    is_clean, is_clean_text, is_invisible, is_joiner, is_plain_line, push_json_text, unescaped_run,
-};
+pub use gate::{Certificate, StopReason, Verdict};
+pub use run::{Command, Event, EventKind, Facts, Note, Outcome, Quote, Rejected, Run};
+pub use spec::RunSpec;
+pub use types::{Evidence, WorkItem};

@@ -2,7 +2,8 @@
 
 use loop_testkit::*;
 
-use loop_core::{EventKind, Observation, Status};
+use loop_core::EventKind;
+use loop_core::types::{Observation, Status};
 
 /// Bytes of the stored state.
 fn size(world: &World) -> usize {
@@ -66,7 +67,7 @@ fn a_state_grows_by_what_a_pass_asks_for_and_not_by_what_the_run_has_become() {
 #[test]
 fn what_fails_and_is_tried_again_leaves_no_more_than_the_last_of_it() {
     // I-23: a reply that broke off twice is kept once, and a tool that is not ready keeps its last answer.
-    let broken = |n: u32| loop_core::ModelFailure {
+    let broken = |n: u32| loop_core::types::ModelFailure {
         partial: Some(format!("## Situation\n{}{n}\n## Findings\nand", "y".repeat(5_000)).into()),
         ..failure(true)
     };

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Calibrated, Calibration, Confidence, Decision, Event, Measure, MeasuredLevel, MeasuredModel, ModelSpec,
-    Note, Run, RunSpec, StopClass, StopReason,
-};
+use loop_core::gate::Measure;
+use loop_core::run::Decision;
+use loop_core::spec::{Calibrated, Calibration, MeasuredLevel, MeasuredModel, ModelSpec};
+use loop_core::types::{Confidence, StopClass};
+use loop_core::{Event, Note, Run, RunSpec, StopReason};
 use loop_testkit::*;
 
 /// The base model's levels: passes of as many runs, for low, medium and high.
@@ -65,7 +66,7 @@ fn a_level_is_raised_with_permission_only() {
 #[test]
 fn a_lowered_answer_is_not_revised_and_what_is_missing_is_not_excused() {
     let setup = calibrated([(0, 0), (0, 0), (12, 20)], false);
-    let setup = setup.section(loop_core::SectionSpec::new("cause", "Cause").required());
+    let setup = setup.section(loop_core::spec::SectionSpec::new("cause", "Cause").required());
     setup.start().replied(&draft("high")).ends(StopReason::NoNewActions);
 }
 
@@ -76,14 +77,18 @@ fn stale_confidence_and_escalation_compare_what_is_stated() {
     let world = calibrated([(0, 20), (0, 20), (0, 20)], false).escalating().start();
     let world = world.replied(&device("a")).all_finished().replied(&device("b")).all_finished();
     // Low by evals, twice: the escalated model is for what the model itself calls low.
-    assert_eq!(world.run.tier(), loop_core::Tier::Base);
+    assert_eq!(world.run.tier(), loop_core::types::Tier::Base);
     world.replied(&device("c")).ends(StopReason::StaleConfidence);
 }
 
 /// Drives the events of a run again under another spec, as far as it takes them.
 fn again(events: &[Event], spec: RunSpec, setup: &Setup) -> Run {
-    let (mut run, ..) =
-        Run::start(loop_core::RunId::new("again"), Arc::new(spec), setup.item.clone(), setup.facts.clone());
+    let (mut run, ..) = Run::start(
+        loop_core::types::RunId::new("again"),
+        Arc::new(spec),
+        setup.item.clone(),
+        setup.facts.clone(),
+    );
     for event in &events[1..] {
         if run.apply(event).is_err() {
             break;
@@ -114,7 +119,7 @@ fn without_permission_to_raise_no_run_ends_confident_that_would_not_have_without
         let world = random_run(setup.clone(), &mut numbers);
         let events: Vec<Event> = world.journal.iter().map(|(event, ..)| event.clone()).collect();
         let plain = RunSpec {
-            gate: loop_core::GateSettings { calibration: None, ..setup.spec.gate.clone() },
+            gate: loop_core::spec::GateSettings { calibration: None, ..setup.spec.gate.clone() },
             ..setup.spec.clone()
         };
         let run = again(&events, plain, &setup);

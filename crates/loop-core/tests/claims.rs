@@ -1,8 +1,8 @@
 //! Whether the values of a document stand in the evidence that it cites.
 
-use loop_core::{
-    Claim, ClaimSources, Evidence, EvidenceId, Formula, Grounding, Locale, Scope, Status, WorkItem, claims,
-};
+use loop_core::claims::{Claim, ClaimSources, Formula, Grounding, claims};
+use loop_core::types::{EvidenceId, Locale, Scope, Status};
+use loop_core::{Evidence, WorkItem};
 use loop_testkit::findings;
 use proptest::prelude::*;
 use serde_json::{Value, json};

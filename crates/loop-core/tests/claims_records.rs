@@ -1,6 +1,8 @@
 //! Values that follow from a record of the evidence, and the forms that systems write.
 
-use loop_core::{ClaimSources, Evidence, Locale, Status, WorkItem, claims};
+use loop_core::claims::{ClaimSources, claims};
+use loop_core::types::{Locale, Status};
+use loop_core::{Evidence, WorkItem};
 use loop_testkit::findings;
 use serde_json::{Value, json};
 

@@ -2,7 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{Measure, ModelFailure, ModelSpec, Note, Price, PromptSize, Status, StopMode, StopReason};
+use loop_core::gate::Measure;
+use loop_core::run::{PromptSize, StopMode};
+use loop_core::spec::ModelSpec;
+use loop_core::types::{ModelFailure, Price, Status};
+use loop_core::{Note, StopReason};
 
 const TOO_LARGE: PromptSize = PromptSize { bytes: 1_000_000, shared_bytes: 0 };
 
@@ -102,7 +106,7 @@ fn after_a_compaction_nothing_is_known_of_the_size_of_a_prompt() {
 
 fn too_long() -> ModelFailure {
     ModelFailure {
-        kind: loop_core::FailureKind::ContextTooLong,
+        kind: loop_core::types::FailureKind::ContextTooLong,
         message: "8000 tokens are the most".into(),
         ..failure(false)
     }

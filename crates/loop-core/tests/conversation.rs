@@ -2,10 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    Effect, EventKind, FinishReason, Limit, Measure, PersonAnswer, RunSpec, StopClass, StopMode, StopReason,
-    Verdict,
-};
+use loop_core::gate::{Limit, Measure};
+use loop_core::reply::FinishReason;
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::types::{Effect, StopClass};
+use loop_core::{EventKind, RunSpec, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn look(name: &str) -> DraftReply {
@@ -27,8 +28,8 @@ fn a_reply_without_calls_is_the_answer() {
 #[test]
 fn calls_lead_to_another_pass_until_there_are_none() {
     // S1-14, S1-43: three tools, four replies, and the history in its order.
-    let person = |name: &str, effect| loop_core::ToolSpec {
-        args: loop_core::ArgSpec::from_schema(&json!({"type": "object", "properties": {
+    let person = |name: &str, effect| loop_core::spec::ToolSpec {
+        args: loop_core::spec::ArgSpec::from_schema(&json!({"type": "object", "properties": {
             "name": {"type": "string"}, "id": {"type": "integer"}, "company": {"type": "string"}}})),
         ..tool(name, effect)
     };
@@ -149,8 +150,8 @@ fn no_arguments_at_all_are_none() {
     // S1-d2
     let setup = || {
         conversation().with(|spec| {
-            spec.tools.push(loop_core::ToolSpec {
-                args: loop_core::ArgSpec::from_schema(&json!({"type": "object", "properties": {}})),
+            spec.tools.push(loop_core::spec::ToolSpec {
+                args: loop_core::spec::ArgSpec::from_schema(&json!({"type": "object", "properties": {}})),
                 ..tool("list", Effect::Read)
             });
         })
@@ -458,7 +459,7 @@ fn when_only_the_time_of_a_final_pass_is_left_the_model_says_what_it_has() {
 fn half_an_answer_is_kept_and_is_no_reason_not_to_final_pass() {
     // C12, I-19
     let mut broke = failure(true);
-    (broke.kind, broke.partial) = (loop_core::FailureKind::Timeout, Some("I thi".into()));
+    (broke.kind, broke.partial) = (loop_core::types::FailureKind::Timeout, Some("I thi".into()));
     let setup = conversation().limits(|limits| limits.wall_ms = 100_000);
     let world = setup.start().started().wait(75_000).failed(broke).expect_call("1/final", 1);
     let finished = world.clone().replied(&text("In short: yes.")).ends(StopReason::Timeout);

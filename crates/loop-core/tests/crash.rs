@@ -4,11 +4,10 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::Purpose;
-use loop_core::{
-    Effects, EventKind, Millis, Note, PersonAnswer, Phase, PromptSize, Run, SaveResult, State, Status,
-    StopClass, StopMode, StopReason, SubCallUse,
-};
+use loop_core::gate::Effects;
+use loop_core::run::{PersonAnswer, Phase, PromptSize, Purpose, SaveResult, State, StopMode};
+use loop_core::types::{Millis, Status, StopClass, SubCallUse};
+use loop_core::{EventKind, Note, Run, StopReason};
 
 fn device(name: &str) -> DraftReply {
     draft("medium").asks("fetch_device", target(name))
@@ -186,7 +185,7 @@ fn a_run_that_is_resumed_again_and_again_still_comes_to_an_end() {
 fn a_lost_call_is_charged_at_its_whole_reserve_and_made_again() {
     // S0-119, L3, H1
     let world = run().start().started().resumed(1_000).expect_call("1/main", 2);
-    assert_eq!(world.run.totals().usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
+    assert_eq!(world.run.totals().usage, loop_core::types::Usage { estimated: true, ..used(1_000, 4_096) });
     let late =
         EventKind::ModelReplied { key: key("1/main"), attempt: 1, reply: draft("high").reply().into() };
     world.rejects(late).started();
@@ -233,7 +232,7 @@ fn an_effect_whose_outcome_is_unknown_is_told_at_the_end_whatever_the_end_is() {
         world.answered_by_person("1/action-0", PersonAnswer::Approved)
     };
     let names = |world: &World| match &world.outcome().stop.also.last().unwrap().value {
-        loop_core::Measure::Names(names) => names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        loop_core::gate::Measure::Names(names) => names.iter().map(ToString::to_string).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
     let mut world = wipes();

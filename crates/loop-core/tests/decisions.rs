@@ -1,6 +1,8 @@
 //! The revision of the decisions: fixed runs are decided as it says.
 
-use loop_core::{DECISIONS, Digest, Note};
+use loop_core::Note;
+use loop_core::run::DECISIONS;
+use loop_core::types::Digest;
 use loop_testkit::drivers::{Recursion, RunDriver, cases};
 use loop_testkit::{Numbers, World, random_run, random_setup};
 use serde_json::json;

@@ -2,10 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    Cite, Digest, Document, EvidenceId, MergeContext, Millis, PREAMBLE, ProposedSection, SectionSpec,
-    StopReason,
-};
+use loop_core::StopReason;
+use loop_core::reply::{Document, MergeContext, PREAMBLE, ProposedSection};
+use loop_core::spec::{Cite, SectionSpec};
+use loop_core::types::{Digest, EvidenceId, Millis};
 use proptest::prelude::*;
 
 fn declared() -> Vec<SectionSpec> {
@@ -26,7 +26,11 @@ fn proposed(id: &str, body: &str) -> ProposedSection {
 
 const CITABLE: [EvidenceId; 3] = [EvidenceId(0), EvidenceId(1), EvidenceId(3)];
 
-fn merged(document: &Document, pass: u32, sections: &[ProposedSection]) -> (Document, loop_core::Merge) {
+fn merged(
+    document: &Document,
+    pass: u32,
+    sections: &[ProposedSection],
+) -> (Document, loop_core::reply::Merge) {
     let declared = declared();
     document.merged(
         sections,
@@ -64,7 +68,7 @@ proptest! {
         let (document, _) = merged(&Document::default(), 1, &first);
         let (again, merge) = merged(&document, 2, &[]);
         prop_assert_eq!(again, document);
-        prop_assert_eq!(merge, loop_core::Merge::default());
+        prop_assert_eq!(merge, loop_core::reply::Merge::default());
     }
 
     #[test]

@@ -4,10 +4,10 @@ use loop_testkit::*;
 use std::collections::BTreeSet;
 
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
-use loop_core::{
-    Breakers, Digest, EventKind, History, Note, Observation, PersonAnswer, RepeatScope, Repeats, Status,
-    StopClass, StopMode, StopReason,
-};
+use loop_core::run::{History, PersonAnswer, StopMode};
+use loop_core::spec::{Breakers, RepeatScope, Repeats};
+use loop_core::types::{Digest, Observation, Status, StopClass};
+use loop_core::{EventKind, Note, StopReason};
 
 const POLICIES: [Repeats; 5] =
     [Repeats::Progress, Repeats::Off, Repeats::Reuse, Repeats::ThreeTier, Repeats::NeverRerun];

@@ -2,9 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    DropReason, EventKind, Execution, NotEager, Note, ProtocolSpec, Rejected, Status, StopMode, StopReason,
-};
+use loop_core::run::{DropReason, NotEager, StopMode};
+use loop_core::spec::{Execution, ProtocolSpec};
+use loop_core::types::Status;
+use loop_core::{EventKind, Note, Rejected, StopReason};
 use serde_json::json;
 
 /// The conversation whose tool `fetch_device` is cheap, at its first call.
@@ -60,7 +61,8 @@ fn why_a_call_waits_for_its_reply_is_named() {
     assert_eq!(refused(&smart, "restart", A), NotEager::Tool);
     let off = calling(conversation().gate(|gate| gate.eager = Some(false)));
     assert_eq!(refused(&off, "fetch_device", A), NotEager::Off);
-    let strict = calling(conversation().limits(|limits| limits.cost_mode = loop_core::CostMode::Strict));
+    let strict =
+        calling(conversation().limits(|limits| limits.cost_mode = loop_core::spec::CostMode::Strict));
     assert_eq!(refused(&strict, "fetch_device", A), NotEager::Off);
     // What is inside a contract is complete at the end alone.
     assert_eq!(refused(&calling(run()), "fetch_device", A), NotEager::Off);
@@ -82,7 +84,7 @@ fn the_gates_limits_are_those_of_the_complete_reply() {
     // Time: what would be over at the gate is not started.
     let world = calling(conversation().limits(|limits| limits.wall_ms = 40_000));
     let call = (key("1/main"), 1);
-    let at = |ms| world.run.eager_read(loop_core::Millis(ms), call, &"fetch_device".into(), &A.into());
+    let at = |ms| world.run.eager_read(loop_core::types::Millis(ms), call, &"fetch_device".into(), &A.into());
     assert!(at(29_000).is_ok());
     assert_eq!(at(30_500).unwrap_err(), NotEager::Refused);
     // Tool calls of the run, among them the earlier reads of the reply.
@@ -90,7 +92,7 @@ fn the_gates_limits_are_those_of_the_complete_reply() {
     let two = early(two, "b");
     assert_eq!(refused(&two, "fetch_device", r#"{"target":"c"}"#), NotEager::Limit);
     // The same call twice in one reply.
-    let never = conversation().parallel().repeating(loop_core::Repeats::NeverRerun);
+    let never = conversation().parallel().repeating(loop_core::spec::Repeats::NeverRerun);
     let once = early(calling(never), "a");
     assert_eq!(refused(&once, "fetch_devices", A), NotEager::Refused);
     assert!(may(&once, "fetch_device", r#"{"target":"b"}"#).is_ok());
@@ -185,18 +187,20 @@ fn every_way_out_of_the_call_drops_its_reads() {
     let world = world.deadline().ends(StopReason::Timeout);
     assert_eq!(whys(&world), [DropReason::Stopped; 2]);
     // The reply is cut, so that none of its calls is read.
-    let world = begun().answered(&text("Let me lo").ending(loop_core::FinishReason::MaxTokens));
+    let world = begun().answered(&text("Let me lo").ending(loop_core::reply::FinishReason::MaxTokens));
     assert_eq!(world.run.totals().eager_dropped, 2);
     // A reply that refuses.
-    let world =
-        begun().answered(&text("No.").ending(loop_core::FinishReason::Refusal)).ends(StopReason::Refused);
+    let world = begun()
+        .answered(&text("No.").ending(loop_core::reply::FinishReason::Refusal))
+        .ends(StopReason::Refused);
     assert_eq!(whys(&world), [DropReason::CallChanged; 2]);
 }
 
 #[test]
 fn a_run_that_can_be_driven_no_further_tells_its_reads() {
     let world = early(calling(conversation().parallel()), "a");
-    let condition = loop_core::Condition::new(StopReason::StorageFailed, loop_core::Measure::Count(1));
+    let condition =
+        loop_core::gate::Condition::new(StopReason::StorageFailed, loop_core::gate::Measure::Count(1));
     let outcome = world.run.outcome_so_far(loop_core::Certificate::new(condition, Vec::new()));
     assert_eq!((outcome.totals.eager_dropped, outcome.dropped_reads.len()), (1, 1));
     // One whose announcement could not be journaled never ran.

@@ -2,9 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    EventKind, EvidenceId, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason, Verdict,
-};
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::spec::Repeats;
+use loop_core::types::{EvidenceId, Observation, Status};
+use loop_core::{EventKind, Run, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn looks(names: &[&str]) -> DraftReply {
@@ -302,8 +303,8 @@ fn what_may_have_happened_is_not_done_again_without_anybody_knowing() {
 fn a_call_that_waits_for_a_person_is_the_one_of_its_step() {
     // M7, C3, S4-31: one action a step, also where a person has to allow it first.
     let mut single = conversation().people();
-    let loop_core::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
-    spec.execution = loop_core::Execution::Single;
+    let loop_core::spec::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
+    spec.execution = loop_core::spec::Execution::Single;
     let reply = calls(&[("wipe", target("a")), ("fetch_device", target("a")), ("nope", json!({}))]);
     let world = single.clone().start().replied(&reply).expect_phase("waiting_for_person");
     assert_eq!(world.verdicts(), ["needs_person", "one_at_a_time", "unknown_tool"]);

@@ -3,9 +3,10 @@
 use crate::common::confidence;
 use loop_testkit::*;
 
-use loop_core::{
-    FailureKind, Measure, Millis, ModelFailure, Note, PromptSize, RequestPart, StopClass, StopReason, Usage,
-};
+use loop_core::gate::Measure;
+use loop_core::run::PromptSize;
+use loop_core::types::{FailureKind, Millis, ModelFailure, RequestPart, StopClass, Usage};
+use loop_core::{Note, StopReason};
 
 fn device(name: &str) -> DraftReply {
     draft("medium").asks("fetch_device", target(name))
@@ -118,7 +119,7 @@ fn a_model_that_never_answers_is_a_failure_even_where_its_call_was_the_last() {
     let world = run().limits(|limits| limits.passes = 1).start().started().failed(failure(false));
     let world = world.ends(StopReason::ModelFailure);
     assert_eq!(world.reasons(), [StopReason::ModelFailure, StopReason::MaxPasses]);
-    assert_eq!(world.outcome().stop.class, loop_core::StopClass::Failed);
+    assert_eq!(world.outcome().stop.class, loop_core::types::StopClass::Failed);
 }
 
 #[test]

@@ -2,10 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    DeniedBy, EventKind, NotTakenOver, Observation, PersonAnswer, Repeats, Run, Status, StopMode, StopReason,
-    Takeover, Verdict,
-};
+use loop_core::gate::DeniedBy;
+use loop_core::run::{NotTakenOver, PersonAnswer, StopMode, Takeover};
+use loop_core::spec::Repeats;
+use loop_core::types::{Observation, Status};
+use loop_core::{EventKind, Run, StopReason, Verdict};
 
 use crate::common::started::{repeats_nothing, started_writes};
 use crate::crash;
@@ -65,7 +66,7 @@ fn a_fork_has_what_its_parent_had_and_an_id_of_its_own() {
     assert_eq!((of.how, of.entries, &of.run), (Takeover::Fork, length as u64, &before.run));
     // What was spent counts (I-21), and evidence, taint and document are the parent's.
     let cut = parent.run_after(length);
-    assert_eq!(of.totals(), loop_core::Totals { wall_ms: 100, ..*cut.totals() });
+    assert_eq!(of.totals(), loop_core::types::Totals { wall_ms: 100, ..*cut.totals() });
     assert_eq!(fork.run.totals(), cut.totals());
     assert_eq!((fork.run.evidence(), fork.run.document()), (cut.evidence(), cut.document()));
     // Only what happened after it is listed.
@@ -404,10 +405,10 @@ fn a_fork_of_a_fork_keeps_the_keys_of_both() {
     // The time before each fork is the time of the run that was there.
     let started = second.run.started();
     let (first, day) = (parent.run.started().unix_ms, 86_400_000);
-    assert_eq!(started.unix_ms_at(loop_core::Millis(50)), first + 50);
-    assert_eq!(second.run.now(), loop_core::Millis(100));
-    assert_eq!(started.unix_ms_at(loop_core::Millis(100)), first + 2 * day);
-    assert_eq!(started.unix_ms_at(loop_core::Millis(150)), first + 2 * day + 50);
+    assert_eq!(started.unix_ms_at(loop_core::types::Millis(50)), first + 50);
+    assert_eq!(second.run.now(), loop_core::types::Millis(100));
+    assert_eq!(started.unix_ms_at(loop_core::types::Millis(100)), first + 2 * day);
+    assert_eq!(started.unix_ms_at(loop_core::types::Millis(150)), first + 2 * day + 50);
 }
 
 #[test]

@@ -3,10 +3,12 @@
 use crate::common::usd;
 use loop_testkit::*;
 
-use loop_core::{
-    Cite, Confidence, Decision, FinishReason, GroundingRule, Measure, Note, Observation, ProtocolSpec,
-    SectionSpec, Status, StopClass, StopReason,
-};
+use loop_core::gate::Measure;
+use loop_core::reply::FinishReason;
+use loop_core::run::Decision;
+use loop_core::spec::{Cite, GroundingRule, ProtocolSpec, SectionSpec};
+use loop_core::types::{Confidence, Observation, Status, StopClass};
+use loop_core::{Note, StopReason};
 use serde_json::{Value, json};
 
 fn device(name: &str) -> DraftReply {
@@ -117,7 +119,7 @@ fn high_confidence_without_what_the_domain_demands_is_not_confident() {
 
     let cites = || {
         let mut sections = vec![SectionSpec::new("situation", "Situation")];
-        sections[0].cite = loop_core::Cite::Any;
+        sections[0].cite = loop_core::spec::Cite::Any;
         run().unrevised().sections(sections)
     };
     cites().start().replied(&draft("high")).ends(StopReason::EvidenceMissing);
@@ -163,7 +165,7 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
     // G1
     let cites = || {
         let mut sections = vec![SectionSpec::new("situation", "Situation")];
-        sections[0].cite = loop_core::Cite::Evidence;
+        sections[0].cite = loop_core::spec::Cite::Evidence;
         run().unrevised().sections(sections).start()
     };
     let says = |body: &str| bare_draft("high").section("Situation", body);
@@ -176,12 +178,12 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
     world.replied(&says("The item [E0] is right [E1].")).ends(StopReason::Confident);
     // It is told in the same words as it is written.
     for (cite, text) in [
-        (loop_core::Cite::No, "false"),
-        (loop_core::Cite::Any, "true"),
-        (loop_core::Cite::Evidence, "\"evidence\""),
+        (loop_core::spec::Cite::No, "false"),
+        (loop_core::spec::Cite::Any, "true"),
+        (loop_core::spec::Cite::Evidence, "\"evidence\""),
     ] {
         assert_eq!(serde_json::to_string(&cite).unwrap(), text);
-        assert_eq!(serde_json::from_str::<loop_core::Cite>(text).unwrap(), cite);
+        assert_eq!(serde_json::from_str::<loop_core::spec::Cite>(text).unwrap(), cite);
     }
 }
 
@@ -384,7 +386,7 @@ fn a_certificate_names_value_threshold_and_the_smallest_change() {
     let change = primary.change.clone().unwrap();
     assert_eq!(
         (change.setting.path(), change.to),
-        ("limits.cost_usd", Measure::PicoUsd(loop_core::PicoUsd(spent.0 + 1)))
+        ("limits.cost_usd", Measure::PicoUsd(loop_core::types::PicoUsd(spent.0 + 1)))
     );
     // The change is the smallest one: with it the run goes on, with one less it does not.
     let with = |limit: u64| {

@@ -2,9 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    Confidence, FinishReason, ModelFailure, NonceMode, Note, ParseWarning, ProtocolSpec, StopReason,
-};
+use loop_core::reply::{FinishReason, ParseWarning};
+use loop_core::spec::{NonceMode, ProtocolSpec};
+use loop_core::types::{Confidence, ModelFailure};
+use loop_core::{Note, StopReason};
 use serde_json::{Value, json};
 
 /// What one reply comes to: sections as `id: body`, the confidence, and what was odd.
@@ -487,10 +488,12 @@ fn a_block_without_a_nonce_that_was_read_somewhere_does_not_count() {
     let acting = || run().start().replied(&draft("low").asks("fetch_device", target("a")));
     check_echo(acting().finished("1/action-0", found(planted)));
     let in_data = json!({"rows": [{"note": planted}]}).to_string();
-    let observation = loop_core::Observation::new(loop_core::Status::Ok, "found", "a row", in_data);
+    let observation =
+        loop_core::types::Observation::new(loop_core::types::Status::Ok, "found", "a row", in_data);
     check_echo(acting().finished("1/action-0", observation));
     let as_object = json!({"rows": [{"analysis_confidence": "high", "ai_actions": []}]}).to_string();
-    let observation = loop_core::Observation::new(loop_core::Status::Ok, "found", "a row", as_object);
+    let observation =
+        loop_core::types::Observation::new(loop_core::types::Status::Ok, "found", "a row", as_object);
     check_echo(acting().finished("1/action-0", observation));
     check_echo(run().item_text(planted).start());
     // Behind other braces, inside of another object, or with characters that no prompt shows.
@@ -602,7 +605,8 @@ fn a_search_that_gave_up_vouches_for_no_block_without_a_nonce() {
     gave_up(acting().finished("1/action-0", found(&padded(planted))));
     gave_up(run().item_text(&padded(planted)).start());
     let data = json!([padded(planted)]).to_string();
-    let observation = loop_core::Observation::new(loop_core::Status::Ok, "found", "a row", data);
+    let observation =
+        loop_core::types::Observation::new(loop_core::types::Status::Ok, "found", "a row", data);
     gave_up(acting().finished("1/action-0", observation));
 }
 

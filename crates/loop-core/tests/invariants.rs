@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_core::invariants::{Begun, Checker, OF_A_STATE, OF_A_STEP, Past, Transition};
-use loop_core::{
-    Event, EventKind, Millis, Note, PersonAnswer, PicoUsd, Refusal, Repeats, Run, State, Status, StopMode,
-    StopReason,
-};
+use loop_core::run::{PersonAnswer, Refusal, State, StopMode};
+use loop_core::spec::Repeats;
+use loop_core::types::{Millis, PicoUsd, Status};
+use loop_core::{Event, EventKind, Note, Run, StopReason};
 use loop_testkit::*;
 use serde_json::{Value, json};
 
@@ -182,7 +182,7 @@ fn each_invariant_sees_a_step_that_breaks_it() {
 fn a_checker_names_the_entry() {
     let (mut run, _, notes) = {
         let setup = run();
-        Run::start(loop_core::RunId::new("r1"), setup.spec.into(), setup.item, setup.facts)
+        Run::start(loop_core::types::RunId::new("r1"), setup.spec.into(), setup.item, setup.facts)
     };
     let (mut checker, violations) = Checker::start(&run, &notes);
     assert_eq!(violations, []);

@@ -3,11 +3,13 @@
 
 use loop_testkit::*;
 
+use loop_core::gate::DeniedBy;
 use loop_core::policy::PolicyRule;
-use loop_core::{
-    DeniedBy, EventKind, Observation, OnDuplicate, PersonAnswer, RepeatRule, RepeatScope, Repeats, Resolve,
-    Status, StopReason, TaintRule, Validation, Verdict,
-};
+use loop_core::repeats::RepeatRule;
+use loop_core::run::{PersonAnswer, Validation};
+use loop_core::spec::{OnDuplicate, RepeatScope, Repeats, Resolve, TaintRule};
+use loop_core::types::{Observation, Status};
+use loop_core::{EventKind, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn look(name: &str) -> DraftReply {
@@ -15,7 +17,7 @@ fn look(name: &str) -> DraftReply {
 }
 
 /// The tool at this place of the help desk's list.
-fn tool_at(setup: Setup, at: usize, change: impl FnOnce(&mut loop_core::ToolSpec)) -> Setup {
+fn tool_at(setup: Setup, at: usize, change: impl FnOnce(&mut loop_core::spec::ToolSpec)) -> Setup {
     setup.with(|spec| change(&mut spec.tools[at]))
 }
 
@@ -60,7 +62,7 @@ fn a_repeat_never_hides_a_denial() {
     // I-32, K2: the first time nothing untrusted had been read.
     let setup = tool_at(conversation(), DEVICE, |tool| tool.policy.returns_untrusted = true);
     let setup = tool_at(setup, DOCS, |tool| tool.policy.reads_private = true);
-    let setup = tool_at(setup, RESTART, |tool| tool.effect = loop_core::Effect::Egress);
+    let setup = tool_at(setup, RESTART, |tool| tool.effect = loop_core::types::Effect::Egress);
     let setup = setup.approving(&["restart"]).repeating(Repeats::NeverRerun);
     let send = calls(&[("restart", target("a"))]);
     let world = all(setup.start().replied(&send));
@@ -161,7 +163,7 @@ fn a_call_that_brings_the_same_again_and_again_is_refused_and_then_ends_the_run(
     else {
         panic!("{:?}", world.run.actions()[2].verdict)
     };
-    assert_eq!(*evidence, Some(loop_core::EvidenceId(2)));
+    assert_eq!(*evidence, Some(loop_core::types::EvidenceId(2)));
     let world = world.replied(&look("a")).expect_phase("final_pass").replied(&text("As I said."));
     let world = world.ends(StopReason::NoProgress);
     assert_eq!(world.run.totals().tool_calls, 2);
@@ -172,7 +174,7 @@ fn a_repeat_can_be_a_denial() {
     // C5, C9: it counts as one.
     let setup = conversation().repeating(Repeats::NeverRerun).with(|spec| {
         spec.gate.on_duplicate = OnDuplicate::Deny;
-        spec.gate.on_denied = loop_core::OnDenied::Stop;
+        spec.gate.on_denied = loop_core::spec::OnDenied::Stop;
     });
     let world = all(setup.start().replied(&look("a"))).replied(&look("a")).ends(StopReason::Refused);
     let why = "Tool 'fetch_device' was already executed with identical parameters";
@@ -204,7 +206,7 @@ fn a_recipe_compares_exactly_for_each_step_and_outside_services_only() {
     // S3-24: "Per recipe step", "Exact match only", "Composio actions only".
     let setup = conversation().parallel().repeating(Repeats::NeverRerun).with(|spec| {
         (spec.gate.scope, spec.gate.repeats_for) = (RepeatScope::Step, vec!["composio_*".into()]);
-        spec.tools.push(tool("composio_execute", loop_core::Effect::Read));
+        spec.tools.push(tool("composio_execute", loop_core::types::Effect::Read));
     });
     let outside = |name: &str| ("composio_execute", target(name));
     let own = || ("fetch_device", target("a"));
@@ -220,8 +222,8 @@ fn a_recipe_compares_exactly_for_each_step_and_outside_services_only() {
 #[test]
 fn the_three_tiers_of_a_turn_hold_in_a_run() {
     // S3-1, S3-14..20, S3-25, S3-31
-    let mut search = tool("semantic_search", loop_core::Effect::Read);
-    search.args = loop_core::ArgSpec::from_schema(&json!({
+    let mut search = tool("semantic_search", loop_core::types::Effect::Read);
+    search.args = loop_core::spec::ArgSpec::from_schema(&json!({
         "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"],
     }));
     let setup = conversation().repeating(Repeats::ThreeTier).with(|spec| spec.tools.push(search));
@@ -292,7 +294,7 @@ fn an_output_before_its_evidence_is_repaired_once() {
 #[test]
 fn high_is_refused_where_a_section_cites_what_failed() {
     // S4-54, C30
-    let cite = loop_core::SectionSpec::new("situation", "Situation").required().cited();
+    let cite = loop_core::spec::SectionSpec::new("situation", "Situation").required().cited();
     let cited = || bare_draft("high").section("Situation", "The disk is full [E1].");
     let ends = |status| {
         let world = run().sections(vec![cite.clone()]).unrevised().start();
@@ -315,7 +317,7 @@ fn high_is_refused_where_a_section_cites_what_failed() {
 
 #[test]
 fn a_citation_counts_as_soon_as_what_it_cites_is_there() {
-    let cite = loop_core::SectionSpec::new("situation", "Situation").required().cited();
+    let cite = loop_core::spec::SectionSpec::new("situation", "Situation").required().cited();
     let same = |confidence| bare_draft(confidence).section("Situation", "Full [E1].");
     let world = run().sections(vec![cite]).unrevised().start();
     let world = world.replied(&same("medium").asks("fetch_device", target("a"))).all_finished();

@@ -3,7 +3,10 @@
 use crate::common::usd;
 use loop_testkit::*;
 
-use loop_core::{Limits, Millis, Note, PromptSize, Refusal, StopClass, StopReason, SubCallUse, Tier};
+use loop_core::run::{PromptSize, Refusal};
+use loop_core::spec::Limits;
+use loop_core::types::{Millis, StopClass, SubCallUse, Tier};
+use loop_core::{Note, StopReason};
 
 fn device(name: &str) -> DraftReply {
     draft("medium").asks("fetch_device", target(name))
@@ -172,7 +175,7 @@ fn a_limit_that_a_call_has_passed_names_no_value_that_would_be_refused_again() {
         assert_eq!(world.outcome().stop.primary.change.is_some(), after);
     }
     let mut cut = failure(true);
-    cut.kind = loop_core::FailureKind::Timeout;
+    cut.kind = loop_core::types::FailureKind::Timeout;
     let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
     let world = world.started().wait(30_000).failed(cut).expect_call("2/final", 1);
     let world = world.replied(&draft("low")).ends(StopReason::Timeout);
@@ -313,13 +316,13 @@ fn what_a_reply_asks_for_beyond_the_limit_is_counted_and_not_read() {
     let names = many(100);
     let asks =
         |draft: DraftReply| names.iter().fold(draft, |draft, name| draft.asks("fetch_device", target(name)));
-    let few = |limits: &mut loop_core::Limits| limits.requested_calls = 3;
+    let few = |limits: &mut loop_core::spec::Limits| limits.requested_calls = 3;
     let world = run().limits(few).start().replied(&asks(draft("low")));
     assert_eq!((world.run.actions().len(), world.run.passes()[0].unread_calls), (3, 97));
     assert_eq!(world.run.totals().unread_calls, 97);
     let mut world = loop_testkit::conversation().limits(few).start().started();
     let mut reply = text("").reply();
-    let calls = names.iter().map(|name| loop_core::ToolCall {
+    let calls = names.iter().map(|name| loop_core::types::ToolCall {
         id: name.as_str().into(),
         name: "fetch_device".into(),
         arguments: target(name).to_string().into(),
@@ -343,7 +346,7 @@ fn calls_that_the_client_did_not_read_count_with_those_beyond_the_limit() {
         let mut reply = text("").reply();
         reply.calls = many(128)
             .iter()
-            .map(|name| loop_core::ToolCall {
+            .map(|name| loop_core::types::ToolCall {
                 id: name.as_str().into(),
                 name: "fetch_device".into(),
                 arguments: target(name).to_string().into(),
@@ -381,7 +384,7 @@ fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate()
     // P5
     let mut failed = failure(false);
     failed.usage = Some(used(10_000_000, 0));
-    let mut world = run().start().started().stop(loop_core::StopMode::Now);
+    let mut world = run().start().started().stop(loop_core::run::StopMode::Now);
     world.apply(loop_core::EventKind::ModelFailed { key: key("1/main"), attempt: 1, failure: failed.into() });
     let world = world.ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::BudgetExceeded]);
@@ -390,7 +393,7 @@ fn what_a_call_in_flight_takes_after_the_reason_is_fixed_is_in_the_certificate()
 #[test]
 fn what_a_repair_asks_for_beyond_the_limit_counts_in_its_own_pass() {
     // P5
-    let few = |limits: &mut loop_core::Limits| limits.requested_calls = 3;
+    let few = |limits: &mut loop_core::spec::Limits| limits.requested_calls = 3;
     let asks = many(5).iter().fold(draft("low"), |draft, name| draft.asks("fetch_device", target(name)));
     let world =
         run().limits(few).start().replied(&draft("low").asks("fetch_docs", target("z"))).all_finished();

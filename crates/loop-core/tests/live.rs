@@ -2,7 +2,7 @@
 
 use loop_testkit::*;
 
-use loop_core::LiveText;
+use loop_core::reply::LiveText;
 use proptest::prelude::*;
 
 fn shown(pieces: &[&str]) -> String {

@@ -4,11 +4,13 @@ use crate::common::usd;
 use loop_testkit::*;
 
 use crate::common::walk::{choices, setups, walked};
-use loop_core::{CallExtent, Cost, CostMode, ModelFailure, Note, Price, Received, SubCallUse, Usage};
+use loop_core::Note;
+use loop_core::spec::CostMode;
+use loop_core::types::{CallExtent, Cost, ModelFailure, Price, Received, SubCallUse, Usage};
 use proptest::prelude::*;
 
 /// Calls that were announced, and sub-calls that were reported or lost.
-fn charges(world: &World) -> Vec<(Usage, Option<loop_core::PicoUsd>)> {
+fn charges(world: &World) -> Vec<(Usage, Option<loop_core::types::PicoUsd>)> {
     world
         .all_notes()
         .filter_map(|note| match note {
@@ -65,7 +67,7 @@ fn every_tier_is_charged_at_its_own_price() {
 }
 
 /// What a run is charged for one call that fails like this, and for which the provider reports nothing.
-fn charged(mode: CostMode, received: Received) -> (Usage, Option<loop_core::PicoUsd>) {
+fn charged(mode: CostMode, received: Received) -> (Usage, Option<loop_core::types::PicoUsd>) {
     let failed = ModelFailure { usage: None, received, ..failure(false) };
     let world = run().limits(|limits| limits.cost_mode = mode).start().started().failed(failed);
     charges(&world)[0]

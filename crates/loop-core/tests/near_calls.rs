@@ -5,7 +5,8 @@ use crate::repeating;
 use repeating::*;
 
 use loop_core::repeats::{CallFacts, Guard};
-use loop_core::{Repeats, Status, ThreeTier, ToolRepeats};
+use loop_core::spec::{Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::Status;
 use serde_json::{Value, json};
 
 /// The place of the first call that is refused.

@@ -1,6 +1,7 @@
 //! The loop knows no domain: what the work is about changes no decision.
 
-use loop_core::{Note, Observation, Scope, Status, StopReason};
+use loop_core::types::{Observation, Scope, Status};
+use loop_core::{Note, StopReason};
 use loop_testkit::*;
 
 fn decisions(kind: &str) -> Vec<Note> {

@@ -1,9 +1,10 @@
 //! The second opinion: when a second model is asked, what its answers do, and what it can never do.
 
-use loop_core::{
-    Decision, Event, FinishReason, GateSettings, Note, Observation, Opinion, OpinionWhen, Refusal, Run,
-    RunSpec, SecondOpinion, SectionSpec, Status, StopClass, StopMode, StopReason, Tier,
-};
+use loop_core::reply::FinishReason;
+use loop_core::run::{Decision, Opinion, Refusal, StopMode};
+use loop_core::spec::{GateSettings, OpinionWhen, SecondOpinion, SectionSpec};
+use loop_core::types::{Observation, Status, StopClass, Tier};
+use loop_core::{Event, Note, Run, RunSpec, StopReason};
 use loop_testkit::*;
 use serde_json::json;
 
@@ -69,7 +70,7 @@ fn a_second_model_that_fails_or_is_not_paid_for_withholds_confidence() {
     // A call that the budget does not cover is refused, and that is not a yes.
     let setup = asking(OpinionWhen::Always).limits(|limits| limits.tokens = Some(12_000));
     let mut world = setup.start().replied(&draft("high").using(Some(used(7_000, 100))));
-    let prompt = loop_core::PromptSize { bytes: 100_000, shared_bytes: 0 };
+    let prompt = loop_core::run::PromptSize { bytes: 100_000, shared_bytes: 0 };
     assert_eq!(world.run.quote(&world.call().key, prompt), Err(Refusal::Tokens));
     let call = world.call();
     world.apply(refused(&call, prompt, Refusal::Tokens));
@@ -126,8 +127,8 @@ fn a_second_opinion_is_not_asked_of_another_model_than_the_domain_names() {
     let base = SecondOpinion { tier: Tier::Base, when: OpinionWhen::Always };
     let setup = asking(OpinionWhen::Always)
         .gate(|gate| (gate.second_opinion, gate.cheaper_tier) = (Some(base), true));
-    let world = setup.limits(|limits| limits.cost = Some(loop_core::PicoUsd(2_000_000_000))).start();
-    let large = loop_core::PromptSize { bytes: 60_000, shared_bytes: 0 };
+    let world = setup.limits(|limits| limits.cost = Some(loop_core::types::PicoUsd(2_000_000_000))).start();
+    let large = loop_core::run::PromptSize { bytes: 60_000, shared_bytes: 0 };
     let quoted = |world: &World| world.run.quote(&world.call().key, large).map(|quote| quote.tier);
     assert_eq!(quoted(&world), Ok(Tier::Selector));
     let asked = world.replied(&draft("high")).expect_call("1/opinion", 1);
@@ -218,7 +219,7 @@ fn a_second_model_never_lets_a_run_end_confident_that_would_not_have_without_it(
         let setup = setup.with(|spec| {
             let when = if numbers.below(4) == 0 { OpinionWhen::Ungrounded } else { OpinionWhen::Always };
             spec.gate.second_opinion = Some(SecondOpinion { tier: Tier::Selector, when });
-            if let loop_core::ProtocolSpec::Document(document) = &mut spec.protocol {
+            if let loop_core::spec::ProtocolSpec::Document(document) = &mut spec.protocol {
                 document.sections.iter_mut().for_each(|section| section.verify = true);
             }
         });
@@ -249,7 +250,7 @@ fn a_second_model_never_lets_a_run_end_confident_that_would_not_have_without_it(
 
 /// Drives the events of a run again under another spec, as far as it takes them.
 fn again<'a>(events: impl Iterator<Item = &'a Event>, spec: RunSpec, setup: &Setup) -> Run {
-    let id = loop_core::RunId::new("again");
+    let id = loop_core::types::RunId::new("again");
     let (mut run, ..) = Run::start(id, spec.into(), setup.item.clone(), setup.facts.clone());
     for event in events.skip(1) {
         if run.apply(event).is_err() {

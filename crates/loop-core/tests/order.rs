@@ -4,10 +4,9 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::{
-    Event, EventKind, Millis, Note, PersonAnswer, Refusal, Rejected, Reserve, Run, SaveResult, StopMode,
-    StopReason, Tier, Validation,
-};
+use loop_core::run::{PersonAnswer, Refusal, Reserve, SaveResult, StopMode, Validation};
+use loop_core::types::{Millis, Tier};
+use loop_core::{Event, EventKind, Note, Rejected, Run, StopReason};
 
 /// One fact of every kind for a key, whether or not it may follow.
 fn every_kind(at: &str, attempt: u32) -> Vec<EventKind> {
@@ -208,7 +207,7 @@ fn a_run_begins_with_started_once_and_with_its_own_spec() {
     // H11: rules that are not known are refused by their number.
     let (spec, item) = (loop_core::RunSpec { version: 2, ..(*world.spec).clone() }, run().item);
     let (spec, facts) = (Arc::new(spec), facts());
-    let (newer, first, _) = Run::start(loop_core::RunId::new("r1"), Arc::clone(&spec), item, facts);
+    let (newer, first, _) = Run::start(loop_core::types::RunId::new("r1"), Arc::clone(&spec), item, facts);
     let unknown = Rejected::UnknownVersion { found: 2 };
     assert_eq!(unknown.to_string(), "the spec has version 2, and this crate knows version 1");
     assert_eq!(Run::open(&first, Arc::clone(&spec)).unwrap_err(), unknown);

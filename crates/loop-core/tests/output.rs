@@ -2,10 +2,12 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    ArgSpec, AttemptState, EventKind, FinishReason, Measure, Note, Output, PersonAnswer, Rejection, Repeats,
-    Status, StopClass, StopMode, StopReason, Validation, Verdict,
-};
+use loop_core::gate::Measure;
+use loop_core::reply::FinishReason;
+use loop_core::run::{AttemptState, Output, PersonAnswer, Rejection, StopMode, Validation};
+use loop_core::spec::{ArgSpec, Repeats};
+use loop_core::types::{Status, StopClass};
+use loop_core::{EventKind, Note, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn save(name: &str) -> DraftReply {
@@ -401,7 +403,7 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
 fn an_output_that_is_requested_twice_in_one_reply_is_taken_back_with_the_call_that_ran() {
     // S2-d2: the second is a repeat of the first, whose result is not known when the reply is judged.
     let twice = calls(&[("save", target("y")), ("save", target("y")), ("submit", json!({}))]);
-    let setup = || reflected().repeating(loop_core::Repeats::NeverRerun);
+    let setup = || reflected().repeating(loop_core::spec::Repeats::NeverRerun);
     let ends =
         |before: World, action: &str| before.replied(&twice).finished(action, observed(Status::InvalidInput));
     let world = ends(setup().start(), "1/action-0").ends(StopReason::SubmitBeforeOutput);
@@ -437,7 +439,7 @@ fn a_submission_takes_any_arguments() {
 #[test]
 fn helpers_are_told_apart_from_the_output_by_their_own_names() {
     // Without a reflection `submit` is a tool like any other.
-    let setup = output().with(|spec| spec.tools.push(tool("submit", loop_core::Effect::Read)));
+    let setup = output().with(|spec| spec.tools.push(tool("submit", loop_core::types::Effect::Read)));
     let world = setup.start().replied(&calls(&[("submit", target("a"))]));
     world.expect_tools(&["1/action-0#1 submit"]).all_finished().expect_call("2/main", 1);
 }

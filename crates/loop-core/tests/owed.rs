@@ -2,9 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    DeniedBy, Effect, Measure, NotDone, PersonAnswer, Repeats, Status, StopClass, StopReason, WhyNotDone,
-};
+use loop_core::StopReason;
+use loop_core::gate::{DeniedBy, Measure, NotDone, WhyNotDone};
+use loop_core::run::PersonAnswer;
+use loop_core::spec::Repeats;
+use loop_core::types::{Effect, Status, StopClass};
 use serde_json::json;
 
 /// What keeps the effect from happening.
@@ -46,7 +48,7 @@ fn a_run_that_leaves_an_owed_effect_undone_is_partial_in_every_protocol() {
         let document = kept_from(run(), &asks(), cause).replied(&draft("high"));
         let talk = kept_from(conversation(), &both(), cause).replied(&text("It is done."));
         let saved = kept_from(output(), &both(), cause).replied(&calls(&[("save", target("x"))]));
-        let saved = saved.all_finished().validated(loop_core::Validation::Valid);
+        let saved = saved.all_finished().validated(loop_core::run::Validation::Valid);
         for (name, world) in [("document", document), ("conversation", talk), ("output", saved)] {
             let stop = &world.outcome().stop;
             assert_eq!(stop.class, StopClass::Partial, "{name}, {cause:?}: {stop:?}");
@@ -100,7 +102,7 @@ fn an_effect_is_owed_until_it_ran_or_was_answered() {
 #[test]
 fn an_effect_that_waits_for_a_person_is_not_said_to_be_undone() {
     let world = conversation().people().start().replied(&calls(&[("wipe", target("a"))]));
-    let waits = loop_core::Condition::new(StopReason::NeedsHuman, Measure::Count(1));
+    let waits = loop_core::gate::Condition::new(StopReason::NeedsHuman, Measure::Count(1));
     let outcome = world.run.outcome_so_far(loop_core::Certificate::new(waits, Vec::new()));
     assert_eq!((outcome.stop.class, outcome.stop.also), (StopClass::NeedsHuman, Vec::new()));
 }
@@ -172,7 +174,7 @@ fn refused_repeats_do_not_end_a_run_that_asks_for_something_else_next() {
         own.expect_tools(&["4/action-0#1 fetch_device"]);
         // With nothing else it ends at the next one.
         let end = world.replied(&inject());
-        assert!(end.run.outcome().is_some() || end.call().key.slot == loop_core::Slot::Final);
+        assert!(end.run.outcome().is_some() || end.call().key.slot == loop_core::types::Slot::Final);
     }
 }
 

@@ -1,18 +1,22 @@
 //! S4's pattern: what a loop is made of, under the rules of a step, one action at a time.
 
 use crate::common::usd;
-use loop_core::{
-    Decision, ErrorStyle, EventKind, FinishReason, Limits, Measure, Note, OnDenied, OnInvalid, OnToolError,
-    Run, Slot, Status, StopClass, StopMode, StopReason,
-};
+use loop_core::gate::Measure;
+use loop_core::reply::FinishReason;
+use loop_core::run::{Decision, StopMode};
+use loop_core::spec::{ErrorStyle, Limits, OnDenied, OnInvalid, OnToolError};
+use loop_core::types::{Slot, Status, StopClass};
+use loop_core::{EventKind, Note, Run, StopReason};
 use loop_testkit::*;
 use serde_json::json;
 
 /// A conversation under the rules of a step.
 fn step() -> Setup {
     conversation().with(|spec| {
-        let loop_core::ProtocolSpec::Conversation(conversation) = &mut spec.protocol else { unreachable!() };
-        conversation.execution = loop_core::Execution::Single;
+        let loop_core::spec::ProtocolSpec::Conversation(conversation) = &mut spec.protocol else {
+            unreachable!()
+        };
+        conversation.execution = loop_core::spec::Execution::Single;
         spec.gate.on_denied = OnDenied::Stop;
         spec.gate.on_tool_error = OnToolError::Stop;
     })
@@ -167,7 +171,7 @@ fn what_a_reply_calls_beside_its_escalation_runs_first() {
 fn a_domain_takes_the_escalation_away_or_has_a_tool_of_that_name() {
     // T5
     let escalate = || calls(&[("escalate", json!({"target": "b"}))]);
-    let own = conversation().with(|spec| spec.tools.push(tool("escalate", loop_core::Effect::Read)));
+    let own = conversation().with(|spec| spec.tools.push(tool("escalate", loop_core::types::Effect::Read)));
     own.start().replied(&escalate()).expect_tools(&["1/action-0#1 escalate"]);
     let never = conversation().with(|spec| spec.gate.forbid = vec!["escalate".into()]);
     let never = never.start();
@@ -212,7 +216,7 @@ fn tools_hand_offs_writes_and_answers_pass_typed_validation() {
     wrong.validated(loop_testkit::rejected("/target: expected a string")).expect_call("2/main", 1);
     let world = saves(json!({"target": "a"})).expect_phase("validating");
     world.clone().validated(loop_testkit::rejected("no")).expect_call("2/main", 1);
-    world.validated(loop_core::Validation::Valid).ends(StopReason::Completed);
+    world.validated(loop_core::run::Validation::Valid).ends(StopReason::Completed);
 }
 
 // ---- the example's own tests, under the rules of a step as the document has them ----
@@ -221,9 +225,9 @@ fn tools_hand_offs_writes_and_answers_pass_typed_validation() {
 fn example(max_steps: u32) -> Setup {
     step().with(|spec| {
         let order = json!({"type": "object", "properties": {"orderId": {"type": "string", "minLength": 1}}, "required": ["orderId"]});
-        spec.tools = vec![loop_core::ToolSpec {
-            args: loop_core::ArgSpec::from_schema(&order),
-            ..tool("lookup_order", loop_core::Effect::Read)
+        spec.tools = vec![loop_core::spec::ToolSpec {
+            args: loop_core::spec::ArgSpec::from_schema(&order),
+            ..tool("lookup_order", loop_core::types::Effect::Read)
         }];
         spec.gate.allow = vec!["lookup_order".into()];
         spec.gate.on_invalid = OnInvalid::Stop;
@@ -256,7 +260,8 @@ fn the_example_refuses_a_tool_that_is_not_on_its_list_and_observes_nothing() {
     let primary = &world.outcome().stop.primary;
     assert_eq!(primary.value.to_string(), "delete_order: not among what gate.allow names");
     // A tool that is there and not on the list is denied alike.
-    let other = example(3).with(|spec| spec.tools.push(tool("delete_order", loop_core::Effect::WriteKeyed)));
+    let other =
+        example(3).with(|spec| spec.tools.push(tool("delete_order", loop_core::types::Effect::WriteKeyed)));
     other.start().replied(&proposal).ends(StopReason::Refused);
     // Where the policy only tells the model, it goes on.
     let reported = example(3).with(|spec| spec.gate.on_denied = OnDenied::FeedBack);
@@ -361,7 +366,7 @@ fn limits_of_steps_calls_and_time_hold_before_the_model_is_asked() {
     let mut world = conversation()
         .with(|spec| {
             spec.limits.passes = 4;
-            spec.gate.repeats = Some(loop_core::Repeats::Off);
+            spec.gate.repeats = Some(loop_core::spec::Repeats::Off);
         })
         .start();
     for pass in 1..4 {
@@ -378,7 +383,10 @@ fn steps_tool_calls_time_retries_and_cost_have_hard_limits() {
     // K17, S4-62: "Set hard limits for steps, tool calls, wall-clock time, retries, and cost."
     let wants_more = |world: World| world.autopilot(&look());
     let of = |change: fn(&mut loop_core::RunSpec)| {
-        conversation().with(|spec| spec.gate.repeats = Some(loop_core::Repeats::Off)).with(change).start()
+        conversation()
+            .with(|spec| spec.gate.repeats = Some(loop_core::spec::Repeats::Off))
+            .with(change)
+            .start()
     };
     // Steps.
     let world = wants_more(of(|spec| spec.limits.passes = 3)).ends(StopReason::MaxPasses);
@@ -418,7 +426,7 @@ fn steps_tool_calls_time_retries_and_cost_have_hard_limits() {
     // Cost: a call that does not fit is not made, not even as the last one.
     let limit = usd(450_000_000);
     let world = wants_more(of(|spec| {
-        (spec.limits.cost, spec.limits.cost_mode) = (usd(450_000_000), loop_core::CostMode::Strict);
+        (spec.limits.cost, spec.limits.cost_mode) = (usd(450_000_000), loop_core::spec::CostMode::Strict);
     }));
     let world = world.ends(StopReason::BudgetExceeded);
     assert!(world.run.totals().cost.total() <= limit, "{:?}", world.run.totals().cost);
@@ -431,7 +439,7 @@ fn time_is_handed_in_and_never_goes_back() {
     let now = world.run.now();
     let early = EventKind::StopRequested { how: StopMode::Now };
     let mut run = world.run.clone();
-    assert!(run.apply(&loop_core::Event { at: loop_core::Millis(now.0 - 400), kind: early }).is_err());
+    assert!(run.apply(&loop_core::Event { at: loop_core::types::Millis(now.0 - 400), kind: early }).is_err());
     assert_eq!((run.now(), &run), (now, &world.run));
     // The same facts at the same instants give the same run, whenever that is.
     let again = |world: World| world.wait(500).replied(&look()).run;
@@ -466,7 +474,7 @@ fn every_end_is_an_ordinary_one_and_told_apart() {
         ),
         (
             conversation()
-                .with(|spec| spec.tools.push(tool("reboot", loop_core::Effect::WriteKeyed)))
+                .with(|spec| spec.tools.push(tool("reboot", loop_core::types::Effect::WriteKeyed)))
                 .start()
                 .replied(&calls(&[("reboot", json!({"target": "SRV-7"}))]))
                 .outcome()
@@ -481,9 +489,9 @@ fn every_end_is_an_ordinary_one_and_told_apart() {
 }
 
 /// A reason of the domain's own: an order is found among those that were refunded.
-fn own(name: &str, class: StopClass, status: Status) -> loop_core::OwnReason {
+fn own(name: &str, class: StopClass, status: Status) -> loop_core::spec::OwnReason {
     let name = name.parse().unwrap();
-    loop_core::OwnReason {
+    loop_core::spec::OwnReason {
         name,
         class,
         says: "It was refunded before.".into(),
@@ -599,7 +607,8 @@ fn every_reason_has_the_name_that_each_document_gives_it() {
 fn an_observation_tells_tool_status_and_output() {
     // S4-58, S4-74, S4-75
     let world = conversation().start().replied(&look());
-    let failed = loop_core::Observation::failed(Status::RetryableError, "fetch_device", "upstream_timeout");
+    let failed =
+        loop_core::types::Observation::failed(Status::RetryableError, "fetch_device", "upstream_timeout");
     let world = world.finished("1/action-0", failed).replied(&text("It cannot be reached."));
     let outcome = world.outcome();
     let evidence = &outcome.evidence[0];

@@ -4,11 +4,11 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::{
-    AnswerFault, Approver, Certificate, CommandKey, Condition, DeniedBy, Digest, Effect, Effects, Event,
-    EventKind, Measure, Millis, Outcome, PersonAnswer, Rejected, Status, StopMode, StopReason, ToolPolicy,
-    ToolSpec, Verdict,
-};
+use loop_core::gate::{Condition, DeniedBy, Effects, Measure};
+use loop_core::run::{AnswerFault, PersonAnswer, StopMode};
+use loop_core::spec::{ToolPolicy, ToolSpec};
+use loop_core::types::{Approver, CommandKey, Digest, Effect, Millis, Status};
+use loop_core::{Certificate, Event, EventKind, Outcome, Rejected, StopReason, Verdict};
 use serde_json::json;
 
 fn no() -> PersonAnswer {

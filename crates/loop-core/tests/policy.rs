@@ -7,7 +7,9 @@ use loop_core::policy::{
     Cell, May, PolicyAsk, Reason, Resolved, Ruling, Taint, forbids, is_forbidden, reachable, rendered,
     resolve, ruling, similar, table,
 };
-use loop_core::{Effect, Resolve, RunSpec, Status, TaintRule, ToolSpec, Verdict};
+use loop_core::spec::{Resolve, TaintRule, ToolSpec};
+use loop_core::types::{Effect, Status};
+use loop_core::{RunSpec, Verdict};
 use serde_json::json;
 
 const EFFECTS: [Effect; 6] = [

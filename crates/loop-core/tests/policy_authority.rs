@@ -6,10 +6,11 @@ use std::sync::Arc;
 use loop_core::policy::{
     PolicyAsk, Reason, Ruling, RunSources, SoughtValue, Sources, Taint, UntrustedOrigin, rendered, ruling,
 };
-use loop_core::{
-    ArgSpec, Arguments, CommandKey, Effect, Evidence, EvidenceId, Instruction, Observation, RunSpec, Scope,
-    Slot, Status, ToolSpec, WorkItem,
+use loop_core::spec::{ArgSpec, ToolSpec};
+use loop_core::types::{
+    Arguments, CommandKey, Effect, EvidenceId, Instruction, Observation, Scope, Slot, Status,
 };
+use loop_core::{Evidence, RunSpec, WorkItem};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

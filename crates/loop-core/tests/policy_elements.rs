@@ -1,7 +1,9 @@
 //! What the schema of a parameter gives by itself (K3): the constants that a domain declares, also in the elements of lists.
 
 use loop_core::policy::{PolicyAsk, Ruling, RunSources, Taint, ruling};
-use loop_core::{ArgSpec, Effect, Evidence, RunSpec};
+use loop_core::spec::ArgSpec;
+use loop_core::types::Effect;
+use loop_core::{Evidence, RunSpec};
 use serde_json::{Value, json};
 
 /// Whether a call of `send` runs with these arguments, where no source gives a value.

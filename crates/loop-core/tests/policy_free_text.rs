@@ -2,9 +2,9 @@
 //! number is (K3).
 
 use loop_core::policy::{PolicyAsk, Ruling, RunSources, Taint, ruling};
-use loop_core::{
-    ArgSpec, CommandKey, Effect, Evidence, EvidenceId, Instruction, Observation, Slot, Status, WorkItem,
-};
+use loop_core::spec::ArgSpec;
+use loop_core::types::{CommandKey, Effect, EvidenceId, Instruction, Observation, Slot, Status};
+use loop_core::{Evidence, WorkItem};
 use serde_json::{Value, json};
 
 /// Whether a work item with this text lets a call reach the value.

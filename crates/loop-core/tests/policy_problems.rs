@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use loop_core::RunSpec;
 use loop_core::policy::{forbids_nothing, problems};
-use loop_core::{ArgSpec, DefaultCall, Effect, RunSpec, ToolSpec};
+use loop_core::spec::{ArgSpec, DefaultCall, ToolSpec};
+use loop_core::types::Effect;
 use serde_json::json;
 
 fn tool(name: &str, effect: Effect) -> ToolSpec {

@@ -3,9 +3,10 @@
 use loop_testkit::*;
 
 use loop_core::policy::Taint;
-use loop_core::{
-    Effect, Event, EventKind, History, Observation, PersonAnswer, Resolve, Status, TaintRule, Verdict,
-};
+use loop_core::run::{History, PersonAnswer};
+use loop_core::spec::{Resolve, TaintRule};
+use loop_core::types::{Effect, Observation, Status};
+use loop_core::{Event, EventKind, Verdict};
 use serde_json::json;
 
 /// The help desk whose `fetch_docs` brings untrusted text; `wipe` is approved, `restart` sends something out.

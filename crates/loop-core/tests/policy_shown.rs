@@ -114,7 +114,7 @@ proptest! {
         let found = shown(&text);
         prop_assert_eq!(serde_json::from_str::<Value>(&found.text).unwrap(), value);
         prop_assert_eq!(found.bytes, text.len() as u64);
-        let odd = |c: char| c != '\n' && c != ' ' && (c.is_control() || c.is_whitespace() || loop_core::is_invisible(c));
+        let odd = |c: char| c != '\n' && c != ' ' && (c.is_control() || c.is_whitespace() || loop_core::types::is_invisible(c));
         prop_assert!(!found.text.contains(odd), "{}", found.text);
         prop_assert!(!found.warnings.iter().any(|line| line.contains(|c: char| c == '\n' || odd(c))), "{:?}", found.warnings);
     }

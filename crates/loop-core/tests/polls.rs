@@ -2,9 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    EventKind, Millis, Note, Observation, OnToolError, Run, Status, StopMode, StopReason, SubCallUse,
-};
+use loop_core::run::StopMode;
+use loop_core::spec::OnToolError;
+use loop_core::types::{Millis, Observation, Status, SubCallUse};
+use loop_core::{EventKind, Note, Run, StopReason};
 
 fn pending(after_ms: u64) -> Observation {
     let waits = Observation::new(Status::Pending, "not ready", "not ready yet", "{\"state\": \"waits\"}");
@@ -142,8 +143,8 @@ fn in_order_it_keeps_its_turn_and_side_by_side_it_holds_up_nobody() {
     assert_eq!(ids, ["a", "b"]);
     // One after another as well where only one is made.
     let mut single = conversation();
-    let loop_core::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
-    spec.execution = loop_core::Execution::Single;
+    let loop_core::spec::ProtocolSpec::Conversation(spec) = &mut single.spec.protocol else { unreachable!() };
+    spec.execution = loop_core::spec::Execution::Single;
     let world = reported(requested(single).deadline(), 2, found("a"));
     world.expect_call("2/main", 1);
 }
@@ -242,7 +243,7 @@ fn the_try_that_was_not_made_before_the_stop_is_not_counted_in_a_retry() {
     assert_eq!(world.results(), ["run pending"]);
     let retry = world.retried().unwrap().replied(&asked);
     assert_eq!(retry.asks(), ["1/action-0"]);
-    let retry = retry.answered_by_person("1/action-0", loop_core::PersonAnswer::Approved);
+    let retry = retry.answered_by_person("1/action-0", loop_core::run::PersonAnswer::Approved);
     let [tool] = retry.tools().try_into().unwrap();
     assert_eq!((&*retry.run.idempotency_key(&tool.key), tool.attempt), ("r1/1/action-0", 2));
 }

@@ -1,7 +1,9 @@
 //! Prices: what a token of each class costs, which threshold re-prices a call, and what the most is.
 
 use crate::common::usd;
-use loop_core::{CostMode, ModelFailure, PicoUsd, Price, PriceAbove, PromptSize, Usage};
+use loop_core::run::PromptSize;
+use loop_core::spec::CostMode;
+use loop_core::types::{ModelFailure, PicoUsd, Price, PriceAbove, Usage};
 use loop_testkit::{draft, failure, key, run};
 use proptest::prelude::*;
 

@@ -2,11 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::Purpose;
-use loop_core::{
-    Command, Confidence, CostMode, EventKind, EvidenceId, NonceMode, Note, Phase, PicoUsd, PromptSize,
-    Reserve, Slot, StopMode, SubCallUse, canonical, citations, digest as digest_of,
-};
+use loop_core::reply::citations;
+use loop_core::run::{Phase, PromptSize, Purpose, Reserve, StopMode};
+use loop_core::spec::{CostMode, NonceMode};
+use loop_core::types::{Confidence, EvidenceId, PicoUsd, Slot, SubCallUse, canonical, digest as digest_of};
+use loop_core::{Command, EventKind, Note};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 

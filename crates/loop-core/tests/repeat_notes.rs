@@ -2,10 +2,10 @@
 
 use loop_testkit::*;
 
-use loop_core::repeats::{CallFacts, Guard, Rules, Settled};
-use loop_core::{
-    Note, Observation, RepeatNote, RepeatNotes, Repeats, Status, ThreeTier, ToolRepeats, Verdict,
-};
+use loop_core::repeats::{CallFacts, Guard, RepeatNote, Rules, Settled};
+use loop_core::spec::{RepeatNotes, Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::{Observation, Status};
+use loop_core::{Note, Verdict};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -374,7 +374,7 @@ proptest! {
 
 #[test]
 fn rules_of_a_run_carry_its_policy() {
-    let gate = loop_core::GateSettings::default();
+    let gate = loop_core::spec::GateSettings::default();
     assert_eq!(Rules::of(&gate, Repeats::Reuse).repeats, Repeats::Reuse);
     assert!(
         Settled::error_of(Status::Ok, "x").is_none() && Settled::error_of(Status::Pending, "x").is_none()
@@ -382,7 +382,7 @@ fn rules_of_a_run_carry_its_policy() {
     // Note is the type that is journaled.
     let note = Note::ResultNoted {
         key: key("1/action-0"),
-        evidence: loop_core::EvidenceId(1),
+        evidence: loop_core::types::EvidenceId(1),
         note: RepeatNote::SameSearch { times: 3 },
     };
     let text = serde_json::to_string(&note).unwrap();

@@ -2,7 +2,8 @@
 
 use loop_testkit::*;
 
-use loop_core::{EvidenceId, Status, StopReason, Verdict};
+use loop_core::types::{EvidenceId, Status};
+use loop_core::{StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn asks(tool: &str, parameters: Value) -> DraftReply {
@@ -112,7 +113,7 @@ fn a_repeat_that_succeeds_settles_the_call() {
 #[test]
 fn a_write_that_a_person_approves_again_keeps_its_key() {
     // C26, I-6, I-26
-    let approve = loop_core::PersonAnswer::Approved;
+    let approve = loop_core::run::PersonAnswer::Approved;
     let world = run()
         .people()
         .start()
@@ -131,10 +132,11 @@ fn a_write_that_a_person_approves_again_keeps_its_key() {
 fn a_result_that_reports_work_in_progress_may_be_read_again() {
     // C4: in a run, under `progress`, whatever its status says.
     for (data, third) in [(r#"{"status": "running"}"#, "run"), (r#"{"status": "delivered"}"#, "duplicate")] {
-        let result = || loop_core::Observation::new(Status::Ok, "x", "x", data);
+        let result = || loop_core::types::Observation::new(Status::Ok, "x", "x", data);
         let looks = asks("fetch_device", target("a"));
-        let setup =
-            run().repeating(loop_core::Repeats::Progress).gate(|gate| gate.stale = loop_core::Stale::Off);
+        let setup = run()
+            .repeating(loop_core::spec::Repeats::Progress)
+            .gate(|gate| gate.stale = loop_core::spec::Stale::Off);
         let mut world = setup.start().replied(&looks);
         for pass in 1..3 {
             world = world.finished(&format!("{pass}/action-0"), result()).replied(&looks);

@@ -1,9 +1,10 @@
 //! The ledger: calls of one reply, stored ledgers, and a naive reading of the rules beside it.
 
-use loop_core::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, Rules, Settled};
-use loop_core::{
-    CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ToolRepeats,
+use loop_core::repeats::{
+    CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules, Settled,
 };
+use loop_core::spec::{GateSettings, Repeats, ToolRepeats};
+use loop_core::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -4,8 +4,9 @@ use crate::repeating;
 
 use repeating::*;
 
-use loop_core::repeats::{CallFacts, Guard};
-use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
+use loop_core::repeats::{CallFacts, Guard, RepeatRule};
+use loop_core::spec::{Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::Status;
 use serde_json::{Value, json};
 
 #[track_caller]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::ToolRepeats;
 use loop_core::repeats::stable_digest;
+use loop_core::spec::ToolRepeats;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -4,10 +4,11 @@ use crate::repeating;
 
 use repeating::*;
 
-use loop_core::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, Rules, Settled};
-use loop_core::{
-    CommandKey, Digest, EvidenceId, GateSettings, RepeatRule, Repeats, Slot, Status, ThreeTier, ToolRepeats,
+use loop_core::repeats::{
+    CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules, Settled,
 };
+use loop_core::spec::{GateSettings, Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 use serde_json::{Value, json};
 
 #[track_caller]

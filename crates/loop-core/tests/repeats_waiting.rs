@@ -2,7 +2,8 @@
 
 use crate::repeating::Guarded;
 
-use loop_core::{Repeats, Status, ThreeTier, ToolRepeats};
+use loop_core::spec::{Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::Status;
 use serde_json::json;
 
 /// Whether a read that returns this three times may be made a fourth time.

@@ -5,10 +5,10 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::{
-    Command, CommandKey, EventKind, ModelSpec, Note, Observation, PersonAnswer, PicoUsd, PromptSize, Run,
-    RunTool, SectionSpec, Slot, Status, StopReason, SubCallUse, Tier, Validation,
-};
+use loop_core::run::{PersonAnswer, PromptSize, RunTool, Validation};
+use loop_core::spec::{ModelSpec, SectionSpec};
+use loop_core::types::{CommandKey, Observation, PicoUsd, Slot, Status, SubCallUse, Tier};
+use loop_core::{Command, EventKind, Note, Run, StopReason};
 
 /// A world that answers by the key alone: the same, however often it is asked.
 #[derive(Clone)]
@@ -209,7 +209,7 @@ fn every_script_ends_as_it_is_written() {
         let world = script.to_the_end(script.start());
         assert_eq!(reason(&world), script.ends, "{}", script.name);
         let repaired = world.all_notes().any(|note| {
-            matches!(note, Note::GateDecided { decision: loop_core::Decision::Revise { .. }, .. })
+            matches!(note, Note::GateDecided { decision: loop_core::run::Decision::Revise { .. }, .. })
         });
         let raised =
             world.all_notes().any(|note| matches!(note, Note::TierChanged { to: Tier::Escalated, .. }));

@@ -3,11 +3,14 @@
 use crate::common::{tier_of, usd};
 use loop_testkit::*;
 
-use loop_core::{
-    Command, Confidence, CostMode, Decision, EventKind, Measure, Millis, ModelFailure, Note, Observation,
-    ParseWarning, PicoUsd, Price, PromptSize, Refusal, RunTool, Status, StopClass, StopReason, SubCallUse,
-    Tier, TierCause, TierChange, Usage, Verdict,
+use loop_core::gate::{Measure, TierCause, TierChange};
+use loop_core::reply::ParseWarning;
+use loop_core::run::{Decision, PromptSize, Refusal, RunTool};
+use loop_core::spec::CostMode;
+use loop_core::types::{
+    Confidence, Millis, ModelFailure, Observation, PicoUsd, Price, Status, StopClass, SubCallUse, Tier, Usage,
 };
+use loop_core::{Command, EventKind, Note, StopReason, Verdict};
 
 fn device(name: &str) -> DraftReply {
     draft("medium").asks("fetch_device", target(name))
@@ -344,7 +347,7 @@ fn the_time_of_the_final_pass_is_held_back() {
 #[test]
 fn a_call_that_is_cut_off_for_the_final_passes_sake_is_followed_by_it() {
     let mut cut = failure(true);
-    cut.kind = loop_core::FailureKind::Timeout;
+    cut.kind = loop_core::types::FailureKind::Timeout;
     cut.partial = Some("## Situation\n\nKept.\n\n## Findings\n\nha".into());
     let world = run().limits(|limits| limits.wall_ms = 40_000).start().replied(&device("a")).all_finished();
     cut.retry_at = Some(Millis(30_500));
@@ -483,7 +486,7 @@ fn what_changes_the_world_is_neither_asked_about_nor_cut_short_in_the_final_pass
     let late = late.expect_call("2/final", 1);
     assert!(matches!(&late.run.actions()[1].verdict, Verdict::Ended { reason: StopReason::Timeout }));
     let world = tight().start().replied(&both).wait(29_990).all_finished();
-    let world = world.answered_by_person("1/action-1", loop_core::PersonAnswer::Approved);
+    let world = world.answered_by_person("1/action-1", loop_core::run::PersonAnswer::Approved);
     assert_eq!(world.tools()[0].timeout_ms, 12_000, "it ends by itself, or the wall clock ends it");
 }
 
@@ -561,7 +564,7 @@ fn a_revision_that_broke_off_and_supplied_what_was_missing_is_not_reported_as_mi
 #[test]
 fn a_stop_that_was_asked_for_stays_the_reason_when_the_call_is_lost() {
     let demands = run().with(|spec| spec.gate.required_tools = vec!["fetch_docs".into()]);
-    let world = demands.start().replied(&draft("high")).started().stop(loop_core::StopMode::AtGate);
+    let world = demands.start().replied(&draft("high")).started().stop(loop_core::run::StopMode::AtGate);
     world.wait(280_000).resumed(0).ends(StopReason::ManualStop);
 }
 
@@ -673,6 +676,7 @@ fn where_costs_are_counted_afterwards_a_refusal_names_what_was_used() {
     let setup = run().limits(|limits| (limits.cost_mode, limits.cost) = (CostMode::After, usd(60_000_000)));
     let world = setup.start().replied(&asks).all_finished().started().failed(failed);
     let world = world.started().expect_call("2/final", 2).started().ends(StopReason::BudgetExceeded);
-    let (primary, spent) = (&world.outcome().stop.primary, Measure::PicoUsd(loop_core::PicoUsd(60_000_000)));
+    let (primary, spent) =
+        (&world.outcome().stop.primary, Measure::PicoUsd(loop_core::types::PicoUsd(60_000_000)));
     assert_eq!((&primary.value, &primary.threshold), (&spent, &Some(spent.clone())));
 }

@@ -3,10 +3,10 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    CommandKey, EventKind, NotTakenOver, PersonAnswer, RepeatScope, Repeats, Run, Slot, Status, StopMode,
-    StopReason, Takeover,
-};
+use loop_core::run::{NotTakenOver, PersonAnswer, StopMode, Takeover};
+use loop_core::spec::{RepeatScope, Repeats};
+use loop_core::types::{CommandKey, Slot, Status};
+use loop_core::{EventKind, Run, StopReason};
 
 use crate::crash;
 
@@ -42,7 +42,7 @@ fn a_retry_knows_the_evidence_and_begins_its_work_anew() {
     // The nonce is that of its own facts: texts of the parent may hold the old one.
     assert_eq!((&started.item, &*started.nonce), (&before.item, NONCE));
     // Draft, totals and time begin anew.
-    assert_eq!((retry.run.totals(), retry.now), (&loop_core::Totals::default(), 0));
+    assert_eq!((retry.run.totals(), retry.now), (&loop_core::types::Totals::default(), 0));
     assert_eq!((retry.run.passes().len(), retry.run.document().sections.len()), (0, 0));
     // The evidence has its numbers, and keys that no call of the retry can have.
     let (mine, theirs) = (retry.run.evidence(), parent.run.evidence());

@@ -2,7 +2,9 @@
 
 use loop_testkit::*;
 
-use loop_core::{FailureKind, ModelFailure, Note, PicoUsd, StopReason, Tier, TierCause};
+use loop_core::gate::TierCause;
+use loop_core::types::{FailureKind, ModelFailure, PicoUsd, Tier};
+use loop_core::{Note, StopReason};
 
 fn of_kind(kind: FailureKind) -> ModelFailure {
     ModelFailure { kind, ..failure(false) }
@@ -55,14 +57,14 @@ fn what_breaks_off_is_tried_again_on_each_route_and_what_cannot_be_had_is_not() 
         world.ends(StopReason::ModelFailure);
         tiers
     };
-    let broken = ModelFailure { kind: loop_core::FailureKind::StreamInterrupted, ..failure(true) };
+    let broken = ModelFailure { kind: loop_core::types::FailureKind::StreamInterrupted, ..failure(true) };
     assert_eq!(tiers(&broken), [[Tier::Base; 3], [Tier::Fallback; 3]].concat());
     // Whoever makes the calls has tried the first route already, and waits for nobody while there is another.
     assert_eq!(tiers(&failure(true)), [&[Tier::Base][..], &[Tier::Fallback; 3]].concat());
-    let late = ModelFailure { retry_at: Some(loop_core::Millis(30_000)), ..failure(true) };
+    let late = ModelFailure { retry_at: Some(loop_core::types::Millis(30_000)), ..failure(true) };
     let world = run().with_fallback().start().started().failed(late);
     assert_eq!(world.call().tier, Tier::Fallback, "it may be made at once");
-    let hung = ModelFailure { kind: loop_core::FailureKind::Timeout, ..failure(true) };
+    let hung = ModelFailure { kind: loop_core::types::FailureKind::Timeout, ..failure(true) };
     assert_eq!(tiers(&hung).first_chunk(), Some(&[Tier::Base, Tier::Fallback]));
 }
 
@@ -73,7 +75,7 @@ fn a_connection_that_was_lost_is_tried_again_on_its_route_since_the_client_did_n
     let lost = ModelFailure { kind, usage: None, ..failure(true) };
     let world = run().with_fallback().start().started().failed(lost);
     assert_eq!(world.call().tier, Tier::Base);
-    let refused = ModelFailure { kind, usage: Some(loop_core::Usage::default()), ..failure(true) };
+    let refused = ModelFailure { kind, usage: Some(loop_core::types::Usage::default()), ..failure(true) };
     let world = run().with_fallback().start().started().failed(refused);
     assert_eq!(world.call().tier, Tier::Fallback, "the client has tried already");
 }
@@ -118,13 +120,13 @@ fn the_other_route_is_paid_at_its_own_price_and_only_where_the_money_lasts() {
     let poor = run().with_fallback().limits(|limits| limits.cost = Some(PicoUsd(300_000_000)));
     let world = poor.start().started().failed(failure(false));
     assert_eq!(world.call().tier, Tier::Fallback);
-    assert_eq!(world.run.quote(&key("1/main"), PROMPT), Err(loop_core::Refusal::Cost));
+    assert_eq!(world.run.quote(&key("1/main"), PROMPT), Err(loop_core::run::Refusal::Cost));
 }
 
 #[test]
 fn a_model_that_was_heard_finishes_by_itself_and_an_escalated_one_leaves_the_base_model_to_small_calls() {
     let cut = ModelFailure {
-        kind: loop_core::FailureKind::Timeout,
+        kind: loop_core::types::FailureKind::Timeout,
         partial: Some("## Situation\nKept.\n## Findings\nHalf".into()),
         ..failure(true)
     };

@@ -2,7 +2,9 @@
 
 use loop_testkit::*;
 
-use loop_core::{Command, EventKind, Millis, SaveResult, Saved, StopMode, StopReason};
+use loop_core::run::{SaveResult, Saved, StopMode};
+use loop_core::types::Millis;
+use loop_core::{Command, EventKind, StopReason};
 
 fn saving() -> World {
     run().saving().start().replied(&draft("high")).expect_phase("saving")

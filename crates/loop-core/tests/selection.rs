@@ -2,7 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{Command, FinishReason, Limit, Note, SelectedBy, StopReason, Tier, Verdict};
+use loop_core::gate::Limit;
+use loop_core::reply::FinishReason;
+use loop_core::run::SelectedBy;
+use loop_core::types::Tier;
+use loop_core::{Command, Note, StopReason, Verdict};
 use serde_json::json;
 
 fn selected_by(world: &World) -> (SelectedBy, u32) {
@@ -35,7 +39,7 @@ fn a_cheap_model_selects_tools_which_run_side_by_side_before_the_first_pass() {
         .expect_tools(&["0/action-0#1 fetch_device", "0/action-1#1 fetch_docs"])
         .finished("0/action-1", found("docs"))
         .expect_tools(&["0/action-0#1 fetch_device"])
-        .finished("0/action-0", observed(loop_core::Status::Timeout))
+        .finished("0/action-0", observed(loop_core::types::Status::Timeout))
         .expect_call("1/main", 1);
     // S0-93: one failure does not cancel the other. I-20: request order, not the order of completion.
     let order: Vec<&str> = world.run.evidence().iter().map(|evidence| &*evidence.tool).collect();
@@ -73,7 +77,7 @@ fn a_selector_that_fails_leaves_the_default_tools() {
     check_defaults(with_defaults().replied(&native), "calls a tool natively");
     check_defaults(with_defaults().replied(&text("[1, 2]")), "no JSON array");
     check_defaults(with_defaults().replied(&text("No.").ending(FinishReason::Refusal)), "it refused");
-    let huge = loop_core::PromptSize { bytes: 1_000_000, shared_bytes: 0 };
+    let huge = loop_core::run::PromptSize { bytes: 1_000_000, shared_bytes: 0 };
     check_defaults(with_defaults().started_with(huge), "refused: context");
     let poor =
         run().selector(&[("fetch_device", target("d"))]).limits(|limits| limits.model_calls = 1).start();
@@ -136,7 +140,7 @@ fn bad_selects_are_judged_like_actions() {
 fn a_selection_runs_only_what_reads_and_asks_nobody() {
     // G2: nothing has been read yet, and there is no document.
     let question = |spec: &mut loop_core::RunSpec| {
-        let mut ask = tool("ask", loop_core::Effect::Read);
+        let mut ask = tool("ask", loop_core::types::Effect::Read);
         ask.policy.asks_person = true;
         spec.tools.push(ask);
     };
@@ -210,7 +214,7 @@ fn a_member_of_a_selection_that_is_given_twice_is_told() {
         _ => None,
     });
     let pointer = "/0/params/target".into();
-    assert_eq!(reported, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer }]));
+    assert_eq!(reported, Some(vec![loop_core::reply::ParseWarning::RepeatedMember { pointer }]));
 }
 
 #[test]

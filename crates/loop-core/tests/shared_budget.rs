@@ -3,9 +3,11 @@
 use crate::common::usd;
 use loop_testkit::*;
 
-use loop_core::{
-    CostMode, EventKind, Measure, Note, PicoUsd, PromptSize, Refusal, Rejected, StopClass, StopReason, Tier,
-};
+use loop_core::gate::Measure;
+use loop_core::run::{PromptSize, Refusal};
+use loop_core::spec::CostMode;
+use loop_core::types::{PicoUsd, StopClass, Tier};
+use loop_core::{EventKind, Note, Rejected, StopReason};
 
 /// 1,000 input tokens by the estimate: 10^8 pico-dollars, and 256 output tokens another 1.024 × 10^8.
 const PROMPT_1: PromptSize = PROMPT;

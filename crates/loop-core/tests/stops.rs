@@ -3,10 +3,11 @@
 use crate::common::{confidence, usd};
 use loop_testkit::*;
 
-use loop_core::{
-    EventKind, FailureKind, FinishReason, Measure, Millis, ModelFailure, Note, Status, StopClass, StopMode,
-    StopReason, Written,
-};
+use loop_core::gate::{Measure, Written};
+use loop_core::reply::FinishReason;
+use loop_core::run::StopMode;
+use loop_core::types::{FailureKind, Millis, ModelFailure, Status, StopClass};
+use loop_core::{EventKind, Note, StopReason};
 use serde_json::json;
 
 fn device(name: &str) -> DraftReply {
@@ -57,11 +58,11 @@ fn a_stop_at_the_gate_takes_effect_at_once_where_nothing_is_in_flight() {
     let repairing = run().start().replied(&text("## Situation\nx"));
     let final_pass = run().limits(|limits| limits.passes = 1).start();
     let asking = run().people().start().replied(&draft("low").asks("wipe", target("a")));
-    let approved = asking.clone().answered_by_person("1/action-0", loop_core::PersonAnswer::Approved);
+    let approved = asking.clone().answered_by_person("1/action-0", loop_core::run::PersonAnswer::Approved);
     let waiting = run()
         .start()
         .started()
-        .failed(loop_core::ModelFailure { retry_at: Some(Millis(900)), ..failure(true) });
+        .failed(loop_core::types::ModelFailure { retry_at: Some(Millis(900)), ..failure(true) });
     for world in [selection, calling, repairing, final_pass, asking, approved, waiting] {
         let phase = world.phase();
         let world = world.stop(StopMode::AtGate).ends(StopReason::ManualStop);
@@ -130,7 +131,10 @@ fn a_stop_now_fixes_the_reason_in_the_same_step_and_aborts_what_is_in_flight() {
     // After two seconds nothing is waited for: the call is charged at its reserve.
     assert_eq!(world.run.deadline(), Some(Millis(2_000)));
     let lost = world.deadline().ends(StopReason::ManualStop);
-    assert_eq!(lost.outcome().totals.usage, loop_core::Usage { estimated: true, ..used(1_000, 4_096) });
+    assert_eq!(
+        lost.outcome().totals.usage,
+        loop_core::types::Usage { estimated: true, ..used(1_000, 4_096) }
+    );
 }
 
 #[test]
@@ -162,7 +166,7 @@ fn tools_that_settle_while_stopping_are_kept_and_the_others_are_cancelled() {
 fn a_write_that_was_announced_and_did_not_settle_is_in_doubt() {
     // T2, H1
     let requested = draft("low").asks("wipe", target("a")).asks("wipe", target("b"));
-    let yes = loop_core::PersonAnswer::Approved;
+    let yes = loop_core::run::PersonAnswer::Approved;
     let mut world = run().people().start().replied(&requested);
     world = world.answered_by_person("1/action-0", yes.clone()).answered_by_person("1/action-1", yes);
     world.apply(EventKind::ToolStarted { key: key("1/action-0"), attempt: 1 });
@@ -306,7 +310,7 @@ fn what_cannot_pass_is_never_repeated_whatever_the_provider_says() {
 #[test]
 fn reasoning_that_uses_all_output_tokens_is_said_to_and_not_repeated() {
     // P6, L19
-    let spent = loop_core::Usage { reasoning: 4_090, ..used(100, 6) };
+    let spent = loop_core::types::Usage { reasoning: 4_090, ..used(100, 6) };
     let silent = text("").ending(FinishReason::MaxTokens).using(Some(spent));
     let world = run().start().replied(&silent).ends(StopReason::OutputLimit);
     let stop = &world.outcome().stop;
@@ -336,7 +340,7 @@ fn a_native_call_in_a_document_is_named_and_not_repeated() {
     // Beside a whole reply it is told, and not run.
     let both = draft("high").calling("fetch_device", "{}");
     let world = run().start().replied(&both).ends(StopReason::Confident);
-    let ignored = loop_core::ParseWarning::IgnoredCall { tool: "fetch_device".into() };
+    let ignored = loop_core::reply::ParseWarning::IgnoredCall { tool: "fetch_device".into() };
     let read = world.all_notes().any(
         |note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [ignored.clone()]),
     );

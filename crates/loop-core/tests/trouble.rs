@@ -2,10 +2,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    Breaker, Change, Effect, Execution, Measure, Millis, ModelFailure, Observation, OnDenied, OnToolError,
-    ProtocolSpec, SaveResult, Setting, Status, StopClass, StopMode, StopReason, Verdict,
-};
+use loop_core::gate::{Breaker, Change, Measure};
+use loop_core::run::{SaveResult, StopMode};
+use loop_core::spec::{Execution, OnDenied, OnToolError, ProtocolSpec, Setting};
+use loop_core::types::{Effect, Millis, ModelFailure, Observation, Status, StopClass};
+use loop_core::{StopReason, Verdict};
 use serde_json::json;
 
 fn look(name: &str) -> DraftReply {
@@ -168,7 +169,7 @@ fn a_person_who_says_no_is_not_policy() {
     // S4-36
     let setup = conversation().people().with(|spec| spec.gate.on_denied = OnDenied::Stop);
     let world = setup.start().replied(&calls(&[("wipe", target("a"))]));
-    let no = loop_core::PersonAnswer::Denied { why: "no".into() };
+    let no = loop_core::run::PersonAnswer::Denied { why: "no".into() };
     world.answered_by_person("1/action-0", no).expect_call("2/main", 1);
 }
 

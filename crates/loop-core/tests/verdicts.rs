@@ -4,7 +4,9 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::{Note, OnInvalid, PersonAnswer, StopReason, Verdict};
+use loop_core::run::PersonAnswer;
+use loop_core::spec::OnInvalid;
+use loop_core::{Note, StopReason, Verdict};
 use serde_json::{Value, json};
 
 fn verdict(tool: &str, parameters: Value) -> Verdict {
@@ -50,7 +52,7 @@ fn a_required_text_that_is_blank_is_no_argument_where_the_schema_wants_a_charact
     let invalid =
         |pointer: &str| Verdict::InvalidArguments { pointer: pointer.into(), message: "is blank".into() };
     let judged = |schema: &Value, arguments: Value| {
-        let setup = run().with(|spec| spec.tools[0].args = loop_core::ArgSpec::from_schema(schema));
+        let setup = run().with(|spec| spec.tools[0].args = loop_core::spec::ArgSpec::from_schema(schema));
         let world = setup.start().replied(&draft("low").asks("fetch_device", arguments));
         world.run.actions()[0].verdict.clone()
     };
@@ -115,13 +117,16 @@ fn a_member_that_is_given_twice_is_no_argument_of_an_effect() {
             Note::ReplyRead { parse_warnings, .. } => Some(parse_warnings.clone()),
             _ => None,
         });
-        assert_eq!(reported, Some(vec![loop_core::ParseWarning::RepeatedMember { pointer: pointer.into() }]));
+        assert_eq!(
+            reported,
+            Some(vec![loop_core::reply::ParseWarning::RepeatedMember { pointer: pointer.into() }])
+        );
     }
     // An output is no effect; it is told the same.
     let twice = r#"{"answer": "a", "answer": "b"}"#;
     let world = output().start().replied(&calls(&[]).calling("save", twice));
     let pointer = "/0/answer".into();
-    let warned = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [loop_core::ParseWarning::RepeatedMember { pointer: Arc::clone(&pointer) }]);
+    let warned = |note: &Note| matches!(note, Note::ReplyRead { parse_warnings, .. } if *parse_warnings == [loop_core::reply::ParseWarning::RepeatedMember { pointer: Arc::clone(&pointer) }]);
     assert!(world.all_notes().any(warned));
 }
 
@@ -155,7 +160,7 @@ fn the_next_pass_hears_of_actions_that_name_no_tool_or_have_bad_arguments() {
     let low = |name: &str| draft("low").asks(name, target("a"));
     let world = run().start().replied(&low("nope")).replied(&low("nope")).ends(StopReason::NoNewActions);
     assert_eq!(world.outcome().totals.passes, 2);
-    let setup = run().gate(|gate| gate.stale = loop_core::Stale::Off);
+    let setup = run().gate(|gate| gate.stale = loop_core::spec::Stale::Off);
     let world = setup.start().replied(&low("no1")).replied(&low("no2")).replied(&low("no3"));
     world.ends(StopReason::NoProgress);
     let many = (0..5).fold(draft("low"), |draft, n| draft.asks(&format!("nope{n}"), target("a")));

@@ -8,7 +8,10 @@ use crate::common::cases;
 use crate::common::noted::notes_are_true;
 use crate::common::started::repeats_nothing;
 use crate::common::walk::{choices, native_setups, setups, walked, walked_on};
-use loop_core::{Note, Phase, RepeatScope, Run, Status};
+use loop_core::run::Phase;
+use loop_core::spec::RepeatScope;
+use loop_core::types::Status;
+use loop_core::{Note, Run};
 use proptest::prelude::*;
 
 proptest! {

@@ -3,10 +3,11 @@
 
 use loop_testkit::*;
 
-use loop_core::{
-    Confidence, Decision, DeniedBy, Measure, Note, Observation, Stale, Status, StopClass, StopMode,
-    StopReason, Tier, TierCause, Verdict,
-};
+use loop_core::gate::{DeniedBy, Measure, TierCause};
+use loop_core::run::{Decision, StopMode};
+use loop_core::spec::Stale;
+use loop_core::types::{Confidence, Observation, Status, StopClass, Tier};
+use loop_core::{Note, StopReason, Verdict};
 use serde_json::json;
 
 /// A pass of this confidence that asks for something new and writes something new.
@@ -317,7 +318,7 @@ fn a_revision_pass_that_cannot_be_paid_tells_what_is_missing() {
         spec.gate.required_tools = vec!["fetch_docs".into()];
         spec.limits.tokens = Some(2_000);
     });
-    let large = loop_core::PromptSize { bytes: 9_000, shared_bytes: 2_000 };
+    let large = loop_core::run::PromptSize { bytes: 9_000, shared_bytes: 2_000 };
     let world = demands.start().replied(&draft("high")).started_with(large).ends(StopReason::TokenLimit);
     assert_eq!(world.reasons(), [StopReason::TokenLimit, StopReason::EvidenceMissing]);
 }

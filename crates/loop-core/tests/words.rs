@@ -4,12 +4,13 @@ use loop_testkit::*;
 
 use std::collections::BTreeSet;
 
+use loop_core::gate::{Limit, TierCause, TierChange, Written};
 use loop_core::policy::{May, PolicyAsk, Taint};
-use loop_core::repeats::{CallFacts, Fingerprint, Rules};
-use loop_core::{
-    DropReason, ErrorStyle, EventKind, Limit, ModelSpec, PersonAnswer, Rejected, Rejection, RepeatRule,
-    SpecNames, StopReason, Takeover, Tier, TierCause, TierChange, Verdict, Written,
-};
+use loop_core::repeats::{CallFacts, Fingerprint, RepeatRule, Rules};
+use loop_core::run::{DropReason, PersonAnswer, Rejection, Takeover};
+use loop_core::spec::{ErrorStyle, ModelSpec, SpecNames};
+use loop_core::types::Tier;
+use loop_core::{EventKind, Rejected, StopReason, Verdict};
 
 /// The reason of the last action.
 fn last_reason(world: &World) -> String {

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use crate::common::walk::{choices, follow, native_setups, observed_by, settlement, setups};
-use loop_core::{
-    CallModel, Command, CostMode, EventKind, Millis, Phase, PicoUsd, PromptSize, RunTool, SubCallUse,
-    WorstCase,
-};
+use loop_core::run::{CallModel, Phase, PromptSize, RunTool, WorstCase};
+use loop_core::spec::CostMode;
+use loop_core::types::{Millis, PicoUsd, SubCallUse};
+use loop_core::{Command, EventKind};
 use loop_testkit::*;
 use proptest::prelude::*;
 
@@ -74,7 +74,7 @@ fn step(mut world: World, (what, how): (u8, u8), (input, output): Spending, used
 }
 
 /// The usage of the call in flight: parts of what it may take in and write.
-fn usage_of(world: &World, input: u8, output: u8) -> loop_core::Usage {
+fn usage_of(world: &World, input: u8, output: u8) -> loop_core::types::Usage {
     let Phase::Calling { call, .. } = world.run.phase() else { panic!("no call is in flight") };
     let started = call.started.unwrap();
     let bytes = started.prompt_bytes.min(world.spec.model(started.tier).context_tokens);

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{Calibration, Confidence, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs, digest};
+use loop_core::spec::{Calibration, MeasuredLevel, MeasuredModel, ModelSpec, ModelSpecs};
+use loop_core::types::{Confidence, digest};
 use loop_tools::files;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;

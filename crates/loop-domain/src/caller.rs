@@ -1,6 +1,6 @@
 //! Which settings a domain may let the callers of a server give: those by which a caller loosens nothing.
 
-use loop_core::Tier;
+use loop_core::types::Tier;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Overridden, RunSpec, Tier, WorkItem};
+use loop_core::run::Overridden;
+use loop_core::types::Tier;
+use loop_core::{RunSpec, WorkItem};
 use loop_llm::{Recorder, RecordingError, Secrets};
 use loop_prompts::Prompts;
 use loop_runtime::{

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::Tier;
+use loop_core::types::Tier;
 use loop_llm::prices::{ModelPrices, PriceRow};
 use loop_tools::files;
 use serde::Deserialize;

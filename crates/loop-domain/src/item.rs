@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{ItemForm, Scope, WorkItem, is_blank};
+use loop_core::WorkItem;
+use loop_core::types::{ItemForm, Scope, is_blank};
 
 use crate::config::ItemConfig;
 use crate::error::ItemError;

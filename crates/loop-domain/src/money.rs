@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use loop_core::{CostLimit, NotUsd, PicoUsd};
+use loop_core::spec::{CostLimit, NotUsd};
+use loop_core::types::PicoUsd;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 

@@ -6,7 +6,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::{ProtocolSpec, RunSpec, edits};
+use loop_core::RunSpec;
+use loop_core::spec::ProtocolSpec;
+use loop_core::types::edits;
 use loop_tools::files;
 use serde::Deserialize;
 use serde_json::Value;
@@ -283,7 +285,8 @@ fn written(node: &Node) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use loop_core::{ModelSpec, PicoUsd, Price, SectionSpec, Stale};
+    use loop_core::spec::{ModelSpec, SectionSpec, Stale};
+    use loop_core::types::{PicoUsd, Price};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use loop_core::{Price, PriceAbove};
+use loop_core::types::{Price, PriceAbove};
 use loop_llm::prices::{ModelPrices, Period, PriceRow, Prices, list_of};
 use loop_llm::{ChatModel, Profile};
 use loop_runtime::models::Priced;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, RunSpec, SectionSpec};
+use loop_core::RunSpec;
+use loop_core::spec::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, SectionSpec};
 use loop_tools::{KeptTool, Registry, RegistryBuilder, RegistryError, ToolDeclaration, files};
 use serde_json::Value;
 

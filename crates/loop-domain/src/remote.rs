@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{RunSpec, Tier};
+use loop_core::RunSpec;
+use loop_core::types::Tier;
 use loop_llm::{
     BreakerHandle, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited,
     RateLimits, RetryPolicy, Retrying,

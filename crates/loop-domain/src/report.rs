@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::policy;
-use loop_core::{
-    Cite, Execution, GroundingRule, Millis, ModelSpec, OnDenied, ProtocolSpec, RunSpec, TaintRule, ThreeTier,
-    Tier, ToolSpec,
+use loop_core::spec::{
+    Cite, Execution, GroundingRule, ModelSpec, OnDenied, ProtocolSpec, TaintRule, ThreeTier, ToolSpec,
 };
+use loop_core::types::{Millis, Tier};
+use loop_core::{RunSpec, policy};
 
 use loop_runtime::report::counted;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 #[cfg(all(feature = "mcp", unix))]
 use loop_tools::clean;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, FailureKind, Tier};
+use loop_core::EventKind;
+use loop_core::types::{CommandKey, FailureKind, Tier};
 use loop_llm::{RequestPurpose, Scripted};
 use loop_runtime::journal::Entry;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_forbidden, is_selectable};
-use loop_core::{CommandKey, Run, Slot, Verdict};
+use loop_core::types::{CommandKey, Slot};
+use loop_core::{Run, Verdict};
 use loop_llm::ModelRequest;
 use loop_prompts::{Dialogue, Turn};
 use loop_runtime::models::not_selected;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::Price;
+use loop_core::types::Price;
 use loop_llm::{ChatModel, HttpModel, Profile};
 use loop_runtime::models::Priced;
 use secrecy::SecretString;

@@ -1,6 +1,6 @@
 //! The name that was probably meant.
 
-use loop_core::edits;
+use loop_core::types::edits;
 
 /// The known name that is nearest to `name`, where it is near enough to be a slip.
 pub(crate) fn similar<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{
+use loop_core::reply::PREAMBLE;
+use loop_core::spec::{
     Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec,
-    ModelSpecs, OpinionWhen, OwnReason, PREAMBLE, PicoUsd, Price, ReasonName, RepeatNotes, RunSpec,
-    SecondOpinion, SectionSpec, Selection, StopReason, ThreeTier, Tier, ToolSpec, edits,
+    ModelSpecs, OpinionWhen, OwnReason, ReasonName, RepeatNotes, SecondOpinion, SectionSpec, Selection,
+    ThreeTier, ToolSpec,
 };
+use loop_core::types::{PicoUsd, Price, Tier, edits};
+use loop_core::{RunSpec, StopReason};
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
@@ -209,7 +212,8 @@ fn selection(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Sel
             let message = format!("the parameters do not fit `{name}`: {schema_violation}; correct them");
             return Err(file.error(&[&path[..], &["parameters"]].concat(), message));
         }
-        defaults.push(DefaultCall { tool: name, parameters: loop_core::canonical(&parameters).into() });
+        defaults
+            .push(DefaultCall { tool: name, parameters: loop_core::types::canonical(&parameters).into() });
     }
     Ok(Selection { enabled: config.enabled, defaults })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_core::{ArgType, ToolPolicy, ToolRepeats};
+use loop_core::spec::{ArgType, ToolPolicy, ToolRepeats};
 use loop_tools::connectors::{ConnectorError, Database, DocsTool, SqlTool};
 use loop_tools::{
     Credentials, KeptTool, Registry, RegistryError, ResultsTool, SchemaCheck, Smart, Tool, ToolContext,

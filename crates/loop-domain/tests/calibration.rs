@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use loop_core::{Calibration, Confidence, Tier};
+use loop_core::spec::Calibration;
+use loop_core::types::{Confidence, Tier};
 use loop_domain::{CalibrationFile, CalibrationRow, CountedLevel, Domain, LoadOptions, PolicyFile};
 
 const FILE: &str = "calibration.json";

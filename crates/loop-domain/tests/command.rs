@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};
@@ -228,7 +228,7 @@ async fn a_write_that_is_cut_off_or_killed_ends_the_run_in_doubt() {
         let outcome = domain.to_loop().run(item).await.unwrap();
         assert_eq!(
             outcome.stop.class,
-            loop_core::StopClass::InDoubt,
+            loop_core::types::StopClass::InDoubt,
             "{script}, {effect}: {:?}",
             outcome.stop
         );

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loop_core::{Effect, Observation, Status, StopReason, Tier};
+use loop_core::StopReason;
+use loop_core::types::{Effect, Observation, Status, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};

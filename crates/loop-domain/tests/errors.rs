@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use loop_core::Tier;
+use loop_core::types::Tier;
 use loop_domain::{Domain, LoadOptions};
 
 const SECTION: &str = "[[section]]\nid = \"answer\"\nheading = \"Answer\"\nrequired = true\n";

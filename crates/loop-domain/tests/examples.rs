@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use loop_core::{Effect, Observation, Status, WorkItem};
+use loop_core::WorkItem;
+use loop_core::types::{Effect, Observation, Status};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};

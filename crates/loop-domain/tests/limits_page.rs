@@ -1,6 +1,6 @@
 //! The defaults of the limits in `docs/reference/domain-file.md` are those of the code.
 
-use loop_core::Limits;
+use loop_core::spec::Limits;
 use serde_json::{Value, json};
 
 #[test]

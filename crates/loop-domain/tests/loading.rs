@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use loop_core::{Cite, Limits, NonceMode, PicoUsd, Price, ProtocolSpec, Tier};
+use loop_core::spec::{Cite, Limits, NonceMode, ProtocolSpec};
+use loop_core::types::{PicoUsd, Price, Tier};
 use loop_domain::{Domain, LoadOptions};
 use loop_prompts::Layout;
 use loop_runtime::{
@@ -116,7 +117,9 @@ fn a_file_makes_a_spec() {
     assert_eq!(spec.model(Tier::Base).price, Some(price));
     assert_eq!(spec.model(Tier::Selector).price.as_ref().map(|price| price.input), Some(0));
     assert_eq!((&*spec.model(Tier::Selector).model, &*spec.model(Tier::Escalated).model), ("small", "big"));
-    let loop_core::ProtocolSpec::Document(document) = &spec.protocol else { unreachable!("a document") };
+    let loop_core::spec::ProtocolSpec::Document(document) = &spec.protocol else {
+        unreachable!("a document")
+    };
     assert_eq!(document.nonce, NonceMode::Require);
     assert_eq!(domain.prompts.layout(), Layout::Append);
     assert_eq!(file_of(&domain), folder.path().join("out/{item}.json"));

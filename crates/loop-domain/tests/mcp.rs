@@ -31,7 +31,7 @@ fn a_program_without_the_feature_says_how_to_build_one_with_it() {
 
 #[cfg(all(feature = "mcp", unix))]
 mod with_the_feature {
-    use loop_core::Effect;
+    use loop_core::types::Effect;
     use loop_domain::{Domain, LoadOptions, McpServers};
     use loop_tools::connectors::McpToolSpec;
     use serde_json::{Value, json};

@@ -2,10 +2,11 @@
 
 use std::fs;
 
-use loop_core::{
-    Breakers, Effect, ErrorStyle, Execution, OnDenied, OnDuplicate, OnInvalid, OnToolError, ProtocolSpec,
-    RepeatNotes, RepeatScope, Repeats, Resolve, Stale, Status, StopClass, TaintRule, ThreeTier, ToolPolicy,
+use loop_core::spec::{
+    Breakers, ErrorStyle, Execution, OnDenied, OnDuplicate, OnInvalid, OnToolError, ProtocolSpec,
+    RepeatNotes, RepeatScope, Repeats, Resolve, Stale, TaintRule, ThreeTier, ToolPolicy,
 };
+use loop_core::types::{Effect, Status, StopClass};
 use loop_domain::{Domain, LoadOptions, preset};
 
 const CONVERSATION: &str = "[protocol]\ntype = \"conversation\"\n";

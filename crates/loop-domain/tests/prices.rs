@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use loop_core::{PicoUsd, Price, PriceAbove, Tier};
+use loop_core::types::{PicoUsd, Price, PriceAbove, Tier};
 use loop_domain::{Domain, LoadOptions, read_prices};
 
 const SECTION: &str = "version = 1\nname = \"x\"\n\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n";

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use loop_core::{
-    Effect, ErrorStyle, Execution, GateSettings, Limits, PicoUsd, ProtocolSpec, Repeats, StopReason,
-};
+use loop_core::StopReason;
+use loop_core::spec::{ErrorStyle, Execution, GateSettings, Limits, ProtocolSpec, Repeats};
+use loop_core::types::{Effect, PicoUsd};
 use loop_domain::{Domain, DomainError, LoadOptions};
 
 const CONVERSATION: &str = "[protocol]\ntype = \"conversation\"\n";

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use loop_core::Scope;
+use loop_core::types::Scope;
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::{Credentials, ToolContext};
 use serde_json::json;

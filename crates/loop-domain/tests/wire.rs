@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{Outcome, StopClass, StopReason, Tier, WorkItem};
+use loop_core::types::{StopClass, Tier};
+use loop_core::{Outcome, StopReason, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, Scripted};
 use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};

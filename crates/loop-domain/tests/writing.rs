@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 use loop_domain::{Domain, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::json;

@@ -14,10 +14,12 @@
 //!
 //! Tools that run before the first pass belong to step 0.
 
-use loop_core::{
-    Certificate, Condition, Decision, DeniedBy, EndCall, ErrorStyle, EventKind, FinishReason, JudgedAction,
-    Measure, Note, PersonAnswer, Reply, Slot, StopReason, Verdict,
-};
+use loop_core::gate::{Condition, DeniedBy, JudgedAction, Measure};
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::run::{Decision, PersonAnswer};
+use loop_core::spec::{EndCall, ErrorStyle};
+use loop_core::types::Slot;
+use loop_core::{Certificate, EventKind, Note, StopReason, Verdict};
 use loop_runtime::journal::Entry;
 
 use crate::case::STATUSES;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{Evidence, Run, Status, StopClass};
+use loop_core::types::{Status, StopClass};
+use loop_core::{Evidence, Run};
 use loop_runtime::tools::markdown_of;
 use serde::Serialize;
 use serde_json::Value;

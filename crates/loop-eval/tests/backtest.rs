@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{CostMode, EventKind, PicoUsd, Run, RunId, RunSpec, Stale, WorkItem};
+use loop_core::spec::{CostMode, Stale};
+use loop_core::types::{PicoUsd, RunId};
+use loop_core::{EventKind, Run, RunSpec, WorkItem};
 use loop_domain::PolicyFile;
 use loop_inspect::backtest::{
     BacktestReport, Backtested, Finding, FindingKind, NotTested, Policies, Policy, RunsOf, Under, backtest,

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use loop_core::{Claim, ClaimSources, Evidence, Grounding, Locale, Status, WorkItem, claims};
+use loop_core::claims::{Claim, ClaimSources, Grounding, claims};
+use loop_core::types::{Locale, Status};
+use loop_core::{Evidence, WorkItem};
 use loop_testkit::findings;
 use serde::Deserialize;
 use serde_json::{Value, json};

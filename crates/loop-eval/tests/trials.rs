@@ -1,6 +1,6 @@
 //! Cases with several models, several times: columns, repeats, stored results (issue 17, part 10).
 
-use loop_core::Tier;
+use loop_core::types::Tier;
 use loop_eval::case::Case;
 use loop_eval::eval::{
     Configuration, ConfigurationSummary, ResultStore, RunOptions, Suite, TrialResults, Trials,

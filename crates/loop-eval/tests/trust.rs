@@ -159,7 +159,7 @@ async fn a_replay_sees_a_decision_that_was_not_taken() {
         EventKind::ToolFinished { observation, .. } => Some(observation),
         _ => None,
     });
-    Arc::make_mut(kind.unwrap()).status = loop_core::Status::PermanentError;
+    Arc::make_mut(kind.unwrap()).status = loop_core::types::Status::PermanentError;
     assert!(matches!(verify(&other), Err(VerifyError::Differs { .. })), "{:?}", verify(&other).map(|_| ()));
 }
 

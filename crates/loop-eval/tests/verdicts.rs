@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{
-    Breaker, CommandKey, DeniedBy, Effect, EventKind, JudgedAction, Limit, Note, RepeatRule, Run, Slot,
-    State, StopReason, Verdict,
-};
+use loop_core::gate::{Breaker, DeniedBy, JudgedAction, Limit};
+use loop_core::repeats::RepeatRule;
+use loop_core::run::State;
+use loop_core::types::{CommandKey, Effect, Slot};
+use loop_core::{EventKind, Note, Run, StopReason, Verdict};
 use loop_domain::{Domain, LoadOptions};
 use loop_eval::trace;
 use loop_prompts::{Dialogue, Prompts, call_result};
@@ -196,7 +197,7 @@ async fn every_verdict_is_worded_from_its_own_reason_for_everybody() {
             let judged = JudgedAction { verdict: verdict.clone(), evidence: None, ..(**action).clone() };
             let mut entry = before.entries[0].clone();
             entry.notes = vec![Note::ActionJudged(judged.into())];
-            let lines = trace::lines(&[entry], loop_core::ErrorStyle::Plain);
+            let lines = trace::lines(&[entry], loop_core::spec::ErrorStyle::Plain);
             let line = format!("step:{}:validation:{traced}", action.key.pass.saturating_sub(1));
             assert_eq!(lines, [line], "{verdict:?}");
         }

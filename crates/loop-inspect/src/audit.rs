@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use loop_core::invariants::{Checker, Transition};
-use loop_core::{Event, EventKind, Note, Rejected, Run, RunId};
+use loop_core::types::RunId;
+use loop_core::{Event, EventKind, Note, Rejected, Run};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use loop_runtime::journal::{Journal as _, JournalError, Lost, Recorded, Salvaged, StoredJournal};
+use loop_runtime::journal::transfer::{Lost, Salvaged};
+use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
 
 /// The version of an audit as JSON.
 pub const AUDIT_VERSION: u32 = 1;

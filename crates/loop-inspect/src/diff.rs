@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loop_core::{
-    Change, Decision, Measure, Note, Outcome, Run, RunId, RunSpec, SelectedBy, Setting, Totals, WorkItem,
-};
+use loop_core::gate::{Change, Measure};
+use loop_core::run::{Decision, SelectedBy};
+use loop_core::spec::Setting;
+use loop_core::types::{RunId, Totals};
+use loop_core::{Note, Outcome, Run, RunSpec, WorkItem};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{
-    CallModel, Command, CommandKey, CostMode, Digest, Facts, Limits, Millis, ModelSpec, Price, Run, RunId,
-    RunSpec, Selection, Setting, Tier, WorkItem,
-};
+use loop_core::run::CallModel;
+use loop_core::spec::{CostMode, Limits, ModelSpec, Selection, Setting};
+use loop_core::types::{CommandKey, Digest, Millis, Price, RunId, Tier};
+use loop_core::{Command, Facts, Run, RunSpec, WorkItem};
 use loop_prompts::{Dialogue, Prompts};
 
 use loop_runtime::report::counted;
@@ -163,7 +163,7 @@ fn first_prompt(spec: &RunSpec, prompts: &Prompts, item: &WorkItem) -> u64 {
         prompts: nothing,
         tools: nothing,
         history: None,
-        provenance: loop_core::Provenance::default(),
+        provenance: loop_core::run::Provenance::default(),
     };
     let (run, _, _) = Run::start(RunId::new("forecast"), spec, item.clone(), facts);
     let key: Option<CommandKey> = run.commands().first().and_then(|command| match command {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{Cost, PicoUsd, StopClass};
+use loop_core::types::{Cost, PicoUsd, StopClass};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use loop_runtime::journal::{JournalStats, RunLine, RunSummary};
+use loop_runtime::journal::RunLine;
+use loop_runtime::journal::list::{JournalStats, RunSummary};
 
 /// The version of these lists as JSON.
 pub const LISTED_VERSION: u32 = 1;

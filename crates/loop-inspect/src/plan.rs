@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{CostMode, RunSpec, WorkItem, WorstCase};
+use loop_core::run::WorstCase;
+use loop_core::spec::CostMode;
+use loop_core::{RunSpec, WorkItem};
 use loop_prompts::Prompts;
 use schemars::JsonSchema;
 use serde::Serialize;

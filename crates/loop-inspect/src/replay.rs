@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::repeats::stable_digest;
-use loop_core::{
-    Command, CommandKey, EventKind, Note, Observation, PromptSize, Run, RunId, RunSpec, RunTool, Slot,
-    Status, ToolSpec,
-};
+use loop_core::run::{PromptSize, RunTool};
+use loop_core::spec::ToolSpec;
+use loop_core::types::{CommandKey, Observation, RunId, Slot, Status};
+use loop_core::{Command, EventKind, Note, Run, RunSpec};
 use loop_runtime::Runner;
 use loop_runtime::again::{ReadAgain, Renderer};
 use loop_runtime::journal::{Entry, Recorded, ReplayError};

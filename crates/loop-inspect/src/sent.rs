@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, PromptSize, Run, RunId, Slot};
+use loop_core::run::PromptSize;
+use loop_core::types::{CommandKey, RunId, Slot};
+use loop_core::{EventKind, Run};
 use loop_llm::{Message, ToolDefinition};
 use loop_prompts::{Prompt, Prompts, Turn};
 

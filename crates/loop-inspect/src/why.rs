@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Certificate, Change, CommandKey, Condition, Confidence, Event, EventKind, Measure, PREAMBLE, PassRecord,
-    Phase, PromptSize, Refusal, Rejected, Run, RunId, RunSpec, Setting, SpecNames, Started, StopReason,
-    Totals,
-};
+use loop_core::gate::{Change, Condition, Measure};
+use loop_core::reply::PREAMBLE;
+use loop_core::run::{PassRecord, Phase, PromptSize, Refusal, Started};
+use loop_core::spec::{Setting, SpecNames};
+use loop_core::types::{CommandKey, Confidence, RunId, Totals};
+use loop_core::{Certificate, Event, EventKind, Rejected, Run, RunSpec, StopReason};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -238,8 +239,8 @@ impl Why {
             waiting: state.requested().iter().map(|it| PersonRequestReport::new(started, it)).collect(),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),
             not_saved: outcome.and_then(|outcome| match &outcome.saved {
-                Some(loop_core::Saved::Not { message }) => Some(message.to_string()),
-                Some(loop_core::Saved::At { .. }) | None => None,
+                Some(loop_core::run::Saved::Not { message }) => Some(message.to_string()),
+                Some(loop_core::run::Saved::At { .. }) | None => None,
             }),
         })
     }
@@ -485,7 +486,8 @@ impl Turn {
             Self::Start(started) => {
                 let names = SpecNames::of(spec);
                 let started = Started { spec: names.spec, policy: names.policy, ..(**started).clone() };
-                let first = Event { at: loop_core::Millis(0), kind: EventKind::Started(Box::new(started)) };
+                let first =
+                    Event { at: loop_core::types::Millis(0), kind: EventKind::Started(Box::new(started)) };
                 Run::open(&first, Arc::clone(spec))?.0
             }
             Self::At { before, event } => {

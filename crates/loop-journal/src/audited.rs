@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

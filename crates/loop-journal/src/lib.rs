@@ -17,24 +17,54 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use loop_core::{CommandKey, Digest, Event, EventKind, Millis, Note, Phase, Run, RunId, RunSpec, StopReason};
+use loop_core::run::Phase;
+use loop_core::types::{CommandKey, Digest, Millis, RunId};
+use loop_core::{Event, EventKind, Note, Run, RunSpec, StopReason};
 use serde::{Deserialize, Serialize};
 
 use crate::outbox::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
-pub use crate::replay::{
-    ReplayError, begun_by_newer, check_version, not_newer, not_on_engine, own, replay, replay_seeing,
-    taken_over,
-};
-pub use crate::retention::Retention;
-pub use audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
 pub use memory::MemoryJournal;
 pub use none::NoJournal;
-pub use stored::{
-    Accepted, BatchLock, EXPORT_VERSION, Exported, ImportedRuns, JournalChange, JournalChanges, JournalStats,
-    Keeps, ListChanges, ListPosition, Lost, NotImported, QueueBounds, QueueLock, QueuedSubmission,
-    RemoteAnswer, RemoteRequest, RunQuery, RunSummary, Salvaged, StoredJournal, Submission, SubmissionState,
-    SyncPolicy,
-};
+pub use replay::{ReplayError, replay};
+pub use stored::{StoredJournal, SyncPolicy};
+
+/// What was asked of a server, by whom, and what came of it.
+pub mod audit {
+    pub use crate::audited::{AuditAction, AuditEntry, AuditFilter, AuditLine, AuditReport, AuditResult};
+}
+
+/// Lists of runs, their numbers, and what changes in them.
+pub mod list {
+    pub use crate::stored::{
+        JournalChange, JournalChanges, JournalStats, ListChanges, ListPosition, RunQuery, RunSummary,
+    };
+}
+
+/// Deleting old runs: which may go, and which are kept.
+pub mod prune {
+    pub use crate::retention::Retention;
+    pub use crate::stored::Keeps;
+}
+
+/// A server's queue of submissions, requests to runs that another process drives, and the lock of a batch.
+pub mod queue {
+    pub use crate::stored::{
+        Accepted, BatchLock, QueueBounds, QueueLock, QueuedSubmission, RemoteAnswer, RemoteRequest,
+        Submission, SubmissionState,
+    };
+}
+
+/// Runs out of a journal and into one, and what can be read of a damaged one.
+pub mod transfer {
+    pub use crate::stored::{EXPORT_VERSION, Exported, ImportedRuns, Lost, NotImported, Salvaged};
+}
+
+/// Which program continues a run that another one began.
+pub mod versions {
+    pub use crate::replay::{
+        begun_by_newer, check_version, not_newer, not_on_engine, own, replay_seeing, taken_over,
+    };
+}
 
 /// Where runs are recorded.
 #[async_trait]
@@ -374,7 +404,7 @@ pub enum JournalError {
         /// The run.
         run: RunId,
         /// Why not.
-        why: Keeps,
+        why: prune::Keeps,
     },
     /// Nothing was recorded.
     #[error(

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::{Note, RunId};
+use loop_core::Note;
+use loop_core::types::RunId;
 
 use crate::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use crate::{Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter};
 

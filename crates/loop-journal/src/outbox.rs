@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

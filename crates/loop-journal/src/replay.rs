@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{DECISIONS, Event, EventKind, Note, Program, Rejected, Run, RunId};
+use loop_core::run::{DECISIONS, Program};
+use loop_core::types::RunId;
+use loop_core::{Event, EventKind, Note, Rejected, Run};
 
 use crate::{Entry, Recorded};
 

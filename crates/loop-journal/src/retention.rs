@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{EventKind, Run, RunId, Saved, StopReason};
+use loop_core::run::Saved;
+use loop_core::types::RunId;
+use loop_core::{EventKind, Run, StopReason};
 
-use crate::{Journal as _, JournalError, Keeps, Recorded, RunLine, StoredJournal, replay};
+use crate::prune::Keeps;
+use crate::{Journal as _, JournalError, Recorded, RunLine, StoredJournal, replay};
 
 /// The runs of a journal that ended before an instant, by whether they may be pruned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Arguments, FinishReason};
+use loop_core::reply::FinishReason;
+use loop_core::types::Arguments;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{CostMode, FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::spec::CostMode;
+use loop_core::types::Usage;
 
 use crate::call::ReplyEnd;
 use crate::model::ModelReply;

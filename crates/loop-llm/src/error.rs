@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{CallExtent, FailureKind, Usage};
+use loop_core::types::{CallExtent, FailureKind, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
-use loop_core::FailureKind;
+use loop_core::types::FailureKind;
 
 /// The client of all calls of the process. Clones share its connections.
 ///

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

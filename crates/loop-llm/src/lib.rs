@@ -67,7 +67,7 @@ pub use http::{
 };
 pub use http_model::{HttpModel, holds_url_secret};
 pub use loop_core::secrets::{Masker, Secrets};
-pub use loop_core::{Arguments, FailureKind, ToolCall};
+pub use loop_core::types::{Arguments, FailureKind, ToolCall};
 pub use model::{ChatModel, EventStream, ModelEvent, ModelReply, Timing, complete, stream_of};
 pub use options::{Caching, Effort, OutputFormat, Strictness, ToolChoice, ToolDefinition, Unsupported};
 pub use profile::{

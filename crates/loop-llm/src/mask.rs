@@ -1,6 +1,6 @@
 //! Makes untrusted text fit for an error message: one line of limited length, without secrets.
 
-use loop_core::{is_invisible, is_joiner};
+use loop_core::types::{is_invisible, is_joiner};
 
 use loop_core::secrets::Secrets;
 

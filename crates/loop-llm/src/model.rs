@@ -7,8 +7,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use loop_core::reply::FinishReason;
 use loop_core::secrets::Secrets;
-use loop_core::{FailureKind, FinishReason, PicoUsd, ToolCall, Usage};
+use loop_core::types::{FailureKind, PicoUsd, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Filtered, ReplyEnd};

@@ -1,6 +1,6 @@
 //! Progress of a call before its reply begins: rate limits and retries.
 
-use loop_core::FailureKind;
+use loop_core::types::FailureKind;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{FailureKind, ToolCall, Usage};
+use loop_core::types::{FailureKind, ToolCall, Usage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ pub struct ReportedError {
 
 /// Tokens; no token is in two of them.
 #[derive(JsonSchema)]
-#[allow(dead_code, reason = "the form of loop_core::Usage, for its schema alone")]
+#[allow(dead_code, reason = "the form of loop_core::types::Usage, for its schema alone")]
 struct Buckets {
     /// Fresh input.
     input: u64,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{ResultOrigin, Status, ToolCall, TraceParent};
+use loop_core::policy::ResultOrigin;
+use loop_core::types::{Status, ToolCall, TraceParent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -249,7 +250,7 @@ pub struct ToolOutput {
 /// A call in a model's turn.
 #[derive(JsonSchema)]
 #[schemars(rename = "ToolCall", deny_unknown_fields)]
-#[allow(dead_code, reason = "the form of loop_core::ToolCall, for its schema alone")]
+#[allow(dead_code, reason = "the form of loop_core::types::ToolCall, for its schema alone")]
 pub(crate) struct ToolCallForm {
     /// Unique within the turn; its result names it.
     id: String,
@@ -267,7 +268,7 @@ fn text_or_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 /// How a call ended.
 #[derive(JsonSchema)]
 #[schemars(rename = "Status", rename_all = "snake_case")]
-#[allow(dead_code, reason = "the form of loop_core::Status, for its schema alone")]
+#[allow(dead_code, reason = "the form of loop_core::types::Status, for its schema alone")]
 enum StatusName {
     Ok,
     Empty,
@@ -287,7 +288,7 @@ enum StatusName {
 /// Who wrote a result.
 #[derive(JsonSchema)]
 #[schemars(rename = "ResultOrigin", tag = "by", rename_all = "snake_case", deny_unknown_fields)]
-#[allow(dead_code, reason = "the form of loop_core::ResultOrigin, for its schema alone")]
+#[allow(dead_code, reason = "the form of loop_core::policy::ResultOrigin, for its schema alone")]
 enum OriginForm {
     /// The loop, which words a verdict: no tool ran.
     Verdict,

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FailureKind, FinishReason, Slot, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::{FailureKind, Slot, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

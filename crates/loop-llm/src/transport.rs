@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::task::yield_now;

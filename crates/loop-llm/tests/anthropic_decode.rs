@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{Wire, calls, raw};
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{
     FailureKind, LlmError, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{
     Api, ChatModel, ErrorPhase, FailureKind, ModelEvent, ModelReply, ModelRequest, OutputCap, ReplyEnd,
     RequestMeta, RetryAdvice, RetryPolicy, Retrying, Scripted, Timers,
@@ -322,7 +322,7 @@ async fn pings_alone_are_no_progress() {
 async fn an_endless_reply(api: Api) {
     let server = answering(Behaviour::flood(u64::MAX));
     let reply = ask(&client(api, &server)).await.unwrap();
-    assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::Capped), loop_core::FinishReason::Capped));
+    assert_eq!((reply.stop, reply.finish), (Some(ReplyEnd::Capped), loop_core::reply::FinishReason::Capped));
     let max = OutputCap::of(request().max_output_tokens).bytes;
     assert!(reply.text.len() > max - 4 && reply.text.len() <= max, "{} bytes", reply.text.len());
     assert!(reply.warnings.iter().any(|warning| warning.contains("cut")), "{:?}", reply.warnings);
@@ -809,7 +809,7 @@ async fn every_field_of_a_reply_is_capped_as_its_text_is() {
                     if matches!(api, Api::Gemini | Api::Anthropic) {
                         continue; // What such a server says before it refuses is text, and cut as text is.
                     }
-                    assert_eq!(reply.finish, loop_core::FinishReason::Refusal, "{what}");
+                    assert_eq!(reply.finish, loop_core::reply::FinishReason::Refusal, "{what}");
                     assert!(shown.ends_with("… [cut]"), "{what}: no mark");
                 }
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use common::foreign;
 use futures::StreamExt;
-use loop_core::FinishReason;
+use loop_core::reply::FinishReason;
 use loop_llm::{
     ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply,
     ModelRequest, OutputFormat, Profile, ReplyEnd, Strictness, ToolCall, ToolChoice, ToolDefinition,

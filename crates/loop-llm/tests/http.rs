@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use loop_core::FinishReason;
+use loop_core::reply::FinishReason;
 use loop_llm::{
     ChatModel, ErrorPhase, FailureKind, HttpModel, LlmError, Message, ModelEvent, ModelReport, ModelRequest,
     Profile, RetryAdvice, Scripted, Timers, complete,

@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{Item, Wire, calls, sse};
-use loop_core::{FinishReason, PicoUsd, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::{PicoUsd, Usage};
 use loop_llm::{
     Decoder, FailureKind, LlmError, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
 };

@@ -1,6 +1,6 @@
 //! Chat streams of which a part is not read, or does not come.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{FailureKind, ModelEvent};
 use serde_json::json;
 

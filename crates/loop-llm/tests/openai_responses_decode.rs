@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::{Wire, calls, raw};
-use loop_core::{FinishReason, PicoUsd, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::{PicoUsd, Usage};
 use loop_llm::{FailureKind, Filtered, LlmError, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use crate::sockets;
 
 use std::sync::Arc;
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{
     Api, AssistantTurn, Caching, Effort, FailureKind, Image, LlmError, Message, ModelReply, ModelRequest,
     Raw, ReplyEnd, RetryPolicy, Retrying, ToolChoice, ToolDefinition, ToolOutput, complete,

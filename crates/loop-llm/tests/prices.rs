@@ -1,6 +1,6 @@
 //! Prices: which row a model has, at which moment and in which class of service.
 
-use loop_core::{PicoUsd, Price, PriceAbove, Usage};
+use loop_core::types::{PicoUsd, Price, PriceAbove, Usage};
 use loop_llm::prices::{Date, ModelPrices, Period, Prices, find, known, origin};
 use proptest::prelude::*;
 

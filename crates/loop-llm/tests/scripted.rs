@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures::StreamExt;
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, RequestPurpose,
     Scripted, ScriptedReply, Timing, complete,

@@ -1,7 +1,8 @@
 //! The scripted model as a model that calls tools.
 
 use futures::StreamExt;
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, FailureKind, Message, ModelEvent, ModelRequest, Raw, RequestPurpose, Scripted, ScriptedReply,
     ToolChoice, ToolDefinition, complete,

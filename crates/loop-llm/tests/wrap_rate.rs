@@ -167,7 +167,7 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
     let began = Instant::now();
     let partial = loop_llm::Partial {
         text: "w".into(),
-        usage: Some(loop_core::Usage { output: 30, ..Default::default() }),
+        usage: Some(loop_core::types::Usage { output: 30, ..Default::default() }),
         ..Default::default()
     };
     let broken = LlmError {

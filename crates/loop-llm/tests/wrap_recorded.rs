@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_core::{PicoUsd, Usage};
+use loop_core::types::{PicoUsd, Usage};
 use loop_llm::{
     ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Partial,
     Raw, RecordedModel, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,

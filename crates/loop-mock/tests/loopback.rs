@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
     RetryAdvice, Scripted,

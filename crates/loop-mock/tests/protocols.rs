@@ -5,7 +5,7 @@ use crate::raw;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::FinishReason;
+use loop_core::reply::FinishReason;
 use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
 use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};

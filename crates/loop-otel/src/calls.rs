@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    CommandKey, EventKind, Millis, ModelFailure, Note, Observation, PicoUsd, Reply, Slot, SpanId, Status,
-    SubCallUse, Tier, Usage,
+use loop_core::reply::Reply;
+use loop_core::types::{
+    CommandKey, Millis, ModelFailure, Observation, PicoUsd, Slot, SpanId, Status, SubCallUse, Tier, Usage,
 };
+use loop_core::{EventKind, Note};
 use loop_runtime::journal::Entry;
 use opentelemetry::trace::{Event, SpanKind, Status as SpanStatus};
 use opentelemetry::{Array, KeyValue, Value};

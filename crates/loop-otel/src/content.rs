@@ -1,6 +1,6 @@
 //! What models and tools read and wrote, as JSON of the conventions. It is made only where it is asked for, and bounded.
 
-use loop_core::{FinishReason, Reply};
+use loop_core::reply::{FinishReason, Reply};
 use loop_llm::{Message, ModelRequest};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use loop_core::{SpanId, TraceId};
+use loop_core::types::{SpanId, TraceId};
 use opentelemetry::logs::AnyValue;
 use opentelemetry::trace::{Event, SpanContext, Status, TraceFlags, TraceState};
 use opentelemetry::{Array, KeyValue, StringValue, Value};

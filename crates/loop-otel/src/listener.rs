@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{Millis, Run, RunId, RunTool};
+use loop_core::Run;
+use loop_core::run::RunTool;
+use loop_core::types::{Millis, RunId};
 use loop_runtime::journal::Entry;
 use loop_runtime::observe::{Observer, RunEvent};
 

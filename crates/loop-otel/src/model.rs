@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::TraceParent;
+use loop_core::types::TraceParent;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, RequestPurpose, Secrets};
 
 use crate::content;

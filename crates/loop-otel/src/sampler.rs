@@ -1,6 +1,7 @@
 //! Which runs are traced: by the trace's id alone, so that each process that drives a run decides the same.
 
-use loop_core::{Digest, RunTrace, TraceId};
+use loop_core::run::RunTrace;
+use loop_core::types::{Digest, TraceId};
 use loop_runtime::observe::TraceSampler;
 
 /// Which runs are traced.
@@ -51,7 +52,7 @@ const RANDOM_BITS: u32 = 56;
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use loop_core::{RunId, TraceParent};
+    use loop_core::types::{RunId, TraceParent};
     use loop_runtime::Runner;
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use tokio::sync::Notify;
 
 use crate::config::TelemetryConfig;

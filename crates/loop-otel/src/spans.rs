@@ -5,10 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{
-    CommandKey, Cost, Decision, EventKind, Millis, Note, PersonAnswer, PicoUsd, Run, RunId, RunSpec, RunTool,
-    RunTrace, SpanId, Started, StopClass, Tier, Usage,
-};
+use loop_core::run::{Decision, PersonAnswer, RunTool, RunTrace, Started};
+use loop_core::types::{CommandKey, Cost, Millis, PicoUsd, RunId, SpanId, StopClass, Tier, Usage};
+use loop_core::{EventKind, Note, Run, RunSpec};
 use loop_runtime::journal::Entry;
 use loop_runtime::observe::{CallNews, TraceSampler};
 use opentelemetry::KeyValue;
@@ -68,7 +67,7 @@ pub(crate) struct OpenTool {
     pub(crate) tool: Arc<str>,
     /// Its idempotency key.
     pub(crate) key: Arc<str>,
-    pub(crate) parameters: Option<loop_core::Arguments>,
+    pub(crate) parameters: Option<loop_core::types::Arguments>,
     pub(crate) is_eager: bool,
 }
 
@@ -84,7 +83,7 @@ impl RunSpans {
     pub(crate) fn new(run: &Run, earlier: &[Entry], sampler: &dyn TraceSampler, shared: &Shared) -> Self {
         let started = Arc::new(run.started().clone());
         let place = started.trace();
-        let began = started.parent.as_deref().map_or(Millis(0), loop_core::Parent::began_at);
+        let began = started.parent.as_deref().map_or(Millis(0), loop_core::run::Parent::began_at);
         let mut spans = Self {
             place,
             is_sampled: sampler.samples(&place),
@@ -383,7 +382,7 @@ impl RunSpans {
             .extend(parent.map(|parent| Link::with_context(data::context(parent.trace, parent.span, true))));
         let mut events = SpanEvents::default();
         events.events = std::mem::take(&mut self.events);
-        let began = self.started.parent.as_deref().map_or(Millis(0), loop_core::Parent::began_at);
+        let began = self.started.parent.as_deref().map_or(Millis(0), loop_core::run::Parent::began_at);
         let name = format!("{} {}", names::INVOKE_AGENT, spec.domain);
         let span = SpanData {
             parent_span_is_remote: submitter.is_some(),

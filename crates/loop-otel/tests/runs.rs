@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use loop_core::{Price, TraceParent};
+use loop_core::types::{Price, TraceParent};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
 use loop_otel::{Telemetry, TelemetryConfig};
 use loop_runtime::models::{ModelSpec, Models, Scripted};

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{EventKind, PersonAnswer, TraceParent};
+use loop_core::EventKind;
+use loop_core::run::PersonAnswer;
+use loop_core::types::TraceParent;
 
 use loop_runtime::engine::{EngineRun, Projection, Settlement};
 use loop_runtime::journal::MemoryJournal;

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use loop_core::StopClass;
+use loop_core::types::StopClass;
 
 use crate::receiver::Receiver;
 use crate::runs::{CALLS, Noted, item, runner, telemetry};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use loop_core::policy::{is_forbidden, is_selectable};
-use loop_core::{
-    CommandKey, Digest, Evidence, EvidenceId, Instruction, PromptSize, Run, RunSpec, Slot, StopReason,
-    ToolSpec, cleaned,
-};
+use loop_core::run::PromptSize;
+use loop_core::spec::ToolSpec;
+use loop_core::types::{CommandKey, Digest, EvidenceId, Instruction, Slot, cleaned};
+use loop_core::{Evidence, Run, RunSpec, StopReason};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loop_core::{FailureText, Observation};
+use loop_core::types::{FailureText, Observation};
 
 /// The result of an action as Markdown, for a document's prompt: the tool's own text, or a failure as a quotation.
 pub fn markdown_of(observation: &Observation) -> Cow<'_, str> {

@@ -28,7 +28,7 @@ mod turn;
 
 use std::collections::BTreeMap;
 
-use loop_core::Digest;
+use loop_core::types::Digest;
 use serde::{Deserialize, Serialize};
 
 pub use dialogue::{Dialogue, Prompt};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{
-    ArgSpec, ArgType, Cite, Evidence, JudgedAction, OutputSpec, PassRecord, ProtocolSpec, Run, RunSpec,
-    SectionSpec, Status, ToolSpec, Verdict,
-};
+use loop_core::gate::JudgedAction;
+use loop_core::run::PassRecord;
+use loop_core::spec::{ArgSpec, ArgType, Cite, OutputSpec, ProtocolSpec, SectionSpec, ToolSpec};
+use loop_core::types::Status;
+use loop_core::{Evidence, Run, RunSpec, Verdict};
 use serde_json::Value;
 
 use crate::anchors::{

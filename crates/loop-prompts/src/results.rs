@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Breaker, DeniedBy, Digest, EndCall, ErrorStyle, Evidence, JudgedAction, Limit, Observation, OnDuplicate,
-    RepeatRule, Repeats, ResultOrigin, Run, Status, Verdict,
-};
+use loop_core::gate::{Breaker, DeniedBy, JudgedAction, Limit};
+use loop_core::policy::ResultOrigin;
+use loop_core::repeats::RepeatRule;
+use loop_core::spec::{EndCall, ErrorStyle, OnDuplicate, Repeats};
+use loop_core::types::{Digest, Observation, Status};
+use loop_core::{Evidence, Run, Verdict};
 
 use crate::failure::{markdown_of, quote};
 use crate::notes::{note, with_note};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loop_core::EndCall;
+use loop_core::spec::EndCall;
 use serde_json::{Value, json};
 
 /// The tool that ends an attempt where outputs are shown to the model first. It has no parameters. The protocol handles

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::Digest;
+use loop_core::types::Digest;
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 use crate::error::PromptError;

@@ -1,6 +1,6 @@
 //! Untrusted text, made safe for a prompt: cleaned of invisible characters and fenced with the nonce.
 
-use loop_core::{cleaned, is_plain_line};
+use loop_core::types::{cleaned, is_plain_line};
 
 use crate::anchors::{FENCE, FENCE_CLOSES, FENCE_END};
 

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{AttemptState, CommandKey, Digest, ItemForm, PassRecord, Run, Slot, ToolCall, cleaned};
+use loop_core::Run;
+use loop_core::run::{AttemptState, PassRecord};
+use loop_core::types::{CommandKey, Digest, ItemForm, Slot, ToolCall, cleaned};
 use minijinja::Value;
 
 use crate::anchors::DEMANDED;
@@ -166,7 +168,7 @@ impl Thread {
     fn rejection(&mut self, prompts: &Prompts, run: &Run) -> Option<Turn> {
         let attempt = run.attempts().get(self.rejected)?;
         let next = run.attempts().get(self.rejected + 1)?;
-        let AttemptState::Rejected(loop_core::Rejection { by, message }) = &attempt.state else {
+        let AttemptState::Rejected(loop_core::run::Rejection { by, message }) = &attempt.state else {
             return None;
         };
         if next.from_pass as usize != self.passes + 1 {

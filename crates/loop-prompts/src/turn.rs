@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, ToolCall};
+use loop_core::types::{Digest, ToolCall};
 
 use crate::results::CallResult;
 
@@ -87,7 +87,8 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
-    use loop_core::{ResultOrigin, Status};
+    use loop_core::policy::ResultOrigin;
+    use loop_core::types::Status;
 
     use super::*;
 

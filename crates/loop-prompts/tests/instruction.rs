@@ -4,7 +4,10 @@ use crate::common;
 
 use common::native::{self, Native, begin, calls, conversation, look, message};
 use common::*;
-use loop_core::{EventKind, PersonAnswer, Reply, RunSpec, ToolPolicy};
+use loop_core::reply::Reply;
+use loop_core::run::PersonAnswer;
+use loop_core::spec::ToolPolicy;
+use loop_core::{EventKind, RunSpec};
 use loop_prompts::{Layout, Prompts, Turn};
 
 fn tell(world: &mut World, text: &str) {

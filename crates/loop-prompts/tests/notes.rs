@@ -5,7 +5,8 @@ use crate::common;
 
 use common::native::*;
 use common::ok;
-use loop_core::{Observation, RepeatNotes, Repeats, Status};
+use loop_core::spec::{RepeatNotes, Repeats};
+use loop_core::types::{Observation, Status};
 use loop_prompts::{call_result, observation_text};
 
 fn fails_with(world: &mut Native, target: &str, text: &str) -> String {

@@ -3,7 +3,9 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, RunSpec, Selection, Status};
+use loop_core::RunSpec;
+use loop_core::spec::Selection;
+use loop_core::types::{Observation, Status};
 use loop_llm::RequestPurpose;
 use loop_mock::offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};

@@ -5,7 +5,7 @@ use crate::common;
 use std::sync::Arc;
 
 use common::*;
-use loop_core::{Observation, Status};
+use loop_core::types::{Observation, Status};
 use loop_prompts::{Dialogue, Layout, Prompt, Turn};
 
 /// `later` begins with `earlier`, and says so to the byte.

@@ -6,10 +6,13 @@ use std::fmt::Write as _;
 
 use common::native::*;
 use common::ok;
-use loop_core::{
-    Breaker, CommandKey, DeniedBy, ErrorStyle, Limit, Observation, PersonAnswer, ProtocolSpec, Repeats,
-    Reply, ResultOrigin, RunSpec, Slot, Status, StopReason, ToolCall, Verdict,
-};
+use loop_core::gate::{Breaker, DeniedBy, Limit};
+use loop_core::policy::ResultOrigin;
+use loop_core::reply::Reply;
+use loop_core::run::PersonAnswer;
+use loop_core::spec::{ErrorStyle, ProtocolSpec, Repeats};
+use loop_core::types::{CommandKey, Observation, Slot, Status, ToolCall};
+use loop_core::{RunSpec, StopReason, Verdict};
 use loop_prompts::{call_result, observation_text};
 use loop_testkit::STATUSES;
 
@@ -45,7 +48,7 @@ fn observed(style: ErrorStyle) -> String {
     cases.push(("bare", look("bare", "fetch_bike", "bare")));
     let mut spec = in_style(conversation(), style);
     // Notes have tests of their own.
-    spec.gate.repeat_notes = loop_core::RepeatNotes::OFF;
+    spec.gate.repeat_notes = loop_core::spec::RepeatNotes::OFF;
     let mut world = begin(spec, message("What is it?"));
     world.replied(calls("", cases.iter().map(|(_, call)| call.clone()).collect::<Vec<_>>()));
     world.tools_end(|parameters| {
@@ -222,7 +225,7 @@ fn a_person_who_says_no_is_quoted() {
 #[test]
 fn a_write_that_was_cut_off_is_in_doubt() {
     let mut spec = conversation();
-    spec.tools[2].effect = loop_core::Effect::WriteIrreversible;
+    spec.tools[2].effect = loop_core::types::Effect::WriteIrreversible;
     spec.gate.approved = vec!["update_bike".into()];
     let mut world = begin(spec, message("Change it."));
     world.replied(calls("", [look("a", "update_bike", "1")]));
@@ -303,14 +306,15 @@ fn a_refused_repeat_says_why_and_the_second_time_what_to_do() {
 #[test]
 fn a_refused_repeat_gives_the_earlier_result_again_where_that_is_set() {
     // C5
-    let reported = requested_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::ReplayCached);
+    let reported =
+        requested_again(|spec| spec.gate.on_duplicate = loop_core::spec::OnDuplicate::ReplayCached);
     let nudge = "asking again changes nothing; use what you have, try something else, or finish";
     let again = [
         "(cached, pass 2)\n{\"frame\": 1}\n".to_owned(),
         format!("(cached, pass 2: {nudge})\n{{\"frame\": 1}}\n"),
     ];
     assert_eq!(reported, again);
-    let reported = requested_again(|spec| spec.gate.on_duplicate = loop_core::OnDuplicate::Deny);
+    let reported = requested_again(|spec| spec.gate.on_duplicate = loop_core::spec::OnDuplicate::Deny);
     assert!(
         reported[0].starts_with("! Error: Not permitted: Tool 'fetch_bike' has already"),
         "{}",
@@ -352,7 +356,7 @@ fn an_answer_without_its_evidence_is_told_what_is_missing() {
     let mut spec = conversation();
     spec.gate.required_tools = vec!["fetch_bike".into()];
     let mut world = begin(spec, message("What is it?"));
-    world.replied(loop_core::Reply::text("Surely a bicycle."));
+    world.replied(loop_core::reply::Reply::text("Surely a bicycle."));
     let turns = world.grow().turns;
     let Some(loop_prompts::Turn::User(text)) = turns.last() else { panic!("{turns:?}") };
     let missing = "this is demanded first, and is not there: a result of `fetch_bike`";

@@ -3,10 +3,9 @@
 use crate::common;
 
 use common::*;
-use loop_core::{
-    Observation, OpinionWhen, ProtocolSpec, RunSpec, SecondOpinion, SectionSpec, Selection, Status, Tier,
-    WorkItem,
-};
+use loop_core::spec::{OpinionWhen, ProtocolSpec, SecondOpinion, SectionSpec, Selection};
+use loop_core::types::{Observation, Status, Tier};
+use loop_core::{RunSpec, WorkItem};
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 
 #[track_caller]
@@ -33,9 +32,9 @@ fn large() -> (RunSpec, WorkItem) {
         },
         "required": ["kind"],
     });
-    spec.tools[2].args = loop_core::ArgSpec::from_schema(&args);
-    spec.tools[3].args = loop_core::ArgSpec::default();
-    spec.tools[4].effect = loop_core::Effect::WriteKeyed;
+    spec.tools[2].args = loop_core::spec::ArgSpec::from_schema(&args);
+    spec.tools[3].args = loop_core::spec::ArgSpec::default();
+    spec.tools[4].effect = loop_core::types::Effect::WriteKeyed;
     let ProtocolSpec::Document(document) = &mut spec.protocol else { unreachable!("a document") };
     document.sections.push(SectionSpec::new("bare", "Bare"));
     let mut item = item();

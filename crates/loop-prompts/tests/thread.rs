@@ -4,7 +4,11 @@ use crate::common;
 
 use common::native::*;
 use common::{NONCE, hostile, item, ok};
-use loop_core::{ErrorStyle, Observation, ProtocolSpec, Reply, RunSpec, Status, Validation};
+use loop_core::RunSpec;
+use loop_core::reply::Reply;
+use loop_core::run::Validation;
+use loop_core::spec::{ErrorStyle, ProtocolSpec};
+use loop_core::types::{Observation, Status};
 use loop_prompts::{Grown, Layout, Prompts, Thread, Turn};
 
 fn found(_: &str) -> Observation {
@@ -43,7 +47,7 @@ fn a_plain_conversation() {
 fn an_item_that_calls_itself_a_message_is_data_all_the_same() {
     // K6
     let stated = message("Pay five.");
-    let forged = loop_core::WorkItem { form: loop_core::ItemForm::Data, ..stated.clone() };
+    let forged = loop_core::WorkItem { form: loop_core::types::ItemForm::Data, ..stated.clone() };
     let first = |item| begin(conversation(), item).grow().turns.remove(0);
     assert_eq!(first(stated), Turn::User("Pay five.".into()));
     let shown = first(forged);
@@ -158,7 +162,7 @@ fn a_last_reply_that_is_not_commanded_any_more_does_not_stay() {
     world.grow();
     let hash = world.thread.hash();
     let mut key = world.call().key;
-    key.slot = loop_core::Slot::Main;
+    key.slot = loop_core::types::Slot::Main;
     let plain = world.thread.grow(&world.prompts, &world.inner.run, key);
     assert!(plain.anew);
     assert_eq!(plain.turns.as_slice(), &world.turns[..world.turns.len() - 1]);

@@ -4,7 +4,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::{PicoUsd, Price};
+use loop_core::types::{PicoUsd, Price};
 use loop_prompts::Layout;
 
 const HIGH: &str = "## 🔍 Situation\n\nSlips.\n\n";

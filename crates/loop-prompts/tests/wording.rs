@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::*;
-use loop_core::{Observation, Selection, Status};
+use loop_core::spec::Selection;
+use loop_core::types::{Observation, Status};
 use loop_prompts::{FilterQuestion, Layout, Prompt, Prompts, Turn};
 
 #[track_caller]
@@ -129,7 +130,7 @@ fn each_call_has_its_line_among_the_executed_tools() {
 
     // The target is optional.
     let mut spec = spec();
-    spec.tools[0].args = loop_core::ArgSpec::from_schema(&serde_json::json!({"type": "object"}));
+    spec.tools[0].args = loop_core::spec::ArgSpec::from_schema(&serde_json::json!({"type": "object"}));
     let mut world = start(spec, item(), prompts());
     world.replied(&contract("low", &[("fetch_bike", "ignored")]));
     world.tools_end(|_| ok("found 1 item", "x"));

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::blobs::BlobId;
-use loop_core::{Millis, StopMode};
+use loop_core::run::StopMode;
+use loop_core::types::Millis;
 use loop_runtime::engine::{
     EngineRun, EngineRunError, EngineStatus, EngineWork, MessageReceipt, Projection, RunMessage, Settlement,
     WorkKey,

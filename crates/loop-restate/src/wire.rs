@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, WorkItem};
+use loop_core::WorkItem;
+use loop_core::types::Digest;
 use loop_runtime::engine::RunMessage;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::blobs::BlobStore;
-use loop_core::{Event, Outcome, Started};
+use loop_core::run::Started;
+use loop_core::{Event, Outcome};
 use loop_runtime::Runner;
 use loop_runtime::engine::WorkKey;
 use loop_runtime::journal::{JournalError, replay};

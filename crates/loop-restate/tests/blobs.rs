@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use loop_core::PersonAnswer;
+use loop_core::run::PersonAnswer;
 use loop_restate::blobs::BlobStore;
 use loop_restate::client::InvocationState;
 use loop_restate::sweep::{BlobNeed, OldBlobs};

@@ -2,7 +2,9 @@
 
 mod conform;
 
-use loop_core::{Approver, Digest, EventKind, PersonAnswer, StopMode};
+use loop_core::EventKind;
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::types::{Approver, Digest};
 use loop_restate::wire::EngineSubmission;
 use loop_restate::{Client, ClientError};
 use loop_runtime::engine::RunMessage;

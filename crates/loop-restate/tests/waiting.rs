@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use loop_core::PersonAnswer;
+use loop_core::run::PersonAnswer;
 use loop_restate::ClientError;
 use loop_runtime::engine::RunMessage;
 

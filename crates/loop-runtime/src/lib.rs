@@ -89,7 +89,8 @@ mod watch;
 pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};
 pub use drive::runner::Runner;
 pub use drive::{again, hooks, save};
-pub use loop_core::{CostLimit, Limits, Outcome, RunSpec, StopReason, WorkItem};
+pub use loop_core::spec::{CostLimit, Limits};
+pub use loop_core::{Outcome, RunSpec, StopReason, WorkItem};
 pub use loop_journal as journal;
 pub use loop_llm::Message;
 pub use watch::{people, report};
@@ -98,7 +99,8 @@ pub use watch::{people, report};
 pub mod tools {
     pub use crate::agent::{exec, read, send, write, write_idempotent, write_keyed};
     pub use crate::watch::uses::{ToolUse, ToolUses};
-    pub use loop_core::{Effect, ToolPolicy};
+    pub use loop_core::spec::ToolPolicy;
+    pub use loop_core::types::Effect;
     pub use loop_prompts::markdown_of;
     pub use loop_tools::{Registry, ToolContext, ToolDeclaration, ToolResult, files};
 }
@@ -108,7 +110,8 @@ pub mod models {
     pub use crate::agent::{AgentModel, NamedModel};
     pub use crate::drive::model::Models;
     pub use crate::drive::priced::Priced;
-    pub use loop_core::{ModelSpec, Price};
+    pub use loop_core::spec::ModelSpec;
+    pub use loop_core::types::Price;
     pub use loop_llm::{Author, ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
     #[cfg(feature = "offline")]
     pub use loop_mock::offline::{NotSelected, Offline, not_selected};
@@ -116,9 +119,9 @@ pub mod models {
 
 /// What a run is bound to: its spec, limits, sections, gate and prompts.
 pub mod spec {
-    pub use loop_core::{
-        CostLimit, ErrorStyle, Execution, GateSettings, Limits, PicoUsd, Repeats, RunSpec, SectionSpec,
-    };
+    pub use loop_core::RunSpec;
+    pub use loop_core::spec::{CostLimit, ErrorStyle, Execution, GateSettings, Limits, Repeats, SectionSpec};
+    pub use loop_core::types::PicoUsd;
     pub use loop_prompts::Prompts;
 }
 
@@ -131,10 +134,9 @@ pub mod run {
     pub use crate::drive::stream::RunStream;
     pub use crate::drive::take_over::Forkable;
     pub use crate::drive::validate::Validator;
-    pub use loop_core::{
-        EventKind, NotTakenOver, Note, Outcome, Parent, ParentEffect, Program, RunId, StopClass, StopMode,
-        StopReason, Takeover, Verdict,
-    };
+    pub use loop_core::run::{NotTakenOver, Parent, ParentEffect, Program, StopMode, Takeover};
+    pub use loop_core::types::{RunId, StopClass};
+    pub use loop_core::{EventKind, Note, Outcome, StopReason, Verdict};
     pub use loop_tools::CancellationToken;
 }
 

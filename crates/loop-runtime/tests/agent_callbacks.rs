@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use agents::{Activity, ask, looks, meta_of, save_lead, says, scripted, shape, target, with_tools};
 use agents::{Lead, lead_tool, submits};
 use futures::StreamExt;
-use loop_core::{Note, PersonAnswer, Verdict};
+use loop_core::run::PersonAnswer;
+use loop_core::{Note, Verdict};
 use loop_llm::{Scripted, ScriptedReply};
 use loop_runtime::{
     Agent, AgentError, Limits, OutputTool,

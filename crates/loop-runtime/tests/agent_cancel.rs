@@ -10,7 +10,8 @@ use agents::{
     says, scripted, shape, target, texts, with_tools,
 };
 use async_trait::async_trait;
-use loop_core::{ResultOrigin, Status};
+use loop_core::policy::ResultOrigin;
+use loop_core::types::Status;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
 use loop_runtime::{
     Agent, AgentError, Message, StopReason,

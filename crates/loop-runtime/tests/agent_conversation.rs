@@ -9,7 +9,8 @@ use agents::{
     Activity, Search, Target, ask, assert_growing, assert_valid, change, conversation, look, looks, meta_of,
     refusal, results, says, scripted, shape, statuses, target, texts, used, verdicts,
 };
-use loop_core::{Execution, Millis, PicoUsd, Price, Repeats, Status, Usage};
+use loop_core::spec::{Execution, Repeats};
+use loop_core::types::{Millis, PicoUsd, Price, Status, Usage};
 use loop_llm::{Image, ScriptedReply, ToolChoice};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, StopReason,

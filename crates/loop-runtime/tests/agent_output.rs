@@ -10,7 +10,8 @@ use agents::{
     Activity, Lead, Target, ask, assert_growing, assert_valid, behave, lead, lead_tool, look, looks, meta_of,
     refusal, results, save_lead, says, scripted, shape, submits, target, texts, used, verdicts, with_tools,
 };
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{Scripted, ScriptedReply, ToolChoice};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, OutputTool, StopReason,
@@ -286,7 +287,7 @@ async fn a_reply_without_calls_is_invalid() {
     let agent = Agent::output(scripted([refusal("No.")]), lead_tool()).build().unwrap();
     let error = agent.prompt("Go").await.unwrap_err();
     assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
-    let cut = ScriptedReply { finish: Some(loop_core::FinishReason::MaxTokens), ..says("I will") };
+    let cut = ScriptedReply { finish: Some(loop_core::reply::FinishReason::MaxTokens), ..says("I will") };
     let agent = Agent::output(scripted([cut]), lead_tool()).build().unwrap();
     let error = agent.prompt("Go").await.unwrap_err();
     assert!(error.to_string().contains("cut at the output limit"), "{error}");

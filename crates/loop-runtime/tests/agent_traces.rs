@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{EventKind, Status, Usage};
+use loop_core::EventKind;
+use loop_core::types::{Status, Usage};
 use loop_llm::{HttpModel, Profile, ScriptedReply};
 use loop_prompts::DEFAULT_SUBMIT_TOOL;
 use loop_runtime::{

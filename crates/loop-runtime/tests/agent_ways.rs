@@ -12,7 +12,8 @@ use agents::{
 };
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{EventKind, Usage};
+use loop_core::EventKind;
+use loop_core::types::Usage;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, Outcome, Runner, StopReason, WorkItem,
@@ -263,7 +264,7 @@ fn on_a_small_stack(ways: impl FnOnce(Agent<Text>) -> (u32, Vec<Message>) + Send
         };
         let spec = ModelSpec {
             context_tokens: u64::MAX,
-            ..ModelSpec::new("endless", "m").with_price(loop_core::Price::flat(0, 0))
+            ..ModelSpec::new("endless", "m").with_price(loop_core::types::Price::flat(0, 0))
         };
         let model = AgentModel::new(Endless { left: AtomicU32::new(CALLS) }, spec);
         // Something new each time: the same again and again would end it.
@@ -329,7 +330,7 @@ impl ChatModel for ByTurn {
 fn by_turn(replies: impl IntoIterator<Item = ScriptedReply>) -> AgentModel {
     AgentModel::new(
         ByTurn(replies.into_iter().collect()),
-        ModelSpec::new("by-turn", "m").with_price(loop_core::Price::flat(1, 1)),
+        ModelSpec::new("by-turn", "m").with_price(loop_core::types::Price::flat(1, 1)),
     )
 }
 
@@ -427,7 +428,7 @@ impl Way {
 
 /// An outcome without its instants: how long no driver ran is real time.
 fn timeless(mut outcome: Outcome) -> Outcome {
-    outcome.passes.iter_mut().for_each(|pass| pass.at = loop_core::Millis(0));
+    outcome.passes.iter_mut().for_each(|pass| pass.at = loop_core::types::Millis(0));
     outcome.totals.wall_ms = 0;
     outcome
 }

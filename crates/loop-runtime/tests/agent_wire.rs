@@ -9,7 +9,9 @@ use agents::{
     texts, with_tools,
 };
 use futures::StreamExt;
-use loop_core::{Execution, FinishReason, Limits, RunSpec, SectionSpec, WorkItem};
+use loop_core::reply::FinishReason;
+use loop_core::spec::{Execution, Limits, SectionSpec};
+use loop_core::{RunSpec, WorkItem};
 use loop_llm::{
     Api, AssistantTurn, ChatModel, Codec, ErrorPhase, EventStream, FailureKind, HttpModel, LateInstructions,
     LlmError, ModelEvent, ModelRequest, Profile, ReplyEnd, Scripted, ScriptedReply, ToolChoice,
@@ -28,7 +30,13 @@ fn served(provider: &str, model: Arc<dyn ChatModel>) -> (AgentModel, LoopbackSer
     let chunks = Behaviour::model().in_chunks(Chunks::Random { seed: 11 });
     let server = LoopbackServer::start(Service::of(model).usually(chunks)).unwrap();
     let client = HttpModel::new(Profile::named(provider).unwrap(), Some(&server.base_url())).unwrap();
-    (AgentModel::new(client, ModelSpec::new(provider, "m").with_price(loop_core::Price::flat(1, 1))), server)
+    (
+        AgentModel::new(
+            client,
+            ModelSpec::new(provider, "m").with_price(loop_core::types::Price::flat(1, 1)),
+        ),
+        server,
+    )
 }
 
 /// What was said and done, without what only a provider can read and without the ids, which are its own.

@@ -39,7 +39,7 @@ async fn a_limit_that_nothing_fits_into_sends_nothing() {
     let server = server();
     let model =
         NamedModel::new(NAME).with_base_url(server.base_url()).with_price(Price::flat(1_000_000, 5_000_000));
-    let agent = Agent::new(model).limit(loop_core::CostLimit::usd("0.000001")).build().unwrap();
+    let agent = Agent::new(model).limit(loop_core::spec::CostLimit::usd("0.000001")).build().unwrap();
     let error = agent.prompt("2 + 5?").await.unwrap_err();
     // T8
     assert!(matches!(&error, AgentError::Start(StartError::FirstPassUnpaid { .. })), "{error:?}");

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{EventKind, Note, Started};
+use loop_core::run::Started;
+use loop_core::{EventKind, Note};
 use loop_runtime::{
     Outcome, Runner,
     models::Models,

@@ -5,7 +5,8 @@ use crate::common;
 use common::world::{
     Log, Stage, Watched, answer, change, contract, default_look, look, runner, says, selections, spec,
 };
-use loop_core::{EventKind, Run, Saved};
+use loop_core::run::Saved;
+use loop_core::{EventKind, Run};
 use loop_runtime::{
     RunSpec, Runner, StopReason,
     journal::{Journal as _, StoredJournal, SyncPolicy, replay},
@@ -41,7 +42,11 @@ struct Logged(Log);
 
 #[async_trait::async_trait]
 impl Saver for Logged {
-    async fn save(&self, _: &loop_core::Started, _: &loop_runtime::Outcome) -> Result<Arc<str>, SaveError> {
+    async fn save(
+        &self,
+        _: &loop_core::run::Started,
+        _: &loop_runtime::Outcome,
+    ) -> Result<Arc<str>, SaveError> {
         self.0.say("save");
         Ok("the log".into())
     }

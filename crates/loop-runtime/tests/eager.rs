@@ -4,10 +4,10 @@ use crate::common;
 
 use common::world::{Log, Watched, journal_of, notes, tools_declared};
 use futures::StreamExt;
-use loop_core::{
-    CostMode, DropReason, DroppedRead, Effect, Event, EventKind, Note, Observation, OnToolError, Repeats,
-    Run, RunId, Status,
-};
+use loop_core::run::{DropReason, DroppedRead};
+use loop_core::spec::{CostMode, OnToolError, Repeats};
+use loop_core::types::{Effect, Observation, RunId, Status};
+use loop_core::{Event, EventKind, Note, Run};
 use loop_llm::{
     ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets,
 };
@@ -80,7 +80,7 @@ fn begins(calls: &[(&str, &str)]) -> Stream {
 fn reply(calls: &[(&str, &str)]) -> ModelReply {
     let calls = calls.iter().enumerate();
     ModelReply {
-        finish: loop_core::FinishReason::ToolUse,
+        finish: loop_core::reply::FinishReason::ToolUse,
         tool_calls: calls
             .map(|(n, (tool, target))| call(&format!("c{n}"), tool, &json!({"target": target}).to_string()))
             .collect(),
@@ -392,7 +392,7 @@ async fn what_the_gate_does_not_admit_in_the_end_is_dropped() {
     let log = Log::new();
     let wanted = [("look", "ok-1"), ("look", "hang")];
     let mut stream = begins(&wanted);
-    let usage = loop_core::Usage { input: 90_000, output: 10, ..Default::default() };
+    let usage = loop_core::types::Usage { input: 90_000, output: 10, ..Default::default() };
     stream.push((500, finished(ModelReply { usage: Some(usage), ..reply(&wanted) })));
     let mut spec = spec();
     spec.limits.tokens = Some(50_000);

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use crate::common;
 
 use common::world::{Log, Stage, answer, change, look, says, selections, tools_declared, unselected};
-use loop_core::{
-    Approver, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Program, Run, RunTool, StopMode,
-};
+use loop_core::run::{PersonAnswer, Program, RunTool, StopMode};
+use loop_core::types::{Approver, CommandKey, Digest, Millis};
+use loop_core::{Event, EventKind, Run};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     engine::{

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Event, EventKind, Millis};
+use loop_core::types::Millis;
+use loop_core::{Event, EventKind};
 use loop_runtime::{
     Runner,
     engine::{EngineRun, EngineWork, Projection, RunMessage, Settlement, WorkKey},

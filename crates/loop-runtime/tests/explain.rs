@@ -1,9 +1,9 @@
 //! Each reason in words, as a person reads it.
 
-use loop_core::{
-    Certificate, Change, Condition, Confidence, Effects, Measure, PicoUsd, Setting, Tier, TierCause,
-    TierChange, Written,
-};
+use loop_core::Certificate;
+use loop_core::gate::{Change, Condition, Effects, Measure, TierCause, TierChange, Written};
+use loop_core::spec::Setting;
+use loop_core::types::{Confidence, PicoUsd, Tier};
 use loop_runtime::{StopReason, report::explain};
 
 fn condition(reason: StopReason, value: Measure) -> Condition {
@@ -306,7 +306,7 @@ fn a_cut_reply_beside_the_reason_is_told_with_its_numbers() {
     // W2
     use Measure::Count;
     use StopReason as R;
-    let primary = condition(R::NoNewActions, Measure::Confidence(loop_core::Confidence::Low));
+    let primary = condition(R::NoNewActions, Measure::Confidence(loop_core::types::Confidence::Low));
     let also = limit(
         R::OutputLimit,
         written(Some(300), 0, true, false),

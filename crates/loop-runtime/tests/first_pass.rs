@@ -3,7 +3,9 @@
 use crate::common;
 
 use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unselected};
-use loop_core::{CostMode, Measure, PicoUsd, Price, Setting};
+use loop_core::gate::Measure;
+use loop_core::spec::{CostMode, Setting};
+use loop_core::types::{PicoUsd, Price};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     run::{RunId, StartError},

@@ -1,6 +1,7 @@
 //! What is said of the limits before a run begins, and that it holds.
 
-use loop_core::{CostMode, Limits, PicoUsd, Price, Setting};
+use loop_core::spec::{CostMode, Limits, Setting};
+use loop_core::types::{PicoUsd, Price};
 use loop_inspect::Forecast;
 use loop_runtime::{
     RunSpec, WorkItem,

@@ -3,7 +3,10 @@
 use crate::common;
 
 use common::world::{Log, Stage, answer, change, journal_of, look, says, unselected};
-use loop_core::{EventKind, GateSettings, NotTakenOver, PersonAnswer, RunSpec, Status, Takeover};
+use loop_core::run::{NotTakenOver, PersonAnswer, Takeover};
+use loop_core::spec::GateSettings;
+use loop_core::types::Status;
+use loop_core::{EventKind, RunSpec};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_runtime::{
     Outcome, Runner, StopReason,
@@ -84,7 +87,7 @@ async fn waits(handle: Handle) -> Waiting {
 }
 
 fn approved(waiting: &Waiting) -> Vec<EventKind> {
-    let approve = |it: &loop_core::PersonRequest| EventKind::PersonAnswered {
+    let approve = |it: &loop_core::run::PersonRequest| EventKind::PersonAnswered {
         key: it.key,
         answer: PersonAnswer::Approved,
         binding: Some(it.binding),

@@ -9,7 +9,9 @@ use agents::{Activity, Lead, ask, lead_tool, looks, save_lead, says, scripted, s
 use common::world::{
     Log, Stage, answer, contract, look, runner, says as plays, selections, spec, tools, unselected,
 };
-use loop_core::{CostMode, EventKind, GateSettings, RepeatScope, Repeats, Status, WorkItem};
+use loop_core::spec::{CostMode, GateSettings, RepeatScope, Repeats};
+use loop_core::types::Status;
+use loop_core::{EventKind, WorkItem};
 use loop_llm::{Message, Scripted, ScriptedReply};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
@@ -217,7 +219,7 @@ async fn each_prompt_holds_all_that_was_fetched_before_it() {
             plays(contract("high", &[])),
         ],
     ));
-    let spec = spec(|spec| spec.gate.stale = loop_core::Stale::Off);
+    let spec = spec(|spec| spec.gate.stale = loop_core::spec::Stale::Off);
     let runner = Runner::new(spec, tools(&log), Models::one(Arc::clone(&stage) as _));
     let outcome = runner.run(common::item()).await.unwrap();
     assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 3));
@@ -372,7 +374,7 @@ async fn reflection_happens_only_where_it_was_asked_for() {
 
 /// A reply that used so much.
 fn using(reply: ScriptedReply) -> ScriptedReply {
-    let usage = loop_core::Usage { input: 100, output: 10, ..loop_core::Usage::default() };
+    let usage = loop_core::types::Usage { input: 100, output: 10, ..loop_core::types::Usage::default() };
     ScriptedReply { usage: Some(usage), ..reply }
 }
 
@@ -432,7 +434,7 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
     );
     let spec = spec(|spec| {
         spec.selection.enabled = false;
-        spec.gate.stale = loop_core::Stale::Off;
+        spec.gate.stale = loop_core::spec::Stale::Off;
     });
     let runner = runner(spec, &log, stage).with_callbacks(callbacks);
     let outcome = runner.run(common::item()).await.unwrap();

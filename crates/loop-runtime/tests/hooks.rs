@@ -10,16 +10,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::world::{Log, Stage, answer, change, look, refuses, runner, says, tools_declared, unselected};
 use futures::StreamExt as _;
-use loop_core::{
-    Effect, Event, EventKind, GateSettings, Limits, Millis, Run, RunId, RunSpec, StopMode, StopReason,
-};
+use loop_core::run::StopMode;
+use loop_core::spec::{GateSettings, Limits};
+use loop_core::types::{Effect, Millis, RunId};
+use loop_core::{Event, EventKind, Run, RunSpec, StopReason};
 use loop_inspect::audit::JournalAudit;
 use loop_llm::FailureKind;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
     Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,
 };
-use loop_runtime::journal::Retention;
+use loop_runtime::journal::prune::Retention;
 use loop_runtime::journal::{Durability, Entry, Journal, JournalError, StoredJournal};
 use loop_runtime::models::Models;
 use loop_runtime::observe::RunEvent;

@@ -32,7 +32,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use history::{MANIFEST, blank, history};
-use loop_core::{RunId, StopReason};
+use loop_core::StopReason;
+use loop_core::types::RunId;
 use loop_runtime::journal::{
     Durability, Entry, Header, Journal, JournalError, MemoryJournal, RunWriter, StoredJournal,
 };

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::world::{End, Log, Stage, answer, change, journal_of, look, runner, says, tools, unselected};
-use loop_core::{
-    AnswerFault, Approver, DeniedBy, Digest, Effect, EventKind, PersonAnswer, Rejected, Status, ToolPolicy,
-    Verdict,
-};
+use loop_core::gate::DeniedBy;
+use loop_core::run::{AnswerFault, PersonAnswer};
+use loop_core::spec::ToolPolicy;
+use loop_core::types::{Approver, Digest, Effect, Status};
+use loop_core::{EventKind, Rejected, Verdict};
 use loop_runtime::{
     Outcome, Runner, StopReason,
     journal::{Entry, Journal, JournalError, MemoryJournal, StoredJournal, replay},

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
-use loop_core::{PicoUsd, Usage};
+use loop_core::types::{PicoUsd, Usage};
 use loop_llm::prices::{Date, find};
 use loop_llm::{ChatModel, ModelEvent, ModelReply, ModelRequest, complete};
 use loop_runtime::models::Priced;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::world::journal_of;
-use loop_core::{EventKind, ModelSpec};
+use loop_core::EventKind;
+use loop_core::spec::ModelSpec;
 use loop_inspect::replay::{Replay, ReplayDepth, WhyNotCalled};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::journal::{Recorded, replay};

@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::world::{Log, Stage, answer, look, notes, refuses, runner, says, selections};
-use loop_core::{Note, PicoUsd, Usage};
+use loop_core::Note;
+use loop_core::types::{PicoUsd, Usage};
 use loop_llm::FailureKind;
 use loop_runtime::{
     Outcome, Runner,
@@ -160,7 +161,7 @@ async fn a_limit_of_money_without_a_price_starts_no_run() {
     let log = Log::new();
     let spec = common::world::spec(|spec| {
         spec.models.base.price = None;
-        spec.limits.cost = Some(loop_core::PicoUsd(50_000_000_000));
+        spec.limits.cost = Some(loop_core::types::PicoUsd(50_000_000_000));
     });
     let runner = runner(spec, &log, Stage::new(&log));
     let error = runner.run(common::item()).start().await.unwrap_err();

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{Log, Stage, answer, says, unselected};
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use loop_runtime::{
     Runner, StopReason,
     models::Models,

@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::world::{Log, Stage, Watched, answer, journal_of, look, says, tools, unselected};
-use loop_core::{EventKind, Note, Status};
+use loop_core::types::Status;
+use loop_core::{EventKind, Note};
 use loop_llm::{EventStream, LlmError, ModelRequest};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
@@ -251,9 +252,10 @@ async fn what_is_decided_otherwise_than_it_was_written_is_named() {
     assert!(loop_runtime::journal::replay(&outcome.run, &whole).is_ok());
     for at in 0..whole.entries.len() {
         let mut recorded = whole.clone();
-        recorded.entries[at]
-            .notes
-            .push(Note::CallRefused { key: "9/main".parse().unwrap(), refusal: loop_core::Refusal::Cost });
+        recorded.entries[at].notes.push(Note::CallRefused {
+            key: "9/main".parse().unwrap(),
+            refusal: loop_core::run::Refusal::Cost,
+        });
         let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
         assert!(matches!(error, ReplayError::Decided { seq, .. } if seq == at as u64), "{error:?}");
         assert!(error.to_string().contains("decided otherwise"), "{error}");
@@ -264,8 +266,10 @@ async fn what_is_decided_otherwise_than_it_was_written_is_named() {
 async fn the_time_without_a_driver_does_not_count_against_the_run() {
     // M9: as if it had begun 100 minutes earlier, of which it was driven for none.
     let log = Log::new();
-    let spec =
-        RunSpec { limits: loop_core::Limits { wall_ms: 60_000, ..unselected().limits }, ..unselected() };
+    let spec = RunSpec {
+        limits: loop_core::spec::Limits { wall_ms: 60_000, ..unselected().limits },
+        ..unselected()
+    };
     let runner = Runner::new(spec, tools(&log), Models::one(Arc::new(ByPass)));
     let straight = runner.run(common::item()).await.unwrap();
     let recorded = runner.journal().read(&straight.run).await.unwrap();

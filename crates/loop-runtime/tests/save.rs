@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{End, Log, Stage, Watched, answer, look, refuses, runner, says, unselected};
-use loop_core::Saved;
+use loop_core::run::Saved;
 use loop_llm::FailureKind;
 use loop_runtime::{
     Outcome, Runner, StopReason, WorkItem,
@@ -176,7 +176,7 @@ struct Flaky {
 
 #[async_trait::async_trait]
 impl Saver for Flaky {
-    async fn save(&self, _: &loop_core::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
+    async fn save(&self, _: &loop_core::run::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
         let n = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         self.log.say(format!("save {n}"));
         if n <= self.fails {
@@ -212,7 +212,7 @@ enum Rude {
 
 #[async_trait::async_trait]
 impl Saver for Rude {
-    async fn save(&self, _: &loop_core::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
+    async fn save(&self, _: &loop_core::run::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
         let panics = matches!(self, Self::Panics);
         assert!(!panics, "no");
         std::future::pending().await
@@ -243,7 +243,7 @@ struct Slow {
 
 #[async_trait::async_trait]
 impl Saver for Slow {
-    async fn save(&self, _: &loop_core::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
+    async fn save(&self, _: &loop_core::run::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
         self.log.say("save");
         tokio::time::sleep(Duration::from_millis(self.takes_ms)).await;
         self.log.say("ended");

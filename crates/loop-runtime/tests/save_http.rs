@@ -3,7 +3,8 @@
 use crate::common;
 
 use common::world::{Log, Stage, answer, notes, runner, says, unselected};
-use loop_core::{EventKind, Saved};
+use loop_core::EventKind;
+use loop_core::run::Saved;
 use loop_runtime::{
     Outcome, Runner, StopReason,
     run::StopClass,
@@ -162,9 +163,9 @@ async fn a_server_says_how_long_to_wait_and_not_for_ever() {
         .entries
         .iter()
         .filter_map(|entry| match &entry.event.kind {
-            EventKind::SaveFinished { result: loop_core::SaveResult::Failed { retry_at, .. }, .. } => {
-                retry_at.map(|at| at.since(entry.event.at))
-            }
+            EventKind::SaveFinished {
+                result: loop_core::run::SaveResult::Failed { retry_at, .. }, ..
+            } => retry_at.map(|at| at.since(entry.event.at)),
             _ => None,
         })
         .collect();

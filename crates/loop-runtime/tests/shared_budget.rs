@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use loop_core::{ModelSpec, PicoUsd, Price, RunId, RunSpec, SectionSpec, StopReason, WorkItem};
+use loop_core::spec::{ModelSpec, SectionSpec};
+use loop_core::types::{PicoUsd, Price, RunId};
+use loop_core::{RunSpec, StopReason, WorkItem};
 use loop_llm::Scripted;
 use loop_runtime::Runner;
 use loop_runtime::budget::{

@@ -4,7 +4,8 @@ use crate::common;
 
 use async_trait::async_trait;
 use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuses, says, unselected};
-use loop_core::{Effect, Note, Price, Tier};
+use loop_core::Note;
+use loop_core::types::{Effect, Price, Tier};
 use loop_llm::{FailureKind, RetryPolicy, Retrying};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
@@ -37,7 +38,7 @@ impl Source for Documents {
 
 fn spec(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     let mut spec = unselected();
-    let selector = loop_core::ModelSpec {
+    let selector = loop_core::spec::ModelSpec {
         model: "small".into(),
         price: Some(Price::flat(1, 1)),
         ..spec.models.base.clone()

@@ -4,7 +4,8 @@ use crate::common;
 
 use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unselected};
 use futures::StreamExt;
-use loop_core::{Status, Verdict};
+use loop_core::Verdict;
+use loop_core::types::Status;
 use loop_llm::{ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelRequest, RetryAdvice};
 use loop_runtime::{
     Outcome, StopReason,
@@ -133,7 +134,7 @@ async fn a_tool_that_blocks_its_thread_does_not_hold_the_end_up() {
     let blocked = Arc::new(std::sync::Mutex::new(blocked));
     let declaration = loop_runtime::tools::ToolDeclaration::new("look")
         .schema(serde_json::json!({"type": "object", "properties": {"target": {"type": "string"}}}))
-        .effect(loop_core::Effect::Read);
+        .effect(loop_core::types::Effect::Read);
     let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
     let registry = loop_runtime::tools::Registry::builder().tool_fn(declaration, move |_, _, _| {
         let (blocked, began) = (Arc::clone(&blocked), began.clone());

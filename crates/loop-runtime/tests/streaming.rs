@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{Condition, EventKind, FinishReason, Measure, Note, Slot};
+use loop_core::gate::{Condition, Measure};
+use loop_core::reply::FinishReason;
+use loop_core::types::Slot;
+use loop_core::{EventKind, Note};
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest,
     ReplyEnd, RetryAdvice,

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use common::world::{selections, unselected};
 use futures::StreamExt;
-use loop_core::{CostMode, Effect, OpinionWhen, PicoUsd, Price, SecondOpinion, Tier};
+use loop_core::spec::{CostMode, OpinionWhen, SecondOpinion};
+use loop_core::types::{Effect, PicoUsd, Price, Tier};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ReplyEnd};
 use loop_runtime::{
     RunSpec, Runner,
@@ -77,7 +78,7 @@ impl Liar {
         let bytes = reply.bytes() + 16 * reply.tool_calls.len() as u64;
         let messages = request.messages.iter().map(loop_llm::Message::bytes).sum::<usize>();
         let input = draw.below((request.system.len() + messages) as u64 + 1);
-        reply.usage = (draw.below(4) > 0).then(|| loop_core::Usage {
+        reply.usage = (draw.below(4) > 0).then(|| loop_core::types::Usage {
             input,
             output: draw.below(bytes + 1),
             ..Default::default()

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::world::{Log, Stage, answer, look, runner, says, unselected};
-use loop_core::Status;
+use loop_core::types::Status;
 use loop_runtime::{Outcome, StopReason};
 
 /// Runs these actions in pass 1, and ends in pass 2.

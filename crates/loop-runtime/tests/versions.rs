@@ -6,7 +6,9 @@ use crate::common;
 use std::sync::Arc;
 
 use common::world::{Log, Stage, answer, change, journal_of, runner, says, unselected};
-use loop_core::{Confidence, DECISIONS, EventKind, Note, PersonAnswer};
+use loop_core::run::{DECISIONS, PersonAnswer};
+use loop_core::types::Confidence;
+use loop_core::{EventKind, Note};
 use loop_runtime::{
     Runner, StopReason,
     journal::{Entry, Journal, MemoryJournal, Recorded, ReplayError},

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::world::{Log, Stage, answer, drained, refuses, says, tools, unselected};
-use loop_core::{StopMode, Usage};
+use loop_core::run::StopMode;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, FailureKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
     complete,

@@ -4,7 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Change, EventKind, Measure, Note, Phase, Run, RunSpec, Setting, Status, StopMode};
+use loop_core::gate::{Change, Measure};
+use loop_core::run::{Phase, StopMode};
+use loop_core::spec::Setting;
+use loop_core::types::Status;
+use loop_core::{EventKind, Note, Run, RunSpec};
 use loop_inspect::Plan;
 use loop_inspect::audit::JournalAudit;
 use loop_inspect::diff::RunDiff;
@@ -130,7 +134,7 @@ fn entries_that_were_decided_otherwise_are_not_explained() {
     let mut other = recorded(&world);
     for note in other.entries.iter_mut().flat_map(|entry| &mut entry.notes) {
         if let Note::ReplyRead { confidence, .. } = note {
-            *confidence = loop_core::Confidence::Low;
+            *confidence = loop_core::types::Confidence::Low;
         }
     }
     let error = Why::of(world.run.id(), &other).unwrap_err().to_string();
@@ -153,7 +157,7 @@ fn the_schemas_are_those_of_the_types() {
         ("batch-line", schemars::schema_for!(BatchLine)),
         ("hook", schemars::schema_for!(loop_runtime::hooks::HookBody)),
         ("runs", schemars::schema_for!(ListedRuns)),
-        ("audit", schemars::schema_for!(loop_runtime::journal::AuditReport)),
+        ("audit", schemars::schema_for!(loop_runtime::journal::audit::AuditReport)),
         ("journal-stats", schemars::schema_for!(StatsReport)),
     ];
     for (name, schema) in schemas {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::Request;
 use futures::FutureExt as _;
-use loop_runtime::journal::AuditFilter;
+use loop_runtime::journal::audit::AuditFilter;
 use loop_server::api;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::{Audit, Identity, MAX_REFUSALS};

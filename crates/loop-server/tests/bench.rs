@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
 use loop_runtime::Runner;

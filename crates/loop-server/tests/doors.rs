@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use loop_runtime::journal::{AuditFilter, AuditLine};
+use loop_runtime::journal::audit::{AuditFilter, AuditLine};
 use loop_server::doors::{
     Audit, DoorLimits, Doors, DoorsConfig, Hosts, MAX_FAILURES, NotADoor, SESSION_LIFETIME,
 };

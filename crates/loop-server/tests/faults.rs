@@ -1,6 +1,6 @@
 //! A journal that cannot be read: each route says so as a problem that names no path, and the server continues.
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use serde_json::{Value, json};
 
 use crate::api::{Client, admin};

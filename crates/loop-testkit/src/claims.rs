@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Arguments, CommandKey, Document, Evidence, EvidenceId, Millis, Observation, Section, Slot, Status,
-};
+use loop_core::Evidence;
+use loop_core::reply::{Document, Section};
+use loop_core::types::{Arguments, CommandKey, EvidenceId, Millis, Observation, Slot, Status};
 use serde_json::Value;
 
 /// A document of one section, `findings`, with this body.

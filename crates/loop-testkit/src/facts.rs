@@ -1,10 +1,9 @@
 //! What a run is started with, and what the world reports to it: results of tools, failures, usage.
 
 use loop_core::policy::Taint;
-use loop_core::{
-    CallModel, CommandKey, Digest, EventKind, Facts, FailureKind, History, ModelFailure, Observation,
-    PromptSize, Provenance, Received, Refusal, Run, SaveResult, Status, Usage, Validation, WorkItem,
-};
+use loop_core::run::{CallModel, History, PromptSize, Provenance, Refusal, SaveResult, Validation};
+use loop_core::types::{CommandKey, Digest, FailureKind, ModelFailure, Observation, Received, Status, Usage};
+use loop_core::{EventKind, Facts, Run, WorkItem};
 use serde_json::json;
 
 /// The nonce of every run, unless its facts are changed.

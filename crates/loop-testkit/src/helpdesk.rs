@@ -1,7 +1,9 @@
 //! The small help desk that most tests of the core run: two tools that read, one that writes under a key, and one whose
 //! effect cannot be undone.
 
-use loop_core::{Effect, OutputSpec, Price, RunSpec, SectionSpec, ToolSpec};
+use loop_core::RunSpec;
+use loop_core::spec::{OutputSpec, SectionSpec, ToolSpec};
+use loop_core::types::{Effect, Price};
 
 use crate::{Setup, model, read, tool};
 

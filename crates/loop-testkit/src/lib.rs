@@ -6,7 +6,8 @@
 //! # A test
 //!
 //! ```
-//! use loop_core::{SectionSpec, StopReason, Verdict};
+//! use loop_core::{StopReason, Verdict};
+//! use loop_core::spec::SectionSpec;
 //! use loop_testkit::{Setup, bare_draft, read, target};
 //!
 //! // A document of one section, a tool that reads, and three passes.

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, ToolCall, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::{ToolCall, Usage};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ToolOutput};
 
 use crate::call;

@@ -144,7 +144,7 @@ fn push(stack: &mut [Open], node: Node) {
 
 fn push_text(stack: &mut [Open], text: &str) {
     assert!(!text.contains('>'), "a bare > in {text:?}");
-    let invisible = text.chars().find(|c| *c != '\n' && *c != '\t' && !loop_core::is_clean(*c));
+    let invisible = text.chars().find(|c| *c != '\n' && *c != '\t' && !loop_core::types::is_clean(*c));
     assert_eq!(invisible, None, "a character that is not seen in {text:?}");
     if !text.is_empty() {
         push(stack, Node::Text(plain(text)));

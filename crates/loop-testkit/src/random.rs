@@ -1,9 +1,10 @@
 //! Runs in which everything that happens is chosen by numbers: the same numbers always give the same run.
 
-use loop_core::{
-    CallModel, Command, CostMode, EventKind, FinishReason, PersonAnswer, Phase, PicoUsd, PromptSize, RunTool,
-    Slot, Status, StopMode, Validation,
-};
+use loop_core::reply::FinishReason;
+use loop_core::run::{CallModel, PersonAnswer, Phase, PromptSize, RunTool, StopMode, Validation};
+use loop_core::spec::CostMode;
+use loop_core::types::{PicoUsd, Slot, Status};
+use loop_core::{Command, EventKind};
 use serde_json::json;
 
 use crate::{

@@ -1,6 +1,7 @@
 //! What a journal has of a run: continued by another version of the program, or without its times.
 
-use loop_core::{Event, EventKind, Note, Program, Run};
+use loop_core::run::Program;
+use loop_core::{Event, EventKind, Note, Run};
 use serde_json::Value;
 
 /// A program that is newer than every real one.

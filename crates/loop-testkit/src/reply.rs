@@ -1,6 +1,7 @@
 //! What a model replies: sections with a contract block, native calls, or plain text.
 
-use loop_core::{FinishReason, Reply, ToolCall, Usage};
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::types::{ToolCall, Usage};
 use serde_json::{Value, json};
 
 use crate::{NONCE, used};

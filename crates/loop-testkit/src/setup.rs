@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    CostMode, DefaultCall, Execution, Facts, GateSettings, History, Limits, NonceMode, OutputSpec, Price,
-    ProtocolSpec, Repeats, RunSpec, SectionSpec, Selection, Stale, ToolSpec, WorkItem,
+use loop_core::run::History;
+use loop_core::spec::{
+    CostMode, DefaultCall, Execution, GateSettings, Limits, NonceMode, OutputSpec, ProtocolSpec, Repeats,
+    SectionSpec, Selection, Stale, ToolSpec,
 };
+use loop_core::types::Price;
+use loop_core::{Facts, RunSpec, WorkItem};
 use serde_json::Value;
 
 use crate::{World, facts, item, model};
@@ -178,7 +181,7 @@ impl Setup {
     }
 
     #[track_caller]
-    fn document_spec(&mut self) -> &mut loop_core::DocumentSpec {
+    fn document_spec(&mut self) -> &mut loop_core::spec::DocumentSpec {
         match &mut self.spec.protocol {
             ProtocolSpec::Document(document) => document,
             other @ (ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_)) => {

@@ -1,6 +1,9 @@
 //! What is true in every state of a run whose calls are native.
 
-use loop_core::{AttemptState, Execution, Phase, Purpose, Run, Slot, Stage, Status, Stopping, Verdict, Work};
+use loop_core::run::{AttemptState, Phase, Purpose, Stage, Stopping, Work};
+use loop_core::spec::Execution;
+use loop_core::types::{Slot, Status};
+use loop_core::{Run, Verdict};
 
 /// What holds in every state of a run whose calls are native.
 pub fn is_sound(run: &Run) -> Result<(), String> {

@@ -1,6 +1,7 @@
 //! Tools and models for a spec.
 
-use loop_core::{ArgSpec, Effect, ModelSpec, Price, ToolPolicy, ToolSpec};
+use loop_core::spec::{ArgSpec, ModelSpec, ToolPolicy, ToolSpec};
+use loop_core::types::{Effect, Price};
 use serde_json::{Value, json};
 
 /// A tool that reads: it takes a `target`, and a `limit` that has a default.

@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
+use loop_core::gate::JudgedAction;
 use loop_core::invariants::{Checker, Transition};
+use loop_core::reply::Reply;
+use loop_core::run::{
+    CallModel, NotTakenOver, Parent, PersonAnswer, Phase, PromptSize, RunTool, SaveResult, State, StopMode,
+    Takeover, Validation,
+};
+use loop_core::spec::SpecNames;
+use loop_core::types::{
+    Approver, CommandKey, Digest, EvidenceId, Millis, ModelFailure, Observation, RunId, Status,
+};
 use loop_core::{
-    Approver, CallModel, Command, CommandKey, Digest, Event, EventKind, EvidenceId, Facts, JudgedAction,
-    Millis, ModelFailure, NotTakenOver, Note, Observation, Outcome, Parent, PersonAnswer, Phase, PromptSize,
-    Rejected, Reply, Run, RunId, RunSpec, RunTool, SaveResult, SpecNames, State, Status, StopMode,
-    StopReason, Takeover, Validation, WorkItem,
+    Command, Event, EventKind, Facts, Note, Outcome, Rejected, Run, RunSpec, StopReason, WorkItem,
 };
 use serde_json::{Value, json};
 

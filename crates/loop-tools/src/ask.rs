@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::{Received, SubCallUse, Usage};
+use loop_core::types::{Received, SubCallUse, Usage};
 
 /// A model that chooses among candidates.
 ///

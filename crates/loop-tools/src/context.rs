@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Scope, TraceParent};
+use loop_core::types::{Scope, TraceParent};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{ArgSpec, Digest, Effect, ToolPolicy, ToolSpec, digest};
+use loop_core::spec::{ArgSpec, ToolPolicy, ToolSpec};
+use loop_core::types::{Digest, Effect, digest};
 use serde_json::{Value, json};
 
 /// Milliseconds until a tool is cut off, unless it declares another limit (S0-94).
@@ -13,7 +14,7 @@ pub const ATTEMPTS: u32 = 2;
 /// What a tool declares: its names, its parameters, its effect, its limits.
 ///
 /// ```
-/// use loop_core::Effect;
+/// use loop_core::types::Effect;
 /// use loop_tools::ToolDeclaration;
 ///
 /// let tool = ToolDeclaration::new("fetch_device_info")
@@ -80,7 +81,7 @@ impl ToolDeclaration {
     ///
     /// ```
     /// let tool = loop_tools::ToolDeclaration::read("search_user", "Search users by name");
-    /// assert_eq!(tool.effect, Some(loop_core::Effect::Read));
+    /// assert_eq!(tool.effect, Some(loop_core::types::Effect::Read));
     /// ```
     pub fn read(name: impl Into<Arc<str>>, description: impl Into<Arc<str>>) -> Self {
         Self::new(name).description(description).effect(Effect::Read)

@@ -17,7 +17,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, join_all};
-use loop_core::{Arguments, Observation, Status, SubCallUse};
+use loop_core::types::{Arguments, Observation, Status, SubCallUse};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -7,7 +7,7 @@ mod time;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use loop_core::{Effect, Scope};
+use loop_core::types::{Effect, Scope};
 use serde_json::json;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{Scope, Usage};
+use loop_core::types::{Scope, Usage};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
@@ -190,7 +190,7 @@ impl AskModel for Slow {
         Ok(SubCallReply {
             text: String::new(),
             usage: Some(Usage { input: 5, ..Usage::default() }),
-            received: loop_core::Received::default(),
+            received: loop_core::types::Received::default(),
             served_model: None,
         })
     }

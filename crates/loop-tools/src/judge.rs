@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::{Data, Effect, FailureText, Observation, Status};
+use loop_core::types::{Data, Effect, FailureText, Observation, Status};
 use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;

@@ -3,7 +3,7 @@
 //! A [`Tool`] is one source of data, or one action. It declares itself ([`ToolDeclaration`]), is given
 //! parameters, a [`ToolContext`] and, separately, [`Credentials`], and hands back a [`ToolResult`]. A
 //! [`Registry`] holds the tools of a run, and its dispatcher turns each call into a
-//! [`loop_core::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets a status and a
+//! [`loop_core::types::Observation`]: whatever a tool does (panic, hang, lie, flood), the loop gets a status and a
 //! text that a model can act on.
 //!
 //! The feature `connectors` has tools that are made from configuration: queries, documents, and behind features of their own
@@ -14,7 +14,7 @@
 //! [`AskModel`], which the runtime implements.
 //!
 //! ```
-//! use loop_core::{Effect, Scope, Status};
+//! use loop_core::types::{Effect, Scope, Status};
 //! use loop_tools::{Credentials, Registry, ToolContext, ToolDeclaration, ToolResult};
 //! use serde_json::{Value, json};
 //!

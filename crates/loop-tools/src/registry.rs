@@ -5,7 +5,8 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use loop_core::{Digest, ToolSpec, canonical, digest};
+use loop_core::spec::ToolSpec;
+use loop_core::types::{Digest, canonical, digest};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

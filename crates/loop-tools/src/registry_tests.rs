@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::result::ToolResult;
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::json;
 
 fn declare(name: &str) -> ToolDeclaration {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use loop_core::{Scope, SubCallUse};
+use loop_core::types::{Scope, SubCallUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

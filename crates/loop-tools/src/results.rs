@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_core::{Data, Effect, EvidenceId};
+use loop_core::types::{Data, Effect, EvidenceId};
 use serde_json::{Value, json};
 
 use crate::context::{Credentials, ToolContext};
@@ -59,8 +59,8 @@ impl fmt::Debug for EarlierResults {
 /// it) and `search` (a text; only lines that contain it are returned, whatever the case of their letters).
 ///
 /// A result that is one text is read line by line, a list entry by entry, and any other data as JSON with a member a line.
-/// What a page holds is untrusted if the result was: declare [`returns_untrusted`](loop_core::ToolPolicy::returns_untrusted)
-/// and [`reads_private`](loop_core::ToolPolicy::reads_private) as the strictest tool of the registry does.
+/// What a page holds is untrusted if the result was: declare [`returns_untrusted`](loop_core::spec::ToolPolicy::returns_untrusted)
+/// and [`reads_private`](loop_core::spec::ToolPolicy::reads_private) as the strictest tool of the registry does.
 #[derive(Clone, Debug)]
 pub struct ResultsTool {
     declaration: ToolDeclaration,

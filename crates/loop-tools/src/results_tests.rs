@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 use proptest::prelude::*;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::edits;
+use loop_core::types::edits;
 
 /// The most names that are offered.
 const OFFERED: usize = 3;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use loop_core::SubCallUse;
+use loop_core::types::SubCallUse;
 use serde_json::Value;
 
 use crate::ask::{AskModel, ChoiceRequest};

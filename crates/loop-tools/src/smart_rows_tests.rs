@@ -4,7 +4,7 @@
 
 use std::sync::Mutex;
 
-use loop_core::{Effect, Observation, Received, Scope, Status};
+use loop_core::types::{Effect, Observation, Received, Scope, Status};
 use serde_json::json;
 
 use super::*;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use loop_core::{Effect, Observation, Received, Scope, Status, Usage};
+use loop_core::types::{Effect, Observation, Received, Scope, Status, Usage};
 use serde_json::json;
 use tokio::time::sleep;
 

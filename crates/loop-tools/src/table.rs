@@ -106,7 +106,7 @@ fn push_value(text: &mut String, value: &Value) {
     match value {
         Value::Null => {}
         Value::String(cell) => push_cell(text, cell),
-        other => push_cell(text, &loop_core::canonical(other)),
+        other => push_cell(text, &loop_core::types::canonical(other)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use loop_core::{is_clean, is_clean_text, is_plain_line};
+use loop_core::types::{is_clean, is_clean_text, is_plain_line};
 
 /// The most characters of a one-line text: a summary, a name, a candidate.
 pub(crate) const LINE_CHARS: usize = 500;

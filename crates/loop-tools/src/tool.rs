@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use async_trait::async_trait;
 use futures::future::BoxFuture;
-use loop_core::Effect;
+use loop_core::types::Effect;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;

@@ -521,7 +521,7 @@ pub(crate) struct McpArgs {
     pub(crate) max_runs: u16,
     /// Maximum cost in US dollars of all runs of this process together; each run needs a cost limit then
     #[arg(long, value_name = "USD")]
-    pub(crate) max_cost: Option<loop_core::PicoUsd>,
+    pub(crate) max_cost: Option<loop_core::types::PicoUsd>,
     #[command(flatten)]
     pub(crate) written: WrittenArgs,
 }

@@ -86,6 +86,6 @@ pub(crate) async fn request(
     }
 }
 
-fn attached(key: &str, run: &loop_core::RunId, what: &str) {
+fn attached(key: &str, run: &loop_core::types::RunId, what: &str) {
     stream::note(format!("attached: the key `{}` is of run {run}, {what}", stream::one_line(key)));
 }

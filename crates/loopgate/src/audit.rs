@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use loop_core::RunId;
-use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, AuditReport};
+use loop_core::types::RunId;
+use loop_runtime::journal::audit::{AuditEntry, AuditFilter, AuditLine, AuditReport};
 
 use crate::args::{JournalArgs, ReportArgs};
 use crate::failure::Failure;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{Millis, PicoUsd};
+use loop_core::types::{Millis, PicoUsd};
 use loop_domain::PolicyFile;
 use loop_inspect::backtest::{
     BacktestReport, BacktestedRun, FindingKind, Policies, Policy, PolicyReport, RunUnderPolicy,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger, Span, Taken};

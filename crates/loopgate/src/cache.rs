@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loop_core::{EventKind, Tier, Usage};
+use loop_core::EventKind;
+use loop_core::types::{Tier, Usage};
 use loop_runtime::journal::Entry;
 
 use crate::stream::grouped;

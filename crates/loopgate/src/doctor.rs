@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use loop_core::Tier;
+use loop_core::types::Tier;
 use loop_domain::Domain;
 use loop_llm::prices::origin;
 use loop_runtime::journal::{Journal, StoredJournal};

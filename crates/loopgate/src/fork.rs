@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{EventKind, Parent, ParentEffect, Started};
+use loop_core::EventKind;
+use loop_core::run::{Parent, ParentEffect, Started};
 use loop_domain::Domain;
-use loop_runtime::{
-    Runner,
-    journal::{Entry, Journal, Lost, Salvaged, StoredJournal},
-    run::{Forkable, Handle, Takeover},
-};
+use loop_runtime::Runner;
+use loop_runtime::journal::transfer::{Lost, Salvaged};
+use loop_runtime::journal::{Entry, Journal, StoredJournal};
+use loop_runtime::run::{Forkable, Handle, Takeover};
 
 use crate::args::{FolderArgs, JournalArgs, JsonArgs, Progress, SettingArgs, WrittenArgs};
 use crate::budgets::BatchOrigin;

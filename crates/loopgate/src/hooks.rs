@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_runtime::hooks::{Delivered, HookReport, Hooks, QueuedMessage};
 use loop_runtime::journal::{Journal as _, StoredJournal};
 use serde_json::json;

@@ -4,10 +4,12 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::listed::{ListedRun, StatsReport};
-use loop_runtime::journal::Retention;
-use loop_runtime::journal::{Exported, ImportedRuns, Journal as _, Keeps, RunLine, StoredJournal, replay};
+use loop_runtime::journal::prune::Keeps;
+use loop_runtime::journal::prune::Retention;
+use loop_runtime::journal::transfer::{Exported, ImportedRuns};
+use loop_runtime::journal::{Journal as _, RunLine, StoredJournal, replay};
 use loop_tools::files;
 
 use crate::args::{JournalArgs, ReportArgs};

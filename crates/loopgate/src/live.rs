@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use loop_core::{
-    Action, CommandKey, Decision, EagerRead, EventKind, JudgedAction, LiveText, Merge, Millis, Note, Reply,
-    Run, RunSpec, SelectedBy, Slot, Status, Tier, TierCause, Validation, Verdict,
-};
+use loop_core::gate::{JudgedAction, TierCause};
+use loop_core::reply::{LiveText, Merge, Reply};
+use loop_core::run::{Decision, EagerRead, SelectedBy, Validation};
+use loop_core::types::{Action, CommandKey, Millis, Slot, Status, Tier};
+use loop_core::{EventKind, Note, Run, RunSpec, Verdict};
 use loop_runtime::{
     journal::Entry,
     observe::{CallNews, RunEvent},
@@ -532,7 +533,7 @@ fn tier_of(tier: Tier) -> String {
 
 fn spend(run: &Run) -> String {
     let (totals, limits) = (run.totals(), &run.spec().limits);
-    let of = |cost: loop_core::PicoUsd| format!(" of {cost}");
+    let of = |cost: loop_core::types::PicoUsd| format!(" of {cost}");
     let limit = limits.cost.map_or_else(String::new, of);
     format!(
         "passes {}/{}, {}{limit}, tools {}/{}, calls {}/{}, {:.1}/{} s",

@@ -150,7 +150,7 @@ struct Named {
 impl Tiers {
     /// Of tiers with one name, the base is the one that answers.
     fn of(spec: &RunSpec, models: &Models) -> Result<Self, Failure> {
-        let named = |tier: &str, spec: &loop_core::ModelSpec, model: &Arc<dyn ChatModel>| {
+        let named = |tier: &str, spec: &loop_core::spec::ModelSpec, model: &Arc<dyn ChatModel>| {
             if matches!(&*spec.provider, "offline" | "scripted") {
                 Ok(Named { name: Arc::clone(&spec.model), model: Arc::clone(model) })
             } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use loop_core::{Price, Rates};
+use loop_core::types::{Price, Rates};
 use loop_domain::read_prices;
 use loop_llm::prices::{ModelPrices, Prices, list_of, origin};
 use serde_json::{Value, json};

@@ -6,16 +6,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use loop_core::policy::shown;
-use loop_core::{
-    AnswerFault, Approver, CommandKey, Digest, EventKind, Millis, PersonAnswer, PersonRequest, Run, Scope,
-    Started,
-};
-use loop_runtime::{
-    journal::{Journal, Recorded, not_on_engine, replay},
-    people::PeopleReport,
-    report::PersonRequestReport,
-    run::{StartError, expire},
-};
+use loop_core::run::{AnswerFault, PersonAnswer, PersonRequest, Started};
+use loop_core::types::{Approver, CommandKey, Digest, Millis, Scope};
+use loop_core::{EventKind, Run};
+use loop_runtime::journal::versions::not_on_engine;
+use loop_runtime::journal::{Journal, Recorded, replay};
+use loop_runtime::people::PeopleReport;
+use loop_runtime::report::PersonRequestReport;
+use loop_runtime::run::{StartError, expire};
 use serde_json::{Value, json};
 
 use crate::args::{AnswerArgs, ApproveArgs, DenyArgs, PendingArgs, PersonArgs, TellArgs};

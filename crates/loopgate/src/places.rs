@@ -5,7 +5,8 @@ use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::{Tier, TraceParent, WorkItem, is_clean};
+use loop_core::WorkItem;
+use loop_core::types::{Tier, TraceParent, is_clean};
 use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_inspect::{AtMost, PassesThatFit, Plan};
 
 use crate::args::PlanArgs;
@@ -87,5 +87,5 @@ fn binds(text: &mut String, plan: &Plan) {
 }
 
 fn seconds(ms: u64) -> String {
-    format!("{} s", loop_core::Millis(ms).in_seconds())
+    format!("{} s", loop_core::types::Millis(ms).in_seconds())
 }

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use loop_core::RunSpec;
 use loop_core::policy::{Cell, PolicyRow, Taint, forbids_nothing, problems, reachable, table};
-use loop_core::{RunSpec, TaintRule};
+use loop_core::spec::TaintRule;
 use serde_json::{Value, json};
 
 use crate::args::PolicyArgs;

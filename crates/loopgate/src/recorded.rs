@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::backtest::{NotTested, Policies, RunsOf, TestedRun};
 use loop_runtime::journal::{Journal, StoredJournal};
 

@@ -178,7 +178,7 @@ fn called(text: &mut String, tools: &ToolReplay) {
 
 /// Prints the run as it was after entry `at`.
 fn shown_at(
-    id: &loop_core::RunId,
+    id: &loop_core::types::RunId,
     mut recorded: Recorded,
     at: u64,
     json: ReportArgs,

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::{EventKind, Outcome, Phase, Run, Saved, StopClass};
+use loop_core::run::{Phase, Saved};
+use loop_core::types::StopClass;
+use loop_core::{EventKind, Outcome, Run};
 use loop_domain::{Domain, may_hold_secret, outlives_model};
 use loop_llm::holds_url_secret;
-use loop_runtime::{
-    Runner,
-    journal::{Journal, Recorded, ReplayError, RunLine, StoredJournal, check_version, not_on_engine, replay},
-    run::{Driven, RunId, StartError, note_alone},
-};
+use loop_runtime::Runner;
+use loop_runtime::journal::versions::{check_version, not_on_engine};
+use loop_runtime::journal::{Journal, Recorded, ReplayError, RunLine, StoredJournal, replay};
+use loop_runtime::run::{Driven, RunId, StartError, note_alone};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{AgainArgs, DomainArgs, GoOnArgs, JournalArgs, ResumeArgs, SettingArgs};

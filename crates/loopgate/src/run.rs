@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{
-    Claim, Cost, EventKind, Measure, Millis, Outcome, PersonRequest, PicoUsd, Started, StopClass, StopReason,
-    Totals,
-};
+use loop_core::claims::Claim;
+use loop_core::gate::Measure;
+use loop_core::run::{PersonRequest, Started};
+use loop_core::types::{Cost, Millis, PicoUsd, StopClass, Totals};
+use loop_core::{EventKind, Outcome, StopReason};
 use loop_inspect::Forecast;
 use loop_runtime::{
     Runner,
@@ -283,8 +284,8 @@ pub(crate) fn summary(outcome: &Outcome, claims: &[Claim], wrote: &[String]) {
     stream::note(format!("totals:  {}", bill(&outcome.totals)));
     wrote.iter().for_each(stream::note);
     match &outcome.saved {
-        Some(loop_core::Saved::At { location }) => stream::note(format!("saved:   {location}")),
-        Some(loop_core::Saved::Not { message }) => {
+        Some(loop_core::run::Saved::At { location }) => stream::note(format!("saved:   {location}")),
+        Some(loop_core::run::Saved::Not { message }) => {
             stream::note(format!("saved:   no: {message}; the journal has it"))
         }
         None => {}

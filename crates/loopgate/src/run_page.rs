@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_runtime::journal::{Recorded, StoredJournal};
 use loop_runtime::spec::Prompts;
 use loop_server::pages::{self, OneRunPage, OneRunView};

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use loop_core::{PicoUsd, RunId, StopClass, StopReason, edits};
+use loop_core::StopReason;
+use loop_core::types::{PicoUsd, RunId, StopClass, edits};
 use loop_inspect::listed::{LISTED_VERSION, ListedRun, ListedRuns, ListedState, ListedTotals};
 use loop_runtime::journal::{Journal, RunLine, StoredJournal, replay};
 use loop_runtime::report::counted;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use loop_core::Saved;
+use loop_core::run::Saved;
 use loop_runtime::save::Saver as _;
 
 use crate::args::{AgainArgs, SaveWhen};

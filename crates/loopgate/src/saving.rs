@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{Outcome, Started};
+use loop_core::Outcome;
+use loop_core::run::Started;
 use loop_domain::Domain;
 use loop_llm::Secrets;
 use loop_runtime::{

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::{
-    Approver, AttemptState, Claim, JudgedAction, Outcome, PassRecord, Reserve, Run, RunId, ServedCall, Totals,
-};
+use loop_core::claims::Claim;
+use loop_core::gate::JudgedAction;
+use loop_core::run::{AttemptState, PassRecord, Reserve, ServedCall};
+use loop_core::types::{Approver, RunId, Totals};
+use loop_core::{Outcome, Run};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use loop_core::{
-    Ask, Batch, Call, CommandKey, EventKind, Phase, PicoUsd, Poll, Purpose, Reserve, Run, Slot, Stage, Tier,
-};
+use loop_core::run::{Ask, Batch, Call, Phase, Poll, Purpose, Reserve, Stage};
+use loop_core::types::{CommandKey, PicoUsd, Slot, Tier};
+use loop_core::{EventKind, Run};
 use loop_runtime::observe::{CallNews, RunEvent};
 use tokio::time::Instant;
 

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    CallModel, Command, Digest, Event, Facts, FailureKind, ModelFailure, Observation, PromptSize, Provenance,
-    Reply, RunId, RunSpec, RunTool, SaveResult, Status,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{CallModel, PromptSize, Provenance, RunTool, SaveResult};
+use loop_core::types::{Digest, FailureKind, ModelFailure, Observation, RunId, Status};
+use loop_core::{Command, Event, Facts, RunSpec};
 use loop_runtime::journal::Entry;
 use loop_testkit::{failure, item};
 
@@ -43,7 +43,7 @@ impl Watched {
 
     fn apply(&mut self, kind: EventKind) {
         let at = u64::try_from((self.now - self.begun).as_millis()).unwrap();
-        let event = Event { at: loop_core::Millis(at), kind };
+        let event = Event { at: loop_core::types::Millis(at), kind };
         let notes = self.run.apply(&event).unwrap();
         let entry = Arc::new(Entry { seq: 1, event, notes });
         self.waits.hear(&RunEvent::Recorded(entry), self.now);
@@ -155,7 +155,7 @@ fn a_call_says_what_it_waits_for_and_for_how_long() {
     watched.shows(&format!("pass 1 of 5 · gpt-large · receiving · 10 s passed · 4:49 left · {rest}"));
     watched.after(130_000);
     watched.shows(&format!("pass 1 of 5 · gpt-large · silent for 2:10 · 2:20 passed · 2:39 left · {rest}"));
-    watched.apply(EventKind::StopRequested { how: loop_core::StopMode::AtGate });
+    watched.apply(EventKind::StopRequested { how: loop_core::run::StopMode::AtGate });
     watched.shows(&format!(
         "pass 1 of 5, then stop · gpt-large · silent for 2:10 · 2:20 passed · 2:39 left · {rest}"
     ));
@@ -167,7 +167,7 @@ fn a_failed_call_says_why_and_when_it_is_tried_again() {
     let call = watched.sent();
     let failure = ModelFailure {
         kind: FailureKind::Overloaded,
-        retry_at: Some(loop_core::Millis(4_200)),
+        retry_at: Some(loop_core::types::Millis(4_200)),
         ..failure(true)
     };
     let failed = EventKind::ModelFailed { key: call.key, attempt: 1, failure: Box::new(failure) };
@@ -222,7 +222,7 @@ fn a_save_is_a_phase_that_counts_its_tries_and_the_end_has_no_line() {
     let line_of = |watched: &Watched| line(&watched.run, &watched.waits, watched.now, usize::MAX);
     let saving = line_of(&watched).unwrap();
     assert!(saving.starts_with("saving · 1 s passed"), "{saving}");
-    let retry_at = Some(loop_core::Millis(4_000));
+    let retry_at = Some(loop_core::types::Millis(4_000));
     let result = SaveResult::Failed { message: "the disk is full".into(), retry_at };
     watched.after(1_000).apply(EventKind::SaveFinished { attempt: 1, result });
     let saving = line_of(&watched).unwrap();

@@ -4,8 +4,10 @@ use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use loop_core::{EventKind, RunId};
-use loop_runtime::journal::{RemoteAnswer, StoredJournal, SubmissionState};
+use loop_core::EventKind;
+use loop_core::types::RunId;
+use loop_runtime::journal::StoredJournal;
+use loop_runtime::journal::queue::{RemoteAnswer, SubmissionState};
 use loop_runtime::run::{Driven, Remote, StopMode};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anstyle::Style;
-use loop_core::is_clean;
+use loop_core::types::is_clean;
 use loop_runtime::observe::CallNews;
 use serde::Serialize;
 

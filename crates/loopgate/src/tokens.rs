@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_server::caller::Role;
 use loop_server::doors::tokens::{NewToken, Token, TokenFile};
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use loop_core::{Scope, Status};
+use loop_core::types::{Scope, Status};
 use loop_domain::{Domain, ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
 use loop_runtime::report::counted;
 use loop_runtime::tools::markdown_of;

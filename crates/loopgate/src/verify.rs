@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::audit::{AuditFault, AuditFinding, JournalAudit, RunAudit};
 use loop_runtime::report::counted;
 

@@ -1,7 +1,8 @@
 //! Who wrote a document: the models that were asked and those that served, the prices, the settings, the program and the
 //! domain. A few short lines, so that the document stays what a person reads.
 
-use loop_core::{Overridden, Provenance, ServedCall, Started, Tier};
+use loop_core::run::{Overridden, Provenance, ServedCall, Started};
+use loop_core::types::Tier;
 use loop_runtime::report::{CallReport, domain_hash};
 
 use crate::run::count;

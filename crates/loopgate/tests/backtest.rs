@@ -41,12 +41,12 @@ pub(crate) async fn write(path: &Path, count: u64) {
 }
 
 async fn write_one(journal: &StoredJournal, name: &str, world: &World) {
-    let manifest = loop_core::Digest::of("manifest", b"[]");
-    let renamed = |entry: (usize, &(loop_core::Event, Vec<Note>, loop_core::State))| {
+    let manifest = loop_core::types::Digest::of("manifest", b"[]");
+    let renamed = |entry: (usize, &(loop_core::Event, Vec<Note>, loop_core::run::State))| {
         let (seq, (event, notes, _)) = entry;
         let mut event = event.clone();
         if let loop_core::EventKind::Started(started) = &mut event.kind {
-            started.run = loop_core::RunId::new(name);
+            started.run = loop_core::types::RunId::new(name);
             started.tools = manifest;
         }
         Arc::new(Entry { seq: seq as u64, event, notes: notes.clone() })
@@ -54,7 +54,7 @@ async fn write_one(journal: &StoredJournal, name: &str, world: &World) {
     let entries: Vec<Arc<Entry>> = world.journal.iter().enumerate().map(renamed).collect();
     let started = world.run.started();
     let header = Header {
-        run: loop_core::RunId::new(name),
+        run: loop_core::types::RunId::new(name),
         unix_ms: started.unix_ms,
         item: Arc::clone(&started.item.id),
         title: Arc::clone(&started.item.title),

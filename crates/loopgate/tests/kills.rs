@@ -392,11 +392,11 @@ fn every_list_and_the_server_name_the_class_that_the_outcome_has() {
         let outcome = server.get(&format!("/v1/runs/{run}/outcome"));
         assert_eq!(outcome["stop"]["class"], **class, "{place}");
         assert_eq!(
-            loop_core::StopClass::ALL.iter().find(|it| it.name() == *class).unwrap().exit_code(),
+            loop_core::types::StopClass::ALL.iter().find(|it| it.name() == *class).unwrap().exit_code(),
             *code as u8
         );
     }
-    assert_eq!(runs.len(), loop_core::StopClass::ALL.len(), "each class is tried");
+    assert_eq!(runs.len(), loop_core::types::StopClass::ALL.len(), "each class is tried");
     for class in ["in_doubt", "answered"] {
         let only = server.get(&format!("/v1/runs?reason={class}"));
         assert_eq!(only["runs"].as_array().unwrap().len(), 1, "{only}");

@@ -344,7 +344,7 @@ fn many_items_under_one_budget_with_a_provider_that_lies_and_a_process_that_is_k
         let mock = Mock::lying(&shell, Some(behaviour));
         let domain = priced(&shell, &mock.url, "");
         let items = tickets(&shell, count);
-        let limit: loop_core::PicoUsd = usd.parse().unwrap();
+        let limit: loop_core::types::PicoUsd = usd.parse().unwrap();
         let all = args(&domain, &items, &["--jobs", jobs, "--budget-usd", usd, "--json", "--no-save"]);
         for kill in 0..kills {
             let mut child = shell.command(&all).spawn().unwrap();
@@ -397,8 +397,9 @@ fn done(shell: &Shell) -> (BTreeMap<String, u32>, u64) {
             let run = loop_runtime::journal::replay(&line.run, &recorded).unwrap();
             // One that was killed in the middle does not go on once the budget is used up; what it cost counts.
             cost += run.totals().cost.known.0;
-            let answered =
-                run.outcome().is_some_and(|outcome| outcome.stop.class == loop_core::StopClass::Answered);
+            let answered = run
+                .outcome()
+                .is_some_and(|outcome| outcome.stop.class == loop_core::types::StopClass::Answered);
             *runs.entry(line.item.to_string()).or_default() += u32::from(answered);
         }
         (runs, cost)

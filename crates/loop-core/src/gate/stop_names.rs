@@ -16,7 +16,8 @@ impl StopReason {
     /// The name of the reason in an error style, else the loop's own name.
     ///
     /// ```
-    /// use loop_core::{ErrorStyle, StopReason};
+    /// use loop_core::StopReason;
+    /// use loop_core::spec::ErrorStyle;
     /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Quoted), "max-passes");
     /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Prefixed), "MAX_ITERATIONS");
     /// assert_eq!(StopReason::MaxPasses.name_in(ErrorStyle::Tagged), "max_steps");

@@ -215,7 +215,9 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 ///
 /// ```
 /// use loop_core::policy::{PolicyAsk, Taint, Ruling, RunSources, ruling};
-/// use loop_core::{ArgSpec, Effect, ModelSpec, RunSpec, ToolPolicy, ToolSpec, WorkItem};
+/// use loop_core::{RunSpec, WorkItem};
+/// use loop_core::spec::{ArgSpec, ModelSpec, ToolPolicy, ToolSpec};
+/// use loop_core::types::Effect;
 /// use serde_json::json;
 ///
 /// let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});

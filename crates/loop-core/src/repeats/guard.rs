@@ -14,7 +14,9 @@ use crate::types::{CommandKey, Digest, EvidenceId, Slot, Status};
 ///
 /// ```
 /// use loop_core::repeats::{CallFacts, Guard};
-/// use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
+/// use loop_core::repeats::RepeatRule;
+/// use loop_core::spec::{Repeats, ThreeTier, ToolRepeats};
+/// use loop_core::types::Status;
 /// use serde_json::json;
 ///
 /// let mut guard = Guard::new(Repeats::Progress, ThreeTier::default());

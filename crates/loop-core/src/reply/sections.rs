@@ -261,7 +261,7 @@ fn body(text: &str, range: Range<usize>, hidden: &[Range<usize>]) -> String {
 /// Shows a reply while it streams, line by line, without the contract.
 ///
 /// ```
-/// let mut view = loop_core::LiveText::default();
+/// let mut view = loop_core::reply::LiveText::default();
 /// assert_eq!(view.push("## Situation\nThe disk is fu"), "## Situation\n");
 /// assert_eq!(view.push("ll.\n```json\n{\"analysis_confidence\": \"high\"}\n```\n"), "The disk is full.\n");
 /// assert_eq!(view.finish(), "");

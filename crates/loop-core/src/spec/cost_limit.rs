@@ -64,7 +64,8 @@ impl CostLimit {
     /// Parses a limit in dollars exactly. Nothing is rounded.
     ///
     /// ```
-    /// use loop_core::{CostLimit, PicoUsd};
+    /// use loop_core::spec::CostLimit;
+    /// use loop_core::types::PicoUsd;
     ///
     /// assert_eq!(CostLimit::usd("0.10"), Ok(CostLimit::At(PicoUsd(100_000_000_000))));
     /// let error = CostLimit::usd("ten cents").unwrap_err();
@@ -88,7 +89,8 @@ impl CostLimit {
     /// If an amount was set and a price is unknown.
     ///
     /// ```
-    /// use loop_core::{CostLimit, PicoUsd};
+    /// use loop_core::spec::CostLimit;
+    /// use loop_core::types::PicoUsd;
     ///
     /// let ten_cents = CostLimit::At(PicoUsd(100_000_000_000));
     /// assert_eq!(ten_cents.resolve(true), CostLimit::Default.resolve(true));

@@ -4,7 +4,7 @@ pub mod noted;
 pub mod started;
 pub mod walk;
 
-use loop_core::{Confidence, PicoUsd, Tier};
+use loop_core::types::{Confidence, PicoUsd, Tier};
 use loop_testkit::World;
 
 /// A share of so many random cases of a property, all of them with `LOOPGATE_TESTS=full`, or as many times that as

@@ -1,6 +1,9 @@
 //! What notes say of a run, read from its evidence alone: independent of the ledger.
 
-use loop_core::{Evidence, RepeatNote, Repeats, Run, Status};
+use loop_core::repeats::RepeatNote;
+use loop_core::spec::Repeats;
+use loop_core::types::Status;
+use loop_core::{Evidence, Run};
 
 /// Every note of the run is true, and no policy without notes has one.
 pub fn notes_are_true(run: &Run) {

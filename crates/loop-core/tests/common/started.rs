@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Command, EventKind, PersonAnswer, Run, Status, Verdict};
+use loop_core::run::PersonAnswer;
+use loop_core::types::Status;
+use loop_core::{Command, EventKind, Run, Verdict};
 use loop_testkit::World;
 
 /// A write that was started.
@@ -98,7 +100,7 @@ pub fn repeats_nothing(parent: &World, from: usize, fork: &World) {
     }
 }
 
-fn key_of(kind: &EventKind) -> loop_core::CommandKey {
+fn key_of(kind: &EventKind) -> loop_core::types::CommandKey {
     match kind {
         EventKind::ToolFinished { key, .. } => *key,
         other => panic!("{} names no call", other.name()),

@@ -1,10 +1,14 @@
 //! Random runs: legal and illegal events, each chosen by a number.
 
-use loop_core::{
-    Breakers, CallModel, Command, CostMode, EventKind, FinishReason, Millis, OnDenied, OnDuplicate,
-    OnToolError, PersonAnswer, PicoUsd, PromptSize, ProtocolSpec, Refusal, RepeatScope, Repeats, RunSpec,
-    RunTool, SaveResult, Status, StopMode, SubCallUse, Validation,
+use loop_core::reply::FinishReason;
+use loop_core::run::{
+    CallModel, PersonAnswer, PromptSize, Refusal, RunTool, SaveResult, StopMode, Validation,
 };
+use loop_core::spec::{
+    Breakers, CostMode, OnDenied, OnDuplicate, OnToolError, ProtocolSpec, RepeatScope, Repeats,
+};
+use loop_core::types::{Millis, PicoUsd, Status, SubCallUse};
+use loop_core::{Command, EventKind, RunSpec};
 use loop_testkit::{
     DraftReply, Setup, World, bare_draft, calls, conversation, digest, draft, failure, found, key, observed,
     output, reflected, run, saved_at, target, text, used,
@@ -39,7 +43,7 @@ pub fn setups() -> impl Strategy<Value = Setup> {
             });
             setup.with(|spec| {
                 spec.selection.enabled = selector;
-                spec.selection.defaults.push(loop_core::DefaultCall {
+                spec.selection.defaults.push(loop_core::spec::DefaultCall {
                     tool: "fetch_docs".into(),
                     parameters: r#"{"target":"d"}"#.into(),
                 });
@@ -389,7 +393,7 @@ fn reply_by(how: u8) -> DraftReply {
 }
 
 /// How a tool ends, one way or another.
-pub fn observed_by(how: u8) -> loop_core::Observation {
+pub fn observed_by(how: u8) -> loop_core::types::Observation {
     match how % 8 {
         0 => observed(Status::RetryableError),
         1 => observed(Status::PermanentError),
@@ -398,7 +402,7 @@ pub fn observed_by(how: u8) -> loop_core::Observation {
         4 => observed(Status::InvalidInput),
         5 => {
             let retry_after_ms = Some(u64::from(how) * 20);
-            loop_core::Observation { retry_after_ms, ..observed(Status::Pending) }
+            loop_core::types::Observation { retry_after_ms, ..observed(Status::Pending) }
         }
         _ => found(name(how)),
     }
@@ -427,12 +431,12 @@ fn stray(how: u8) -> EventKind {
         3 => EventKind::CallStarted {
             key,
             attempt,
-            tier: loop_core::Tier::Base,
+            tier: loop_core::types::Tier::Base,
             prompt_bytes: u64::from(how),
             shared_bytes: 0,
             prompt_hash: digest(),
             max_output_tokens: 4_096,
-            reserve: loop_core::Reserve::default(),
+            reserve: loop_core::run::Reserve::default(),
         },
         _ => EventKind::DeadlineReached,
     }

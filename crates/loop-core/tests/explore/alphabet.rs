@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::Purpose;
 use loop_core::policy::Taint;
-use loop_core::{
-    Command, CommandKey, Event, EventKind, Facts, FinishReason, History, Millis, ModelFailure, Observation,
-    PersonAnswer, Phase, PromptSize, Reply, Run, SaveResult, Slot, StopMode, StopReason, Usage, Validation,
-};
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::run::{History, PersonAnswer, Phase, PromptSize, Purpose, SaveResult, StopMode, Validation};
+use loop_core::types::{CommandKey, Millis, ModelFailure, Observation, Slot, Usage};
+use loop_core::{Command, Event, EventKind, Facts, Run, StopReason};
 
 use crate::approvals;
 use crate::edge::{call, is_action, is_working};
@@ -78,7 +77,7 @@ pub struct Edict {
 impl Alphabet {
     pub fn start(&self) -> (Run, Event, Vec<loop_core::Note>) {
         let Setup { spec, item, facts } = self.setup.clone();
-        let id = loop_core::RunId::new("r1");
+        let id = loop_core::types::RunId::new("r1");
         let history = self.history.map(loop_testkit::history).or(facts.history);
         let requested = self.requested_before.iter().map(|parameters| (*parameters).into()).collect();
         let history = history.map(|history| History { taint: self.read_before, requested, ..history });

@@ -1,9 +1,12 @@
 //! The alphabets. Each is small enough to be walked whole, and together they reach every reason to stop.
 
+use loop_core::StopReason;
 use loop_core::policy::Taint;
-use loop_core::{
-    CommandKey, CostMode, DefaultCall, Effect, FinishReason, Millis, ModelFailure, ModelSpec, Observation,
-    PersonAnswer, PicoUsd, Reply, SaveResult, SectionSpec, Slot, Status, StopReason, SubCallUse, ToolSpec,
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::run::{PersonAnswer, SaveResult};
+use loop_core::spec::{CostMode, DefaultCall, ModelSpec, SectionSpec, ToolSpec};
+use loop_core::types::{
+    CommandKey, Effect, Millis, ModelFailure, Observation, PicoUsd, Slot, Status, SubCallUse,
 };
 use serde_json::json;
 
@@ -255,7 +258,8 @@ fn failures() -> Vec<ModelFailure> {
 
 /// Models that cannot be had, and another route beside them; a driver that is gone at any moment.
 pub fn routes() -> Alphabet {
-    let of_the_request = ModelFailure { kind: loop_core::FailureKind::ContentFilter, ..failure(false) };
+    let of_the_request =
+        ModelFailure { kind: loop_core::types::FailureKind::ContentFilter, ..failure(false) };
     Alphabet {
         replies: always([
             asks(draft("low"), &["a"]),

@@ -1,6 +1,8 @@
 //! Answers of people: which of them counts, once, in time, and for exactly what was shown (I-26, K8).
 
-use loop_core::{Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, Run, Slot};
+use loop_core::run::{PersonAnswer, Phase};
+use loop_core::types::{CommandKey, Digest, Millis, Slot};
+use loop_core::{Command, Event, EventKind, Run};
 
 use crate::edge::Ghost;
 use loop_testkit::digest;

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::Purpose;
-use loop_core::{Event, EventKind, Note, Phase, Run, Slot, State, Tier, Verdict};
+use loop_core::run::{Phase, Purpose, State};
+use loop_core::types::{Slot, Tier};
+use loop_core::{Event, EventKind, Note, Run, Verdict};
 
 use crate::edge::{Edge, Ghost, finishes, is_action, work};
 use crate::{approvals, early, money, native, oracle, owed, permits, trouble, truth, whole};
@@ -90,7 +91,7 @@ fn evidence_in_request_order(run: &Run, _: &Ghost) -> Result {
 fn commute(run: &Run) -> Result {
     let mut open = work(run).iter().filter(|work| work.announced && work.observation.is_none());
     let (Some(first), Some(second)) = (open.next(), open.next()) else { return Ok(()) };
-    let finish = |run: &Run, work: &loop_core::Work, what: &str| {
+    let finish = |run: &Run, work: &loop_core::run::Work, what: &str| {
         let mut run = run.clone();
         let kind =
             EventKind::ToolFinished { key: work.key, attempt: work.attempt, observation: found(what).into() };

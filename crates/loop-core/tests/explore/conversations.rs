@@ -5,10 +5,10 @@ use loop_core::StopReason::{
     ModelFailure as ModelFailed, NeedsHuman, NoProgress, OutputLimit, PolicyBlocked, Refused,
     SubmitBeforeOutput, Timeout, TokenLimit, ToolFailure,
 };
-use loop_core::{
-    CommandKey, FinishReason, Millis, ModelFailure, ModelSpec, Observation, PersonAnswer, Repeats, Slot,
-    Status, Validation,
-};
+use loop_core::reply::FinishReason;
+use loop_core::run::{PersonAnswer, Validation};
+use loop_core::spec::{ModelSpec, Repeats};
+use loop_core::types::{CommandKey, Millis, ModelFailure, Observation, Slot, Status};
 use serde_json::json;
 
 use crate::alphabet::Alphabet;
@@ -52,7 +52,7 @@ fn reads(_: CommandKey) -> Vec<Observation> {
 }
 
 fn too_long() -> ModelFailure {
-    ModelFailure { kind: loop_core::FailureKind::ContextTooLong, ..failure(false) }
+    ModelFailure { kind: loop_core::types::FailureKind::ContextTooLong, ..failure(false) }
 }
 
 fn broke_off() -> ModelFailure {
@@ -192,7 +192,7 @@ pub fn messages(wide: bool) -> Alphabet {
 /// Time that runs out at any moment, with a final pass before it.
 pub fn answers_in_time(wide: bool) -> Alphabet {
     let later = ModelFailure { retry_at: Some(Millis(700)), ..failure(true) };
-    let timed_out = ModelFailure { kind: loop_core::FailureKind::Timeout, ..broke_off() };
+    let timed_out = ModelFailure { kind: loop_core::types::FailureKind::Timeout, ..broke_off() };
     Alphabet {
         replies: always([look(&["a", "b"]), text("It is done.")]),
         failures: if wide { vec![later, timed_out] } else { vec![timed_out] },

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Execution, Note, Phase, Purpose, Run, State, Status, StopReason};
+use loop_core::run::{Phase, Purpose, State};
+use loop_core::spec::Execution;
+use loop_core::types::Status;
+use loop_core::{Event, EventKind, Note, Run, StopReason};
 use serde_json::Value;
 
 use crate::alphabet::Alphabet;
@@ -36,7 +39,7 @@ fn with(name: &'static str, setup: Setup, wide: bool) -> Alphabet {
     ];
     if wide {
         all.push(look(&["a", "a", "b"]));
-        all.push(look(&["a"]).ending(loop_core::FinishReason::Refusal));
+        all.push(look(&["a"]).ending(loop_core::reply::FinishReason::Refusal));
     }
     Alphabet {
         replies: always(all),

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use loop_core::RunSpec;
 use loop_core::StopReason::{Confident, EvidenceMissing, ManualStop, MaxPasses, NoNewActions, Refused};
-use loop_core::{
-    Calibration, MeasuredLevel, MeasuredModel, OpinionWhen, RunSpec, SecondOpinion, SectionSpec, Stale, Tier,
+use loop_core::spec::{
+    Calibration, MeasuredLevel, MeasuredModel, OpinionWhen, SecondOpinion, SectionSpec, Stale,
 };
+use loop_core::types::Tier;
 use serde_json::json;
 
 use crate::alphabet::Alphabet;
@@ -28,7 +30,7 @@ fn small() -> Setup {
 
 /// What evals measured of each level of the base and the escalated model, as passes of twenty runs.
 fn measured(spec: &RunSpec, of_base: [u32; 3], of_escalated: [u32; 3]) -> Calibration {
-    let one = |model: &loop_core::ModelSpec, [low, medium, high]: [u32; 3]| {
+    let one = |model: &loop_core::spec::ModelSpec, [low, medium, high]: [u32; 3]| {
         let level = |passed| MeasuredLevel { passed, runs: 20 };
         MeasuredModel {
             provider: Arc::clone(&model.provider),

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use loop_core::invariants::{Past, Transition};
-use loop_core::{
-    Call, CommandKey, Decision, Event, EventKind, FinishReason, Note, Phase, Run, Slot, Tier, Work,
-};
-use loop_core::{Purpose, Stage, Stopping};
+use loop_core::reply::FinishReason;
+use loop_core::run::{Call, Decision, Phase, Purpose, Stage, Stopping, Work};
+use loop_core::types::{CommandKey, Slot, Tier};
+use loop_core::{Event, EventKind, Note, Run};
 
 use crate::trouble::Trouble;
 
@@ -36,7 +36,7 @@ impl Edge<'_> {
     /// The charges of the event: the key, the tokens, the money.
     pub fn charges(
         &self,
-    ) -> impl Iterator<Item = (CommandKey, loop_core::Usage, Option<loop_core::PicoUsd>)> {
+    ) -> impl Iterator<Item = (CommandKey, loop_core::types::Usage, Option<loop_core::types::PicoUsd>)> {
         self.notes.iter().filter_map(|note| match note {
             Note::CallCharged { key, usage, cost, .. } => Some((*key, *usage, *cost)),
             _ => None,

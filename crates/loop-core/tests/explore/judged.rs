@@ -6,10 +6,9 @@ use loop_core::StopReason::{
     PolicyBlocked, Refused, ToolFailure,
 };
 use loop_core::policy::Taint;
-use loop_core::{
-    Breakers, CommandKey, Effect, Observation, OnDenied, OnDuplicate, OnInvalid, OnToolError, PersonAnswer,
-    Repeats, Slot, Status, StopClass, TaintRule, Validation,
-};
+use loop_core::run::{PersonAnswer, Validation};
+use loop_core::spec::{Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, Repeats, TaintRule};
+use loop_core::types::{CommandKey, Effect, Observation, Slot, Status, StopClass};
 use serde_json::json;
 
 use crate::alphabet::Alphabet;
@@ -503,8 +502,10 @@ pub fn demanding_output(wide: bool) -> Alphabet {
 /// S4's step: one checked action at a time, what is not valid ends the run, and the last permitted step acts.
 pub fn steps(wide: bool) -> Alphabet {
     let setup = small(conversation()).with(|spec| {
-        let loop_core::ProtocolSpec::Conversation(conversation) = &mut spec.protocol else { unreachable!() };
-        conversation.execution = loop_core::Execution::Single;
+        let loop_core::spec::ProtocolSpec::Conversation(conversation) = &mut spec.protocol else {
+            unreachable!()
+        };
+        conversation.execution = loop_core::spec::Execution::Single;
         let gate = &mut spec.gate;
         (gate.on_denied, gate.on_invalid) = (OnDenied::Stop, OnInvalid::Stop);
         gate.on_tool_error = OnToolError::StopOrEscalateAfter(2);
@@ -563,7 +564,7 @@ pub fn step_documents(wide: bool) -> Alphabet {
 
 /// Reasons of the domain's own beside failures, stops and crashes.
 pub fn own_reasons(wide: bool) -> Alphabet {
-    let own = |name: &str, tool: &str, status, class| loop_core::OwnReason {
+    let own = |name: &str, tool: &str, status, class| loop_core::spec::OwnReason {
         name: name.parse().unwrap(),
         class,
         says: "It is so.".into(),

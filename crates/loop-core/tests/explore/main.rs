@@ -32,7 +32,7 @@ mod trouble;
 mod truth;
 mod whole;
 
-use loop_core::CostMode;
+use loop_core::spec::CostMode;
 
 use alphabet::Alphabet;
 use search::{Scope, walk};

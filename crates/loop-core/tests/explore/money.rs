@@ -1,9 +1,10 @@
 //! Money and tokens: what is settled and what is in flight, held against the limits (I-1, I-2, I-3).
 
-use loop_core::Purpose;
-use loop_core::{
-    CostMode, EventKind, Measure, Note, Phase, PicoUsd, Price, Refusal, Reserve, Run, Slot, Tier,
-};
+use loop_core::gate::Measure;
+use loop_core::run::{Phase, Purpose, Refusal, Reserve};
+use loop_core::spec::CostMode;
+use loop_core::types::{PicoUsd, Price, Slot, Tier};
+use loop_core::{EventKind, Note, Run};
 
 use crate::edge::{Edge, call, finishes, is_action, work};
 

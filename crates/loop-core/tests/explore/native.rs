@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use loop_core::Purpose;
-use loop_core::{
-    AttemptState, CommandKey, Decision, EventKind, FinishReason, JudgedAction, Note, Phase, Refusal, Reply,
-    Run, Slot, Status, StopReason, Verdict,
-};
+use loop_core::gate::JudgedAction;
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::run::{AttemptState, Decision, Phase, Purpose, Refusal};
+use loop_core::types::{CommandKey, Slot, Status};
+use loop_core::{EventKind, Note, Run, StopReason, Verdict};
 use serde_json::Value;
 
 use crate::edge::{self, Edge};
@@ -211,7 +211,7 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
     for (n, (call, judged)) in (0..).zip(requested.iter().zip(new)) {
         let same = (&call.id, &call.name, &call.arguments)
             == (&judged.action.id, &judged.action.tool, &judged.action.parameters);
-        must(same && judged.key == loop_core::CommandKey::new(pass, Slot::Action(n)), || {
+        must(same && judged.key == loop_core::types::CommandKey::new(pass, Slot::Action(n)), || {
             format!("{call:?} was judged as {judged:?}")
         })?;
         let is_it = |note: &&Note| matches!(note, Note::ActionJudged(reported) if reported.key == judged.key);
@@ -288,7 +288,7 @@ fn sound_output(edge: &Edge<'_>) -> Option<Arc<str>> {
 /// The arguments of the last output in a reply; with a reflection only if they can be read and no limit was reached.
 fn last_output(run: &Run, reply: &Reply, judged: &[Arc<JudgedAction>]) -> Option<String> {
     let output = run.spec().protocol.output()?;
-    let counts = |(call, judged): &(&loop_core::ToolCall, &Arc<JudgedAction>)| {
+    let counts = |(call, judged): &(&loop_core::types::ToolCall, &Arc<JudgedAction>)| {
         let value: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
         let is_over = matches!(judged.verdict, Verdict::OverLimit { .. });
         let fits = value["target"].is_string() && answered(run, judged) != Some(Status::InvalidInput);
@@ -310,7 +310,9 @@ pub fn compaction_goes_on(edge: &Edge<'_>) -> Result {
     let passes = edge.before.passes().len() as u32;
     // L4: what its provider finds too long, once a call.
     let found_too_long = match &edge.event.kind {
-        EventKind::ModelFailed { failure, .. } if failure.kind == loop_core::FailureKind::ContextTooLong => {
+        EventKind::ModelFailed { failure, .. }
+            if failure.kind == loop_core::types::FailureKind::ContextTooLong =>
+        {
             edge::call(edge.before).is_some_and(|call| !call.shortened) && !edge.before.is_stop_requested()
         }
         _ => false,

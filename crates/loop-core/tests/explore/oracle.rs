@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::Purpose;
-use loop_core::{
-    Cite, Confidence, Decision, EventKind, FinishReason, Limit, Note, OnInvalid, Opinion, OpinionWhen,
-    PassRecord, Phase, Priority, Run, RunSpec, Stale, Status, StopReason, Tier, Verdict, WhyNotDone,
-};
+use loop_core::gate::{Limit, WhyNotDone};
+use loop_core::reply::FinishReason;
+use loop_core::run::{Decision, Opinion, PassRecord, Phase, Purpose};
+use loop_core::spec::{Cite, OnInvalid, OpinionWhen, Stale};
+use loop_core::types::{Confidence, Priority, Status, Tier};
+use loop_core::{EventKind, Note, Run, RunSpec, StopReason, Verdict};
 
 use crate::edge::Edge;
 use crate::{native, owed};
@@ -361,7 +362,7 @@ pub fn missing(run: &Run) -> usize {
     });
     // T3: what is cited and does not exist is a fault in every section. No alphabet quotes such a bracket.
     let known = run.evidence().len() as u32;
-    let cites = run.document().sections.iter().flat_map(|section| loop_core::citations(&section.body));
+    let cites = run.document().sections.iter().flat_map(|section| loop_core::reply::citations(&section.body));
     sections.count() + tools.count() + cites.filter(|id| id.0 > known).count()
 }
 

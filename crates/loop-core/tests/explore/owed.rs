@@ -1,10 +1,9 @@
 //! Effects that were asked for, a second time, from the words of the design: what is owed until it ran, and what never
 //! happens twice without a person.
 
-use loop_core::{
-    DeniedBy, Effect, Evidence, JudgedAction, Measure, NotDone, Note, Priority, Run, Status, StopClass,
-    StopReason, Verdict, WhyNotDone,
-};
+use loop_core::gate::{DeniedBy, JudgedAction, Measure, NotDone, WhyNotDone};
+use loop_core::types::{Effect, Priority, Status, StopClass};
+use loop_core::{Evidence, Note, Run, StopReason, Verdict};
 
 use crate::edge::Edge;
 
@@ -61,7 +60,7 @@ pub fn owed(run: &Run) -> Vec<(&JudgedAction, WhyNotDone)> {
 }
 
 /// Whether the call with this number was made.
-fn made(run: &Run, id: loop_core::EvidenceId) -> bool {
+fn made(run: &Run, id: loop_core::types::EvidenceId) -> bool {
     use Status::{Cancelled, Denied, Duplicate, Skipped};
     let found = run.evidence().iter().find(|it| it.id == id);
     found.is_some_and(|it| !matches!(it.observation.status, Cancelled | Denied | Duplicate | Skipped))

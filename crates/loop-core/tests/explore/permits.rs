@@ -1,10 +1,10 @@
 //! What may run, and what was run again: policy before effects, approvals, taint, and the rules of repeats.
 
+use loop_core::gate::JudgedAction;
 use loop_core::policy::Taint;
-use loop_core::{
-    Effect, EventKind, Evidence, JudgedAction, Note, Observation, OnDuplicate, Priority, Run, Status,
-    TaintRule, ToolSpec, Verdict, policy,
-};
+use loop_core::spec::{OnDuplicate, TaintRule, ToolSpec};
+use loop_core::types::{Effect, Observation, Priority, Status};
+use loop_core::{EventKind, Evidence, Note, Run, Verdict, policy};
 use serde_json::Value;
 
 use crate::edge::{Edge, work};

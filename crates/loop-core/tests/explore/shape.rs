@@ -5,8 +5,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use loop_core::{Phase, Run};
-use loop_core::{Purpose, Stage};
+use loop_core::Run;
+use loop_core::run::{Phase, Purpose, Stage};
 
 use crate::edge::{Ghost, call, work};
 

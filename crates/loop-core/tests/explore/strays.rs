@@ -1,9 +1,9 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
-use loop_core::{
-    Call, Command, CommandKey, Event, EventKind, Millis, Observation, Phase, PromptSize, Refusal, Reply,
-    Reserve, Run, SaveResult, Slot, Status, Tier, Validation,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{Call, Phase, PromptSize, Refusal, Reserve, SaveResult, Validation};
+use loop_core::types::{CommandKey, Millis, Observation, Slot, Status, Tier};
+use loop_core::{Command, Event, EventKind, Run};
 
 use crate::approvals;
 use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
@@ -114,7 +114,7 @@ impl Strays {
         };
         facts.push(EventKind::SaveFinished { attempt, result: SaveResult::Saved { location: "x".into() } });
         if !is_working(run) {
-            facts.push(EventKind::StopRequested { how: loop_core::StopMode::Now });
+            facts.push(EventKind::StopRequested { how: loop_core::run::StopMode::Now });
             facts.push(EventKind::StopWithdrawn);
         }
         if run.is_done() {

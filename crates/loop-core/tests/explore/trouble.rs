@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{
-    Breakers, Evidence, JudgedAction, Note, OnDenied, OnInvalid, Priority, Run, Status, StopReason, Verdict,
-};
+use loop_core::gate::JudgedAction;
+use loop_core::spec::{Breakers, OnDenied, OnInvalid};
+use loop_core::types::{Priority, Status};
+use loop_core::{Evidence, Note, Run, StopReason, Verdict};
 
 use crate::edge::Edge;
 use crate::native;
@@ -151,7 +152,7 @@ pub fn a_broken_tool_is_not_run(edge: &Edge<'_>) -> Result<(), String> {
 /// The reasons for which what has settled with this edge ends the run; `then` is the trouble after it.
 pub fn ends(edge: &Edge<'_>, then: &Trouble) -> Vec<StopReason> {
     use Status::{InvalidInput, MalformedResult, PermanentError};
-    use loop_core::OnToolError::{Continue, EscalateAfter, Stop, StopOrEscalateAfter};
+    use loop_core::spec::OnToolError::{Continue, EscalateAfter, Stop, StopOrEscalateAfter};
     let run: &Run = edge.after;
     let settled = run.evidence().get(edge.before.evidence().len()..).unwrap_or_default();
     let statuses = || settled.iter().map(|it| it.observation.status);

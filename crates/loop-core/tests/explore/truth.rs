@@ -1,9 +1,10 @@
 //! Whether the conditions of a stop are true: each reason is held against the state in which the run ended (I-10).
 
-use loop_core::Purpose;
-use loop_core::{
-    Condition, Confidence, EventKind, FinishReason, Measure, Note, Phase, Run, Slot, StopReason, Validation,
-};
+use loop_core::gate::{Condition, Measure};
+use loop_core::reply::FinishReason;
+use loop_core::run::{Phase, Purpose, Validation};
+use loop_core::types::{Confidence, Slot};
+use loop_core::{EventKind, Note, Run, StopReason};
 
 use crate::edge::{Edge, call};
 use crate::{native, oracle, trouble};

@@ -1,10 +1,12 @@
 //! What a run owes to whoever pays for it: every condition that was true at the stop, every change of tier, the cost of
 //! calls whose provider reports none, and how many calls a reply may ask for (P1, P4, P5).
 
-use loop_core::{
-    CallExtent, Certificate, Confidence, CostMode, EventKind, Measure, Note, Phase, PicoUsd, Reply, Run,
-    Slot, StopReason, Tier, Usage,
-};
+use loop_core::gate::Measure;
+use loop_core::reply::Reply;
+use loop_core::run::Phase;
+use loop_core::spec::CostMode;
+use loop_core::types::{CallExtent, Confidence, PicoUsd, Slot, Tier, Usage};
+use loop_core::{Certificate, EventKind, Note, Run, StopReason};
 
 use crate::edge::{Edge, Ghost, call};
 

@@ -1,6 +1,6 @@
 //! The canonical form of arguments: one text for one value. S0-118.
 
-use loop_core::{canonical, digest, digest_text};
+use loop_core::types::{canonical, digest, digest_text};
 use serde_json::{Map, Value};
 
 /// The bytes are JSON.

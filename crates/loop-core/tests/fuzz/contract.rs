@@ -1,6 +1,7 @@
 //! The contract block: only a block with the nonce decides where the nonce is required. K5, L13, I-11.
 
-use loop_core::{Confidence, NonceMode, ProtocolSpec};
+use loop_core::spec::{NonceMode, ProtocolSpec};
+use loop_core::types::Confidence;
 use loop_testkit::fuzz::{FuzzRun, NONCE, document};
 
 /// The bytes are a reply.

@@ -1,9 +1,9 @@
 //! Events of any kind in any order: what the core accepts keeps its promises. I-4, I-8, I-9, I-11, I-25.
 
-use loop_core::{
-    CallModel, Command, EventKind, FailureKind, ModelFailure, Observation, PersonAnswer, Received, Reply,
-    RunTool, SaveResult, Status, StopMode, ToolCall, Validation,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{CallModel, PersonAnswer, RunTool, SaveResult, StopMode, Validation};
+use loop_core::types::{FailureKind, ModelFailure, Observation, Received, Status, ToolCall};
+use loop_core::{Command, EventKind};
 use loop_testkit::fuzz::{Bytes, FuzzRun, NONCE, conversation, document, found, usage};
 use serde_json::json;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Document, EvidenceId, MergeContext, Millis, PREAMBLE, ProposedSection};
+use loop_core::reply::{Document, MergeContext, PREAMBLE, ProposedSection};
+use loop_core::types::{EvidenceId, Millis};
 use loop_testkit::fuzz::{Bytes, sections};
 
 const HEADINGS: [(&str, &str, bool); 5] = [
@@ -25,7 +26,7 @@ pub(crate) fn target(data: &[u8]) {
         let context = MergeContext { declared: &declared, pass, at, citable: &citable };
         let (same, nothing) = document.merged(&[], context);
         assert_eq!(same, document, "nothing changes nothing");
-        assert_eq!(nothing, loop_core::Merge::default());
+        assert_eq!(nothing, loop_core::reply::Merge::default());
         let (merged, merge) = document.merged(&proposed, context);
         let (twice, again) = merged.merged(&proposed, context);
         // With two proposals of one section the last one counts, and the first is a change to it again.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::{LiveText, PREAMBLE};
+use loop_core::reply::{LiveText, PREAMBLE};
 use loop_testkit::fuzz::{FuzzRun, document, sections};
 
 /// The bytes are a reply.

@@ -1,6 +1,7 @@
 //! Similarity of texts: bounds, and symmetry where the measure has it. S3-20.
 
-use loop_core::{edits, repeats::ratio_millis};
+use loop_core::repeats::ratio_millis;
+use loop_core::types::edits;
 
 /// The bytes are two texts, with a line `---` between them.
 pub(crate) fn target(data: &[u8]) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{Digest, Status, canonical};
+use loop_core::types::{Digest, Status, canonical};
 use serde_json::{Value, json};
 
 use super::score::Step;

@@ -1,7 +1,8 @@
 //! Scripts of calls for the tests of repeats: `read a = 1` is a call, and what it brings if it is made.
 
-use loop_core::repeats::{CallFacts, Guard};
-use loop_core::{RepeatRule, Repeats, Status, ThreeTier, ToolRepeats};
+use loop_core::repeats::{CallFacts, Guard, RepeatRule};
+use loop_core::spec::{Repeats, ThreeTier, ToolRepeats};
+use loop_core::types::Status;
 use serde_json::{Value, json};
 
 pub struct Guarded {

@@ -1,9 +1,10 @@
 //! `[gate]`: how it is decided after each pass whether to continue.
 
-use loop_core::{
-    GroundingRule, Locale, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, RepeatScope, Repeats,
-    Resolve, Stale, TaintRule, Tier,
+use loop_core::spec::{
+    GroundingRule, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, RepeatScope, Repeats, Resolve,
+    Stale, TaintRule,
 };
+use loop_core::types::{Locale, Tier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,6 +1,6 @@
 //! `[limits]`: what a run never passes.
 
-use loop_core::CostMode;
+use loop_core::spec::CostMode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -19,7 +19,7 @@ mod sources;
 mod stops;
 mod tools;
 
-use loop_core::{GroundingRule, NonceMode};
+use loop_core::spec::{GroundingRule, NonceMode};
 use loop_prompts::Layout;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;

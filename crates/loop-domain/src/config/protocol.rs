@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use loop_core::{ErrorStyle, Execution};
+use loop_core::spec::{ErrorStyle, Execution};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;

@@ -1,6 +1,6 @@
 //! `[stop_reasons]`: reasons to stop of the domain's own.
 
-use loop_core::{Status, StopClass};
+use loop_core::types::{Status, StopClass};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

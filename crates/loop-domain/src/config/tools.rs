@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use loop_core::{ArgType, Effect};
+use loop_core::spec::ArgType;
+use loop_core::types::Effect;
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -9,7 +9,7 @@ mod settings;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_tools::connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
 use loop_tools::{Credentials, SchemaCheck, Smart, Tool};
 use serde_json::{Value, json};

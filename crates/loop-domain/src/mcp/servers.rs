@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_llm::Secrets;
 use loop_tools::Credentials;
 use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};

@@ -1,6 +1,6 @@
 //! From a JSON Schema of a document to the type of a parameter, where a parameter can have it.
 
-use loop_core::ArgSpec;
+use loop_core::spec::ArgSpec;
 use serde_json::{Map, Value, json};
 
 use crate::openapi::document::{Document, Gap};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::edits;
+use loop_core::types::edits;
 
 use crate::openapi::document::{Document, Operation};
 use crate::openapi::text::line;

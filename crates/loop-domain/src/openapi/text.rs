@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loop_core::is_clean;
+use loop_core::types::is_clean;
 use serde_json::Value;
 
 /// The text on one line, without characters that are invisible or control something, and with at most `max` characters.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_tools::connectors::HttpDefinition;
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::Value;
 
 use crate::openapi::schema::Plain;

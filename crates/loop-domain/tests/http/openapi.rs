@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_domain::{Domain, ImportOptions, Imported, LoadOptions, import_openapi};
 use proptest::prelude::*;
 

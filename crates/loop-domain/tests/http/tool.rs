@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
-use loop_core::{Observation, Status};
+use loop_core::types::{Observation, Status};
 use loop_domain::{Domain, DomainError, LoadOptions};
 use loop_tools::ToolContext;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn load(tools: &str) -> Result<Domain, DomainError> {
 
 async fn call(domain: &Domain, tool: &str, parameters: Value) -> Observation {
     let (account, item) = (Some("A/7".into()), Some("T-9".into()));
-    let scope = loop_core::Scope { account, item, ..loop_core::Scope::default() };
+    let scope = loop_core::types::Scope { account, item, ..loop_core::types::Scope::default() };
     let context = ToolContext::new(scope, "Late order", "r/1/action-0");
     domain.registry.dispatch(tool, &parameters, context, &domain.credentials, 12_000, 4_000).await
 }

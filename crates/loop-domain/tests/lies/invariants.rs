@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::{Certificate, Outcome, StopClass, StopReason};
+use loop_core::types::StopClass;
+use loop_core::{Certificate, Outcome, StopReason};
 
 use super::world::Shown;
 
@@ -44,7 +45,10 @@ pub(super) fn broken(shown: &Shown) -> Vec<String> {
     check(effects.executed + effects.failed + effects.in_doubt == 0, format!("effects: {effects}"));
     for evidence in &outcome.evidence {
         let reads = spec.tool(&evidence.tool).is_some_and(|tool| tool.effect.is_read());
-        let did = matches!(evidence.observation.status, loop_core::Status::Ok | loop_core::Status::Empty);
+        let did = matches!(
+            evidence.observation.status,
+            loop_core::types::Status::Ok | loop_core::types::Status::Empty
+        );
         check(reads || !did, format!("{} ran", evidence.tool));
     }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::sync::Arc;
 
-use loop_core::CostMode;
+use loop_core::spec::CostMode;
 use loop_llm::Api;
 use loop_mock::Lie;
 use loop_testkit::lies;

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Reserve, Usage};
+use loop_core::run::Reserve;
+use loop_core::spec::CostMode;
+use loop_core::types::{CommandKey, PicoUsd, Usage};
+use loop_core::{EventKind, Note};
 use loop_llm::Api;
 use loop_mock::Lie;
 use loop_testkit::lies;

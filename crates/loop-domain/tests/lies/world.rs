@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{CostMode, Limits, Outcome, PicoUsd, Price, RunSpec, WorkItem};
+use loop_core::spec::{CostMode, Limits};
+use loop_core::types::{PicoUsd, Price};
+use loop_core::{Outcome, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
 use loop_llm::Api;
 use loop_mock::{Lie, LoopbackServer, ReceivedRequest, Service};

@@ -1,6 +1,7 @@
 //! What can be wrong with a case before anything of it is made.
 
-use loop_core::{StopClass, StopReason, Verdict};
+use loop_core::types::StopClass;
+use loop_core::{StopReason, Verdict};
 
 use crate::case::{AnswerKind, CASE_VERSION, Case, CaseError, MockStatus};
 use crate::trace;
@@ -270,7 +271,8 @@ pub(crate) fn escaped(name: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use loop_core::{Status, Verdict};
+    use loop_core::Verdict;
+    use loop_core::types::Status;
 
     #[test]
     fn every_reason_can_be_named() {

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use loop_core::{FinishReason, ItemForm, RunSpec, StopMode};
+use loop_core::RunSpec;
+use loop_core::reply::FinishReason;
+use loop_core::run::StopMode;
+use loop_core::types::ItemForm;
 use loop_llm::ScriptedReply;
 use loop_tools::files;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};

@@ -1,6 +1,6 @@
 //! What the calls of a mocked tool bring.
 
-use loop_core::Status;
+use loop_core::types::Status;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

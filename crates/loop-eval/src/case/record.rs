@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, FailureKind, Note, PersonAnswer, Run, Status, StopMode, Verdict};
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::types::{CommandKey, FailureKind, Status};
+use loop_core::{EventKind, Note, Run, Verdict};
 use loop_llm::{ScriptedCall, ScriptedReply};
 use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::{RunSpec, Tier, WorkItem};
+use loop_core::types::Tier;
+use loop_core::{RunSpec, WorkItem};
 use loop_domain::{Domain, DomainError, LoadOptions};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedCall, ScriptedReply};
 use loop_prompts::Prompts;

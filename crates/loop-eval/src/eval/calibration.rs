@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use loop_core::{Confidence, MeasuredLevel, Outcome, RunSpec, StopReason, Tier};
+use loop_core::spec::MeasuredLevel;
+use loop_core::types::{Confidence, Tier};
+use loop_core::{Outcome, RunSpec, StopReason};
 use loop_domain::{CalibrationFile, CalibrationRow, CountedLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

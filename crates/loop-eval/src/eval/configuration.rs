@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use loop_core::Tier;
+use loop_core::types::Tier;
 use loop_domain::outlives_model;
 
 use crate::case::Case;
@@ -69,7 +69,7 @@ impl Configuration {
     /// of several tiers are combined. The last tier varies fastest.
     ///
     /// ```
-    /// use loop_core::Tier;
+    /// use loop_core::types::Tier;
     /// use loop_eval::eval::Configuration;
     ///
     /// let given = [(Tier::Selector, "offline/s"), (Tier::Base, "offline/a"), (Tier::Base, "offline/b")];

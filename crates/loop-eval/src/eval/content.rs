@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::Digest;
+use loop_core::types::Digest;
 use loop_tools::files;
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ pub(crate) fn case_digest(case: &Case) -> Digest {
             members.shift_remove(key);
         }
     }
-    Digest::of("eval case", loop_core::canonical(&case).as_bytes())
+    Digest::of("eval case", loop_core::types::canonical(&case).as_bytes())
 }
 
 /// The case without what describes it, with the content of its item's file.
@@ -164,6 +164,6 @@ impl RunContent<'_> {
             "urls": urls,
             "repeat": self.repeat,
         });
-        Some(Digest::of("eval run", loop_core::canonical(&content).as_bytes()))
+        Some(Digest::of("eval run", loop_core::types::canonical(&content).as_bytes()))
     }
 }

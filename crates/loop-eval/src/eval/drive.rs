@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::{Stream, StreamExt};
-use loop_core::{
-    Command, CommandKey, Decision, Event, EventKind, Note, Outcome, PersonAnswer, Run, RunSpec, Slot,
-};
+use loop_core::run::{Decision, PersonAnswer};
+use loop_core::types::{CommandKey, Slot};
+use loop_core::{Command, Event, EventKind, Note, Outcome, Run, RunSpec};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, replay},
     observe::RunEvent,

@@ -1,6 +1,8 @@
 //! What happened, compared with what was expected.
 
-use loop_core::{JudgedAction, Outcome, PicoUsd, StopReason};
+use loop_core::gate::JudgedAction;
+use loop_core::types::PicoUsd;
+use loop_core::{Outcome, StopReason};
 use serde_json::Value;
 
 use crate::case::reasons;
@@ -209,7 +211,7 @@ fn output(expected: &Expected, outcome: &Outcome, found: &mut Vec<String>) {
 
 /// Whether two values say the same: 1 is 1.0.
 fn is_same(one: &Value, two: &Value) -> bool {
-    loop_core::canonical(one) == loop_core::canonical(two)
+    loop_core::types::canonical(one) == loop_core::types::canonical(two)
 }
 
 fn evidence(check: &EvidenceCheck, outcome: &Outcome, found: &mut Vec<String>) {

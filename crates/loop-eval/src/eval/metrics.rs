@@ -1,6 +1,7 @@
 //! Metrics over many cases (S4-59).
 
-use loop_core::{StopClass, StopReason};
+use loop_core::StopReason;
+use loop_core::types::StopClass;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::Scope;
+use loop_core::types::Scope;
 use loop_tools::{Credentials, Failure, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Map, Value};
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use loop_core::{DeniedBy, Note, StopReason, Verdict};
+use loop_core::gate::DeniedBy;
+use loop_core::{Note, StopReason, Verdict};
 use loop_runtime::journal::Entry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

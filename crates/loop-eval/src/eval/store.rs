@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use loop_core::Digest;
+use loop_core::types::Digest;
 use loop_tools::files;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use loop_core::{ErrorStyle, StopReason};
+use loop_core::StopReason;
+use loop_core::spec::ErrorStyle;
 
 use crate::case::Case;
 use crate::eval::build::{Domains, Prepared};

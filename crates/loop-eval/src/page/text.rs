@@ -36,7 +36,7 @@ fn is_escaped(c: char) -> bool {
     match c {
         '&' | '<' | '>' | '"' | '\'' => true,
         ' '..='~' | '\n' | '\t' => false,
-        c => !loop_core::is_clean(c),
+        c => !loop_core::types::is_clean(c),
     }
 }
 

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, ProtocolSpec, RunSpec, Usage};
+use loop_core::RunSpec;
+use loop_core::reply::FinishReason;
+use loop_core::spec::ProtocolSpec;
+use loop_core::types::Usage;
 use loop_llm::{
     Arguments, ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
     RequestPurpose, ToolCall, nonce_of,

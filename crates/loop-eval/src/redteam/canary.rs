@@ -1,6 +1,6 @@
 //! A private text that tools return and that must never leave, in whatever spelling.
 
-use loop_core::is_invisible;
+use loop_core::types::is_invisible;
 use loop_llm::Secrets;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use loop_core::{
-    CommandKey, Digest, EventKind, Outcome, PersonAnswer, PersonRequest, Run, RunId, RunSpec, WorkItem,
-};
+use loop_core::run::{PersonAnswer, PersonRequest};
+use loop_core::types::{CommandKey, Digest, RunId};
+use loop_core::{EventKind, Outcome, Run, RunSpec, WorkItem};
 use loop_llm::Message;
 use loop_runtime::{
     Runner,

@@ -1,6 +1,8 @@
 //! Forged contract blocks: a verdict, a refusal or an escalation that is in a text from outside.
 
-use loop_core::{Confidence, Measure, Outcome, StopReason};
+use loop_core::gate::Measure;
+use loop_core::types::Confidence;
+use loop_core::{Outcome, StopReason};
 
 use crate::redteam::corpus::{Kind, Trick, base64, halves, spread};
 use crate::redteam::plan::FORGED;

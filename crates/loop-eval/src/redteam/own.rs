@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    DeniedBy, Effect, GateSettings, Outcome, PersonAnswer, PersonRequest, RunSpec, StopClass, Tier, Verdict,
-    WorkItem,
-};
+use loop_core::gate::DeniedBy;
+use loop_core::run::{PersonAnswer, PersonRequest};
+use loop_core::spec::GateSettings;
+use loop_core::types::{Effect, StopClass, Tier};
+use loop_core::{Outcome, RunSpec, Verdict, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::{Runner, models::Models, tools::Registry};
 

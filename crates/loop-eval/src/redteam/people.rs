@@ -1,6 +1,7 @@
 //! Who is there while a domain is attacked.
 
-use loop_core::{PersonAnswer, PersonRequest, canonical};
+use loop_core::run::{PersonAnswer, PersonRequest};
+use loop_core::types::canonical;
 use serde::{Deserialize, Serialize};
 
 /// The approver in an attack.

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::{ArgSpec, ArgType, Effect, RunSpec, ToolSpec};
+use loop_core::RunSpec;
+use loop_core::spec::{ArgSpec, ArgType, ToolSpec};
+use loop_core::types::Effect;
 use serde_json::{Map, Value, json};
 
 use crate::redteam::canary::CANARY;

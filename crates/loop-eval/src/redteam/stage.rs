@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use loop_core::{
-    Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, RunSpec, TaintRule, Totals, WorkItem,
-};
+use loop_core::spec::{Breakers, CostMode, GateSettings, Limits, ProtocolSpec, Repeats, TaintRule};
+use loop_core::types::Totals;
+use loop_core::{RunSpec, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::{Runner, models::Models, run::StartError};
 use loop_tools::{Registry, RegistryError};
@@ -278,7 +278,7 @@ impl Stage<'_> {
         let spec = RunSpec { gate, save: false, ..spec };
         let runner = Runner::new(spec, self.registry.clone(), Models::one(Arc::clone(model) as _))
             .with_prompts(Arc::clone(&self.domain.prompts));
-        let answer = |requested: &loop_core::PersonRequest| people.answer(requested, &self.calls);
+        let answer = |requested: &loop_core::run::PersonRequest| people.answer(requested, &self.calls);
         match scenario {
             Scenario::OneRun | Scenario::LaterCall | Scenario::Store | Scenario::Padding => {
                 to_the_end(&runner, item(&stated), answer).await
@@ -382,7 +382,7 @@ fn item(stated: &str) -> WorkItem {
 
 #[cfg(test)]
 mod tests {
-    use loop_core::{PicoUsd, Usage};
+    use loop_core::types::{PicoUsd, Usage};
 
     use super::*;
 

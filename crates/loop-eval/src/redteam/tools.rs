@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use loop_core::{Effect, ToolPolicy, canonical};
+use loop_core::spec::ToolPolicy;
+use loop_core::types::{Effect, canonical};
 use loop_tools::{Credentials, Registry, RegistryError, Tool, ToolContext, ToolDeclaration, ToolResult};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 
 use crate::eval::{
     BaselineComparison, CaseResult, ComparedConfiguration, ConfigurationSummary, FALSE_ALARMS, Share,

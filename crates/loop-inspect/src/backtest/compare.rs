@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{Call, Condition, JudgedAction, Outcome, Phase, Run, Work};
+use loop_core::gate::{Condition, JudgedAction};
+use loop_core::run::{Call, Phase, Work};
+use loop_core::{Outcome, Run};
 
 /// The condition for which a run ends, or makes its final pass.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +83,7 @@ fn is_same_phase(a: &Phase, b: &Phase) -> bool {
                 && a.work.iter().zip(&b.work).all(|(a, b)| is_same_work(a, b))
         }
         (Phase::WaitingForPerson { asks: a, .. }, Phase::WaitingForPerson { asks: b, .. }) => {
-            let of = |ask: &loop_core::Ask| (ask.action, ask.answered);
+            let of = |ask: &loop_core::run::Ask| (ask.action, ask.answered);
             a.iter().map(of).eq(b.iter().map(of))
         }
         (a @ Phase::Validating { .. }, b @ Phase::Validating { .. }) => a == b,

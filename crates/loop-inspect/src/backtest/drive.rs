@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Command, CommandKey, Digest, Event, EventKind, Facts, FailureKind, Millis, Outcome, PromptSize, Refusal,
-    Rejected, Reply, Run, RunId, RunSpec, SpecNames, Started, Status,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{PromptSize, Refusal, Started};
+use loop_core::spec::SpecNames;
+use loop_core::types::{CommandKey, Digest, FailureKind, Millis, RunId, Status};
+use loop_core::{Command, Event, EventKind, Facts, Outcome, Rejected, Run, RunSpec};
 use loop_runtime::journal::Recorded;
 
 use super::compare::{End, difference, is_same_result};
@@ -387,7 +388,7 @@ impl Other {
         Finding {
             kind,
             at: Some(self.place(seq)),
-            totals: loop_core::Totals { wall_ms: self.run.elapsed_ms(), ..*self.run.totals() },
+            totals: loop_core::types::Totals { wall_ms: self.run.elapsed_ms(), ..*self.run.totals() },
             stop: None,
             what,
             more: Some(left(&self.run)),
@@ -455,7 +456,7 @@ impl Other {
             None => Finding {
                 kind: FindingKind::Same,
                 at: None,
-                totals: loop_core::Totals { wall_ms: recorded.elapsed_ms(), ..*recorded.totals() },
+                totals: loop_core::types::Totals { wall_ms: recorded.elapsed_ms(), ..*recorded.totals() },
                 stop: None,
                 what: String::new(),
                 more: None,

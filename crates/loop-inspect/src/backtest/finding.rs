@@ -1,6 +1,8 @@
 //! What a recorded run does under another policy.
 
-use loop_core::{Outcome, StopClass, StopReason, Totals, WorstCase};
+use loop_core::run::WorstCase;
+use loop_core::types::{StopClass, Totals};
+use loop_core::{Outcome, StopReason};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{Phase, PicoUsd, Run, WorstCase};
+use loop_core::Run;
+use loop_core::run::{Phase, WorstCase};
+use loop_core::types::PicoUsd;
 
 /// The most that this run uses from here on, whatever the models, the tools and the people do.
 pub(super) fn left(run: &Run) -> WorstCase {

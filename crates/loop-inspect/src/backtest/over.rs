@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use loop_core::{Digest, EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::{Digest, RunId};
 use loop_runtime::journal::{Journal, JournalError, Recorded};
 use tokio::task::JoinSet;
 

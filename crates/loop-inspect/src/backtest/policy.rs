@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::{Digest, RunSpec, policy};
+use loop_core::types::Digest;
+use loop_core::{RunSpec, policy};
 
 use super::drive::Under;
 

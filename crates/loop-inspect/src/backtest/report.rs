@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{Outcome, RunId, StopClass, Totals, WorstCase};
+use loop_core::Outcome;
+use loop_core::run::WorstCase;
+use loop_core::types::{RunId, StopClass, Totals};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -286,7 +288,7 @@ impl RunUnderPolicy {
 
 fn sections(outcome: &Outcome) -> Vec<EarlierSection> {
     let sections = outcome.document.sections.iter();
-    let section = |section: &loop_core::Section| EarlierSection {
+    let section = |section: &loop_core::reply::Section| EarlierSection {
         id: section.id.to_string(),
         heading: section.heading.to_string(),
         body: section.body.to_string(),

@@ -1,6 +1,6 @@
 //! The decision on a reservation: a pure function of what each budget has, so that every ledger decides alike.
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 
 /// What a ledger says to an [`Reservation`](super::Reservation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

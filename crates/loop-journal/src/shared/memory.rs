@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::{PicoUsd, RunId};
+use loop_core::types::{PicoUsd, RunId};
 
 use super::{Asked, BudgetLimit, LedgerAnswer, Position, Reservation, SharedLedger, Taken, decide};
 use crate::JournalError;

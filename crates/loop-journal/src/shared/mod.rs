@@ -20,7 +20,7 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use loop_core::{CommandKey, PicoUsd, RunId};
+use loop_core::types::{CommandKey, PicoUsd, RunId};
 
 pub use book::LedgerAnswer;
 pub(crate) use book::{Asked, Position, decide};

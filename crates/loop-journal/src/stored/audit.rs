@@ -3,14 +3,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
 
 use super::StoredJournal;
 use super::fault::Fault;
 use super::seal::Key;
-use crate::{AuditEntry, AuditFilter, AuditLine, Durability, JournalError};
+use crate::audit::{AuditEntry, AuditFilter, AuditLine};
+use crate::{Durability, JournalError};
 
 /// Journals of which no server has been have no such table.
 pub(super) const TABLE: &str = "

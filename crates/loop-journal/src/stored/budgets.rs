@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::sql::{Connection, Optional as _, Purpose, params};
 use async_trait::async_trait;
-use loop_core::{PicoUsd, RunId};
+use loop_core::types::{PicoUsd, RunId};
 
 use super::fault::Fault;
 use super::locks::{NotTaken, RunLock};

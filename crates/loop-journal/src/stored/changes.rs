@@ -1,6 +1,6 @@
 //! What other processes commit to a journal that several share.
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 

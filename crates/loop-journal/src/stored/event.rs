@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    CommandKey, Data, Digest, Event, EventKind, FailureText, Millis, Observation, Status, SubCallUse,
-};
+use loop_core::types::{CommandKey, Data, Digest, FailureText, Millis, Observation, Status, SubCallUse};
+use loop_core::{Event, EventKind};
 use serde::{Deserialize, Serialize};
 
 /// An event in its stored form. Every event but the end of a tool call is stored as it is.

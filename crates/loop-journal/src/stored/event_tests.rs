@@ -1,6 +1,6 @@
 //! What is stored of an event gives the event back, byte for byte, and holds the text of a result once.
 
-use loop_core::{Slot, Usage};
+use loop_core::types::{Slot, Usage};
 use loop_testkit::{Numbers, random_run, random_setup};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use super::sql::{Connection, Transaction};
-use loop_core::{Digest, RunId};
+use loop_core::types::{Digest, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

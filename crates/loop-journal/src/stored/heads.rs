@@ -13,7 +13,7 @@ use std::io::{
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use loop_core::{Digest, RunId};
+use loop_core::types::{Digest, RunId};
 use loop_tools::files as plain;
 
 use super::clock;

@@ -6,7 +6,9 @@ use std::io::{BufRead, Read as _};
 use std::sync::Arc;
 
 use super::sql::params;
-use loop_core::{Digest, Note, RunId, RunSpec, SPEC_VERSION};
+use loop_core::spec::SPEC_VERSION;
+use loop_core::types::{Digest, RunId};
+use loop_core::{Note, RunSpec};
 
 use super::event;
 use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};

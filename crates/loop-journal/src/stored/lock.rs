@@ -7,7 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use loop_core::{Digest, RunId};
+use loop_core::types::{Digest, RunId};
 use loop_tools::files as plain;
 
 use super::locks::NotTaken;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use super::fault::Fault;
 use super::lock::{FileLock, FileLocks};

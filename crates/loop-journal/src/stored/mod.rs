@@ -50,7 +50,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use loop_core::RunId;
+use loop_core::types::RunId;
 use sql::Connection;
 use tokio::sync::Semaphore;
 
@@ -615,7 +615,7 @@ mod unknown_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use loop_core::SectionSpec;
+    use loop_core::spec::SectionSpec;
     use loop_testkit::Setup;
 
     use super::*;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 #[cfg(feature = "postgres")]
 use super::fault;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use super::StoredJournal;
 use super::fault::Fault;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use super::fault::Fault;
 use super::opened::Files;

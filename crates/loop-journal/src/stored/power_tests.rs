@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::{Digest, Event, EventKind, Millis, RunId, SectionSpec};
+use loop_core::spec::SectionSpec;
+use loop_core::types::{Digest, Millis, RunId};
+use loop_core::{Event, EventKind};
 use loop_testkit::Setup;
 use tempfile::TempDir;
 

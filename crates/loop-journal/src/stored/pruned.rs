@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::sql::{self, Connection, NONE, Optional as _, params};
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use super::StoredJournal;
 use super::fault::{self, Fault};
@@ -131,7 +131,7 @@ pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> 
 
 impl StoredJournal {
     /// Deletes a run that has stopped, in one transaction, and leaves a sealed record of it. Whether the run
-    /// may go is for the caller to say: see [`Retention`](crate::Retention).
+    /// may go is for the caller to say: see [`Retention`](crate::prune::Retention).
     ///
     /// # Errors
     /// If there is no such run, if a process writes it, if it has not stopped or the journal does not vouch for it, or if

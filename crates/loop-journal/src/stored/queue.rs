@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
-use loop_core::{Digest, RunId, StopMode};
+use loop_core::run::StopMode;
+use loop_core::types::{Digest, RunId};
 
 use super::StoredJournal;
 use super::fault::Fault;

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::sql::{Connection, Optional as _, Row, params};
-use loop_core::{Digest, EventKind, RunId, RunSpec, SPEC_VERSION, Started, StopReason};
+use loop_core::run::Started;
+use loop_core::spec::SPEC_VERSION;
+use loop_core::types::{Digest, RunId};
+use loop_core::{EventKind, RunSpec, StopReason};
 
 use super::event;
 use super::fault::Fault;

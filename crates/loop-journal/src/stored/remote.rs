@@ -12,7 +12,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::RunId;
 use uuid::Uuid;
 
 use super::StoredJournal;

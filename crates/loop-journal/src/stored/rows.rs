@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
-use loop_core::{Digest, EventKind, Note, RunId, RunSpec, StopReason, canonical};
+use loop_core::types::{Digest, RunId, canonical};
+use loop_core::{EventKind, Note, RunSpec, StopReason};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;

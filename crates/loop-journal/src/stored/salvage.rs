@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 use super::heads::{Head, Position};
 use super::lock::file_name;

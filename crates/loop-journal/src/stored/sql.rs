@@ -5,7 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
 
 #[cfg(feature = "postgres")]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::page::{list_of, named};
 use super::sql::{Cell, Connection, Purpose};
-use loop_core::{Cost, Note, PicoUsd, RunId, StopClass};
+use loop_core::Note;
+use loop_core::types::{Cost, PicoUsd, RunId, StopClass};
 
 use super::StoredJournal;
 use super::fault::Fault;

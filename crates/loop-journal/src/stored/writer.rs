@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::sql::{Connection, Purpose};
-use loop_core::RunId;
+use loop_core::types::RunId;
 use tokio::sync::oneshot;
 
 use super::fault::{self, Fault};

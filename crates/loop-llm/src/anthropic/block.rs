@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::turn::legal_id;
-use loop_core::ToolCall;
+use loop_core::types::ToolCall;
 
 use crate::call::{ReplyEnd, object_text};
 use crate::codec::{End, Fields, Json, text};

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::block::{Block, Blocks, Kind};
 use super::usage::{Counts, Report};
-use loop_core::ToolCall;
+use loop_core::types::ToolCall;
 
 use crate::call::ReplyEnd;
 use crate::codec::{Assembly, End, Fields, Maybe, Number, Protocol, Target, Text, again, parsed, whole};

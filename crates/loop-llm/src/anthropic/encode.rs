@@ -1,6 +1,6 @@
 //! Encodes a request. The same request gives the same bytes, and new turns are only appended.
 
-use loop_core::FailureKind;
+use loop_core::types::FailureKind;
 use serde_json::json;
 
 use super::cache::Marks;

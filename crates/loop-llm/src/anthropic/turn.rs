@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::ToolCall;
+use loop_core::types::ToolCall;
 
 use crate::call::object_text;
 use crate::codec::{

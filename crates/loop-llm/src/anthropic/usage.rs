@@ -1,6 +1,6 @@
 //! Token counts. They are reported repeatedly, and the last value counts.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Text, UsageReport};

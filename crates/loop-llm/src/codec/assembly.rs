@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loop_core::secrets::{Masker, Secrets};
-use loop_core::{PicoUsd, Usage};
+use loop_core::types::{PicoUsd, Usage};
 
 use super::calls::{Calls, MAX_ARGUMENTS, Open};
 use super::decoder::{End, Protocol};

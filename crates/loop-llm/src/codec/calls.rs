@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::MAX_REQUESTED_CALLS;
 use loop_core::secrets::{Masker, Secrets};
+use loop_core::spec::MAX_REQUESTED_CALLS;
 
 use super::names::Aliases;
-use loop_core::{Arguments, ToolCall};
+use loop_core::types::{Arguments, ToolCall};
 
 /// The calls of one reply, in the order in which they began. The first [`MAX_REQUESTED_CALLS`] are parsed, the rest is
 /// counted.

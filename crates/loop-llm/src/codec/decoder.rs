@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::assembly::Assembly;
 use super::names::Aliases;
 use loop_core::secrets::Secrets;
-use loop_core::{FailureKind, ToolCall};
+use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
 use crate::cap::OutputCap;

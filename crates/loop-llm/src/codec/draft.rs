@@ -24,7 +24,7 @@ impl<A> Draft<'_, A> {
     /// An option that is sent as `member` where the model `takes` it, and left out otherwise.
     ///
     /// # Errors
-    /// [`FailureKind::Unsupported`](loop_core::FailureKind::Unsupported) where the policy refuses to leave it out.
+    /// [`FailureKind::Unsupported`](loop_core::types::FailureKind::Unsupported) where the policy refuses to leave it out.
     pub(crate) fn offer(
         &mut self,
         member: &str,
@@ -43,7 +43,7 @@ impl<A> Draft<'_, A> {
     /// left for a reply. A requested budget is reduced as little as possible. `None` where there is no room.
     ///
     /// # Errors
-    /// [`FailureKind::Unsupported`](loop_core::FailureKind::Unsupported) where the policy refuses another budget than the
+    /// [`FailureKind::Unsupported`](loop_core::types::FailureKind::Unsupported) where the policy refuses another budget than the
     /// requested one.
     pub(crate) fn thinking_budget(
         &mut self,

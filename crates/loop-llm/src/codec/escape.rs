@@ -2,8 +2,8 @@
 //!
 //! Bytes that need no escape are scanned eight or more at a time and copied as a run.
 
-pub(super) use loop_core::push_json_text as write;
-pub(crate) use loop_core::unescaped_run as plain;
+pub(super) use loop_core::types::push_json_text as write;
+pub(crate) use loop_core::types::unescaped_run as plain;
 
 /// A JSON string, between its quotes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

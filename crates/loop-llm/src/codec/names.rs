@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::FailureKind;
+use loop_core::types::FailureKind;
 
 use crate::error::LlmError;
 use crate::options::ToolDefinition;

@@ -11,7 +11,7 @@ use super::checks;
 use super::json::Json;
 use super::memory::Kept;
 use super::values;
-use loop_core::{FailureKind, ToolCall};
+use loop_core::types::{FailureKind, ToolCall};
 
 use crate::error::LlmError;
 use crate::raw::Raw;

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::turn::Kept;
 use super::usage::{Counts, Report};
-use loop_core::{FailureKind, ToolCall};
+use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{

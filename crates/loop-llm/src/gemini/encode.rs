@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::models::{Abilities, Thinking, abilities};
 use super::turn::call_ids;
-use loop_core::{FailureKind, ToolCall};
+use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::object_text;
 use crate::codec::{

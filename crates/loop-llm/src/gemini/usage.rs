@@ -1,6 +1,6 @@
 //! Token counts in disjoint buckets.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use serde::Deserialize;
 
 use crate::codec::{Count, Text, UsageReport};

@@ -1,6 +1,6 @@
 //! Token counts in OpenAI's terms, converted to disjoint buckets.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use serde::Deserialize;
 
 use crate::codec::{Count, Maybe, Number, UsageReport};

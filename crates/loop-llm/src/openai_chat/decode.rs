@@ -8,7 +8,7 @@ use super::calls::Placer;
 use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
-use loop_core::{FailureKind, ToolCall};
+use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
 use crate::codec::{

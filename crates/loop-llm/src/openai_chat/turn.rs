@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use loop_core::ToolCall;
+use loop_core::types::ToolCall;
 
 use crate::codec::{End, Fields, wire_name};
 use crate::profile::{Profile, ReasoningBack};

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::items::{At, Items, Part};
 use super::kept;
 use super::stop::Cut;
-use loop_core::{FailureKind, ToolCall};
+use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{

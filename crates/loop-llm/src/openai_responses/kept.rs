@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::items::{Items, is_call};
-use loop_core::ToolCall;
+use loop_core::types::ToolCall;
 
 use crate::call::ReplyEnd;
 use crate::codec::{End, Fields, Json, Raws};

@@ -22,7 +22,7 @@ mod table;
 
 use std::sync::Arc;
 
-use loop_core::Price;
+use loop_core::types::Price;
 
 pub use date::Date;
 pub use model::{Hours, ModelPrices, Period};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::Price;
+use loop_core::types::Price;
 
 use super::PriceRow;
 use super::date::{DAY, Date, is_working_day};

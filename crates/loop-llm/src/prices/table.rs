@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use loop_core::{Price, PriceAbove};
+use loop_core::types::{Price, PriceAbove};
 use serde::Deserialize;
 
 use super::date::Date;

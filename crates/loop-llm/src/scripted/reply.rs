@@ -1,12 +1,13 @@
 //! The replies of a scripted model.
 
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::RequestPurpose;
-use loop_core::{Arguments, ToolCall};
+use loop_core::types::{Arguments, ToolCall};
 
 /// One scripted reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

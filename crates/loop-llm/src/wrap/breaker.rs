@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
 use tokio::time::Instant;
 
 use super::{Item, Patience, Watch, later, watched};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::secrets::Secrets;
-use loop_core::{FailureKind, digest};
+use loop_core::types::{FailureKind, digest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

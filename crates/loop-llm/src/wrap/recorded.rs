@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
 use serde_json::Value;
 
 use super::exchange::{self, End, Exchange, Header, RECORDING_VERSION};

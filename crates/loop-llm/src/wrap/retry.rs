@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::secrets::Secrets;
-use loop_core::{CallExtent, FailureKind};
+use loop_core::types::{CallExtent, FailureKind};
 
 use super::{Item, Patience, Watch, watched};
 use crate::codec::Memory;

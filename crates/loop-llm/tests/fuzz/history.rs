@@ -43,7 +43,7 @@ pub(crate) fn target(data: &[u8]) {
 /// A text that says something: a history of a run has no other.
 fn said(bytes: &mut Bytes<'_>) -> String {
     let text = bytes.text();
-    if loop_core::is_blank(&text) { "Well.".to_owned() } else { text }
+    if loop_core::types::is_blank(&text) { "Well.".to_owned() } else { text }
 }
 
 fn turn(bytes: &mut Bytes<'_>, messages: &mut Vec<Message>) {

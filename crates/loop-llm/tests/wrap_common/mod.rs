@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest,
     RetryAdvice,

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::EndCall;
+use loop_core::spec::EndCall;
 use loop_llm::{Arguments, Author, Message, ModelRequest, ToolCall, ToolChoice, ToolDefinition, ToolOutput};
 use loop_prompts::anchors::{ENDS_WORK, ITEM, NOT_ACCEPTED, WITH_RESULT};
 use serde_json::{Map, Value, json};

@@ -18,7 +18,7 @@ mod words;
 mod write;
 
 use async_trait::async_trait;
-use loop_core::FinishReason;
+use loop_core::reply::FinishReason;
 use loop_llm::{
     ChatModel, EventStream, LlmError, ModelReply, ModelRequest, RequestPurpose, Timing, ToolCall,
     estimated_usage as estimated, has_tools, nonce_of, stream_of,

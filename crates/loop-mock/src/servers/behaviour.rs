@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{Api, FailureKind, ModelReply, ModelRequest};
 
 /// The events of a stream as a protocol writes them, each with its end.

@@ -4,7 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, ReplyEnd,
     RequestPurpose, Timing, complete, estimated_usage, stream_of,

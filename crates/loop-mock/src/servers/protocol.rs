@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use loop_core::{FinishReason, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::Usage;
 use loop_llm::{Api, FailureKind, LlmError, ModelReply, ModelRequest, ReplyEnd, ToolCall};
 use serde::Serialize;
 use serde_json::Value;

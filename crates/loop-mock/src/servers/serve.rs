@@ -8,7 +8,7 @@ use super::protocol::{
     Frames, Head, ModelCall, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire,
 };
 use super::server::ConnectionEnd;
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, RetryAdvice,
 };

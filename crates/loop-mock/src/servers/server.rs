@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{ChatModel, Message, ModelRequest, RequestPurpose};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;

@@ -1,6 +1,7 @@
 //! The offline stub in a conversation with native tools.
 
-use loop_core::{FinishReason, canonical};
+use loop_core::reply::FinishReason;
+use loop_core::types::canonical;
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use loop_mock::offline::Offline;
 use loop_tools::SchemaCheck;

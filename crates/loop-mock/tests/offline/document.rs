@@ -560,9 +560,9 @@ async fn the_stand_in_writes_no_more_than_it_may() {
     // I-1: a promise of a limit rests on models that keep theirs.
     let mut request = ModelRequest::new("offline-1", "You analyse.", "Disk full on HAR-LT-014.");
     let whole = Offline::new().reply(&request);
-    assert_eq!(whole.finish, loop_core::FinishReason::EndTurn);
+    assert_eq!(whole.finish, loop_core::reply::FinishReason::EndTurn);
     request.max_output_tokens = Some(10);
     let cut = Offline::new().reply(&request);
-    assert_eq!((cut.finish, cut.usage.unwrap().output), (loop_core::FinishReason::MaxTokens, 10));
+    assert_eq!((cut.finish, cut.usage.unwrap().output), (loop_core::reply::FinishReason::MaxTokens, 10));
     assert!(whole.text.starts_with(&*cut.text));
 }

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use loop_core::{
-    ArgSpec, Cite, Facts, Observation, Reply, RunSpec, SectionSpec, Status, ToolSpec, Usage, WorkItem,
-};
+use loop_core::reply::Reply;
+use loop_core::spec::{ArgSpec, Cite, SectionSpec, ToolSpec};
+use loop_core::types::{Observation, Status, Usage};
+use loop_core::{Facts, RunSpec, WorkItem};
 use loop_llm::ModelRequest;
 use loop_prompts::{Dialogue, Layout, Prompt, Prompts, Turn};
 use loop_testkit::{Setup, bare_draft, facts, failure, read, target};

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use loop_core::{
-    Effect, EventKind, Facts, FinishReason, History, ModelFailure, Observation, OutputSpec, PersonAnswer,
-    PromptSize, Reply, RunSpec, Status, StopMode, ToolCall, ToolSpec, WorkItem,
-};
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::run::{History, PersonAnswer, PromptSize, StopMode};
+use loop_core::spec::{OutputSpec, ToolSpec};
+use loop_core::types::{Effect, ModelFailure, Observation, Status, ToolCall};
+use loop_core::{EventKind, Facts, RunSpec, WorkItem};
 use loop_llm::{AssistantTurn, Message, ToolOutput};
 use loop_prompts::{Grown, Prompts, Thread, Turn};
 use loop_testkit::{Setup, facts, failure, key, used};
@@ -40,7 +41,8 @@ pub fn output() -> RunSpec {
 
 /// The same with a reflection.
 pub fn reflection() -> RunSpec {
-    let submit = ToolSpec { args: loop_core::ArgSpec::default(), ..tool("submit", "Submit it", "", "x") };
+    let submit =
+        ToolSpec { args: loop_core::spec::ArgSpec::default(), ..tool("submit", "Submit it", "", "x") };
     let output = OutputSpec { submit: Some("submit".into()), ..OutputSpec::new("save_job") };
     ending_with(output).tool(submit).spec
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use loop_core::Digest;
+use loop_core::types::Digest;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The BLAKE3 digest of a blob's content, written `blake3:<64 hexadecimal digits>`.

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use loop_core::{Effect, FinishReason, ModelSpec, RunSpec, ToolCall, Usage, WorkItem};
+use loop_core::reply::FinishReason;
+use loop_core::spec::ModelSpec;
+use loop_core::types::{Effect, ToolCall, Usage};
+use loop_core::{RunSpec, WorkItem};
 use loop_llm::{ChatModel, LlmError, Message, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::Runner;
 use loop_runtime::models::Models;

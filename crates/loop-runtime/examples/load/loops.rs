@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use loop_core::{GateSettings, Limits, Selection, Stale};
+use loop_core::spec::{GateSettings, Limits, Selection, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
     Agent, OutputTool, RunSpec, Runner, StopReason, WorkItem,

@@ -4,10 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use loop_core::{
+use loop_core::RunSpec;
+use loop_core::spec::{
     CostLimit, ErrorStyle, Execution, GateSettings, LimitWithoutPrice, Limits, ModelSpec, NotUsd, OutputSpec,
-    PicoUsd, ProtocolSpec, Repeats, RunSpec,
+    ProtocolSpec, Repeats,
 };
+use loop_core::types::PicoUsd;
 use loop_journal::{Journal, NoJournal};
 use loop_prompts::Prompts;
 use loop_tools::{

@@ -1,6 +1,7 @@
 //! From messages to a run, and from the run back to the messages.
 
-use loop_core::{WorkItem, is_blank};
+use loop_core::WorkItem;
+use loop_core::types::is_blank;
 use loop_llm::{Author, Message};
 
 use crate::agent::error::Meta;

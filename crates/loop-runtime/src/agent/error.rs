@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{Condition, Measure, Outcome, RunId, StopClass, StopReason, Totals};
+use loop_core::gate::{Condition, Measure};
+use loop_core::types::{RunId, StopClass, Totals};
+use loop_core::{Outcome, StopReason};
 
 use crate::drive::start_error::StartError;
 use crate::watch::callbacks::CallbackError;

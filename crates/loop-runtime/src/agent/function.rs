@@ -6,7 +6,7 @@ use std::fmt::{self, Display};
 use std::future::Future;
 use std::sync::Arc;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_tools::{ToolContext, ToolDeclaration, ToolResult};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

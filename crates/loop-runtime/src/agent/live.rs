@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures::Stream;
-use loop_core::{RunId, StopMode};
+use loop_core::run::StopMode;
+use loop_core::types::RunId;
 use loop_llm::Message;
 
 use crate::agent::calling::Appending;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use loop_core::{ModelSpec, Price, edits};
+use loop_core::spec::ModelSpec;
+use loop_core::types::{Price, edits};
 use loop_llm::{ChatModel, HttpModel, Profile, Scripted};
 #[cfg(feature = "offline")]
 use loop_mock::offline::Offline;

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_prompts::{DEFAULT_SUBMIT_TOOL, SubmitTool};
 use loop_tools::{KeptTool, Tool, ToolDeclaration, ToolResult, schema_of};
 use schemars::JsonSchema;

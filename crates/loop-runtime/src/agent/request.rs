@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_llm::Message;
 use tokio_util::sync::CancellationToken;
 

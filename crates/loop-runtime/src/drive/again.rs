@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, EventKind, Observation, PromptSize, Run, RunTool};
+use loop_core::run::{PromptSize, RunTool};
+use loop_core::types::{CommandKey, Digest, Observation};
+use loop_core::{EventKind, Run};
 use loop_journal::Recorded;
 use loop_llm::{Message, ToolDefinition};
 use loop_prompts::{Dialogue, Prompt, Prompts};

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use loop_core::{
-    AnswerFault, Approver, CommandKey, Digest, EventKind, Millis, PersonAnswer, Phase, Rejected, Run,
-    SaveResult,
-};
+use loop_core::run::{AnswerFault, PersonAnswer, Phase, SaveResult};
+use loop_core::types::{Approver, CommandKey, Digest, Millis};
+use loop_core::{EventKind, Rejected, Run};
 
 use crate::watch::events::{Answer, Approval, Control};
 

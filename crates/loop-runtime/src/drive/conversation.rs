@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::policy::{forbids, is_forbidden, offered_ends};
-use loop_core::{CommandKey, Digest, ItemForm, PromptSize, Run, RunSpec, cleaned};
+use loop_core::run::PromptSize;
+use loop_core::types::{CommandKey, Digest, ItemForm, cleaned};
+use loop_core::{Run, RunSpec};
 use loop_llm::{AssistantTurn, Author, Message, Raw, ToolDefinition, ToolOutput};
 use loop_prompts::{CallResult, Prompts, Thread, Turn, end_call_tool};
 use loop_tools::Registry;

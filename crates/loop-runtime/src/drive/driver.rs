@@ -30,11 +30,12 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use loop_core::{
-    CallModel, Certificate, Command, CommandKey, Condition, DroppedRead, Event, EventKind, Measure, Millis,
-    NotEager, Note, Outcome, PersonRequest, Phase, Rejected, Run, RunTool, Saved, Slot, StopMode, StopReason,
-    Tier, Validate,
+use loop_core::gate::{Condition, Measure};
+use loop_core::run::{
+    CallModel, DroppedRead, NotEager, PersonRequest, Phase, RunTool, Saved, StopMode, Validate,
 };
+use loop_core::types::{CommandKey, Millis, Slot, Tier};
+use loop_core::{Certificate, Command, Event, EventKind, Note, Outcome, Rejected, Run, StopReason};
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
 use loop_llm::{Memory, Message};
 use loop_prompts::{Dialogue, Prompt};

@@ -5,7 +5,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use loop_core::{Arguments, CommandKey, MAX_REQUESTED_CALLS, RunSpec};
+use loop_core::RunSpec;
+use loop_core::spec::MAX_REQUESTED_CALLS;
+use loop_core::types::{Arguments, CommandKey};
 use loop_llm::ModelEvent;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 

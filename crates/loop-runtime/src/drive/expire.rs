@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Phase, Run, RunId};
-use loop_journal::{
-    Durability, Entry, Journal, Recorded, ReplayError, not_on_engine, own, replay, taken_over,
-};
+use loop_core::run::Phase;
+use loop_core::types::RunId;
+use loop_core::{Event, EventKind, Run};
+use loop_journal::versions::{not_on_engine, own, taken_over};
+use loop_journal::{Durability, Entry, Journal, Recorded, ReplayError, replay};
 
 use crate::drive::start_error::StartError;
 

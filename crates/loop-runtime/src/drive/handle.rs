@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use loop_core::{
-    Approver, CommandKey, Digest, EventKind, Outcome, PersonAnswer, PersonRequest, RunId, Started, StopMode,
-};
+use loop_core::run::{PersonAnswer, PersonRequest, Started, StopMode};
+use loop_core::types::{Approver, CommandKey, Digest, RunId};
+use loop_core::{EventKind, Outcome};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{AbortHandle, JoinHandle};
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_core::{
-    CallExtent, CallModel, CostMode, EventKind, Execution, FinishReason, MAX_REQUESTED_CALLS, ModelFailure,
-    Received, Reply, RequestPart, Run, Slot, Tier, ToolCall, Usage,
-};
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::run::CallModel;
+use loop_core::spec::{CostMode, Execution, MAX_REQUESTED_CALLS};
+use loop_core::types::{CallExtent, ModelFailure, Received, RequestPart, Slot, Tier, ToolCall, Usage};
+use loop_core::{EventKind, Run};
 use loop_llm::{
     Caching, ChatModel, ErrorDetail, ErrorPhase, FailureKind, LlmError, Masker, Memory, Message, ModelEvent,
     ModelReply, ModelRequest, OutputCap, Partial, ReplyEnd, RequestChange, RequestMeta, RetryAdvice, Secrets,

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{EventKind, Run, RunId};
+use loop_core::types::RunId;
+use loop_core::{EventKind, Run};
 use loop_journal::{Durability, Entry};
 
 use crate::drive::driver::Opening;

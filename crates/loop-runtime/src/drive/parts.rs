@@ -3,10 +3,10 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use loop_core::{
-    CommandKey, Facts, History, Overridden, Phase, Program, Provenance, Purpose, Run, RunId, RunSpec, Slot,
-    SpecNames, Started, WorkItem,
-};
+use loop_core::run::{History, Overridden, Phase, Program, Provenance, Purpose, Started};
+use loop_core::spec::SpecNames;
+use loop_core::types::{CommandKey, RunId, Slot};
+use loop_core::{Facts, Run, RunSpec, WorkItem};
 use loop_journal::shared::SharedBudgets;
 use loop_journal::{Header, Journal};
 use loop_llm::{Message, Secrets};

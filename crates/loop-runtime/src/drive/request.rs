@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use loop_core::{EventKind, Outcome, Phase, Run, RunId, Started, WorkItem};
+use loop_core::run::{Phase, Started};
+use loop_core::types::RunId;
+use loop_core::{EventKind, Outcome, Run, WorkItem};
 use loop_journal::{JournalError, Recorded, replay};
 use tokio_util::sync::CancellationToken;
 

@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
-use loop_core::{
-    Event, EventKind, GateSettings, History, Overridden, Program, Run, RunId, RunSpec, WorkItem,
-};
+use loop_core::run::{History, Overridden, Program};
+use loop_core::spec::GateSettings;
+use loop_core::types::RunId;
+use loop_core::{Event, EventKind, Run, RunSpec, WorkItem};
 use loop_journal::shared::SharedBudgets;
 use loop_journal::{Entry, Header, Journal, MemoryJournal, Recorded};
 use loop_llm::{ChatModel, Message, Secrets, holds_url_secret};
@@ -78,7 +79,7 @@ impl Runner {
             counts_own: false,
             origin: None,
             overridden: Vec::new(),
-            program: loop_journal::own(),
+            program: loop_journal::versions::own(),
             watchers: Vec::new(),
             sampler: None,
             hooks: Hooks::default(),
@@ -359,7 +360,7 @@ impl Runner {
     /// A run that is ready to be taken up again.
     pub(crate) async fn reopen(&self, run: &RunId) -> Result<Opening, StartError> {
         let (recorded, writer) = self.parts.journal.resume(run).await?;
-        let (mut state, by) = loop_journal::taken_over(run, &recorded, &self.parts.program)?;
+        let (mut state, by) = loop_journal::versions::taken_over(run, &recorded, &self.parts.program)?;
         self.parts.check_unchanged(state.started(), Some(&recorded.manifest))?;
         let before = Before::of(&state);
         // Wall time that went backwards must not take the run's time back.
@@ -427,11 +428,11 @@ impl Runner {
     /// # Errors
     /// If a newer one has.
     pub fn check_version(&self, run: &RunId, recorded: &Recorded) -> Result<(), StartError> {
-        Ok(loop_journal::not_newer(run, recorded, &self.parts.program).map(drop)?)
+        Ok(loop_journal::versions::not_newer(run, recorded, &self.parts.program).map(drop)?)
     }
 
     /// The same runner, whose runs are traced as the sampler decides: their model calls and tool calls receive a span
-    /// of their own ([`SpanId::of_call`](loop_core::SpanId::of_call)) in the submitter's trace, or in one of the run.
+    /// of their own ([`SpanId::of_call`](loop_core::types::SpanId::of_call)) in the submitter's trace, or in one of the run.
     /// The runner does not record the spans: an [`Observer`](crate::observe::Observer) does. Without a sampler, calls
     /// receive the submitter's span as it was given.
     pub fn with_tracing(self, sampler: Arc<dyn TraceSampler>) -> Self {

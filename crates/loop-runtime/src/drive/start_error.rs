@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{Change, NotTakenOver, PicoUsd, Rejected, RunId};
+use loop_core::Rejected;
+use loop_core::gate::Change;
+use loop_core::run::NotTakenOver;
+use loop_core::types::{PicoUsd, RunId};
 use loop_journal::{JournalError, ReplayError};
 
 /// Why a run could not begin, or could not be resumed.

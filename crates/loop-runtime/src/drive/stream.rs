@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 
 use futures::Stream;
 use futures::future::BoxFuture;
-use loop_core::{Outcome, RunId, Started};
+use loop_core::Outcome;
+use loop_core::run::Started;
+use loop_core::types::RunId;
 
 use crate::drive::driver::Ended;
 use crate::drive::handle::Begun;

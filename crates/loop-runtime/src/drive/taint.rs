@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loop_core::policy::{Taint, resolve};
+use loop_core::RunSpec;
+use loop_core::policy::{ResultOrigin, Taint, resolve};
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
-use loop_core::{Arguments, Digest, Effect, ResultOrigin, RunSpec, Status, ToolSpec};
+use loop_core::spec::ToolSpec;
+use loop_core::types::{Arguments, Digest, Effect, Status};
 use loop_llm::{Author, Message, ToolCall, ToolOutput};
 
 /// The taint that a history of messages adds to a run: whether its tool results hold untrusted text or private data.
@@ -162,7 +164,8 @@ fn write(call: &ToolCall, spec: &RunSpec) -> Option<(Digest, Effect)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
-    use loop_core::{ModelSpec, RunSpec};
+    use loop_core::RunSpec;
+    use loop_core::spec::ModelSpec;
     use serde_json::{Value, json};
 
     use super::*;

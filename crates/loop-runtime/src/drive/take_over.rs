@@ -3,8 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{EventKind, NotTakenOver, Parent, Run, RunId};
-use loop_journal::{Entry, Header, JournalError, Recorded, replay, replay_seeing};
+use loop_core::run::{NotTakenOver, Parent};
+use loop_core::types::RunId;
+use loop_core::{EventKind, Run};
+use loop_journal::versions::replay_seeing;
+use loop_journal::{Entry, Header, JournalError, Recorded, replay};
 
 use crate::drive::driver::Opening;
 use crate::drive::fresh::fresh_id;

@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
-use loop_core::{
-    Arguments, CallExtent, CommandKey, CostMode, Data, Effect, EventKind, Evidence, EvidenceId, FinishReason,
-    Observation, Received, Run, RunTool, Scope, SubCallBudget, Tier, TraceParent, Usage,
+use loop_core::reply::FinishReason;
+use loop_core::run::{RunTool, SubCallBudget};
+use loop_core::spec::CostMode;
+use loop_core::types::{
+    Arguments, CallExtent, CommandKey, Data, Effect, EvidenceId, Observation, Received, Scope, Tier,
+    TraceParent, Usage,
 };
+use loop_core::{EventKind, Evidence, Run};
 use loop_llm::{
     ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
     RequestMeta, RequestPurpose,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loop_core::Started;
+use loop_core::run::Started;
 use serde_json::Value;
 
 use crate::drive::parts::Parts;

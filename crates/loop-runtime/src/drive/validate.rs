@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::FutureExt;
-use loop_core::{EventKind, Validate, Validation};
+use loop_core::EventKind;
+use loop_core::run::{Validate, Validation};
 use loop_tools::{Registry, apart};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

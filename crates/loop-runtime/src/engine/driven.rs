@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{
-    CallModel, Command, CommandKey, Event, EventKind, Millis, Note, Outcome, Rejected, Run, RunId, Started,
-    WorkItem,
-};
+use loop_core::run::{CallModel, Started};
+use loop_core::types::{CommandKey, Millis, RunId};
+use loop_core::{Command, Event, EventKind, Note, Outcome, Rejected, Run, WorkItem};
 use loop_journal::{Entry, Header, ReplayError};
 use loop_llm::Memory;
 use loop_prompts::{Dialogue, Prompt};
@@ -121,7 +120,7 @@ impl EngineRun {
         };
         parts.check_unchanged(started, None)?;
         let id = started.run.clone();
-        loop_journal::begun_by_newer(&id, &first, &parts.program).map_err(StartError::from)?;
+        loop_journal::versions::begun_by_newer(&id, &first, &parts.program).map_err(StartError::from)?;
         let header = Header { request_key, ..header(&parts, started) };
         let history = read_history(started)?;
         let opened = Run::open(&first, Arc::clone(&parts.spec));
@@ -270,7 +269,7 @@ impl EngineRun {
                     match &mut *kind {
                         EventKind::ModelFailed { failure, .. } => failure.retry_at = retry_at,
                         EventKind::SaveFinished {
-                            result: loop_core::SaveResult::Failed { retry_at: next, .. },
+                            result: loop_core::run::SaveResult::Failed { retry_at: next, .. },
                             ..
                         } => *next = retry_at,
                         _ => {}

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Approver, CommandKey, Digest, PersonAnswer, StopMode};
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::types::{Approver, CommandKey, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::watch::events::{Answer, Approval, Control};

@@ -52,7 +52,7 @@ pub use projection::Projection;
 pub use status::{EngineStatus, OpenRequest};
 pub use work::{EngineWork, Settlement, WorkKey};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_journal::JournalError;
 
 use crate::drive::start_error::StartError;

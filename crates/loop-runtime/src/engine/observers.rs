@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{EventKind, Millis, RunId, RunTool};
+use loop_core::EventKind;
+use loop_core::run::RunTool;
+use loop_core::types::{Millis, RunId};
 use loop_journal::Entry;
 
 use super::EngineRun;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{CallModel, EventKind, SaveResult, Tier, Validate};
+use loop_core::EventKind;
+use loop_core::run::{CallModel, SaveResult, Validate};
+use loop_core::types::Tier;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Digest, Run};
+use loop_core::Run;
+use loop_core::types::{CommandKey, Digest};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, Outcome, Slot, Started, Tier};
+use loop_core::run::Started;
+use loop_core::types::{CommandKey, Slot, Tier};
+use loop_core::{EventKind, Outcome};
 use loop_llm::ModelRequest;
 use serde::{Deserialize, Serialize};
 

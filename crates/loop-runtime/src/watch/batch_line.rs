@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Outcome, StopClass};
+use loop_core::Outcome;
+use loop_core::types::StopClass;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -74,8 +75,8 @@ impl BatchLine {
     pub fn of(origin: &str, item: &str, outcome: &Outcome, state: BatchState) -> Self {
         let class = if state == BatchState::Waiting { StopClass::NeedsHuman } else { outcome.stop.class };
         let (saved, unsaved) = match &outcome.saved {
-            Some(loop_core::Saved::At { location }) => (Some(location.to_string()), None),
-            Some(loop_core::Saved::Not { message }) => {
+            Some(loop_core::run::Saved::At { location }) => (Some(location.to_string()), None),
+            Some(loop_core::run::Saved::Not { message }) => {
                 let run = &outcome.run;
                 (None, Some(format!("saved: no: {message}; `loopgate resume {run} --save` saves it").into()))
             }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::{RunId, Totals};
+use loop_core::types::{RunId, Totals};
 
 /// Where a run is when a callback is called.
 #[derive(Clone, Debug, PartialEq, Eq)]

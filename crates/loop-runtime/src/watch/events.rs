@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use futures::Stream;
-use loop_core::{Approver, CommandKey, Digest, EventKind, PersonAnswer, RunId, StopMode};
+use loop_core::EventKind;
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::types::{Approver, CommandKey, Digest, RunId};
 use loop_journal::Entry;
 use loop_llm::FailureKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -400,7 +402,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use loop_core::{Event, EventKind, Millis, Slot};
+    use loop_core::types::{Millis, Slot};
+    use loop_core::{Event, EventKind};
 
     #[tokio::test]
     async fn entries_are_left_out_last_and_the_end_tells_of_them() {

@@ -1,6 +1,9 @@
 //! A stop in words.
 
-use loop_core::{Certificate, Change, Condition, Measure, Setting, StopClass, StopReason, Written};
+use loop_core::gate::{Change, Condition, Measure, Written};
+use loop_core::spec::Setting;
+use loop_core::types::StopClass;
+use loop_core::{Certificate, StopReason};
 
 /// Why a run stopped, in one or two sentences: what was true, and what would have gone on.
 pub fn explain(certificate: &Certificate) -> String {

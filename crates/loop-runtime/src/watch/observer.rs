@@ -8,7 +8,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loop_core::{Millis, Run, RunId, RunTool};
+use loop_core::Run;
+use loop_core::run::RunTool;
+use loop_core::types::{Millis, RunId};
 use loop_journal::Entry;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

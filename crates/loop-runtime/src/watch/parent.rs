@@ -1,6 +1,6 @@
 //! The run whose work a run continues, for programs.
 
-use loop_core::{ParentEffect, Started};
+use loop_core::run::{ParentEffect, Started};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;

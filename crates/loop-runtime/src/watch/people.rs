@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{CommandKey, EventKind, Run, Started, Verdict};
+use loop_core::run::Started;
+use loop_core::types::CommandKey;
+use loop_core::{EventKind, Run, Verdict};
 use loop_journal::{Entry, Recorded};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,7 +13,8 @@ use serde_json::Value;
 
 use crate::watch::report::json;
 
-pub use loop_core::{Approver, PersonAnswer, PersonRequest};
+pub use loop_core::run::{PersonAnswer, PersonRequest};
+pub use loop_core::types::Approver;
 
 /// When the time to answer a request ends, in milliseconds since 1970 (UTC). `None`: it does not end.
 pub(crate) fn deadline_unix_ms(started: &Started, requested: &PersonRequest) -> Option<u64> {

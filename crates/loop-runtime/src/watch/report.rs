@@ -1,9 +1,9 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
-use loop_core::{
-    Certificate, Condition, Digest, Effects, Evidence as Returned, JudgedAction, OpinionRecord, Outcome,
-    PassSummary, PersonRequest, RunSpec, RunWarning, Saved, ServedCall, Slot, Started, Totals,
-};
+use loop_core::gate::{Condition, Effects, JudgedAction};
+use loop_core::run::{OpinionRecord, PassSummary, PersonRequest, RunWarning, Saved, ServedCall, Started};
+use loop_core::types::{Digest, Slot, Totals};
+use loop_core::{Certificate, Evidence as Returned, Outcome, RunSpec};
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! Whether the model that served a call is the one that was asked.
 
-use loop_core::ServedCall;
+use loop_core::run::ServedCall;
 
 /// Whether a call was served by another model than the one that was asked, as far as the provider says.
 ///

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use loop_core::{
-    Arguments, Data, EventKind, FailureText, History, ModelFailure, Observation, PersonAnswer, Reply,
-    SaveResult, Scope, Started, ToolCall, Validation, WorkItem,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{History, PersonAnswer, SaveResult, Started, Validation};
+use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope, ToolCall};
+use loop_core::{EventKind, WorkItem};
 use loop_llm::{Message, Secrets};
 
 use crate::watch::events::CallNews;

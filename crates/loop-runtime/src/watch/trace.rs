@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use loop_core::{CommandKey, Run, RunId, RunTrace, SpanId, TraceId, TraceParent};
+use loop_core::Run;
+use loop_core::run::RunTrace;
+use loop_core::types::{CommandKey, RunId, SpanId, TraceId, TraceParent};
 
 /// Decides which runs are traced.
 pub trait TraceSampler: Send + Sync + fmt::Debug {

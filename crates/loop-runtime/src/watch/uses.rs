@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{
-    CommandKey, EventKind, EvidenceId, Execution, JudgedAction, Millis, Note, RunSpec, Status, Verdict,
-};
+use loop_core::gate::JudgedAction;
+use loop_core::spec::Execution;
+use loop_core::types::{CommandKey, EvidenceId, Millis, Status};
+use loop_core::{EventKind, Note, RunSpec, Verdict};
 use loop_journal::Entry;
 use serde::{Deserialize, Serialize};
 

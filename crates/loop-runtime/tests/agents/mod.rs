@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use loop_core::{FinishReason, Status};
+use loop_core::reply::FinishReason;
+use loop_core::types::Status;
 use loop_llm::{AssistantTurn, Codec, ModelRequest, Profile, Scripted, ScriptedReply, ToolOutput};
 use loop_runtime::{
     Agent, AgentError, Message,

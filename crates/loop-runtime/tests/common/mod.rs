@@ -4,7 +4,9 @@ pub mod world;
 
 use std::sync::Arc;
 
-use loop_core::{Cite, Effect, RunSpec, Scope, SectionSpec, WorkItem};
+use loop_core::spec::{Cite, SectionSpec};
+use loop_core::types::{Effect, Scope};
+use loop_core::{RunSpec, WorkItem};
 use loop_runtime::{
     Runner,
     models::{ChatModel, Models},

@@ -8,7 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use loop_core::{DefaultCall, Effect, EventKind, FinishReason, Note, RunId, Usage, Verdict};
+use loop_core::reply::FinishReason;
+use loop_core::spec::DefaultCall;
+use loop_core::types::{Effect, RunId, Usage};
+use loop_core::{EventKind, Note, Verdict};
 use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Outcome, RunSpec, Runner,
@@ -351,7 +354,11 @@ pub async fn drained(mut events: Events) -> Vec<RunEvent> {
 }
 
 /// All of an outcome but the run's name, and everything that was written down but the names and the wall time.
-pub async fn reported(runner: &Runner, started: &loop_core::Started, outcome: &Outcome) -> (Value, String) {
+pub async fn reported(
+    runner: &Runner,
+    started: &loop_core::run::Started,
+    outcome: &Outcome,
+) -> (Value, String) {
     let mut report = serde_json::to_value(Report::new(started, outcome)).unwrap();
     report["run"] = Value::Null;
     without_instants(&mut report);

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use loop_core::{Run, RunId};
+use loop_core::Run;
+use loop_core::types::RunId;
 use loop_runtime::journal::{Entry, Recorded, replay};
 use loop_testkit::fuzz::{FuzzRun, document};
 

@@ -1,6 +1,7 @@
 //! Text from outside: no control or direction characters are left, and no fence is closed by what is inside. I-24, K6.
 
-use loop_core::{Command, EventKind, is_clean};
+use loop_core::types::is_clean;
+use loop_core::{Command, EventKind};
 use loop_prompts::{Dialogue, Prompts};
 use loop_testkit::fuzz::{FuzzRun, NONCE, document, found};
 use loop_tools::clean;

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::audit::{AuditFault, JournalAudit, RunAudit};
-use loop_runtime::journal::{Journal as _, JournalError, Lost, StoredJournal};
+use loop_runtime::journal::transfer::Lost;
+use loop_runtime::journal::{Journal as _, JournalError, StoredJournal};
 use rusqlite::Connection;
 
 use super::history::{history, in_doubt};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::RunId;
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditFilter, AuditResult, StoredJournal};
+use loop_core::types::RunId;
+use loop_runtime::journal::StoredJournal;
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditFilter, AuditResult};
 use rusqlite::Connection;
 
 use super::place;

@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, Event, EventKind, Millis, PicoUsd, RunId, SectionSpec, StopReason};
+use loop_core::spec::SectionSpec;
+use loop_core::types::{Digest, Millis, PicoUsd, RunId};
+use loop_core::{Event, EventKind, StopReason};
 use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
-use loop_runtime::journal::{
-    Accepted, AuditAction, AuditEntry, AuditFilter, AuditResult, Durability, Entry, Header, Journal,
-    JournalError, QueueBounds, RunQuery, RunWriter, StoredJournal, Submission, SubmissionState,
-};
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditFilter, AuditResult};
+use loop_runtime::journal::list::RunQuery;
+use loop_runtime::journal::queue::{Accepted, QueueBounds, Submission, SubmissionState};
+use loop_runtime::journal::{Durability, Entry, Header, Journal, JournalError, RunWriter, StoredJournal};
 use loop_testkit::{Setup, draft, read, target};
 
 /// The manifest of its tools.

@@ -160,7 +160,7 @@ async fn replays(name: &str) {
     let journal = StoredJournal::open_existing(&path).unwrap();
     assert_eq!(journal.runs().await.unwrap()[0].stop, Some(StopReason::Confident));
     let recorded = journal.read(&run()).await.unwrap();
-    assert_eq!(recorded.spec.version, loop_core::SPEC_VERSION);
+    assert_eq!(recorded.spec.version, loop_core::spec::SPEC_VERSION);
     let (first, rest) = recorded.entries.split_first().unwrap();
     let (mut replayed, notes) = Run::open(&first.event, Arc::clone(&recorded.spec)).unwrap();
     assert_eq!(notes, first.notes);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::join_all;
-use loop_core::{EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::RunId;
 use loop_runtime::journal::{
     Durability, Journal as _, JournalError, MemoryJournal, RunWriter, StoredJournal,
 };

@@ -2,7 +2,8 @@
 
 use crate::common::world::header_of;
 
-use loop_core::{Digest, EventKind};
+use loop_core::EventKind;
+use loop_core::types::Digest;
 use loop_runtime::journal::{Entry, Header};
 use loop_testkit::{draft, run, target};
 

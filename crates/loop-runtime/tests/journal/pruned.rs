@@ -2,10 +2,11 @@
 
 use std::io::Cursor;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::audit::JournalAudit;
-use loop_runtime::journal::Retention;
-use loop_runtime::journal::{Header, Journal as _, JournalError, Keeps, StoredJournal};
+use loop_runtime::journal::prune::Keeps;
+use loop_runtime::journal::prune::Retention;
+use loop_runtime::journal::{Header, Journal as _, JournalError, StoredJournal};
 use rusqlite::Connection;
 
 use super::history::{history, in_doubt};
@@ -119,7 +120,7 @@ async fn summaries_are_read_once_and_never_trusted_without_their_seal() {
     write(&journal, &header, &entries).await;
     let first = journal.summaries(&[run("r1"), run("r9")]).await.unwrap();
     assert_eq!(first.len(), 1);
-    assert_eq!(first[&run("r1")].class, Some(loop_core::StopClass::Answered));
+    assert_eq!(first[&run("r1")].class, Some(loop_core::types::StopClass::Answered));
     let kept = |sql: &str| {
         let connection = Connection::open(&path).unwrap();
         connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap()

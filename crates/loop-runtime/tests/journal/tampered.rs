@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::audit::JournalAudit;
 use loop_runtime::journal::{Header, Journal as _, JournalError, Recorded, StoredJournal};
 use rusqlite::Connection;

@@ -4,12 +4,11 @@ use std::io::{Cursor, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::audit::JournalAudit;
 use loop_runtime::Runner;
-use loop_runtime::journal::{
-    Durability, Header, ImportedRuns, Journal as _, JournalError, NotImported, Recorded, StoredJournal,
-};
+use loop_runtime::journal::transfer::{ImportedRuns, NotImported};
+use loop_runtime::journal::{Durability, Header, Journal as _, JournalError, Recorded, StoredJournal};
 use loop_runtime::run::StartError;
 
 use crate::common::world::{Log, Stage, answer, runner, says, unselected};

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::RunId;
 use loop_runtime::journal::{
     Durability, Entry, Header, Journal as _, JournalError, Recorded, RunWriter, StoredJournal,
 };

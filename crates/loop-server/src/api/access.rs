@@ -7,8 +7,8 @@ use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use loop_core::{Approver, RunId};
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use loop_core::types::{Approver, RunId};
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinError;
 

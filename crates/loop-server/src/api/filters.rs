@@ -1,7 +1,8 @@
 //! What a list of runs is asked for. A filter that can never fit is refused: an empty list would look like an answer.
 
-use loop_core::{RunId, StopClass, StopReason};
-use loop_runtime::journal::RunQuery;
+use loop_core::StopReason;
+use loop_core::types::{RunId, StopClass};
+use loop_runtime::journal::list::RunQuery;
 use serde::Deserialize;
 
 use super::access::Known;

@@ -4,8 +4,9 @@ use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use loop_core::{RunId, StopMode};
-use loop_runtime::journal::AuditAction;
+use loop_core::run::StopMode;
+use loop_core::types::RunId;
+use loop_runtime::journal::audit::AuditAction;
 use serde::Deserialize;
 
 use super::access::{Access, Checked, Known, Of};

@@ -1,7 +1,7 @@
 //! From an error of the engine to a problem document. The caller learns no path of this machine.
 
 use axum::http::StatusCode;
-use loop_core::AnswerFault;
+use loop_core::run::AnswerFault;
 
 use crate::engine::EngineError;
 use crate::problem::HttpProblem;

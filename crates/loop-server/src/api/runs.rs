@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_core::{Digest, RunId, TraceParent};
-use loop_runtime::journal::{AuditAction, AuditResult};
+use loop_core::types::{Digest, RunId, TraceParent};
+use loop_runtime::journal::audit::{AuditAction, AuditResult};
 use serde_json::Value;
 
 use super::access::{Access, Checked, Known, Of, result_of, unauthorized};

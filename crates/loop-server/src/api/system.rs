@@ -3,7 +3,8 @@
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_runtime::journal::{AuditAction, Journal as _};
+use loop_runtime::journal::Journal as _;
+use loop_runtime::journal::audit::AuditAction;
 
 use super::Api;
 use super::access::{Checked, Known, Of};
@@ -100,7 +101,7 @@ pub(super) async fn audit(
 }
 
 /// Whether the caller sees the domain of a run.
-async fn sees(api: &Api, known: &Known, run: &loop_core::RunId) -> Result<bool, HttpProblem> {
+async fn sees(api: &Api, known: &Known, run: &loop_core::types::RunId) -> Result<bool, HttpProblem> {
     let owner = api.engine.owner(run).await.map_err(problem)?;
     Ok(owner.is_some_and(|(domain, _)| known.0.sees(&domain)))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method};
-use loop_core::RunId;
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use loop_core::types::RunId;
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 
 use super::audit::short;
 use super::guard::Inside;

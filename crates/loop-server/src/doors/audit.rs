@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use loop_core::RunId;
-use loop_runtime::journal::{AuditEntry, AuditFilter, AuditLine, JournalError, StoredJournal};
+use loop_core::types::RunId;
+use loop_runtime::journal::audit::{AuditEntry, AuditFilter, AuditLine};
+use loop_runtime::journal::{JournalError, StoredJournal};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use loop_core::Approver;
+use loop_core::types::Approver;
 use loop_runtime::budget::SharedBudget;
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 
 use crate::caller::Caller;
 use crate::clock::unix_ms;

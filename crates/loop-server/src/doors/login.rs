@@ -8,7 +8,7 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 use maud::{DOCTYPE, Markup, html};
 
 use super::form;

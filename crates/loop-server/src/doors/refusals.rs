@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use loop_runtime::journal::{AuditEntry, AuditResult};
+use loop_runtime::journal::audit::{AuditEntry, AuditResult};
 use tokio::time::Instant;
 
 /// Entries of one account within [`WINDOW`] about what changed nothing.
@@ -86,7 +86,7 @@ fn append(entry: &mut AuditEntry, more: &str) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use loop_runtime::journal::AuditAction;
+    use loop_runtime::journal::audit::AuditAction;
 
     use super::*;
 

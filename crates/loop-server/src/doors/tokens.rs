@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_runtime::tools::files;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, header};
 use loop_runtime::budget::{SharedBudget, Span};
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult};
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
 
 use super::admission::By;
 use super::form;

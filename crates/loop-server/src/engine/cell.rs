@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use loop_core::{EventKind, RunId, StopMode};
+use loop_core::EventKind;
+use loop_core::run::StopMode;
+use loop_core::types::RunId;
 use loop_runtime::run::Remote;
 use tokio::sync::{broadcast, watch};
 

@@ -1,6 +1,8 @@
 //! Why the engine refuses: a type for programs, one line for people.
 
-use loop_core::{AnswerFault, Rejected, RunId};
+use loop_core::Rejected;
+use loop_core::run::AnswerFault;
+use loop_core::types::RunId;
 use loop_runtime::journal::JournalError;
 use loop_runtime::journal::ReplayError;
 use loop_runtime::run::StartError;

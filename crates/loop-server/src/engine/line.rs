@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 
 /// What waits for a place.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,11 +38,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
-use loop_runtime::journal::{QueueBounds, QueueLock, StoredJournal};
+use loop_runtime::journal::StoredJournal;
+use loop_runtime::journal::queue::{QueueBounds, QueueLock};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

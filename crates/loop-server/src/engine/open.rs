@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use loop_runtime::journal::{QueuedSubmission, StoredJournal, SubmissionState};
+use loop_runtime::journal::StoredJournal;
+use loop_runtime::journal::queue::{QueuedSubmission, SubmissionState};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

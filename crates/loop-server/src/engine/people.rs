@@ -4,8 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{AnswerFault, Approver, CommandKey, EventKind, PersonAnswer, Phase, Run, RunId, StopMode};
-use loop_runtime::journal::{Journal as _, Recorded, SubmissionState, not_on_engine, replay};
+use loop_core::run::{AnswerFault, PersonAnswer, Phase, StopMode};
+use loop_core::types::{Approver, CommandKey, RunId};
+use loop_core::{EventKind, Run};
+use loop_runtime::journal::queue::SubmissionState;
+use loop_runtime::journal::versions::not_on_engine;
+use loop_runtime::journal::{Journal as _, Recorded, replay};
 use loop_runtime::run::expire;
 
 use super::cell::{Cell, Known};

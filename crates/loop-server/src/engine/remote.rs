@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::RunId;
 use loop_runtime::Runner;
-use loop_runtime::journal::{JournalChange, JournalChanges, RemoteAnswer, RemoteRequest};
+use loop_runtime::journal::list::{JournalChange, JournalChanges};
+use loop_runtime::journal::queue::{RemoteAnswer, RemoteRequest};
 use loop_runtime::run::StartError;
 use tokio::time::Instant;
 

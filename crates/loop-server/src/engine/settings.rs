@@ -1,6 +1,6 @@
 //! What a caller may change for a run of their own.
 
-use loop_core::{CostMode, Limits};
+use loop_core::spec::{CostMode, Limits};
 
 use super::{EngineError, ServedDomain};
 

@@ -5,8 +5,10 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use loop_core::{Phase, RunId};
-use loop_runtime::journal::{JournalChange, JournalChanges, SubmissionState};
+use loop_core::run::Phase;
+use loop_core::types::RunId;
+use loop_runtime::journal::list::{JournalChange, JournalChanges};
+use loop_runtime::journal::queue::SubmissionState;
 use tokio::time::Instant;
 
 use super::{Engine, EngineError, ServedDomain};

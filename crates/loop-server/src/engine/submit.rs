@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{Digest, PicoUsd, RunId, TraceParent, WorkItem, canonical, is_clean};
+use loop_core::WorkItem;
+use loop_core::types::{Digest, PicoUsd, RunId, TraceParent, canonical, is_clean};
 use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
-use loop_runtime::journal::{Accepted, QueueBounds, QueuedSubmission, Submission};
+use loop_runtime::journal::queue::{Accepted, QueueBounds, QueuedSubmission, Submission};
 use serde::{Deserialize, Serialize};
 
 use super::cell::{Cell, Known};

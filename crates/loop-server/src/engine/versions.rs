@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::RunId;
-use loop_runtime::journal::{Recorded, SubmissionState};
+use loop_core::types::RunId;
+use loop_runtime::journal::Recorded;
+use loop_runtime::journal::queue::SubmissionState;
 
 use super::cell::Cell;
 use super::{Engine, EngineError, RunPhase};

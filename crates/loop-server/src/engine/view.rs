@@ -3,9 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{Phase, Run, RunId, StopClass};
+use loop_core::Run;
+use loop_core::run::Phase;
+use loop_core::types::{RunId, StopClass};
 use loop_inspect::listed::ListedCost;
-use loop_runtime::journal::{Recorded, RunLine, RunQuery, RunSummary, Submission, not_on_engine};
+use loop_runtime::journal::list::{RunQuery, RunSummary};
+use loop_runtime::journal::queue::Submission;
+use loop_runtime::journal::versions::not_on_engine;
+use loop_runtime::journal::{Recorded, RunLine};
 use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -361,7 +366,7 @@ impl Engine {
         let (recorded, state) = self.open_run(run).await?;
         let (started, now) = (state.started(), recorded.now());
         let actions = state.requested().into_iter().filter(|requested| !requested.is_over(now));
-        let of = |requested: loop_core::PersonRequest| PendingAction {
+        let of = |requested: loop_core::run::PersonRequest| PendingAction {
             run: run.to_string(),
             domain: state.spec().domain.to_string(),
             item: started.item.id.to_string(),

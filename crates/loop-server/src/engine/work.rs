@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Outcome, Phase, RunId, Started, StopMode, StopReason};
-use loop_runtime::journal::{JournalError, QueuedSubmission, SubmissionState, not_on_engine};
+use loop_core::run::{Phase, Started, StopMode};
+use loop_core::types::RunId;
+use loop_core::{Outcome, StopReason};
+use loop_runtime::journal::JournalError;
+use loop_runtime::journal::queue::{QueuedSubmission, SubmissionState};
+use loop_runtime::journal::versions::not_on_engine;
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Driven, Handle, StartError};
 use tokio::time::Instant;
@@ -318,7 +322,7 @@ impl Engine {
     }
 }
 
-pub(super) fn until(started: &Started, deadline: Option<loop_core::Millis>) -> u64 {
+pub(super) fn until(started: &Started, deadline: Option<loop_core::types::Millis>) -> u64 {
     deadline.map_or(NEVER, |deadline| started.unix_ms_at(deadline))
 }
 

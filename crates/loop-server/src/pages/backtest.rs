@@ -1,6 +1,6 @@
 //! A backtest as a picture: each recorded run a point, by what it cost and what it would have cost, with the runs behind.
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_inspect::backtest::{BacktestReport, BacktestedRun, FindingKind, PolicyReport, RunUnderPolicy};
 use maud::{Markup, html};
 

@@ -16,7 +16,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use futures::{StreamExt as _, stream};
-use loop_core::{EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::RunId;
 use loop_inspect::diff::RunDiff;
 use loop_runtime::journal::{Journal as _, JournalError, Recorded, StoredJournal};
 use loop_runtime::spec::Prompts;
@@ -81,7 +82,7 @@ pub fn router(source: PageSource) -> Router {
 }
 
 fn asset(kind: &'static str, text: &'static str, headers: &HeaderMap) -> Response {
-    let tag = format!("\"{}\"", loop_core::Digest::of("asset", text.as_bytes()).short());
+    let tag = format!("\"{}\"", loop_core::types::Digest::of("asset", text.as_bytes()).short());
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
     let own = response.headers_mut();

@@ -1,6 +1,6 @@
 //! Text from outside as text of a page, cut where it is long.
 
-use loop_core::Millis;
+use loop_core::types::Millis;
 use loop_eval::page::escape_into;
 use maud::{Markup, Render, html};
 

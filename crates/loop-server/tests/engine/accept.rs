@@ -1,6 +1,7 @@
 //! What is accepted, in which order it begins, and within which bounds.
 
-use loop_runtime::journal::{Journal as _, StoredJournal, SubmissionState};
+use loop_runtime::journal::queue::SubmissionState;
+use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{EngineError, EngineLimits, NewRun, RunFilter, RunState, Submitted};
 
 use super::{ended, until};

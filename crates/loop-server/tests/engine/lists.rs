@@ -38,7 +38,7 @@ fn a_list_has_each_run_once_in_pages() {
                 assert!(page.runs.len() <= limit);
                 seen.extend(page.runs.iter().map(|view| view.run.clone()));
                 let Some(next) = page.next else { break };
-                filter.query.before = Some(loop_core::RunId::new(next));
+                filter.query.before = Some(loop_core::types::RunId::new(next));
             }
             assert_eq!(seen, expected, "{limit}");
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{RunId, StopMode, WorkItem};
+use loop_core::WorkItem;
+use loop_core::run::StopMode;
+use loop_core::types::RunId;
 use loop_runtime::engine::{EngineRun, Projection};
 use loop_runtime::journal::Journal as _;
 use loop_runtime::run::CancellationToken;

@@ -1,6 +1,6 @@
 //! Runs that wait for people, and what people decide.
 
-use loop_core::Approver;
+use loop_core::types::Approver;
 use loop_server::engine::{EngineError, EngineLimits, PersonDecision, RunState};
 
 use super::{ended, reopened, until};
@@ -56,7 +56,7 @@ async fn an_answer_that_another_process_journaled_continues_the_run() {
     let action = engine.pending_of(&submitted.run).await.unwrap().remove(0);
     // As `loopgate deny --no-wait` does.
     let key = action.request.action.parse().unwrap();
-    let answer = loop_core::PersonAnswer::Denied { why: "no".into() };
+    let answer = loop_core::run::PersonAnswer::Denied { why: "no".into() };
     let kind = loop_core::EventKind::PersonAnswered { key, answer, binding: None };
     let domain = engine.domains().next().unwrap();
     domain.runner.note_down(&submitted.run, [kind]).await.unwrap();

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use loop_core::StopMode;
+use loop_core::run::StopMode;
 use loop_runtime::Runner;
-use loop_runtime::journal::{Journal as _, QueueBounds, StoredJournal, Submission, SubmissionState};
+use loop_runtime::journal::queue::{QueueBounds, Submission, SubmissionState};
+use loop_runtime::journal::{Journal as _, StoredJournal};
 use loop_server::engine::{EngineError, EngineLimits, PersonDecision, RunFilter, RunState};
 
 use super::{ended, process, until};
@@ -100,14 +101,14 @@ fn the_next_start_continues_what_is_queued_what_was_under_way_and_what_waits() {
 }
 
 /// A row of the queue with this item.
-fn row(run: &loop_core::RunId, item: &loop_core::WorkItem) -> Submission {
+fn row(run: &loop_core::types::RunId, item: &loop_core::WorkItem) -> Submission {
     let body = serde_json::json!({ "version": 1, "item": item });
     Submission {
         run: run.clone(),
         domain: "crm".into(),
         caller: "ada".into(),
         request_key: None,
-        digest: loop_core::Digest::of("submission", b""),
+        digest: loop_core::types::Digest::of("submission", b""),
         priority: 0,
         unix_ms: 1,
         body: body.to_string().into(),

@@ -1,6 +1,6 @@
 //! A stop reaches a run wherever it is, also where it comes while the run begins.
 
-use loop_core::StopMode;
+use loop_core::run::StopMode;
 use loop_runtime::Runner;
 use loop_server::engine::{EngineError, EngineLimits};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Program, RunId, StopMode};
+use loop_core::run::{Program, StopMode};
+use loop_core::types::RunId;
 use loop_runtime::journal::{Durability, Entry, Journal, StoredJournal, replay};
 use loop_server::engine::{EngineError, PersonDecision, RunFilter, RunState};
 use loop_testkit::{continued_by, newer, older};

@@ -1,6 +1,7 @@
 //! Where the values of a document stand, on the page of its run (issue 19, part 3).
 
-use loop_core::{ClaimTotals, Run};
+use loop_core::Run;
+use loop_core::claims::ClaimTotals;
 use loop_runtime::journal::{Recorded, replay};
 use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, approve, run};
 use loop_testkit::{Numbers, World, draft, found, random_run, random_setup, target};

@@ -1,6 +1,7 @@
 //! K14: what a model, a tool, a work item or a person writes is text on every page.
 
-use loop_core::{EventKind, Status, WorkItem};
+use loop_core::types::Status;
+use loop_core::{EventKind, WorkItem};
 use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, approve, run};
 use loop_testkit::{World, draft, found, observed};
 use serde_json::json;

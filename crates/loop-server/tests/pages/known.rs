@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{EventKind, RunId};
+use loop_core::EventKind;
+use loop_core::types::RunId;
 use loop_runtime::journal::{Durability, Entry, Header, Journal as _, RunWriter, StoredJournal};
 use loop_server::caller::Role;
 use loop_testkit::{Numbers, World};
@@ -21,7 +22,7 @@ pub(super) fn copy(world: &World, id: &str, unix_ms: u64) -> (Header, Vec<Arc<En
         item: id.replace("run", "T").into(),
         title: "Disk full".into(),
         spec: recorded.spec,
-        manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
+        manifest_hash: loop_core::types::digest("manifest", &serde_json::json!([])),
         manifest: "[]".into(),
         origin: Some(r#"{"tags": ["night"]}"#.into()),
         request_key: None,

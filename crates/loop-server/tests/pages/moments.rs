@@ -9,7 +9,7 @@ use loop_testkit::{Numbers, World, announced, random_run, random_setup};
 use super::runs;
 use super::{Node, inert};
 
-fn page(id: &loop_core::RunId, recorded: &Recorded, at: Option<u64>) -> Node {
+fn page(id: &loop_core::types::RunId, recorded: &Recorded, at: Option<u64>) -> Node {
     let prompts = Prompts::builtin();
     let view = OneRunView { at, prompts: Some(&prompts), ..OneRunView::default() };
     inert(&run(&OneRunPage::of(id, recorded, view).unwrap()))
@@ -105,7 +105,7 @@ fn prompts_are_those_that_were_sent_or_are_not_shown() {
 }
 
 /// The run with the digests of the prompts that these templates give.
-fn sent(id: &loop_core::RunId, mut recorded: Recorded, prompts: &Prompts) -> Recorded {
+fn sent(id: &loop_core::types::RunId, mut recorded: Recorded, prompts: &Prompts) -> Recorded {
     use loop_core::{EventKind, Run};
     let mut dialogue = loop_prompts::Dialogue::default();
     let spec = std::sync::Arc::clone(&recorded.spec);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Approver, Effect, EventKind, Millis, ModelFailure, Observation, PersonAnswer, RunId, SectionSpec, Status,
-    StopMode, ToolPolicy, ToolSpec,
-};
+use loop_core::EventKind;
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::spec::{SectionSpec, ToolPolicy, ToolSpec};
+use loop_core::types::{Approver, Effect, Millis, ModelFailure, Observation, RunId, Status};
 use loop_runtime::journal::{Entry, Recorded};
 use loop_runtime::spec::Prompts;
 use loop_testkit::{Setup, World, bare_draft, draft, failure, found, observed, read, target, tool};
@@ -33,7 +33,7 @@ pub(super) fn recorded(world: &World) -> (RunId, Recorded) {
 
 /// A journal checks that a manifest is the one that its digest names, and these runs have an empty one.
 fn without_manifest(mut setup: Setup) -> Setup {
-    setup.facts.tools = loop_core::digest("manifest", &json!([]));
+    setup.facts.tools = loop_core::types::digest("manifest", &json!([]));
     setup
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_runtime::journal::{Durability, Entry, Header, Journal as _, StoredJournal};
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::Audit;
@@ -25,7 +25,7 @@ pub(super) async fn kept(journal: &StoredJournal, world: &World) -> RunId {
         item: Arc::clone(&world.run.started().item.id),
         title: Arc::clone(&world.run.started().item.title),
         spec: Arc::clone(&recorded.spec),
-        manifest_hash: loop_core::digest("manifest", &serde_json::json!([])),
+        manifest_hash: loop_core::types::digest("manifest", &serde_json::json!([])),
         manifest: "[]".into(),
         origin: Some(r#"{"tags": ["night"]}"#.into()),
         request_key: None,

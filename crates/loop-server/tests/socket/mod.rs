@@ -10,7 +10,7 @@ use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_runtime::journal::StoredJournal;
 use loop_server::caller::{Caller, Role};
 use loop_server::doors::tokens::{NewToken, TokenFile};

@@ -1,6 +1,8 @@
 //! What happens outside of a run, as data: a setup, what models and tools do, what people say, and how the run ends.
 
-use loop_core::{Digest, EventKind, FailureKind, PersonAnswer, StopReason};
+use loop_core::run::PersonAnswer;
+use loop_core::types::{Digest, FailureKind};
+use loop_core::{EventKind, StopReason};
 
 use crate::{DraftReply, Setup};
 

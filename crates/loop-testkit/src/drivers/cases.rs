@@ -1,9 +1,10 @@
 //! The cases of the suite: each way in which a run ends, and what happens on the way there.
 
-use loop_core::{
-    EventKind, FailureKind, FinishReason, OpinionWhen, OutputSpec, PersonAnswer, SecondOpinion, SectionSpec,
-    StopMode, StopReason, Tier, ToolPolicy, ToolSpec,
-};
+use loop_core::reply::FinishReason;
+use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::spec::{OpinionWhen, OutputSpec, SecondOpinion, SectionSpec, ToolPolicy, ToolSpec};
+use loop_core::types::{FailureKind, Tier};
+use loop_core::{EventKind, StopReason};
 use serde_json::{Value, json};
 
 use super::case::{DriverCase, ModelEnd, ModelPlay, ToolEnd, ToolPlay, YES, finds, replies};
@@ -116,7 +117,7 @@ fn documents() -> Vec<DriverCase> {
         ),
         DriverCase::new(
             "no progress",
-            document().gate(|gate| gate.stale = loop_core::Stale::Off),
+            document().gate(|gate| gate.stale = loop_core::spec::Stale::Off),
             [
                 asks(100, "look", &["A"]),
                 asks(100, "look", &["B"]),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::{EventKind, FailureKind};
+use loop_core::EventKind;
+use loop_core::types::FailureKind;
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Partial, RetryAdvice,
     nonce_of,

@@ -21,7 +21,8 @@ mod stream;
 
 use std::sync::Arc;
 
-use loop_core::{Effect, Event, EventKind, Run};
+use loop_core::types::Effect;
+use loop_core::{Event, EventKind, Run};
 
 pub use case::{DriverCase, ModelEnd, ModelPlay, Said, ToolEnd, ToolPlay, YES, finds, replies};
 pub use cases::cases;
@@ -85,7 +86,7 @@ pub fn difference_in(driver: &dyn RunDriver, clock: DriverClock, case: &DriverCa
 /// The run of a case, and the record with its first event.
 fn start(case: &DriverCase) -> (Run, DriverRecord) {
     let (spec, facts) = (Arc::new(case.setup.spec.clone()), case.setup.facts.clone());
-    let run = loop_core::RunId::new("r1");
+    let run = loop_core::types::RunId::new("r1");
     let (run, event, notes) = Run::start(run, spec, case.setup.item.clone(), facts);
     (run, DriverRecord::new(event, notes))
 }

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{
-    CallModel, Command, CommandKey, Event, EventKind, FailureKind, Millis, ModelFailure, Observation,
-    PersonAnswer, Received, Run, RunTool, Status, Usage, Validation,
-};
+use loop_core::run::{CallModel, PersonAnswer, RunTool, Validation};
+use loop_core::types::{CommandKey, FailureKind, Millis, ModelFailure, Observation, Received, Status, Usage};
+use loop_core::{Command, Event, EventKind, Run};
 
 use super::case::{DriverCase, ModelEnd, ToolEnd, ToolPlay, prompt_digest};
 use super::{MESSAGE, RULE, TOOLS};
@@ -138,7 +137,7 @@ impl<'a> Outside<'a> {
                 (at, ModelFailure { partial: Some(written(draft, run).into()), ..failure })
             }
             ModelEnd::Replies(draft) => {
-                let reply = loop_core::Reply { text: written(draft, run).into(), ..draft.reply() };
+                let reply = loop_core::reply::Reply { text: written(draft, run).into(), ..draft.reply() };
                 return (at, EventKind::ModelReplied { key, attempt, reply: reply.into() });
             }
         };

@@ -4,7 +4,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use loop_core::{Command, CommandKey, Event, Run, RunSpec};
+use loop_core::types::CommandKey;
+use loop_core::{Command, Event, Run, RunSpec};
 
 use super::{DriverCase, DriverRecord, Outside, RunDriver, again, start};
 

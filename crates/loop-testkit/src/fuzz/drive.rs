@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    CallModel, Command, Digest, Effect, Event, EventKind, Facts, ModelSpec, Note, Observation, Price,
-    PromptSize, Provenance, Reply, Run, RunId, RunSpec, RunTool, SectionSpec, Status, ToolSpec, Usage,
-    WorkItem,
-};
+use loop_core::reply::Reply;
+use loop_core::run::{CallModel, PromptSize, Provenance, RunTool};
+use loop_core::spec::{ModelSpec, SectionSpec, ToolSpec};
+use loop_core::types::{Digest, Effect, Observation, Price, RunId, Status, Usage};
+use loop_core::{Command, Event, EventKind, Facts, Note, Run, RunSpec, WorkItem};
 use serde_json::json;
 
 use crate::spec::{takes, tool};

@@ -1,6 +1,6 @@
 //! What a lying model takes from its prompt: names of tools, headings, the nonce; and how it replies.
 
-use loop_core::FinishReason;
+use loop_core::reply::FinishReason;
 use loop_llm::{Arguments, Message, ModelReply, ModelRequest, ReplyEnd, ToolCall, has_tools, nonce_of};
 use serde_json::{Value, json};
 

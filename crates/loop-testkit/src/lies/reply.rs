@@ -1,6 +1,6 @@
 //! Models that lie in what they reply, whatever the protocol of the run: nothing, too much, refusals, claims.
 
-use loop_core::FinishReason;
+use loop_core::reply::FinishReason;
 
 use super::On::{First, Main, Once};
 use super::prompt::{call, says};

@@ -1,9 +1,10 @@
 //! The next event of a hostile simulation: what is commanded is done in one way or another, or something else happens.
 
-use loop_core::{
-    Approver, CallModel, Command, CommandKey, Digest, Event, EventKind, Millis, PersonAnswer, Phase, PicoUsd,
-    PromptSize, Quote, Refusal, Run, RunTool, SaveResult, Slot, StopMode, Validation,
+use loop_core::run::{
+    CallModel, PersonAnswer, Phase, PromptSize, Refusal, RunTool, SaveResult, StopMode, Validation,
 };
+use loop_core::types::{Approver, CommandKey, Digest, Millis, PicoUsd, Slot};
+use loop_core::{Command, Event, EventKind, Quote, Run};
 
 use crate::sim::{Choices, replies};
 

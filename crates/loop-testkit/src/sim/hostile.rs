@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loop_core::invariants::{Checker, Transition, Violation, bound};
-use loop_core::{Event, EventKind, Note, Refusal, Run, StopReason};
+use loop_core::run::Refusal;
+use loop_core::{Event, EventKind, Note, Run, StopReason};
 
 use crate::sim::check::{self, Ghost};
 use crate::sim::events;

@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use loop_core::{
-    FailureKind, FinishReason, JudgedAction, Millis, ModelFailure, Observation, PicoUsd, ProtocolSpec,
-    Received, Reply, RunSpec, Status, SubCallUse, ToolCall, Usage,
+use loop_core::RunSpec;
+use loop_core::gate::JudgedAction;
+use loop_core::reply::{FinishReason, Reply};
+use loop_core::spec::ProtocolSpec;
+use loop_core::types::{
+    FailureKind, Millis, ModelFailure, Observation, PicoUsd, Received, Status, SubCallUse, ToolCall, Usage,
 };
 
 use crate::sim::Choices;

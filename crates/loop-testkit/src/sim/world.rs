@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use loop_core::{
-    Breakers, Calibration, Cite, CostMode, DefaultCall, Digest, Effect, Execution, Facts, GateSettings,
-    Limits, MeasuredLevel, MeasuredModel, ModelSpec, OnDenied, OnDuplicate, OnInvalid, OnToolError,
-    OpinionWhen, OutputSpec, PicoUsd, Price, ProtocolSpec, Provenance, RepeatScope, Repeats, Resolve, Run,
-    RunId, RunSpec, SecondOpinion, SectionSpec, Selection, SpecNames, TaintRule, Tier, ToolPolicy,
-    ToolRepeats, ToolSpec, WorkItem,
+use loop_core::run::Provenance;
+use loop_core::spec::{
+    Breakers, Calibration, Cite, CostMode, DefaultCall, Execution, GateSettings, Limits, MeasuredLevel,
+    MeasuredModel, ModelSpec, OnDenied, OnDuplicate, OnInvalid, OnToolError, OpinionWhen, OutputSpec,
+    ProtocolSpec, RepeatScope, Repeats, Resolve, SecondOpinion, SectionSpec, Selection, SpecNames, TaintRule,
+    ToolPolicy, ToolRepeats, ToolSpec,
 };
+use loop_core::types::{Digest, Effect, PicoUsd, Price, RunId, Tier};
+use loop_core::{Facts, Run, RunSpec, WorkItem};
 use serde_json::json;
 
 use crate::sim::Choices;
@@ -261,7 +263,7 @@ fn tool(name: &str, effect: Effect) -> ToolSpec {
         aliases: Vec::new(),
         description: "".into(),
         when: "".into(),
-        args: loop_core::ArgSpec::from_schema(&schema),
+        args: loop_core::spec::ArgSpec::from_schema(&schema),
         effect,
         timeout_ms: 12_000,
         attempts: 2,

@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use loop_tools::connectors::{Database, SqlTool};
-//! use loop_core::{Effect, Scope, Status};
+//! use loop_core::types::{Effect, Scope, Status};
 //! use loop_tools::{Credentials, Registry, ToolContext, ToolDeclaration};
 //! use serde_json::json;
 //!

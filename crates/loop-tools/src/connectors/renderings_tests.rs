@@ -13,7 +13,7 @@ use crate::{
     Credentials, RENDERED_BYTES, Registry, RowFilter, Smart, ToolContext, ToolDeclaration, ToolResult,
 };
 use loop_core::secrets::Secrets;
-use loop_core::{Effect, Scope, Status};
+use loop_core::types::{Effect, Scope, Status};
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::Scope;
+use loop_core::types::Scope;
 
 /// The part with this name, without the prefix of the kind of tool: `account`, `account_name`, `asset`, `item` or `person`.
 /// `None`: the scope does not have it, or the name is not one of a part.

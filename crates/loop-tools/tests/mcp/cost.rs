@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use loop_core::{Effect, Scope};
+use loop_core::types::{Effect, Scope};
 use loop_tools::connectors::McpTool;
 use loop_tools::{Credentials, Tool as _, ToolContext, ToolDeclaration};
 use serde_json::{Value, json};

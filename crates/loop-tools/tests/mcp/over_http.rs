@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use loop_tools::connectors::{McpHttp, McpServer, McpSettings, McpTransport};
 use serde_json::json;
 

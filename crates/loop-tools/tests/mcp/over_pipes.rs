@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use loop_tools::connectors::McpResourceTool;
 use loop_tools::{Credentials, Registry, ToolDeclaration};
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use loop_core::{Effect, Observation, Scope};
+use loop_core::types::{Effect, Observation, Scope};
 use loop_tools::connectors::{McpProgram, McpServer, McpSettings, McpTool, McpTransport};
 use loop_tools::{Credentials, Registry, ToolContext, ToolDeclaration};
 use serde_json::Value;

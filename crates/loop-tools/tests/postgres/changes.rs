@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use loop_tools::connectors::{Postgres, PostgresTls};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

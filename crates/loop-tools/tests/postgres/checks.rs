@@ -1,6 +1,6 @@
 //! The check of a source and its tools.
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use loop_testkit::postgres::PASSWORD;
 use loop_tools::Credentials;
 use loop_tools::connectors::{Postgres, PostgresLogin, PostgresReport, PostgresTool};

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use loop_core::{Effect, Scope};
+use loop_core::types::{Effect, Scope};
 use loop_tools::connectors::{Postgres, PostgresTool};
 use loop_tools::{Tool, ToolContext};
 use serde_json::json;

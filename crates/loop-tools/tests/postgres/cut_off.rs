@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use loop_core::{Effect, Scope, Status};
+use loop_core::types::{Effect, Scope, Status};
 use loop_testkit::postgres::PostgresServer;
 use loop_tools::connectors::{Postgres, PostgresTool};
 use loop_tools::{Tool, ToolContext};

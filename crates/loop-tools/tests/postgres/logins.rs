@@ -1,6 +1,6 @@
 //! Logging in: what is encrypted, whom is trusted, and what a refused login says.
 
-use loop_core::{Effect, Observation, Status};
+use loop_core::types::{Effect, Observation, Status};
 use loop_testkit::postgres::PostgresServer;
 use loop_tools::Credentials;
 use loop_tools::connectors::{Postgres, PostgresLogin, PostgresSettings, PostgresTls};

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use loop_tools::connectors::{Postgres, ROWS_MAX};
 use serde_json::json;
 

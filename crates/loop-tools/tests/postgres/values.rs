@@ -1,6 +1,6 @@
 //! What values of every type become, and which arguments fit.
 
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use serde_json::{Value, json};
 
 use super::world::{Caller, data, read, source};

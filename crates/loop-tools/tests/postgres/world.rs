@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use loop_core::{Effect, Observation, Scope};
+use loop_core::types::{Effect, Observation, Scope};
 use loop_testkit::postgres::PostgresServer;
 use loop_tools::connectors::{Postgres, PostgresLogin, PostgresSettings, PostgresTls, PostgresTool};
 use loop_tools::{CancellationToken, Credentials, Registry, ToolContext, ToolDeclaration};

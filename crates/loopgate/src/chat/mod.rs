@@ -13,9 +13,10 @@ use std::time::Duration;
 
 use anstyle::Style;
 use futures::StreamExt;
-use loop_core::{
-    Effect, PersonAnswer, PersonRequest, PicoUsd, ProtocolSpec, Run, StopClass, StopMode, StopReason, Totals,
-};
+use loop_core::run::{PersonAnswer, PersonRequest, StopMode};
+use loop_core::spec::ProtocolSpec;
+use loop_core::types::{Effect, PicoUsd, StopClass, Totals};
+use loop_core::{Run, StopReason};
 use loop_domain::Domain;
 use loop_runtime::{
     Message, Runner,

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
-use loop_core::{
-    CommandKey, Decision, EventKind, EvidenceId, JudgedAction, Millis, Note, Observation, Outcome,
-    PersonRequest, Run, RunSpec, Slot, Status, StopClass, TierCause, Verdict,
-};
+use loop_core::gate::{JudgedAction, TierCause};
+use loop_core::run::{Decision, PersonRequest};
+use loop_core::types::{CommandKey, EvidenceId, Millis, Observation, Slot, Status, StopClass};
+use loop_core::{EventKind, Note, Outcome, Run, RunSpec, Verdict};
 use loop_runtime::{
     journal::Entry,
     observe::{CallNews, RunEvent},

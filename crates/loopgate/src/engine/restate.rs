@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_core::{PersonAnswer, StopMode};
+use loop_core::run::{PersonAnswer, StopMode};
 use loop_restate::blobs::BlobStore;
 use loop_restate::client::InvocationState;
 use loop_restate::sweep::{BlobNeed, OldBlobs, RunBlobs};

@@ -1,6 +1,6 @@
 //! The options of a batch.
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Options of a batch")]

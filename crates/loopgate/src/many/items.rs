@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_core::{Digest, WorkItem};
+use loop_core::WorkItem;
+use loop_core::types::Digest;
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::save::SaveTarget;

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loop_core::PicoUsd;
+use loop_core::types::PicoUsd;
 use loop_runtime::report::{BatchLine, BatchState};
 
 use super::work::Halt;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{PicoUsd, StopReason};
+use loop_core::StopReason;
+use loop_core::types::PicoUsd;
 use loop_runtime::report::{BatchLine, BatchState};
 
 use crate::stream::{cut, one_line};

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use loop_core::{NotTakenOver, Outcome, RunId, StopClass, StopReason};
+use loop_core::run::NotTakenOver;
+use loop_core::types::{RunId, StopClass};
+use loop_core::{Outcome, StopReason};
 use loop_runtime::Runner;
 use loop_runtime::journal::{JournalError, StoredJournal};
 use loop_runtime::report::{BatchLine, BatchState};

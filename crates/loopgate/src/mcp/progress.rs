@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{CommandKey, Decision, EventKind, Note, Slot};
+use loop_core::run::Decision;
+use loop_core::types::{CommandKey, Slot};
+use loop_core::{EventKind, Note};
 use loop_runtime::observe::{CallNews, RunEvent};
 
 use crate::stream::{self, cut};

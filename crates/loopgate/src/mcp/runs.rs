@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use loop_core::{EventKind, PicoUsd, RunId, StopMode, WorkItem};
+use loop_core::run::StopMode;
+use loop_core::types::{PicoUsd, RunId};
+use loop_core::{EventKind, WorkItem};
 use loop_domain::Domain;
 use loop_runtime::Runner;
 use loop_runtime::journal::{Journal, Recorded, RunLine, StoredJournal, replay};

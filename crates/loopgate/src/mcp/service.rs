@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{EventKind, PersonAnswer, RunId};
+use loop_core::EventKind;
+use loop_core::run::PersonAnswer;
+use loop_core::types::RunId;
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
 use rmcp::ServerHandler;

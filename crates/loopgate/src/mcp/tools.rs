@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use loop_core::{Outcome, Phase, Run, RunSpec, StopClass, StopReason};
+use loop_core::run::Phase;
+use loop_core::types::StopClass;
+use loop_core::{Outcome, Run, RunSpec, StopReason};
 use loop_runtime::journal::RunLine;
 use loop_runtime::report::{PersonRequestReport, counted, explain, warnings};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};

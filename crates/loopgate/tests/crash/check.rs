@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loop_core::{Run, Status};
+use loop_core::Run;
+use loop_core::types::Status;
 use loop_runtime::{
     Outcome, StopReason,
     journal::{Entry, Journal as _, Recorded, StoredJournal, replay},

@@ -110,7 +110,7 @@ async fn to_the_end(scenario: &Scenario, runner: &Runner, item: &str) -> Result<
 
 /// A request that resumes a run; where it waits for a person, with the answers. `None`: the run is over. A run whose reason
 /// is fixed and that is not saved is not over.
-async fn resumed(runner: &Runner, run: loop_core::RunId) -> Result<Option<RunRequest>, String> {
+async fn resumed(runner: &Runner, run: loop_core::types::RunId) -> Result<Option<RunRequest>, String> {
     let recorded = runner.journal().read(&run).await.map_err(|error| error.to_string())?;
     let state = loop_runtime::journal::replay(&run, &recorded).map_err(|error| error.to_string())?;
     if state.is_done() {

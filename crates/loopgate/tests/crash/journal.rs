@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use loop_core::{Digest, RunId};
+use loop_core::types::{Digest, RunId};
 use loop_runtime::journal::{
     Durability, Entry, Header, Journal, JournalError, Recorded, RunLine, RunWriter, StoredJournal,
 };

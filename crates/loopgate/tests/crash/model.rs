@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use loop_core::{FinishReason, ToolCall, Usage};
+use loop_core::reply::FinishReason;
+use loop_core::types::{ToolCall, Usage};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 

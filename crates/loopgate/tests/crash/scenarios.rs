@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use loop_core::{Effect, Execution, OutputSpec, Price, ProtocolSpec, Scope, SectionSpec, WorkItem};
+use loop_core::WorkItem;
+use loop_core::spec::{Execution, OutputSpec, ProtocolSpec, SectionSpec};
+use loop_core::types::{Effect, Price, Scope};
 use loop_runtime::{
     RunSpec, Runner,
     models::{ModelSpec, Models},

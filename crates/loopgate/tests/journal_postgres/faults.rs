@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use loop_core::{Digest, PicoUsd, RunId};
+use loop_core::types::{Digest, PicoUsd, RunId};
 use loop_runtime::budget::{BudgetLimit, LedgerAnswer, Reservation, SharedLedger as _};
-use loop_runtime::journal::{
-    AuditAction, AuditEntry, AuditFilter, AuditResult, Durability, Entry, Journal as _, JournalError,
-    QueueBounds, RunQuery, RunWriter, StoredJournal, Submission, SubmissionState,
-};
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditFilter, AuditResult};
+use loop_runtime::journal::list::RunQuery;
+use loop_runtime::journal::queue::{QueueBounds, Submission, SubmissionState};
+use loop_runtime::journal::{Durability, Entry, Journal as _, JournalError, RunWriter, StoredJournal};
 
 use super::World;
 use super::conformance::{begun, blank, history};

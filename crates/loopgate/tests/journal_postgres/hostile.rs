@@ -1,7 +1,8 @@
 //! Texts that an attacker chooses: characters that the database does not take, and long ones.
 
-use loop_core::RunId;
-use loop_runtime::journal::{Journal as _, RunQuery, StoredJournal};
+use loop_core::types::RunId;
+use loop_runtime::journal::list::RunQuery;
+use loop_runtime::journal::{Journal as _, StoredJournal};
 use serde_json::json;
 
 use super::World;

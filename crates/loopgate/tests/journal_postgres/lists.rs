@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use loop_core::RunId;
-use loop_runtime::journal::{Durability, Journal as _, ListPosition, RunQuery, StoredJournal};
+use loop_core::types::RunId;
+use loop_runtime::journal::list::{ListPosition, RunQuery};
+use loop_runtime::journal::{Durability, Journal as _, StoredJournal};
 
 use super::conformance::{begun, blank, history, write_all};
 use super::{World, told};

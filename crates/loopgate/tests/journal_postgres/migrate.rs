@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::thread;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_runtime::journal::{Journal as _, StoredJournal};
 
 use super::World;

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use loop_core::{Approver, Digest, EventKind};
+use loop_core::EventKind;
+use loop_core::types::{Approver, Digest};
 use loop_domain::{Domain, LoadOptions};
-use loop_runtime::journal::{Journal as _, RemoteAnswer, replay};
+use loop_runtime::journal::queue::RemoteAnswer;
+use loop_runtime::journal::{Journal as _, replay};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

@@ -4,7 +4,7 @@ use std::io::Cursor;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_runtime::journal::{Journal as _, StoredJournal};
 
 use super::World;

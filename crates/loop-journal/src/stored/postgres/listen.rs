@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use tokio::sync::broadcast;
 use tokio_postgres::AsyncMessage;
 

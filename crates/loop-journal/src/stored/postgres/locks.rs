@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loop_core::{Digest, RunId};
+use loop_core::types::{Digest, RunId};
 
 use super::fault::SessionError;
 use super::server::{Server, application};

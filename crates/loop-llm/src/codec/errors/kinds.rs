@@ -4,7 +4,7 @@ use super::head;
 use super::overflow::is_overflow;
 use super::reported::Reported;
 use crate::error::RequestChange;
-use loop_core::FailureKind as Kind;
+use loop_core::types::FailureKind as Kind;
 
 /// The parts of a response that are classified.
 #[derive(Debug)]

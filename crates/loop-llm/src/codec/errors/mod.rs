@@ -7,8 +7,8 @@ mod reported;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use loop_core::FailureKind;
 use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 

@@ -1,6 +1,6 @@
 //! A reply of Messages: blocks that begin, grow and end, or one message.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! A reply of Chat Completions: chunks that end with `[DONE]`, or one object.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! A reply of `generateContent`: chunks that are each a response with new parts, or one response.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 

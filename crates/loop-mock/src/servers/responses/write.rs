@@ -1,6 +1,6 @@
 //! A reply of Responses: numbered events that end with the whole response, or that response alone.
 
-use loop_core::Usage;
+use loop_core::types::Usage;
 use loop_llm::{ModelReply, ReplyEnd, ToolCall};
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! How a model call is announced: its prompt is rendered, its quote is asked for, and its money is reserved.
 
-use loop_core::{CallModel, EventKind};
+use loop_core::EventKind;
+use loop_core::run::CallModel;
 
 use super::{Broken, Driver};
 

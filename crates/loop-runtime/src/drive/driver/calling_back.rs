@@ -1,6 +1,9 @@
 //! The callbacks of a run, called for what it starts and records.
 
-use loop_core::{EventKind, EvidenceId, JudgedAction, Note, Observation, Phase, RunTool, Slot};
+use loop_core::gate::JudgedAction;
+use loop_core::run::{Phase, RunTool};
+use loop_core::types::{EvidenceId, Observation, Slot};
+use loop_core::{EventKind, Note};
 use loop_journal::Entry;
 use loop_prompts::observation_text;
 

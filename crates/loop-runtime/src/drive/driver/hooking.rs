@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loop_core::Millis;
+use loop_core::types::Millis;
 
 use super::Driver;
 use crate::drive::hooks::Before;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Event, EventKind, Millis, Note, Run};
+use loop_core::types::Millis;
+use loop_core::{Event, EventKind, Note, Run};
 use loop_journal::{Entry, RunWriter};
 use loop_llm::Message;
 use tokio::time::Instant;

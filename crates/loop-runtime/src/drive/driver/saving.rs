@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{EventKind, Outcome, SaveResult, StopMode};
+use loop_core::run::{SaveResult, StopMode};
+use loop_core::{EventKind, Outcome};
 use loop_journal::RunWriter;
 use tokio::time::Instant;
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{Command, CommandKey, EventKind, Note, PicoUsd, Quote, Refusal};
+use loop_core::run::Refusal;
+use loop_core::types::{CommandKey, PicoUsd};
+use loop_core::{Command, EventKind, Note, Quote};
 use loop_journal::Entry;
 use loop_journal::shared::{LedgerAnswer, Reservation, call_name};
 use tokio::time::Instant;

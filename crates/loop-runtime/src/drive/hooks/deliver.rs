@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
 use futures::future::join_all;
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_journal::{Journal, JournalError, replay, unix_ms};
 
 use super::message::expiring_at;

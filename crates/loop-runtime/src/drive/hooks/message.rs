@@ -1,6 +1,8 @@
 //! From what happened to a run to the messages of its hooks.
 
-use loop_core::{PersonRequest, Phase, Run, StopClass};
+use loop_core::Run;
+use loop_core::run::{PersonRequest, Phase};
+use loop_core::types::StopClass;
 use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;

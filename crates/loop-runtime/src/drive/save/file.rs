@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use loop_core::{Digest, Started, StopClass};
+use loop_core::run::Started;
+use loop_core::types::{Digest, StopClass};
 use loop_journal::files::{create_folder, private};
 use serde::Deserialize;
 

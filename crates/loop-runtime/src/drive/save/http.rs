@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::{CommandKey, Slot, Started, is_clean};
+use loop_core::run::Started;
+use loop_core::types::{CommandKey, Slot, is_clean};
 use loop_llm::{Secrets, http_client_for, http_error, is_exposed, retry_after};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Method, Request, Response, StatusCode, Url};

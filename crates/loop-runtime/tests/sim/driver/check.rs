@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use loop_core::invariants::{Checker, Transition};
-use loop_core::{Outcome, Run, RunId};
+use loop_core::types::RunId;
+use loop_core::{Outcome, Run};
 use loop_runtime::journal::{Entry, Recorded, replay};
 use loop_testkit::sim::SimFault;
 

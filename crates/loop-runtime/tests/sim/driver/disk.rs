@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{CommandKey, EventKind, Note, RunId, Verdict};
+use loop_core::types::{CommandKey, RunId};
+use loop_core::{EventKind, Note, Verdict};
 use loop_runtime::journal::{
     Durability, Entry, Header, Journal, JournalError, MemoryJournal, Recorded, RunLine, RunWriter,
 };

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use loop_core::{PicoUsd, RunId};
+use loop_core::types::{PicoUsd, RunId};
 use loop_runtime::budget::{
     BudgetLimit, LedgerAnswer, MemoryLedger, Reservation, SharedBudget, SharedLedger, Span, Taken,
 };

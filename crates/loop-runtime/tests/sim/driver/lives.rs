@@ -5,7 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_core::{Outcome, ProtocolSpec, RunId, RunSpec, Started, StopReason, WorkItem};
+use loop_core::run::Started;
+use loop_core::spec::ProtocolSpec;
+use loop_core::types::RunId;
+use loop_core::{Outcome, RunSpec, StopReason, WorkItem};
 use loop_runtime::Runner;
 use loop_runtime::budget::SharedBudgets;
 use loop_runtime::journal::{Journal as _, Recorded};

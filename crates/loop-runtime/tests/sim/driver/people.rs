@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::StreamExt;
-use loop_core::{Approver, PersonAnswer, PersonRequest, Phase, Run, RunSpec, StopMode};
+use loop_core::run::{PersonAnswer, PersonRequest, Phase, StopMode};
+use loop_core::types::Approver;
+use loop_core::{Run, RunSpec};
 use loop_runtime::observe::RunEvent;
 use loop_runtime::run::{Remote, RunStream};
 
@@ -68,7 +70,11 @@ fn answer(world: &SimWorld, run: Option<&Run>, remote: &Remote) {
                 remote.answer(request.key, answer);
             }
             _ => {
-                _ = remote.answer_as_shown(request.key, answer, loop_core::Digest::of("sim", b"another"));
+                _ = remote.answer_as_shown(
+                    request.key,
+                    answer,
+                    loop_core::types::Digest::of("sim", b"another"),
+                );
             }
         }
     }
@@ -84,7 +90,7 @@ fn approve(world: &SimWorld, request: &PersonRequest, remote: &Remote) {
         _ => String::new(),
     };
     let binding = match world.below(8) {
-        7 => loop_core::Digest::of("sim", b"another"),
+        7 => loop_core::types::Digest::of("sim", b"another"),
         _ => request.binding,
     };
     let by = Approver { account: account.into(), user: "".into(), claim: None };

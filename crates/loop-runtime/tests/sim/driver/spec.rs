@@ -1,6 +1,8 @@
 //! The specs of simulations of the driver: every protocol, with tight limits and people.
 
-use loop_core::{Execution, Limits, ModelSpec, OutputSpec, Price, ProtocolSpec, RunSpec, SectionSpec};
+use loop_core::RunSpec;
+use loop_core::spec::{Execution, Limits, ModelSpec, OutputSpec, ProtocolSpec, SectionSpec};
+use loop_core::types::Price;
 use loop_testkit::sim::Choices;
 
 pub(crate) fn drawn_spec(choices: &mut Choices) -> RunSpec {

@@ -4,7 +4,10 @@ mod origin;
 
 use std::collections::BTreeSet;
 
-use loop_core::{Approver, Grounding, Millis, PersonRequest, Run, Scope, policy};
+use loop_core::claims::Grounding;
+use loop_core::run::PersonRequest;
+use loop_core::types::{Approver, Millis, Scope};
+use loop_core::{Run, policy};
 use maud::{Markup, html};
 
 use super::run::anchor;

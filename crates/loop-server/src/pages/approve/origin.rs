@@ -1,7 +1,9 @@
 //! Where the values of a call came from: whether an authorised source gave each, and where in the run it is found.
 
+use loop_core::Run;
 use loop_core::policy::{RunSources, SoughtValue, Sources};
-use loop_core::{EvidenceId, PersonRequest, Run};
+use loop_core::run::PersonRequest;
+use loop_core::types::EvidenceId;
 use maud::{Markup, html};
 use serde_json::Value;
 

@@ -5,8 +5,10 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use loop_core::{Run, RunId};
-use loop_runtime::journal::{AuditAction, AuditEntry, AuditResult, Recorded, replay};
+use loop_core::Run;
+use loop_core::types::RunId;
+use loop_runtime::journal::audit::{AuditAction, AuditEntry, AuditResult};
+use loop_runtime::journal::{Recorded, replay};
 use serde::Deserialize;
 
 use super::known::waiting;

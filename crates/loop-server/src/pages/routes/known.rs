@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use loop_core::RunId;
+use loop_core::types::RunId;
 use loop_inspect::listed::{ListedRun, ListedState};
-use loop_runtime::journal::{
-    Journal as _, JournalError, ListChanges, ListPosition, RunLine, RunSummary, StoredJournal, replay,
-};
+use loop_runtime::journal::list::{ListChanges, ListPosition, RunSummary};
+use loop_runtime::journal::{Journal as _, JournalError, RunLine, StoredJournal, replay};
 use tokio::sync::Mutex;
 
 use crate::engine::{Engine, RunPhase, tags_of};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use loop_core::Verdict;
+use loop_core::gate::JudgedAction;
 use loop_core::policy::PolicyRule;
-use loop_core::{JudgedAction, Verdict};
 use maud::{Markup, html};
 
 use super::Seen;
@@ -32,7 +33,7 @@ impl Default for Actions {
 #[derive(Debug)]
 struct Line {
     from: u64,
-    key: loop_core::CommandKey,
+    key: loop_core::types::CommandKey,
     tool: String,
     /// The name that the model wrote, if it is another.
     written: Option<Arc<str>>,
@@ -70,10 +71,10 @@ impl VerdictLine {
             Verdict::BreakerOpen { breaker } => rules.push(breaker.setting().path().to_owned()),
             Verdict::Denied { by, .. } => rules.push(
                 match by {
-                    loop_core::DeniedBy::Policy => "policy",
-                    loop_core::DeniedBy::Repeat => "gate.on_duplicate",
-                    loop_core::DeniedBy::Person => "a person",
-                    loop_core::DeniedBy::Silence => "limits.person_ms",
+                    loop_core::gate::DeniedBy::Policy => "policy",
+                    loop_core::gate::DeniedBy::Repeat => "gate.on_duplicate",
+                    loop_core::gate::DeniedBy::Person => "a person",
+                    loop_core::gate::DeniedBy::Silence => "limits.person_ms",
                 }
                 .to_owned(),
             ),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{
-    Command, CommandKey, EventKind, Millis, Note, PersonAnswer, Run, SaveResult, Slot, Validation, Verdict,
-};
+use loop_core::run::{PersonAnswer, SaveResult, Validation};
+use loop_core::types::{CommandKey, Millis, Slot};
+use loop_core::{Command, EventKind, Note, Run, Verdict};
 
 use super::Seen;
 
@@ -111,7 +111,7 @@ impl Calls {
                     self.begin((*key, *attempt), Callee::Tool, name, now);
                 }
                 let status = observation.status;
-                let is_good = status.is_citable() || status == loop_core::Status::Pending;
+                let is_good = status.is_citable() || status == loop_core::types::Status::Pending;
                 self.finish((*key, *attempt), now, status.name().replace('_', " "), is_good);
             }
             EventKind::PersonAnswered { key, answer, .. } => {

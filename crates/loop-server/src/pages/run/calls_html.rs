@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::Slot;
+use loop_core::types::Slot;
 use maud::{Markup, html};
 
 use super::calls::{CallLine, Callee, Calls, Point};

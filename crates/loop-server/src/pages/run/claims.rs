@@ -8,7 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use loop_core::{ClaimSearch, ClaimTotals, EvidenceId, FoundClaim, Grounding, Run, Section, SectionSpec};
+use loop_core::Run;
+use loop_core::claims::{ClaimSearch, ClaimTotals, FoundClaim, Grounding};
+use loop_core::reply::Section;
+use loop_core::spec::SectionSpec;
+use loop_core::types::EvidenceId;
 use loop_eval::page::{Cites, markdown_html, marked_html};
 use maud::{Markup, PreEscaped, html};
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::{AttemptState, EvidenceId, Millis, Note, Run};
+use loop_core::run::AttemptState;
+use loop_core::types::{EvidenceId, Millis};
+use loop_core::{Note, Run};
 use loop_eval::page::{Cites, markdown_html};
 use loop_inspect::diff::line_diff;
 use maud::{Markup, PreEscaped, html};
@@ -261,7 +263,7 @@ impl SectionHistory {
         html! {
             @for (span, version) in self.versions.iter() {
                 article.document data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
-                    @if &*self.id != loop_core::PREAMBLE { h3 { (t(&self.heading)) } }
+                    @if &*self.id != loop_core::reply::PREAMBLE { h3 { (t(&self.heading)) } }
                     (claims.marked(version.number, &version.body.text, cites, (shown, evidence)))
                     (rest(&version.body, &shown.rest))
                     p.quiet {

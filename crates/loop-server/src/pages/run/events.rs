@@ -1,6 +1,8 @@
 //! The events of a run, and the slider over them.
 
-use loop_core::{EventKind, Millis, PersonAnswer, SaveResult, StopMode, Validation};
+use loop_core::EventKind;
+use loop_core::run::{PersonAnswer, SaveResult, StopMode, Validation};
+use loop_core::types::Millis;
 use maud::{Markup, html};
 
 use super::shown::Shown;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use loop_core::{Evidence, EvidenceId, Note, Run, Status};
+use loop_core::types::{EvidenceId, Status};
+use loop_core::{Evidence, Note, Run};
 use loop_runtime::tools::markdown_of;
 use maud::{Markup, html};
 
@@ -41,7 +42,7 @@ struct Line {
     /// From this event on prompts show only its summary.
     shortened: Option<u64>,
     id: EvidenceId,
-    key: loop_core::CommandKey,
+    key: loop_core::types::CommandKey,
     tool: Arc<str>,
     parameters: CutText,
     status: Status,

@@ -1,6 +1,8 @@
 //! The gate after each pass: what it decided, every limit with what was used of it, and what would have continued the run.
 
-use loop_core::{Confidence, Decision, Note, Run, RunId, SelectedBy};
+use loop_core::run::{Decision, SelectedBy};
+use loop_core::types::{Confidence, RunId};
+use loop_core::{Note, Run};
 use loop_inspect::diff::decided;
 use loop_inspect::why::{Continuation, LimitUse, Why, WhyCondition};
 use loop_runtime::journal::Recorded;
@@ -98,7 +100,7 @@ impl GatePart {
         conditions: Vec<WhyCondition>,
     ) {
         let run = seen.run;
-        let totals = loop_core::Totals { wall_ms: run.elapsed_ms(), ..*run.totals() };
+        let totals = loop_core::types::Totals { wall_ms: run.elapsed_ms(), ..*run.totals() };
         let record = run.passes().iter().find(|record| record.pass == pass);
         let record = record.filter(|_| run.spec().protocol.properties().states_confidence);
         self.decisions.push(Line {

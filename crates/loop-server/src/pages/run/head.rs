@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::{Cost, PicoUsd, Run, StopReason, Totals, WorkItem};
+use loop_core::types::{Cost, PicoUsd, Totals};
+use loop_core::{Run, StopReason, WorkItem};
 use loop_runtime::journal::Recorded;
 use loop_runtime::report::{explain, warnings};
 use maud::{Markup, html};

@@ -20,7 +20,8 @@ mod shown;
 
 use std::sync::Arc;
 
-use loop_core::{Event, EventKind, Rejected, Run, RunId};
+use loop_core::types::RunId;
+use loop_core::{Event, EventKind, Rejected, Run};
 use loop_runtime::journal::{Entry, Recorded, ReplayError};
 use loop_runtime::run::StartError;
 use loop_runtime::spec::Prompts;
@@ -208,7 +209,7 @@ pub fn run(page: &OneRunPage) -> String {
 }
 
 /// The key that an event is about.
-fn key_of(kind: &EventKind) -> Option<loop_core::CommandKey> {
+fn key_of(kind: &EventKind) -> Option<loop_core::types::CommandKey> {
     match kind {
         EventKind::CallStarted { key, .. }
         | EventKind::CallRefused { key, .. }

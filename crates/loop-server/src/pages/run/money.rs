@@ -1,6 +1,8 @@
 //! Money by event: what was spent, what is reserved for calls in flight, what is held back for the final pass, the limit.
 
-use loop_core::{EventKind, Note, PicoUsd, PromptSize, Run};
+use loop_core::run::PromptSize;
+use loop_core::types::PicoUsd;
+use loop_core::{EventKind, Note, Run};
 use loop_runtime::journal::Entry;
 use maud::{Markup, html};
 

@@ -1,6 +1,8 @@
 //! Who was asked, what exactly, and the answer; and what people instructed.
 
-use loop_core::{CommandKey, EventKind, Millis, PersonAnswer, PersonRequest, policy};
+use loop_core::run::{PersonAnswer, PersonRequest};
+use loop_core::types::{CommandKey, Millis};
+use loop_core::{EventKind, policy};
 use maud::{Markup, html};
 
 use super::Seen;
@@ -81,8 +83,8 @@ impl People {
             }
             EventKind::StopRequested { how } => {
                 let how = match how {
-                    loop_core::StopMode::AtGate => "A stop at the next gate was requested.",
-                    loop_core::StopMode::Now => "A stop at once was requested.",
+                    loop_core::run::StopMode::AtGate => "A stop at the next gate was requested.",
+                    loop_core::run::StopMode::Now => "A stop at once was requested.",
                 };
                 self.lines.push(Line { from: at, at: ms, what: What::Stop(how) });
             }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::{CommandKey, EventKind, Run, Slot};
+use loop_core::types::{CommandKey, Slot};
+use loop_core::{EventKind, Run};
 use loop_inspect::sent::{SentPrompt, sent_prompts};
 use loop_runtime::journal::Recorded;
 use loop_runtime::spec::Prompts;
@@ -81,7 +82,7 @@ impl PromptPart {
             }
             EventKind::ModelReplied { key, attempt, reply } => {
                 let room = &mut self.room;
-                let call = |call: &loop_core::ToolCall| format!("{} {}", call.name, call.arguments);
+                let call = |call: &loop_core::types::ToolCall| format!("{} {}", call.name, call.arguments);
                 let reply = Reply {
                     at: seen.at,
                     text: room.take(&reply.text, MAX_PART),

@@ -1,6 +1,6 @@
 //! At which event a page is, and what is hidden for that.
 
-use loop_core::CommandKey;
+use loop_core::types::CommandKey;
 use maud::{Markup, html};
 
 use super::super::shell::PagePlace;

@@ -7,8 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 #[cfg(feature = "http")]
-use loop_core::RunId;
-use loop_core::{Cost, PicoUsd};
+use loop_core::types::{Cost, PicoUsd, RunId};
 use loop_inspect::listed::{ListedRun, ListedState};
 #[cfg(feature = "http")]
 use loop_runtime::journal::RunLine;

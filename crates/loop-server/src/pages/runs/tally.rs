@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use loop_core::{Cost, PicoUsd};
+use loop_core::types::{Cost, PicoUsd};
 use loop_inspect::listed::ListedRun;
 
 use super::RunsFilter;

@@ -1,10 +1,9 @@
 //! Which events may be accepted: time, tries, people, stops. Read from the state before the event.
 
 use loop_core::invariants::{Past, Transition};
-use loop_core::{
-    CommandKey, EventKind, Millis, PersonAnswer, Phase, PromptSize, Refusal, Run, SaveResult, StopMode,
-    Verdict,
-};
+use loop_core::run::{PersonAnswer, Phase, PromptSize, Refusal, SaveResult, StopMode};
+use loop_core::types::{CommandKey, Millis};
+use loop_core::{EventKind, Run, Verdict};
 
 use crate::sim::check::{Checked, Ghost, call, is_working, must, work};
 
@@ -30,7 +29,7 @@ pub(crate) fn may_follow(step: &Transition<'_>, ghost: &Ghost) -> Checked {
                 .is_some_and(|call| (call.key, call.attempt) == (*key, *attempt) && call.started.is_none())
         }
         EventKind::ModelReplied { key, attempt, .. } | EventKind::ModelFailed { key, attempt, .. } => {
-            let is_it = |call: &loop_core::Call| {
+            let is_it = |call: &loop_core::run::Call| {
                 (call.key, call.attempt) == (*key, *attempt) && call.started.is_some()
             };
             call(before).is_some_and(is_it)

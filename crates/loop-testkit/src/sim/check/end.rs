@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use loop_core::invariants::bound;
-use loop_core::{Event, EventKind, Millis, Run, RunSpec, WorstCase};
+use loop_core::run::WorstCase;
+use loop_core::types::Millis;
+use loop_core::{Event, EventKind, Run, RunSpec};
 
 use crate::sim::check::{Checked, Ghost, must};
 use crate::sim::{Choices, HostileWorld, SimFault, Simulated};

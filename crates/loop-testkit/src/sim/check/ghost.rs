@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use loop_core::invariants::Transition;
-use loop_core::{
-    CommandKey, EventKind, Millis, Note, Phase, PicoUsd, Refusal, Run, SaveResult, Slot, Status, StopMode,
-};
+use loop_core::run::{Phase, Refusal, SaveResult, StopMode};
+use loop_core::types::{CommandKey, Millis, PicoUsd, Slot, Status};
+use loop_core::{EventKind, Note, Run};
 
 use crate::sim::check::call;
 

@@ -10,7 +10,8 @@ mod money;
 mod results;
 
 use loop_core::invariants::{Past, Transition};
-use loop_core::{Batch, Event, Phase, Rejected, Run, Stopping, Work};
+use loop_core::run::{Batch, Phase, Stopping, Work};
+use loop_core::{Event, Rejected, Run};
 
 use crate::sim::SimFault;
 
@@ -74,7 +75,7 @@ pub(crate) fn work(run: &Run) -> &[Work] {
 }
 
 /// The call that the phase commands or has in flight.
-pub(crate) fn call(run: &Run) -> Option<&loop_core::Call> {
+pub(crate) fn call(run: &Run) -> Option<&loop_core::run::Call> {
     match run.phase() {
         Phase::Calling { call, .. } => Some(call),
         Phase::Stopping(stopping) => stopping.call.as_ref(),

@@ -1,7 +1,10 @@
 //! Cost and tokens: charges are what was reported, and reserves are what is in flight.
 
 use loop_core::invariants::Transition;
-use loop_core::{CommandKey, CostMode, EventKind, Note, PicoUsd, Price, Reserve, Run, STRICT_BYTES_A_TOKEN};
+use loop_core::run::Reserve;
+use loop_core::spec::{CostMode, STRICT_BYTES_A_TOKEN};
+use loop_core::types::{CommandKey, PicoUsd, Price};
+use loop_core::{EventKind, Note, Run};
 
 use crate::sim::check::{Checked, Ghost, call, must, work};
 
@@ -14,7 +17,7 @@ pub(crate) fn is_charged(step: &Transition<'_>) -> Checked {
     sub_call(step)
 }
 
-fn charge(step: &Transition<'_>, of: CommandKey) -> Option<(loop_core::Usage, Option<PicoUsd>)> {
+fn charge(step: &Transition<'_>, of: CommandKey) -> Option<(loop_core::types::Usage, Option<PicoUsd>)> {
     step.notes.iter().find_map(|note| match note {
         Note::CallCharged { key, usage, cost, .. } if *key == of => Some((*usage, *cost)),
         _ => None,

@@ -1,7 +1,9 @@
 //! Results and tries: partial replies decide nothing, each result is that of its action, and time is counted once.
 
 use loop_core::invariants::{Past, Transition};
-use loop_core::{Command, EventKind, Note, RepeatScope, Repeats, Run, Slot, Verdict};
+use loop_core::spec::{RepeatScope, Repeats};
+use loop_core::types::Slot;
+use loop_core::{Command, EventKind, Note, Run, Verdict};
 
 use crate::sim::check::{Checked, Ghost, must, work};
 use crate::sim::world::CUT;

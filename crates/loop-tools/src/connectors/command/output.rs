@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
 use loop_core::secrets::Secrets;
-use loop_core::{Effect, Scope};
+use loop_core::types::{Effect, Scope};
 use serde_json::{Value, json};
 
 use crate::connectors::command::run::Ended;

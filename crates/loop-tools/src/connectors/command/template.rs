@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use loop_core::Scope;
+use loop_core::types::Scope;
 use serde_json::{Map, Value};
 
 use crate::connectors::command::program::takes_script_after;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::{Value, json};
 
 use crate::connectors::command::environment::secrets_of;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::{Registry, ToolContext};
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 
 use super::*;
 use crate::connectors::command::sandbox::SandboxSupport;

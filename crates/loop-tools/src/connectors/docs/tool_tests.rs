@@ -5,7 +5,7 @@
 use std::fs;
 
 use crate::{Registry, Smart};
-use loop_core::{Effect, Observation, Scope, Status};
+use loop_core::types::{Effect, Observation, Scope, Status};
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::{Map, Value, json};
 
 use crate::connectors::error::ConnectorError;

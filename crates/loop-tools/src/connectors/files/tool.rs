@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult, heading};
 use async_trait::async_trait;
-use loop_core::Scope;
+use loop_core::types::Scope;
 use serde_json::{Value, json};
 
 use crate::connectors::error::ConnectorError;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::Registry;
-use loop_core::{Effect, Observation, Status};
+use loop_core::types::{Effect, Observation, Status};
 
 use super::*;
 

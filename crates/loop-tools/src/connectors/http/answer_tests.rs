@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use loop_core::is_clean;
+use loop_core::types::is_clean;
 use reqwest::header::HeaderMap;
 use serde_json::json;
 use url::Url;

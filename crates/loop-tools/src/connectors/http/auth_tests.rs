@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use crate::{Failure, Tool, ToolResult};
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::json;
 
 use super::*;

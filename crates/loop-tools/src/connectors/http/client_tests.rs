@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use crate::{CancellationToken, Credentials, Tool};
-use loop_core::{Effect, Status};
+use loop_core::types::{Effect, Status};
 use serde_json::json;
 
 use crate::connectors::http::test_server::{

@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::json;
 
 use super::*;

@@ -139,7 +139,10 @@ impl<'a> Pager<'a> {
                 }
                 let number = first.saturating_add(self.read).to_string();
                 // A server that does not know the parameter answers with the first page again.
-                (loop_core::canonical(&Value::from(items)), prepared.with_parameter(parameter, &number))
+                (
+                    loop_core::types::canonical(&Value::from(items)),
+                    prepared.with_parameter(parameter, &number),
+                )
             }
         };
         if !self.seen.insert(name) {

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

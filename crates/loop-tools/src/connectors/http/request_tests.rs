@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
-use loop_core::Scope;
+use loop_core::types::Scope;
 
 use super::*;
 

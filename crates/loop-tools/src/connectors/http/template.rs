@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use loop_core::Scope;
+use loop_core::types::Scope;
 use serde_json::{Map, Value};
 
 use crate::connectors::scope::stated_part_of;
@@ -242,7 +242,7 @@ pub(crate) fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => loop_core::canonical(other),
+        other => loop_core::types::canonical(other),
     }
 }
 

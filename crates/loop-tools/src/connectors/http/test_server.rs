@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::{Credentials, Registry, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
-use loop_core::{Effect, Scope};
+use loop_core::types::{Effect, Scope};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -237,7 +237,11 @@ pub(crate) async fn call(tool: &HttpTool, parameters: Value) -> ToolResult {
 }
 
 /// What a run sees of a call with a limit of time.
-pub(crate) async fn seen(tool: HttpTool, parameters: Value, timeout_ms: u64) -> loop_core::Observation {
+pub(crate) async fn seen(
+    tool: HttpTool,
+    parameters: Value,
+    timeout_ms: u64,
+) -> loop_core::types::Observation {
     let registry = Registry::builder().tool(tool).build().unwrap();
     registry.dispatch("find_order", &parameters, context(), &Credentials::none(), timeout_ms, 4_000).await
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::{Credentials, Tool as _, ToolResult};
-use loop_core::Effect;
+use loop_core::types::Effect;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use crate::{Failure, Registry};
-use loop_core::Status;
+use loop_core::types::Status;
 use serde_json::json;
 
 use super::*;
@@ -263,7 +263,7 @@ async fn control_characters_of_a_server_do_not_reach_the_model() {
     let observation = seen(reader(&server.definition("/"), &[]), json!({}), 5_000).await;
     assert_eq!(observation.status, Status::Ok);
     assert!(
-        observation.markdown.chars().all(|c| loop_core::is_clean(c) || c == '\n'),
+        observation.markdown.chars().all(|c| loop_core::types::is_clean(c) || c == '\n'),
         "{:?}",
         observation.markdown
     );

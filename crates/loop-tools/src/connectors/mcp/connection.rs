@@ -9,7 +9,7 @@ use crate::{Credentials, clean};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use loop_core::secrets::Secrets;
-use loop_core::{Digest, TraceParent};
+use loop_core::types::{Digest, TraceParent};
 use reqwest::StatusCode;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,

@@ -1,8 +1,8 @@
 //! From what a server answers to what the model reads.
 
 use crate::{ToolDeclaration, ToolResult, clean};
-use loop_core::Scope;
 use loop_core::secrets::Secrets;
+use loop_core::types::Scope;
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};
 use serde_json::{Map, Value, json};
 
@@ -102,7 +102,7 @@ fn value_of(texts: Vec<String>) -> Value {
 
 fn shown(declaration: &ToolDeclaration, scope: &Scope, value: Value) -> ToolResult {
     let (name, title) = (&*declaration.name, &*declaration.title);
-    let is_read = declaration.effect.is_none_or(loop_core::Effect::is_read);
+    let is_read = declaration.effect.is_none_or(loop_core::types::Effect::is_read);
     if is_nothing(&value) {
         return if is_read { ToolResult::empty(name, title) } else { done_with_nothing(name, value) };
     }

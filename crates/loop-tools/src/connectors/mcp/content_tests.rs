@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use loop_core::Effect;
+use loop_core::types::Effect;
 use serde_json::json;
 
 use super::*;

@@ -5,7 +5,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Registry, ToolContext, ToolDeclaration};
-use loop_core::{Effect, Observation, Scope, Status};
+use loop_core::types::{Effect, Observation, Scope, Status};
 use serde_json::{Value, json};
 
 use super::*;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::clean;
-use loop_core::{Digest, digest};
+use loop_core::types::{Digest, digest};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{Registry, ToolContext, ToolDeclaration};
-use loop_core::{Effect, Observation, Scope, Status};
+use loop_core::types::{Effect, Observation, Scope, Status};
 use serde_json::json;
 
 use super::*;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{Credentials, SchemaCheck, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
-use loop_core::{Digest, Effect};
+use loop_core::types::{Digest, Effect};
 use serde_json::{Value, json};
 
 use crate::connectors::error::ConnectorError;

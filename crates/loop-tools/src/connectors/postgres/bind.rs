@@ -105,7 +105,7 @@ fn text_of(value: &Value, ty: &Type) -> Result<String, String> {
         Value::Number(number) if !is_known(ty) => Ok(number.to_string()),
         Value::Number(_) => expected(name_of(ty)),
         Value::String(text) => Ok(text.clone()),
-        Value::Array(_) | Value::Object(_) if is_text(ty) => Ok(loop_core::canonical(value)),
+        Value::Array(_) | Value::Object(_) if is_text(ty) => Ok(loop_core::types::canonical(value)),
         Value::Array(_) | Value::Object(_) => expected(name_of(ty)),
         Value::Null => Ok(String::new()),
     }

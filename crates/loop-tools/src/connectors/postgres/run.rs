@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use loop_core::Scope;
+use loop_core::types::Scope;
 use serde_json::Value;
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::ToSql;

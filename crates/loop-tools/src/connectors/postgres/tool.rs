@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
-use loop_core::Effect;
 use loop_core::secrets::Secrets;
+use loop_core::types::Effect;
 use serde_json::{Value, json};
 
 use crate::connectors::error::ConnectorError;

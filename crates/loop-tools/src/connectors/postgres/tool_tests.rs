@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use crate::Registry;
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

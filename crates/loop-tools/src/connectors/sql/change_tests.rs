@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::{Credentials, Registry, ToolContext, ToolDeclaration};
-use loop_core::{Observation, Scope, Status};
+use loop_core::types::{Observation, Scope, Status};
 use serde_json::{Value, json};
 
 use super::*;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::files;
-use loop_core::digest_text;
+use loop_core::types::digest_text;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::Scope;
+use loop_core::types::Scope;
 use rusqlite::Statement;
 use rusqlite::types::Value as SqlValue;
 use serde_json::Value;
@@ -95,7 +95,7 @@ fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
             (None, Some(real)) => SqlValue::Real(real),
             (None, None) => SqlValue::Text(number.to_string()),
         },
-        Some(nested) => SqlValue::Text(loop_core::canonical(nested)),
+        Some(nested) => SqlValue::Text(loop_core::types::canonical(nested)),
     })
 }
 

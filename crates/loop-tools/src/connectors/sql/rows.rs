@@ -1,7 +1,7 @@
 //! What a statement returned, with its limits, and the result that a model reads: for every kind of database.
 
 use crate::{ToolDeclaration, ToolResult};
-use loop_core::Scope;
+use loop_core::types::Scope;
 use serde_json::{Map, Value, json};
 
 /// The most rows that a query returns.

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::{CancellationToken, Registry};
-use loop_core::{Effect, Observation, Scope, Status};
+use loop_core::types::{Effect, Observation, Scope, Status};
 use serde_json::json;
 
 use super::*;
