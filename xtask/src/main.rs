@@ -4,8 +4,8 @@
 mod bench;
 mod browser;
 mod ci;
-mod circles;
 mod crash;
+mod cycles;
 mod drawings;
 mod environment;
 mod explore;

@@ -85,6 +85,30 @@ pub(crate) fn old_terms(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// Words of comments that have a plainer one, each with what to write instead.
+const COMMENT_WORDS: [(&str, &str); 8] = [
+    ("told", "reported, sent, shown, an instruction"),
+    ("stands", "is"),
+    ("stand", "is, are"),
+    ("nobody", "the role that is missing (approver, operator, process), or the passive"),
+    ("whoever", "the role (caller, operator, approver)"),
+    ("brings", "has, returns"),
+    ("hear", "receive"),
+    ("hears", "receives"),
+];
+
+/// One line for each word of the comments of a file that has a plainer one.
+pub(crate) fn comment_words(file: &str, text: &str) -> Vec<String> {
+    let comments = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
+    let found = comments.flat_map(|(index, line)| {
+        let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        let known =
+            words.filter_map(|word| COMMENT_WORDS.iter().find(|(old, _)| word.eq_ignore_ascii_case(old)));
+        known.map(move |(old, new)| format!("{file}:{}: the comment says `{old}`; write {new}", index + 1))
+    });
+    found.collect()
+}
+
 /// The words of a name in lower case: `MAX_LINES`, `max_lines` and `MaxLines` have the same.
 fn words(name: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -176,5 +200,13 @@ mod tests {
             homonyms(&declared),
             BTreeMap::from([("A".to_owned(), vec!["x.rs".to_owned(), "y.rs".to_owned()])])
         );
+    }
+
+    #[test]
+    fn a_word_of_a_comment_is_named_with_its_line() {
+        let text = "// it stands there\nlet stands = \"told\";\n/// Nobody, whoever\n//! standing\n";
+        let found = comment_words("a.rs", text);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert!(found.iter().any(|it| it.starts_with("a.rs:3: the comment says `nobody`")), "{found:?}");
     }
 }

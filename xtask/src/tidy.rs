@@ -24,6 +24,7 @@ fn find_problems(root: &Path) -> Result<Vec<String>, Failure> {
             problems.extend(rust_problems(&file, &text));
             if file.contains("/src/") && !file.ends_with("_tests.rs") {
                 problems.extend(terms::old_terms(&file, &text));
+                problems.extend(terms::comment_words(&file, &text));
             }
             if file.starts_with("crates/") && file.contains("/src/") {
                 declared.extend(terms::public_types(&text).into_iter().map(|name| (name, file.clone())));

@@ -32,7 +32,7 @@ pub struct Profile {
     pub system_role: SystemRole,
     /// The role of instructions behind the first message.
     pub late_instructions: LateInstructions,
-    /// What stands in place of the text of a turn of calls alone.
+    /// The text of a turn that has calls alone.
     pub null_content: NullContent,
     /// Whether usage has to be asked for in a stream.
     pub ask_usage: bool,
@@ -43,7 +43,7 @@ pub struct Profile {
     pub members_back: Arc<[Arc<str>]>,
     /// Whether a refusal goes back as `refusal`; otherwise it goes back as text.
     pub refusal_back: bool,
-    /// Whether reasoning may stand in the text between `<think>` and `</think>`.
+    /// Whether the text may hold reasoning between `<think>` and `</think>`.
     pub think_tags: bool,
     /// Which ids of calls are taken.
     pub tool_ids: ToolIds,
@@ -66,7 +66,7 @@ pub struct Profile {
     pub efforts: Arc<[EffortRow]>,
     /// Whether `thinking: {"type": "disabled"}` says that a model is not to reason, in place of an effort.
     pub thinking_switch: bool,
-    /// Whether it can be told how many tokens to draw from.
+    /// Whether a request can set how many tokens to draw from.
     pub top_k: bool,
     /// What a seed is called; `None` where there is none.
     pub seed_field: Option<Arc<str>>,
@@ -90,7 +90,7 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EffortRow {
-    /// How their names begin, without what stands before a slash; nothing for all models.
+    /// How their names begin, without a part before a slash. Empty: all models.
     pub models: Arc<str>,
     /// What they take.
     pub efforts: Arc<[Effort]>,
@@ -153,7 +153,7 @@ words! {
 }
 
 words! {
-    /// What stands in place of a text that there is not.
+    /// The text of a turn that has none.
     NullContent {
         /// `null`.
         Null,

@@ -42,7 +42,7 @@ pub struct ProgressListener(Option<Arc<Hear>>);
 type Hear = dyn Fn(&CallProgress) + Send + Sync;
 
 impl ProgressListener {
-    /// A listener that calls `hear` synchronously, on the task of the call: `hear` must not block.
+    /// A listener whose function is called synchronously, on the task of the call: it must not block.
     pub fn new(hear: impl Fn(&CallProgress) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(hear)))
     }

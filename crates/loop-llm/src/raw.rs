@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A turn as its provider wrote it, with who that was: it goes back unchanged to the same interface, profile and
-/// model, and to nobody else.
+/// model, and to no other.
 ///
-/// It is one text: a line with the origin, `api/profile/model`, and below it the JSON that stands in a request.
+/// It is one text: a line with the origin, `api/profile/model`, and below it the JSON as a request has it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Raw(Arc<str>);

@@ -44,10 +44,10 @@ pub struct ModelRequest {
     /// How long it should reason; its own default where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// The most tokens that it may reason with, for models that are told so in place of an effort.
+    /// The most tokens that it may reason with, for models that take a number in place of an effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
-    /// Whether its reasoning, or a summary, should be told.
+    /// Whether its reasoning, or a summary, should be returned.
     #[serde(default, skip_serializing_if = "is_default")]
     pub show_reasoning: bool,
     /// From 0 to 2.
@@ -149,11 +149,11 @@ pub enum Message {
     },
 }
 
-/// Who wrote a message that a model reads as the user's. A provider is not told.
+/// Who wrote a message that a model reads as the user's. A provider does not see it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {
-    /// The user. Policy takes what stands in it for the user's words.
+    /// The user. Policy takes its text for the user's words.
     #[default]
     User,
     /// The runner, for example to say why an output was rejected. It may repeat what a model or a tool wrote.
@@ -212,7 +212,7 @@ pub struct AssistantTurn {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<ToolCallForm>")]
     pub calls: Vec<ToolCall>,
-    /// What it reasoned, as far as it was told; it goes back where a provider wants it, and as part of `raw` otherwise.
+    /// What it reasoned, as far as the provider returned it; it goes back where a provider wants it, and as part of `raw` otherwise.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reasoning: Arc<str>,
     /// The provider's own turn, which goes back unchanged to the same provider and model, and to no other.
@@ -345,7 +345,7 @@ pub struct RequestMeta {
     /// where the provider refused it before a model saw it. The caller repeats any other with a new reserve.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict_cost: bool,
-    /// The span of the call, which the provider is told in the header `traceparent`. `None`: it is told nothing. It is not
+    /// The span of the call, sent to the provider in the header `traceparent`. `None`: no header is sent. It is not
     /// recorded.
     #[serde(skip)]
     #[schemars(skip)]

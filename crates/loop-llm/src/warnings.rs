@@ -58,7 +58,7 @@ impl Warnings {
     }
 
     /// What was to be bound to a schema is not, with `schema_not_strict(name)` where it was only preferred. `what` it is
-    /// stands in the error.
+    /// is in the error.
     ///
     /// # Errors
     /// [`FailureKind::Unsupported`] where it is required.

@@ -1,7 +1,7 @@
 //! Models that are not providers.
 //!
 //! [`offline`] is a stub in place of a model: deterministic, not an AI, and its output says so. With the feature `servers`,
-//! [`LoopbackServer`] serves any model on loopback over four protocols, and misbehaves where it is told to.
+//! [`LoopbackServer`] serves any model on loopback over four protocols, and misbehaves where a behaviour is set.
 
 pub mod offline;
 #[cfg(feature = "servers")]

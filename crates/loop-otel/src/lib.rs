@@ -90,7 +90,7 @@ impl Telemetry {
         Ok(Self { shared: Arc::new(Shared::new(config, sender)), reports })
     }
 
-    /// The runner, whose runs are told of.
+    /// The runner, whose runs are reported.
     ///
     /// # Panics
     /// When the system gives no thread.
@@ -114,7 +114,7 @@ impl Telemetry {
         self.shared.sender.meter.text(sees)
     }
 
-    /// Waits until runs that have ended were told of and all that waits is sent, and at most so long. Whether nothing waits
+    /// Waits until runs that have ended were reported and all that waits is sent, and at most so long. Whether nothing waits
     /// any more; what a receiver refuses does not wait.
     pub async fn flush(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
@@ -131,7 +131,7 @@ impl Telemetry {
         }
     }
 
-    /// Waits until every run whose driver has left it was told of to its end.
+    /// Waits until every run whose driver has left it was reported to its end.
     async fn settled(&self) {
         loop {
             let settles = self.shared.has_settled.notified();

@@ -75,5 +75,5 @@ impl Listener {
     }
 }
 
-/// The most runs under way at a time; beyond that the oldest is not told of any more.
+/// The most runs under way at a time; beyond that the oldest is not reported any more.
 const MAX_RUNS: usize = 10_000;

@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     pub(crate) sender: Sender,
     runs: Mutex<BTreeMap<RunId, RunSpans>>,
     timings: Mutex<BTreeMap<CallName, CallTiming>>,
-    /// Notified when a run was told of to its end.
+    /// Notified when a run was reported to its end.
     pub(crate) has_settled: Notify,
 }
 

@@ -20,7 +20,7 @@ struct Call {
 
 enum End {
     Open,
-    /// The tokens, where the provider told them.
+    /// The tokens, where the provider reported them.
     Instruction(Option<Usage>),
 }
 

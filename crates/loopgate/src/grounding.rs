@@ -1,4 +1,4 @@
-//! The values of a document that stand in no evidence, for people.
+//! The values of a document that are in no evidence, for people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub(crate) fn shown<'a>(document: &'a Document, claims: &[Claim]) -> Cow<'a, Doc
     }
 }
 
-/// How many values stand where, and which stand nowhere, in a line. `None`: there are none.
+/// How many values are where, and which are nowhere, in a line. `None`: there are none.
 pub(crate) fn line(claims: &[Claim]) -> Option<String> {
     let ClaimTotals { grounded, elsewhere, ungrounded } = ClaimTotals::of(claims);
     if claims.is_empty() {

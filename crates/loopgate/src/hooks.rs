@@ -140,7 +140,7 @@ async fn deliver(journal: &Arc<StoredJournal>, all: bool) -> Result<ExitCode, Fa
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
     let is_due = |queued: &QueuedMessage| {
-        // What is told at its time is not told before.
+        // A message with a time of its own is not sent before.
         let has_happened = queued.message.unix_ms <= now;
         queued.is_sealed && has_happened && (all || queued.next_unix_ms.is_some_and(|next| next <= now))
     };

@@ -102,7 +102,7 @@ fn usage(args: &DomainArgs, name: &str, url: &str) -> String {
         };
         DomainArgs { domain: args.domain.clone(), settings }
     };
-    // Nobody knows what a model of this machine costs, so a domain whose limit of money is set takes none.
+    // What a model of this machine costs is not known, so a domain whose limit of money is set takes none.
     let is_too_dear =
         places::load(&as_printed(&[])).is_err() && places::load(&as_printed(&[NO_LIMIT])).is_ok();
     if is_too_dear { format!("{command} --set {NO_LIMIT}") } else { command }

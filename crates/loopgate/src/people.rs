@@ -67,7 +67,7 @@ pub(crate) async fn pending(args: PendingArgs) -> Result<ExitCode, Failure> {
         let now = recorded.now();
         let driven = not_on_engine(&line.run, &recorded);
         if requested.iter().any(|requested| requested.is_over(now)) {
-            // What was seen to be over stays over. Where it cannot be journaled it is told all the same.
+            // What was seen to be over stays over. Where it cannot be journaled it is shown all the same.
             let _ = expire(journal.as_ref(), &line.run).await;
         }
         if let Err(driven) = driven {
@@ -198,7 +198,7 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
     };
     if let Err(fault) = may {
         if matches!(fault, AnswerFault::Expired { .. }) {
-            // From now on, whatever a clock is set to. Whoever drives it journals that as well.
+            // From now on, whatever a clock is set to. The process that drives it journals that as well.
             let _ = expire(found.journal.as_ref(), found.id()).await;
         }
         return Err(refused(&found, &key, fault, &args.go_on.again.at()));
@@ -266,7 +266,7 @@ fn refused(found: &Found, key: &CommandKey, fault: AnswerFault, at: &str) -> Fai
     Failure::new(format!("{key} of run {id}: {message}"))
 }
 
-/// Whether it was journaled of an action that nobody answered in time.
+/// Whether it is journaled that no answer to an action came in time.
 fn has_expired(found: &Found, key: &CommandKey) -> bool {
     let people = PeopleReport::of(&found.recorded);
     people.of_action(key).is_some_and(|requested| requested.answer.as_deref() == Some("expired"))

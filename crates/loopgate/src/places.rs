@@ -163,7 +163,7 @@ pub(crate) fn named(option: &str, text: Option<&str>) -> Result<Option<Arc<str>>
 }
 
 /// The span in which a run is submitted: that of the option, or of the variable `TRACEPARENT`. A variable that is not one
-/// is ignored, as the W3C demands: whoever set it did not mean this program.
+/// is ignored, as the W3C demands: it was not set for this program.
 pub(crate) fn traceparent(option: Option<&str>) -> Result<Option<TraceParent>, Failure> {
     match option {
         Some(text) => {

@@ -64,7 +64,7 @@ fn work(domain: &Domain, args: &RedteamArgs) -> Result<Vec<OwnWork>, Failure> {
             .map_err(|error| Failure::new(format!("{shown}: {error}; name a file with a work item")))?;
         match domain.item(&text, &shown) {
             Ok(item) => work.push(OwnWork::of_item(domain, item)),
-            // What stands beside may be something else.
+            // A file beside it may be something else.
             Err(error) if named => return Err(Failure::new(error.to_string())),
             Err(_) => {}
         }

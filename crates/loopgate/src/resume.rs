@@ -252,7 +252,7 @@ impl Found {
         self.run.id()
     }
 
-    /// Lets the run hear this and drives it on, or leaves it where it is then.
+    /// Applies this to the run and drives it on, or leaves it where it is then.
     pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
         self.check_driver()?;
         let (id, at) = (self.id().clone(), go_on.again.at());
@@ -301,7 +301,7 @@ impl Found {
             Err(failure) => {
                 return match note_alone(self.journal.as_ref(), id, stated).await? {
                     Some(_) => Ok(()),
-                    // The hooks of its domain are told of the end.
+                    // The hooks of its domain report the end.
                     None => Err(failure),
                 };
             }
@@ -448,7 +448,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Failure> {
 async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
     let journal = places::existing_journal(&again.journal)?;
     let runs = journal.runs().await?;
-    // What is damaged may be over, and nobody can say so.
+    // What is damaged may be over, and that cannot be read.
     let mut open: Vec<_> = runs
         .into_iter()
         .filter(|line| (line.stop.is_none() && !line.is_imported) || line.trouble.is_some())

@@ -214,7 +214,7 @@ impl Driving<'_> {
             trace.into_iter().for_each(stream::note);
             taken.into_iter().for_each(stream::note);
         });
-        // The run is over, and whoever should read of it may not.
+        // The run is over, and its report may not be read.
         let _ = signals.unless_received(printed).await;
         Ok((code, signals))
     }
@@ -338,7 +338,7 @@ pub(crate) fn bill(totals: &Totals) -> String {
     )
 }
 
-/// An amount that can stand among others.
+/// An amount among others.
 pub(crate) fn cost(spend: &Cost) -> String {
     if spend.total().is_none() && spend.known == PicoUsd::default() {
         "cost unknown".to_owned()
@@ -540,7 +540,7 @@ async fn of(signal: &mut Option<Signal>) -> Option<()> {
     }
 }
 
-/// Makes a write beyond the largest permitted size of a file an error that is told, instead of the program's end.
+/// Makes a write beyond the largest permitted size of a file an error that is reported, instead of the program's end.
 pub(crate) fn survive_file_limits() {
     // Once it is listened for, the signal ends nothing. Where that fails it is as it was.
     _ = signal(SignalKind::from_raw(SIGXFSZ));

@@ -1,4 +1,4 @@
-//! Saving that says what it does: a run is over by then, and whoever waits for the program sees why it has not ended.
+//! Saving that says what it does: a run is over by then, and a person who waits for the program sees why it has not ended.
 
 use std::sync::Arc;
 use std::time::Duration;

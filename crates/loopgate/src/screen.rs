@@ -304,7 +304,7 @@ pub(crate) fn last_rows(text: &str, columns: usize, max_rows: usize) -> Vec<Stri
             let c = if c == '\t' { ' ' } else { c };
             let width = columns_of_char(c);
             if used + width > columns && used > 0 {
-                // The word that does not fit goes to the next row, if another stands before it.
+                // The word that does not fit goes to the next row, if another is before it.
                 let word = row.rfind(' ').map(|at| row.split_off(at + 1)).unwrap_or_default();
                 rows.push(std::mem::replace(&mut row, word));
                 used = columns_of(&row);

@@ -89,7 +89,7 @@ pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
 }
 
 /// Prints what a run came to: its document, its answer, or its output once that is valid. At a terminal the document has a
-/// mark behind each value that stands in no evidence.
+/// mark behind each value that is in no evidence.
 pub(crate) fn print_result(outcome: &Outcome, claims: &[Claim]) {
     if let Some(answer) = &outcome.answer {
         return stream::print(&format!("{}\n", answer.trim_end()));
@@ -324,7 +324,7 @@ pub(crate) fn decided(state: &Run, action: &JudgedAction, people: &PeopleReport)
     }
 }
 
-/// What people were asked, answered and told, in the order of time.
+/// Requests to people, their answers and instructions, in the order of time.
 pub(crate) fn person_lines(people: &PeopleReport) -> Vec<String> {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for PersonRequestRecord {

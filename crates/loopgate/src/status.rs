@@ -84,7 +84,7 @@ impl Waits {
         self.calls.insert(key, wait);
     }
 
-    /// Milliseconds since the last entry: the run's own time stands still between them.
+    /// Milliseconds since the last entry: the run's own time stops between them.
     fn since(&self, now: Instant) -> u64 {
         self.recorded.map_or(0, |at| millis(now.saturating_duration_since(at)))
     }

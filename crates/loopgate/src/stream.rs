@@ -58,7 +58,7 @@ impl<T: AsRef<str>> From<T> for Line {
     }
 }
 
-/// Text from outside without what a terminal would obey or nobody would see; line breaks and tabs stay.
+/// Text from outside without what a terminal would obey or a person would not see; line breaks and tabs stay.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let is_dropped = |c: char| is_harmful(c) && c != '\n';
     if text.contains(is_dropped) {
@@ -110,7 +110,7 @@ fn is_harmful(c: char) -> bool {
     c == '\n' || !is_clean(c)
 }
 
-/// What a person is told of a call that waits.
+/// What a person reads of a call that waits.
 pub(crate) fn news(news: &CallNews) -> String {
     match news {
         CallNews::Retrying { next_try, wait_ms, kind, message, .. } => {
@@ -147,7 +147,7 @@ pub(crate) fn print(text: &str) {
     write_out(&harmless(text));
 }
 
-/// Prints JSON to standard output. What a terminal would obey stands in strings alone, and is escaped there.
+/// Prints JSON to standard output. What a terminal would obey is in strings alone, and is escaped there.
 pub(crate) fn print_json(text: &str) {
     write_out(&escaped(text));
 }
@@ -264,7 +264,7 @@ pub(crate) fn note_part(line: impl Into<Line>) {
 fn write_err(text: &str) {
     above(Output::Stderr, text, || {
         let mut err = anstream::stderr().lock();
-        // Nobody is left to be told that this failed.
+        // There is no output left to report this to.
         let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
     });
 }

@@ -27,7 +27,7 @@ fn started(config: TelemetryConfig, listens: bool) -> Option<Telemetry> {
     }
 }
 
-/// The runner, whose runs are told of where there is telemetry.
+/// The runner, whose runs are reported where there is telemetry.
 pub(crate) fn listen_to(runner: Runner) -> Runner {
     match telemetry() {
         Some(telemetry) => telemetry.listen_to(runner),

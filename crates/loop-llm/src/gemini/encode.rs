@@ -38,7 +38,7 @@ pub(crate) fn encode(request: &ModelRequest, target: &Target<'_>) -> Result<Enco
         };
         return Err(LlmError::unsendable(FailureKind::InvalidRequest, message));
     }
-    // A cached content brings its own system prompt and tools.
+    // A cached content has a system prompt and tools of its own.
     let is_kept_there = request.extra.contains_key("cachedContent");
     let mut body = Body::default();
     let mut head = Json::default();

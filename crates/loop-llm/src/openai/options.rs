@@ -153,7 +153,7 @@ pub(crate) fn service(draft: &mut Draft<'_, Abilities>) -> Result<(), LlmError> 
 /// Prefix of a result that is an error, as the protocol has no flag for it.
 const ERROR_PREFIX: &str = "ERROR: ";
 
-/// What stands before the text of a result. Nothing where it says itself that it is an error.
+/// The text before the text of a result. Empty where the result says itself that it is an error.
 pub(crate) fn before_result(result: &ToolOutput) -> &'static str {
     let says_so = result.text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     if result.is_error && !says_so { ERROR_PREFIX } else { "" }

@@ -1,6 +1,6 @@
 //! What models cost: a dated table that comes with the program, rows of your own before it, and no guesses.
 //!
-//! **What it does not do.** It asks nobody: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
+//! **What it does not do.** It makes no requests: no network, no clock, no model client. **The nouns.** [`ModelPrices`], [`Prices`],
 //! [`PriceRow`], [`Period`].
 //!
 //! [`known`] says all that is known of a model, [`find`] its price at one moment. Both look it up by the name of its provider
@@ -73,7 +73,7 @@ impl Prices {
         Self { own: own.into_iter().map(Arc::new).collect() }
     }
 
-    /// The price of a model at `at` seconds since 1970; `None` where nobody knows it.
+    /// The price of a model at `at` seconds since 1970; `None`: it is not known.
     ///
     /// `provider` is the name that a domain file gives. One's own rows are found by it or by the name of its list
     /// ([`list_of`]); what comes with the program by the latter alone, so that a server on this machine has no price there.

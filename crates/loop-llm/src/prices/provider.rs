@@ -18,9 +18,9 @@ const LISTS: [(&str, &str, &str); 13] = [
 ];
 
 /// The table's name for the list of prices that a provider of a domain file has; `None` for servers that anybody can run,
-/// and for names that are nobody's.
+/// and for names that no provider has.
 ///
-/// With a `base_url` that is not the provider's own, nobody can say what is charged there: `None` as well.
+/// With a `base_url` that is not the provider's own, what is charged there is not known: `None` as well.
 pub fn list_of(provider: &str, base_url: Option<&str>) -> Option<&'static str> {
     let (_, list, domain) = LISTS.iter().find(|(name, _, _)| *name == provider)?;
     base_url.is_none_or(|url| is_within(url, domain)).then_some(*list)

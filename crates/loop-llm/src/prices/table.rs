@@ -19,7 +19,7 @@ pub(super) static SUPPLEMENT: LazyLock<Table> = LazyLock::new(|| {
     Table::read(include_str!("supplement.json")).expect("a test reads the committed supplement")
 });
 
-/// Where [`TABLE`] is from: each run names it, and few look a price up. It stands in the first line of the file, before the models.
+/// Where [`TABLE`] is from: each run names it, and few look a price up. It is the first line of the file, before the models.
 pub(super) static ORIGIN: LazyLock<Arc<str>> = LazyLock::new(|| {
     let (head, _) = include_str!("table.json").split_once('\n').expect("a test reads the head");
     Table::read(&format!("{head}]}}")).expect("a test reads the head").origin

@@ -1,7 +1,7 @@
 //! A conversation with native tools: the stub calls what the text names, and quotes what came of it.
 //!
 //! A text names a tool by the tool's name, by every word of that name, or by a value of the form that the tool's only
-//! required parameter has. Its values stand behind its name, up to the name of another tool, and else anywhere: a JSON
+//! required parameter has. Its values are behind its name, up to the name of another tool, and else anywhere: a JSON
 //! object, `parameter: value`, a permitted value, a value of the parameter's form, its example, a number, a text in
 //! quotation marks.
 //! Of several tools one is called a turn, in the order in which they are offered. No rule knows a language.
@@ -252,7 +252,7 @@ impl<'a> Conversation<'a> {
         })
     }
 
-    /// The text for a call without quotation marks: what stands behind the tool's name, or all words but those of it.
+    /// The text for a call without quotation marks: what follows the tool's name, or all words but those of it.
     /// Words that are other values are left out.
     fn rest(&self, wanted: &Wanted, after: Option<&str>) -> Option<String> {
         let mut used: Vec<String> = wanted.arguments.values().map(text_of).collect();
@@ -350,7 +350,7 @@ fn object(text: &str) -> Option<Map<String, Value>> {
     values.next().filter(|_| text.starts_with('{'))?.ok()
 }
 
-/// The text behind a name that stands in it as a word.
+/// The text behind a name that it has as a word.
 fn behind<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.match_indices(name).filter(|_| !name.is_empty()).find_map(|(at, _)| {
@@ -366,7 +366,7 @@ fn of_form(text: &str, field: &Field<'_>) -> Option<Value> {
     found.first().and_then(|name| field.cast(name))
 }
 
-/// The value behind `parameter:` or `parameter =`: a quotation, or what stands before the next comma, semicolon or line.
+/// The value behind `parameter:` or `parameter =`: a quotation, or the text before the next comma, semicolon or line.
 fn labelled(text: &str, field: &Field<'_>) -> Option<Value> {
     let after = behind(text, field.name)?.trim_start_matches(' ');
     let value = after.strip_prefix([':', '='])?.trim_start_matches(' ');
@@ -377,7 +377,7 @@ fn labelled(text: &str, field: &Field<'_>) -> Option<Value> {
     field.takes(&json!(value)).filter(|_| !value.is_empty())
 }
 
-/// What stands between quotation marks at the beginning of a text, and what follows.
+/// The text between quotation marks at the beginning of a text, and what follows.
 fn quotation(text: &str, open: char) -> Option<(&str, &str)> {
     QUOTES.iter().filter(|(mark, _)| *mark == open).find_map(|(open, close)| {
         let (inner, after) = text.get(open.len_utf8()..)?.split_once(*close)?;

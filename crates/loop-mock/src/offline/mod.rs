@@ -7,7 +7,7 @@
 //! `loop-prompts`. It selects tools by matching their descriptions and the examples of
 //! their parameters with the work item, writes sections from the evidence and cites it, asks for more when a result
 //! names something that another tool can look up, and reports a confidence that follows from what it has. In a
-//! conversation it calls the tools that the text names, with values that stand in the text, and quotes the results.
+//! conversation it calls the tools that the text names, with values that are in the text, and quotes the results.
 
 mod conversation;
 mod look;

@@ -110,7 +110,7 @@ impl Listed<'_> {
     }
 }
 
-/// A prompt's text, line by line; what stands between marks comes as one piece and is never taken for the prompt's.
+/// A prompt's text, line by line; the text between marks comes as one piece and is never taken for the prompt's.
 enum Piece<'a> {
     Line(&'a str),
     Fenced { label: &'a str, text: &'a str },
@@ -140,7 +140,7 @@ impl<'a> Read<'a> {
         })
     }
 
-    /// What may be a name, in the item and in the results: each text's with the evidence that it stands in, none for the
+    /// What may be a name, in the item and in the results: each text's with the evidence that it is in, none for the
     /// item. Results may name any number of files; those of the item are what it is about.
     pub(super) fn candidates(&self) -> &[(Candidates<'a>, Option<&'a str>)] {
         self.candidates.get_or_init(|| {
@@ -218,7 +218,7 @@ impl<'a> Read<'a> {
     }
 }
 
-/// The rules in the system prompt: what stands before the evidence, in the layout that puts evidence there.
+/// The rules in the system prompt: the text before the evidence, in the layout that puts evidence there.
 fn rules_of(request: &ModelRequest) -> &str {
     request.system.split(&format!("\n{EVIDENCE}\n")).next().unwrap_or_default()
 }
@@ -229,7 +229,7 @@ pub(super) fn title(line: &str) -> Option<&str> {
     Some(title)
 }
 
-/// What stands between the first marks in a text.
+/// The text between the first marks.
 pub(super) fn fenced(text: &str) -> Option<&str> {
     pieces(text).find_map(|piece| match piece {
         Piece::Fenced { text, .. } => Some(text),

@@ -1,4 +1,4 @@
-//! Writing sections: what a section is about is told by its heading; its lines are facts from evidence, cited.
+//! Writing sections: its heading says what a section is about; its lines are facts from evidence, cited.
 
 use std::collections::BTreeSet;
 
@@ -309,7 +309,7 @@ pub(super) fn rows(body: &str) -> Vec<Vec<(String, String)>> {
 }
 
 fn cells(line: &str) -> Vec<String> {
-    // A control character cannot be in a prompt, so it can stand for an escaped bar meanwhile.
+    // A control character cannot be in a prompt, so it represents an escaped bar meanwhile.
     let line = line.trim().replace("\\|", "\u{1}");
     let line = line.strip_prefix('|').unwrap_or(&line);
     let line = line.strip_suffix('|').unwrap_or(line);
@@ -348,7 +348,7 @@ fn numbered(line: &str) -> Option<&str> {
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.trim())
 }
 
-/// A sentence with its citation, which stands before the full stop.
+/// A sentence with its citation, which is before the full stop.
 fn cited(text: &str, id: &str) -> String {
     match text.strip_suffix('.') {
         Some(text) => format!("{text} [E{id}]."),

@@ -17,7 +17,7 @@ pub(super) struct Request {
     pub(super) method: String,
     /// Without the query.
     pub(super) path: String,
-    /// What stands behind the question mark.
+    /// The query, behind the question mark.
     pub(super) query: String,
     /// Names in lower case, in the order of the head.
     pub(super) headers: Vec<(String, String)>,

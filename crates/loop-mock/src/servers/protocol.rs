@@ -1,4 +1,4 @@
-//! What stands between the server and a protocol: requests read into neutral ones, replies written, failures told.
+//! Between the server and a protocol: requests read into neutral ones, replies and failures written.
 
 use std::time::Duration;
 
@@ -161,7 +161,7 @@ pub(super) struct Head {
     /// The id that the model itself gave.
     pub(super) id: Option<String>,
     pub(super) model: String,
-    /// A guess at the input tokens, for what is told before anybody knows.
+    /// A guess at the input tokens, for what is reported before they are known.
     pub(super) input_guess: u64,
     pub(super) ways: Ways,
 }
@@ -224,7 +224,7 @@ impl ErrorWords {
     }
 }
 
-/// A failure as it is to be told.
+/// A failure as it is to be reported.
 #[derive(Debug)]
 pub(super) struct Reported<'a> {
     pub(super) words: ErrorWords,

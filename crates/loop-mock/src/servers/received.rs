@@ -1,4 +1,4 @@
-//! A request as a server hears it, whatever the protocol: the one place where it becomes the neutral one.
+//! A request as a server receives it, whatever the protocol: the one place where it becomes the neutral one.
 
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
 //! Opaque parts of a turn: what only the server that wrote them can read, and sees unchanged or not.
 //!
-//! A seal holds a digest of what it was issued for, and a digest of itself. So it can be told without any memory
+//! A seal holds a digest of what it was issued for, and a digest of itself. So it can be recognised without any memory
 //! whether it is one of ours, and whether what it was issued for is still the same. It keeps nothing secret.
 
 /// What a seal that came back shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seal {
-    /// It is ours, and stands beside what it was issued for.
+    /// It is ours, and belongs to what it was issued for.
     Whole,
-    /// It is ours, and stands beside something else.
+    /// It is ours, and was issued for something else.
     Moved,
     /// It is not ours, or no longer.
     Broken,

@@ -266,7 +266,7 @@ impl Exchange<'_, '_> {
     }
 }
 
-/// How much of a reply was told.
+/// How much of a reply was sent.
 #[derive(Default)]
 struct Progress {
     has_begun: bool,
@@ -288,7 +288,7 @@ impl Progress {
                 writer.reasoning(&text, out);
             }
             ModelEvent::KeepAlive => writer.keep_alive(out),
-            // Calls are told at the end, where it is sure which of them count.
+            // Calls are sent at the end, where it is sure which of them count.
             ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
             | ModelEvent::ToolCallCompleted { .. }
@@ -298,7 +298,7 @@ impl Progress {
         }
     }
 
-    /// A model that told only a part, or nothing, tells the rest at the end.
+    /// A model that sent only a part, or nothing, sends the rest at the end.
     fn rest(&self, reply: &ModelReply, writer: &mut dyn Writer, out: &mut Frames) {
         let reasoning = reply.reasoning.get(self.reasoning..).unwrap_or_default();
         if !reasoning.is_empty() {

@@ -166,7 +166,7 @@ impl Service {
         self
     }
 
-    /// Told of every request when it has ended, in the task that served it.
+    /// Receives every request when it has ended, in the task that served it.
     #[must_use]
     pub fn observed(mut self, observer: impl Fn(&ReceivedRequest) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
@@ -391,7 +391,7 @@ async fn accept(listener: TcpListener, state: Arc<State>, mut stopped: oneshot::
 }
 
 /// What was accepted; nothing after a pause where that failed. A connection that is gone before it is accepted is
-/// nobody's, and where files have run out only time helps.
+/// no connection's, and where files have run out only time helps.
 async fn or_pause<T>(accepted: impl Future<Output = io::Result<T>>) -> Option<T> {
     match accepted.await {
         Ok(accepted) => Some(accepted),

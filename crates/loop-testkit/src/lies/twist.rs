@@ -10,7 +10,7 @@ use loop_mock::Frames;
 /// A change to the events of a stream. Replies that are no stream are not changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Twist {
-    /// The end is told in this word.
+    /// The end is reported with this word.
     End(EndWord),
     /// The event with the end is left out, and the mark after it.
     NoEnd,
@@ -20,7 +20,7 @@ pub(super) enum Twist {
     MarkTwice,
     /// A whole reply of text follows the end.
     TextAfterEnd,
-    /// Tokens are told in this way.
+    /// Tokens are reported in this way.
     Usage(Tokens),
     /// Each piece of text is this in its place.
     Text(Piece),
@@ -46,7 +46,7 @@ pub(super) enum Twist {
     Form(Form),
 }
 
-/// What stands where a text, a call's arguments or a list should.
+/// What is in the place of a text, a call's arguments or a list.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Piece {
     Null,
@@ -63,7 +63,7 @@ pub(super) enum Piece {
     FirstOnly,
 }
 
-/// In which way tokens are told.
+/// In which way tokens are reported.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Tokens {
     Never,
@@ -92,7 +92,7 @@ pub(super) enum Form {
     CarriageReturns,
     /// Lines end with a carriage return alone.
     OldLineEnds,
-    /// A comment stands before each event.
+    /// A comment comes before each event.
     Comments,
     /// There is no space behind `data:`.
     NoSpace,
@@ -100,15 +100,15 @@ pub(super) enum Form {
     ManyLines,
     /// Each event has an id and a time to wait as well.
     MoreFields,
-    /// Events of an unknown kind stand between.
+    /// Events of an unknown kind come between.
     UnknownEvents,
-    /// Events without data stand between.
+    /// Events without data come between.
     EmptyEvents,
     /// Each event comes twice.
     EachTwice,
-    /// An event that is not JSON stands after the first one.
+    /// An event that is not JSON comes after the first one.
     Nonsense,
-    /// An event that is not an object stands after the first one.
+    /// An event that is not an object comes after the first one.
     NotAnObject,
     /// Each event has an unknown member of this many arrays within each other.
     Deep(u32),
@@ -285,7 +285,7 @@ impl Piece {
 }
 
 impl Tokens {
-    /// These tokens, told in this way.
+    /// These tokens, reported in this way.
     fn tell(self, reported: Value) -> Value {
         match self {
             Self::Never => Value::Null,

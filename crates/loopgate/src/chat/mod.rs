@@ -115,7 +115,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         End::Quit if chat.is_undone => Ok(ExitCode::from(StopClass::Partial.exit_code())),
         End::Quit => Ok(ExitCode::SUCCESS),
         End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
-        // Whoever ended it does not wait for what is still read from standard input.
+        // The person who ended it does not wait for what is still read from standard input.
         End::Signal(received) => stream::exit(received.exit_code().into()),
     }
 }
@@ -502,7 +502,7 @@ fn stop(
 }
 
 /// Asks whether an action may run, or what it asks, once all of it is shown. What was typed before that, and what is
-/// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else is told to
+/// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else goes to
 /// the model. Nothing where the input ends.
 pub(crate) async fn ask(lines: &mut Lines, requested: &PersonRequest) -> Option<PersonAnswer> {
     let PersonRequest { tool, is_question, .. } = requested;

@@ -253,7 +253,7 @@ fn is_readable(within: Duration) -> bool {
     poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Whether the terminal was told to mark what is pasted.
+/// Whether the terminal was set to mark what is pasted.
 static MARKS: AtomicBool = AtomicBool::new(false);
 
 /// Tells the terminal to mark what is pasted, or to mark it no longer.

@@ -25,11 +25,11 @@ const GOOD: Style = AnsiColor::Green.on_default();
 const ODD: Style = AnsiColor::Yellow.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 
-/// What stands before each answer.
+/// The mark before each answer.
 const LABEL: &str = "Agent: ";
-/// Characters of a call's parameters that are shown while nobody has to decide about them.
+/// Characters of a call's parameters that are shown while no person has to decide about them.
 const MAX_PARAMETERS: usize = 160;
-/// Characters of what a call told that are shown.
+/// Characters of a call's news that are shown.
 const MAX_SUMMARY: usize = 200;
 
 /// Shows one turn.
@@ -137,7 +137,7 @@ impl View {
         self.run.as_ref()?.requested().into_iter().next()
     }
 
-    /// What the turn waits for, for people; nothing where it waits for nobody.
+    /// What the turn waits for, for people; empty where it waits for no person.
     pub(super) fn waiting(&self, journal: Option<&Path>) -> Option<String> {
         let run = self.run.as_ref()?;
         let requested = run.requested();

@@ -1,4 +1,4 @@
-//! What an MCP client is told of a run under way, from the run's events.
+//! What an MCP client receives of a run under way, from the run's events.
 
 use std::collections::BTreeMap;
 

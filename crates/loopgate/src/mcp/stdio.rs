@@ -33,7 +33,7 @@ pub(crate) struct Lines<R> {
     left: CancellationToken,
 }
 
-/// A line, and who is told when it is written.
+/// A line, and a signal for when it is written.
 struct Line {
     bytes: Vec<u8>,
     done: Option<oneshot::Sender<io::Result<()>>>,

@@ -161,7 +161,7 @@ fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
     Ok(ToolCall { id, name: name.into(), arguments: Arguments::from(args) })
 }
 
-/// A response to this call: `output` is what it gave, `error` what went wrong, and anything else is told as it stands.
+/// A response to this call: `output` is what it gave, `error` what went wrong, and anything else is passed on as it is.
 fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutput, Unfit> {
     let place = format!("{place}.function_response");
     members(value, &["id", "name", "response", "parts"], &place)?;
@@ -214,5 +214,5 @@ fn empty(n: usize) -> String {
 const UNEQUAL: &str = "Please ensure that the number of function response parts is equal to the number of function \
                        call parts of the function call turn.";
 
-/// What stands in for a signature that another provider's turn cannot have.
+/// What replaces a signature that another provider's turn cannot have.
 const DUMMY: &str = "skip_thought_signature_validator";

@@ -1,6 +1,6 @@
 //! Gemini's `generateContent` from the server's side.
 //!
-//! A signature stands on the first call of a reply, and behind the text of one that reasoned. It has to come back on
+//! A signature is on the first call of a reply, and behind the text of one that reasoned. It has to come back on
 //! the same part; in the turn that is going on no first call may lack it.
 
 mod contents;

@@ -12,7 +12,7 @@ use crate::servers::seal::seal;
 /// Writes one reply.
 pub(super) struct GeminiWriter {
     head: Head,
-    /// Tokens, once somebody has told them.
+    /// Tokens, once they are reported.
     usage: Option<Usage>,
     /// Chunks so far.
     chunks: u64,

@@ -8,7 +8,7 @@ pub(crate) struct File {
     pub(crate) code: String,
 }
 
-/// The largest set of files each of which reaches all others by imports. Empty: there is no circle.
+/// The largest set of files each of which reaches all others by imports. Empty: there is no cycle.
 ///
 /// An import is a path that begins with `crate` or `super`. It leads to the file of the longest module that it names. What a
 /// `mod.rs` or `lib.rs` only declares or exports is no import, and neither is what leads to such a file.
@@ -28,7 +28,7 @@ pub(crate) fn largest(files: &[File]) -> BTreeSet<String> {
     }
     let all: BTreeMap<&str, BTreeSet<&str>> =
         arrows.keys().map(|file| (*file, reached(&arrows, file))).collect();
-    let circle = |file: &str| -> BTreeSet<String> {
+    let cycle = |file: &str| -> BTreeSet<String> {
         let mutual = all
             .get(file)
             .into_iter()
@@ -36,7 +36,7 @@ pub(crate) fn largest(files: &[File]) -> BTreeSet<String> {
             .filter(|to| all.get(**to).is_some_and(|back| back.contains(file)));
         mutual.map(|name| (*name).to_owned()).collect()
     };
-    all.keys().map(|file| circle(file)).max_by_key(BTreeSet::len).unwrap_or_default()
+    all.keys().map(|file| cycle(file)).max_by_key(BTreeSet::len).unwrap_or_default()
 }
 
 /// The files to which arrows lead from this one.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_reach_each_other_are_a_circle() {
+    fn files_that_reach_each_other_are_a_cycle() {
         let files = [
             file("lib.rs", "pub mod a; pub use crate::c::C;"),
             file("a.rs", "use crate::b::{self, B};"),
