@@ -107,14 +107,14 @@ impl<'a> Conversation<'a> {
         };
         let at = request.messages.iter().rposition(is_users).unwrap_or(0);
         let later = request.messages.get(at..).unwrap_or_default();
-        let demand = later.iter().skip(1).filter(|message| matches!(message, Message::User { .. }));
+        let mut demand = later.iter().skip(1).filter(|message| matches!(message, Message::User { .. }));
         let ends = |mark: &str| {
             let is_named = |name: &&str| request.system.contains(&format!("`{name}{mark}"));
             tools.iter().map(|tool| tool.name).find(is_named)
         };
         Self {
             text: later.first().map(|message| stated(message.text())).unwrap_or_default(),
-            demand: demand.last().map_or("", Message::text),
+            demand: demand.next_back().map_or("", Message::text),
             made: made(later),
             output: ends(WITH_RESULT),
             submit: ends(ENDS_WORK),
