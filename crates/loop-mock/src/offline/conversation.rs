@@ -23,6 +23,11 @@ use crate::offline::write::{in_one_line, quote, rows};
 /// Quotation marks: what opens one, and what closes it.
 const QUOTES: [(char, char); 6] = [('"', '"'), ('`', '`'), ('“', '”'), ('„', '“'), ('«', '»'), ('「', '」')];
 
+/// The longest quotation. A mark that nothing closes would have all of the text searched.
+const QUOTED_BYTES: usize = 1 << 10;
+/// How much of a text is read.
+const TEXT_BYTES: usize = 64 << 10;
+
 /// What the stub says: calls, or a text.
 #[derive(Debug, Default)]
 pub(super) struct StubReply {
@@ -107,14 +112,14 @@ impl<'a> Conversation<'a> {
         };
         let at = request.messages.iter().rposition(is_users).unwrap_or(0);
         let later = request.messages.get(at..).unwrap_or_default();
-        let demand = later.iter().skip(1).filter(|message| matches!(message, Message::User { .. }));
+        let mut demand = later.iter().skip(1).filter(|message| matches!(message, Message::User { .. }));
         let ends = |mark: &str| {
             let is_named = |name: &&str| request.system.contains(&format!("`{name}{mark}"));
             tools.iter().map(|tool| tool.name).find(is_named)
         };
         Self {
             text: later.first().map(|message| stated(message.text())).unwrap_or_default(),
-            demand: demand.last().map_or("", Message::text),
+            demand: demand.next_back().map_or("", Message::text),
             made: made(later),
             output: ends(WITH_RESULT),
             submit: ends(ENDS_WORK),
@@ -174,12 +179,7 @@ impl<'a> Conversation<'a> {
     /// # Errors
     /// What there is, and the required fields that have no value.
     fn filled<'t>(&self, tool: &'t Tool<'a>) -> Result<Wanted, (Wanted, Vec<&'t Field<'a>>)> {
-        let after = behind(&self.text, tool.name).map(|after| {
-            let others =
-                self.tools.iter().filter_map(|other| behind(after, other.name).map(|it| (other, it)));
-            let ends = others.map(|(other, rest)| after.len() - rest.len() - other.name.len());
-            after.get(..ends.min().unwrap_or(after.len())).unwrap_or_default()
-        });
+        let after = self.own_part(tool);
         let text = after.unwrap_or(&self.text);
         let mut wanted = Wanted { tool: tool.name.to_owned(), arguments: Map::new() };
         let has_all = |written: &Map<String, Value>| {
@@ -195,16 +195,6 @@ impl<'a> Conversation<'a> {
         let mut texts = quoted.iter();
         let mut missing = Vec::new();
         for field in &tool.fields {
-            let value = labelled(text, field)
-                .or_else(|| said(text, &field.choices))
-                .or_else(|| of_form(text, field))
-                .or_else(|| {
-                    field
-                        .example
-                        .as_ref()
-                        .filter(|it| behind(text, it).is_some())
-                        .and_then(|it| field.cast(it))
-                });
             let in_order = || match field.form {
                 Form::Integer | Form::Number if field.choices.is_empty() => {
                     numbers.find_map(|number| field.cast(number))
@@ -212,14 +202,9 @@ impl<'a> Conversation<'a> {
                 Form::Text if field.choices.is_empty() => texts.next().map(|text| json!(text)),
                 _ => None,
             };
-            let value = if field.required {
-                let known =
-                    || self.reported(field).filter(|_| is_demanded).or_else(|| field.default.cloned());
-                value.or_else(in_order).or_else(known)
-            } else {
-                value
-            };
-            match value {
+            let known = || self.reported(field).filter(|_| is_demanded).or_else(|| field.default.cloned());
+            let value = stands_in(text, field);
+            match if field.required { value.or_else(in_order).or_else(known) } else { value } {
                 Some(value) => _ = wanted.arguments.insert(field.name.to_owned(), value),
                 None if field.required => missing.push(field),
                 None => {}
@@ -232,6 +217,14 @@ impl<'a> Conversation<'a> {
             missing.clear();
         }
         if missing.is_empty() { Ok(wanted) } else { Err((wanted, missing)) }
+    }
+
+    /// What stands behind the name of a tool, up to the name of another one.
+    fn own_part(&self, tool: &Tool<'_>) -> Option<&str> {
+        let after = behind(&self.text, tool.name)?;
+        let others = self.tools.iter().filter_map(|other| behind(after, other.name).map(|it| (other, it)));
+        let ends = others.map(|(other, rest)| after.len() - rest.len() - other.name.len());
+        after.get(..ends.min().unwrap_or(after.len()))
     }
 
     /// What a result says under the name of a field, the latest first.
@@ -292,17 +285,12 @@ impl<'a> Conversation<'a> {
         let stub = "This is Loopgate's offline stub. It is not an AI: it";
         let Some(first) = self.tools.first() else { return format!("{stub} has nothing to answer with.") };
         let names: Vec<&str> = self.tools.iter().map(|tool| tool.name).collect();
+        let fields = first.fields.iter().map(|field| (field.name.to_owned(), field.empty()));
         format!(
             "{stub} calls a tool that the text names, with values that the text has, for example `{} {}`. Its tools: \
              {}.",
             first.name,
-            json!(
-                first
-                    .fields
-                    .iter()
-                    .map(|field| (field.name.to_owned(), field.empty()))
-                    .collect::<Map<_, _>>()
-            ),
+            Value::Object(fields.collect()),
             names.join(", ")
         )
     }
@@ -311,6 +299,7 @@ impl<'a> Conversation<'a> {
 /// What a user writes: of a work item its title and its text, of JSON a line for each member.
 fn stated(text: &str) -> String {
     let body = fenced(text).unwrap_or(text);
+    let body = body.get(..body.floor_char_boundary(TEXT_BYTES)).unwrap_or(body);
     let title = text.lines().find(|line| line.starts_with(ITEM)).and_then(title);
     let title = title.filter(|title| fenced(text).is_some() && !body.contains(title)).unwrap_or_default();
     let members = serde_json::from_str::<Map<String, Value>>(body).ok().map(|members| {
@@ -360,6 +349,15 @@ fn behind<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     })
 }
 
+/// The value of a field that stands in a text by itself: wherever it is, no other field may have it.
+fn stands_in(text: &str, field: &Field<'_>) -> Option<Value> {
+    let example = || field.example.as_ref().filter(|example| behind(text, example).is_some());
+    labelled(text, field)
+        .or_else(|| said(text, &field.choices))
+        .or_else(|| of_form(text, field))
+        .or_else(|| field.cast(example()?))
+}
+
 /// The first value of a text that has the form of a field.
 fn of_form(text: &str, field: &Field<'_>) -> Option<Value> {
     let found = Candidates::of(text, /*with_paths*/ true).find(&field.shapes);
@@ -380,7 +378,9 @@ fn labelled(text: &str, field: &Field<'_>) -> Option<Value> {
 /// The text between quotation marks at the beginning of a text, and what follows.
 fn quotation(text: &str, open: char) -> Option<(&str, &str)> {
     QUOTES.iter().filter(|(mark, _)| *mark == open).find_map(|(open, close)| {
-        let (inner, after) = text.get(open.len_utf8()..)?.split_once(*close)?;
+        let near = text.get(open.len_utf8()..text.floor_char_boundary(QUOTED_BYTES))?;
+        let (inner, _) = near.split_once(*close)?;
+        let after = text.get(open.len_utf8() + inner.len() + close.len_utf8()..)?;
         (!inner.trim().is_empty()).then_some((inner.trim(), after))
     })
 }

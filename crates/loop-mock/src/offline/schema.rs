@@ -164,6 +164,8 @@ fn choices(schema: &Value) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::*;
 
     #[test]

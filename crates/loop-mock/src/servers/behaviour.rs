@@ -16,7 +16,9 @@ pub type RewriteStream = Box<dyn FnMut(&mut Frames) + Send>;
 
 /// What the model says in the place of its reply.
 #[derive(Clone)]
-pub(super) struct Say(pub(super) Arc<dyn Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync>);
+pub(super) struct Say(pub(super) Arc<SayFn>);
+
+type SayFn = dyn Fn(&ModelRequest, ModelReply) -> ModelReply + Send + Sync;
 
 /// What begins to change the events of a stream of this protocol.
 #[derive(Clone)]
