@@ -7,7 +7,7 @@ use loop_core::{Command, Run};
 use loop_runtime::journal::{Entry, Recorded, replay as state_of};
 use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{
-    DecisionDifference, Drift, PromptReplay, Replay, ReplayDepth, ShortResult, ToolReplay,
+    DecisionDifference, Drift, PromptReplay, Replay, ReplayDepth, ShortResult, ToolReplay, counted,
 };
 use serde_json::json;
 
@@ -138,12 +138,9 @@ fn rendered(text: &mut String, prompts: &PromptReplay) {
 fn called(text: &mut String, tools: &ToolReplay) {
     let ToolReplay { called, drifted, not_called } = tools;
     if drifted.is_empty() {
-        row(
-            text,
-            &format!("tools      {} called again, nothing differs", run::count(*called, "read", "reads")),
-        );
+        row(text, &format!("tools      {} called again, nothing differs", counted(*called, "read")));
     } else {
-        let read = run::count(*called, "read", "reads");
+        let read = counted(*called, "read");
         row(
             text,
             &format!(

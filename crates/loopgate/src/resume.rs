@@ -10,6 +10,7 @@ use loop_llm::holds_url_secret;
 use loop_runtime::{
     Runner,
     journal::{Journal, Recorded, RunLine, StoredJournal, check_version, not_on_engine, note_alone, replay},
+    report::counted,
     run::{Driven, RunId, StartError},
 };
 use serde::{Deserialize, Serialize};
@@ -471,7 +472,7 @@ async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
             if nth < all {
                 stream::note(format!(
                     "stopped by a signal; {} not looked at",
-                    run::count(u32::try_from(all - nth).unwrap_or(u32::MAX), "run", "runs")
+                    counted((all - nth) as u64, "run")
                 ));
             }
             stream::exit(received.exit_code().into());

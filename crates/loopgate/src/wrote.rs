@@ -2,9 +2,8 @@
 //! domain. A few short lines, so that the document stays what a person reads.
 
 use loop_core::{Overridden, Provenance, ServedCall, Started, Tier};
-use loop_runtime::report::{CallReport, domain_hash};
+use loop_runtime::report::{CallReport, counted, domain_hash};
 
-use crate::run::count;
 use crate::stream::cut;
 
 /// The closing lines of a run.
@@ -93,7 +92,7 @@ fn models(calls: &[ServedCall]) -> Vec<String> {
     models.sort_by_key(|asked| asked.tier != Tier::Base);
     let line = |asked: &Asked<'_>| {
         let Asked { tier, provider, model, calls, served } = asked;
-        let calls = count(*calls, "call", "calls");
+        let calls = counted(*calls, "call");
         let served =
             if served.is_empty() { String::new() } else { format!(", served by {}", served.join(", ")) };
         format!("{} {provider} {} ({calls}){served}", tier.name(), cut(model, MAX_VALUE))
