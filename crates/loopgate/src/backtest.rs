@@ -11,13 +11,13 @@ use loop_domain::PolicyFile;
 use loop_inspect::backtest::{
     BacktestReport, BacktestedRun, FindingKind, Policies, Policy, PolicyReport, RunUnderPolicy,
 };
+use loop_runtime::report::counted;
 use loop_server::pages::{self, PagePlace};
 
 use crate::args::ReportArgs;
 use crate::failure::Failure;
 use crate::places::ReportFile;
 use crate::recorded::{self, RunsArgs};
-use crate::run::count;
 use crate::show::row;
 use crate::stream::{cut, grouped};
 
@@ -84,7 +84,7 @@ fn in_words(report: &BacktestReport) -> String {
         0 => String::new(),
         open => format!(", {open} not ended"),
     };
-    let runs = count(recorded.runs, "run", "runs");
+    let runs = counted(recorded.runs, "run");
     row(&mut text, &format!("{runs} recorded{open}, cost {}", PicoUsd(recorded.cost_pico_usd)));
     text.push('\n');
     table(&mut text, report);
@@ -93,7 +93,7 @@ fn in_words(report: &BacktestReport) -> String {
     }
     if !report.not_tested.is_empty() {
         text.push('\n');
-        row(&mut text, &format!("{} not tested:", count(report.not_tested.len() as u32, "run", "runs")));
+        row(&mut text, &format!("{} not tested:", counted(report.not_tested.len() as u64, "run")));
         report.not_tested.iter().take(MAX_ROWS).for_each(|run| row(&mut text, &format!("  {}", run.why)));
     }
     text
@@ -125,11 +125,12 @@ fn section(text: &mut String, report: &BacktestReport, at: usize, policy: &Polic
         row(text, &format!("  assumed without effect on what the model writes: {assumption}"));
     }
     if policy.other_results > 0 {
-        let runs = count(policy.other_results, "run ends", "runs end");
-        row(text, &format!("  {runs} with another document, answer or output than the recorded one"));
+        let ends = if policy.other_results == 1 { "run ends" } else { "runs end" };
+        let runs = policy.other_results;
+        row(text, &format!("  {runs} {ends} with another document, answer or output than the recorded one"));
     }
     if policy.unknown > 0 {
-        let runs = count(policy.unknown, "run", "runs");
+        let runs = counted(policy.unknown, "run");
         let least = PicoUsd(policy.unknown_at_least_pico_usd);
         let most = policy.unknown_at_most_pico_usd.map_or_else(
             || "no bound: the price of a model is not known, and no cost limit is set".to_owned(),

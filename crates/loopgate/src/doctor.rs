@@ -9,11 +9,12 @@ use loop_core::types::Tier;
 use loop_domain::Domain;
 use loop_llm::prices::origin;
 use loop_runtime::journal::{Journal, StoredJournal};
+use loop_runtime::report::counted;
 use reqwest::Url;
 
 use crate::args::{DomainArgs, JournalArgs, SettingArgs};
 use crate::failure::Failure;
-use crate::{places, run, stream};
+use crate::{places, stream};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "It connects to the servers of the models, and sends them nothing.\n\n\
@@ -122,15 +123,12 @@ async fn journal(args: &JournalArgs) -> Finding {
     match runs {
         Ok(runs) => {
             let damaged = runs.iter().filter(|line| line.trouble.is_some()).count();
-            let runs = run::count(u32::try_from(runs.len()).unwrap_or(u32::MAX), "run", "runs");
+            let says = format!("{}, {}", path.display(), counted(runs.len() as u64, "run"));
             match damaged {
-                0 => finding(Health::Well, format!("{}, {runs}", path.display())),
-                damaged => finding(
+                0 => finding(Health::Well, says),
+                _ => finding(
                     Health::Warned,
-                    format!(
-                        "{}, {runs}, {damaged} of them damaged; `loopgate runs` says which",
-                        path.display()
-                    ),
+                    format!("{says}, {damaged} of them damaged; `loopgate runs` says which"),
                 ),
             }
         }
@@ -158,8 +156,8 @@ async fn domain(folder: &Path, profile: Option<String>) -> Result<Vec<Finding>, 
         Ok(domain) => domain,
         Err(failure) => return Ok(vec![Finding::new(Health::Missing, "domain", failure.line())]),
     };
-    let tools = u32::try_from(domain.spec.tools.len()).unwrap_or(u32::MAX);
-    let says = format!("{} with {}", domain.spec.domain, run::count(tools, "tool", "tools"));
+    let tools = domain.spec.tools.len() as u64;
+    let says = format!("{} with {}", domain.spec.domain, counted(tools, "tool"));
     let mut findings = vec![Finding::new(Health::Well, "domain", says)];
     findings.extend(domain.missing().map(|it| Finding::new(Health::Missing, "key", it.to_string())));
     findings.extend(price(&domain));

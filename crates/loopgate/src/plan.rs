@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use loop_core::types::PicoUsd;
 use loop_inspect::{AtMost, PassesThatFit, Plan};
+use loop_runtime::report::counted;
 
 use crate::args::PlanArgs;
 use crate::failure::Failure;
-use crate::run::count;
 use crate::show::row;
 use crate::stream::grouped;
 use crate::{places, saving};
@@ -63,7 +63,7 @@ fn at_most(text: &mut String, at_most: &AtMost) {
         0 => line("people", "are not asked"),
         requests => line(
             "people",
-            &match (count(requests, "request", "requests"), at_most.person_ms) {
+            &match (counted(requests, "request"), at_most.person_ms) {
                 (requests, Some(ms)) => format!("{requests}, and {} of waiting more", seconds(ms)),
                 (requests, None) => format!("{requests}, which wait until they are answered"),
             },
@@ -77,7 +77,7 @@ fn binds(text: &mut String, plan: &Plan) {
     for PassesThatFit { setting, passes } in &plan.passes_that_fit {
         let after = match passes {
             0 => "before a whole pass".to_owned(),
-            passes => format!("after {}", count(*passes, "pass", "passes")),
+            passes => format!("after {}", counted(*passes, "pass")),
         };
         row(text, &format!("  {setting:<20} {after}"));
     }

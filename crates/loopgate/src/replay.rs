@@ -9,6 +9,7 @@ use loop_inspect::replay::{
 };
 use loop_runtime::journal::{Entry, Recorded, replay as state_of};
 use loop_runtime::people::PeopleReport;
+use loop_runtime::report::counted;
 use serde_json::json;
 
 use crate::args::{FolderArgs, RecordedArgs, ReportArgs};
@@ -138,12 +139,9 @@ fn rendered(text: &mut String, prompts: &PromptReplay) {
 fn called(text: &mut String, tools: &ToolReplay) {
     let ToolReplay { called, drifted, not_called } = tools;
     if drifted.is_empty() {
-        row(
-            text,
-            &format!("tools      {} called again, nothing differs", run::count(*called, "read", "reads")),
-        );
+        row(text, &format!("tools      {} called again, nothing differs", counted(*called, "read")));
     } else {
-        let read = run::count(*called, "read", "reads");
+        let read = counted(*called, "read");
         row(
             text,
             &format!(

@@ -12,6 +12,7 @@ use loop_llm::holds_url_secret;
 use loop_runtime::Runner;
 use loop_runtime::journal::versions::{check_version, not_on_engine};
 use loop_runtime::journal::{Journal, Recorded, ReplayError, RunLine, StoredJournal, replay};
+use loop_runtime::report::counted;
 use loop_runtime::run::{Driven, RunId, StartError, note_alone};
 use serde::{Deserialize, Serialize};
 
@@ -472,7 +473,7 @@ async fn resume_all(again: &AgainArgs) -> Result<ExitCode, Failure> {
             if nth < all {
                 stream::note(format!(
                     "stopped by a signal; {} not looked at",
-                    run::count(u32::try_from(all - nth).unwrap_or(u32::MAX), "run", "runs")
+                    counted((all - nth) as u64, "run")
                 ));
             }
             stream::exit(received.exit_code().into());

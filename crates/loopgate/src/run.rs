@@ -329,9 +329,9 @@ pub(crate) fn bill(totals: &Totals) -> String {
     let mark = if totals.usage.estimated { " (in part estimated)" } else { "" };
     format!(
         "{}, {}, {}, {}{mark}, {}, {:.1} s",
-        count(totals.passes, "pass", "passes"),
-        count(totals.model_calls, "model call", "model calls"),
-        count(totals.tool_calls, "tool call", "tool calls"),
+        counted(totals.passes, "pass"),
+        counted(totals.model_calls, "model call"),
+        counted(totals.tool_calls, "tool call"),
         counted(totals.usage.total(), "token"),
         cost(&totals.cost),
         totals.wall_ms as f64 / 1_000.0,
@@ -345,10 +345,6 @@ pub(crate) fn cost(spend: &Cost) -> String {
     } else {
         spend.to_string()
     }
-}
-
-pub(crate) fn count(n: u32, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// What shows the events of a run: both continue where they were when the run is driven again.

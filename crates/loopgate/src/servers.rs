@@ -7,10 +7,11 @@ use std::process::ExitCode;
 
 use futures::future::join_all;
 use loop_domain::{McpServers, PartChange, ServerReview, ServerTrust, ToolChange, ToolReview};
+use loop_runtime::report::counted;
 
 use crate::args::DomainArgs;
 use crate::failure::Failure;
-use crate::run::{Signals, count};
+use crate::run::Signals;
 use crate::{places, stream};
 
 /// Characters of a line of a server's text; a longer one is continued on the next.
@@ -203,7 +204,7 @@ fn changed(text: &mut String, change: &PartChange) {
 }
 
 fn characters(number: usize) -> String {
-    count(u32::try_from(number).unwrap_or(u32::MAX), "character", "characters")
+    counted(number as u64, "character")
 }
 
 /// Resources, and what of a server's lists cannot be used.

@@ -3,9 +3,8 @@
 
 use loop_core::run::{Overridden, Provenance, ServedCall, Started};
 use loop_core::types::Tier;
-use loop_runtime::report::{CallReport, domain_hash};
+use loop_runtime::report::{CallReport, counted, domain_hash};
 
-use crate::run::count;
 use crate::stream::cut;
 
 /// The closing lines of a run.
@@ -94,7 +93,7 @@ fn models(calls: &[ServedCall]) -> Vec<String> {
     models.sort_by_key(|asked| asked.tier != Tier::Base);
     let line = |asked: &Asked<'_>| {
         let Asked { tier, provider, model, calls, served } = asked;
-        let calls = count(*calls, "call", "calls");
+        let calls = counted(*calls, "call");
         let served =
             if served.is_empty() { String::new() } else { format!(", served by {}", served.join(", ")) };
         format!("{} {provider} {} ({calls}){served}", tier.name(), cut(model, MAX_VALUE))

@@ -22,6 +22,7 @@ use loop_runtime::{
     Message, Runner,
     agent::Meta,
     journal::{Journal as _, RunLine, StoredJournal},
+    report::counted,
     run::Remote,
 };
 
@@ -30,7 +31,7 @@ use crate::budgets;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::resume::{Found, Origin};
-use crate::run::{ReceivedSignal, Signals, bill, count, doubts, warned};
+use crate::run::{ReceivedSignal, Signals, bill, doubts, warned};
 use crate::stream::{self, Line, cut, note, note_part};
 use crate::{people, places, screen, show, stop};
 
@@ -231,7 +232,7 @@ impl Chat {
         let messages = self.runner.messages_of(&run)?;
         note(format!(
             "continues the chat of run {id}: {}; /history shows them",
-            count(messages.len() as u32, "message", "messages")
+            counted(messages.len() as u64, "message")
         ));
         if run.is_done() {
             self.messages = messages;
@@ -600,7 +601,7 @@ impl std::fmt::Display for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.turns {
             0 => f.write_str("session: nothing was asked"),
-            turns => write!(f, "session: {}, {}", count(turns, "turn", "turns"), bill(&self.totals)),
+            turns => write!(f, "session: {}, {}", counted(turns, "turn"), bill(&self.totals)),
         }
     }
 }

@@ -230,10 +230,7 @@ fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {
             },
             format!("    loopgate {yes} {run} {key}{stated} --binding {} --ingress {url}", binding.short()),
         ];
-        for line in lines {
-            text.push_str(&stream::one_line(&line));
-            text.push('\n');
-        }
+        lines.iter().for_each(|line| show::row(&mut text, line));
     }
     text
 }
