@@ -26,7 +26,7 @@ async fn renders_again(runner: &Runner, straight: &RunId) {
         let again = runner.clone().with_journal(journal.clone());
         again.resume(straight).start().await.unwrap().wait().await;
         let resumed = again.journal().read(straight).await.unwrap();
-        let found = Replay::with(&runner, straight, &resumed, ReplayDepth::Prompts).await.unwrap();
+        let found = Replay::with(runner, straight, &resumed, ReplayDepth::Prompts).await.unwrap();
         assert!(found.equal, "after {kept} entries: {found:#?}");
         let announced = resumed.entries.iter().filter(|it| {
             matches!(it.event.kind, EventKind::CallStarted { .. } | EventKind::CallRefused { .. })

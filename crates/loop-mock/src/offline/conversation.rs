@@ -219,7 +219,7 @@ impl<'a> Conversation<'a> {
         if missing.is_empty() { Ok(wanted) } else { Err((wanted, missing)) }
     }
 
-    /// What stands behind the name of a tool, up to the name of another one.
+    /// The text behind the name of a tool, up to the name of another one.
     fn own_part(&self, tool: &Tool<'_>) -> Option<&str> {
         let after = behind(&self.text, tool.name)?;
         let others = self.tools.iter().filter_map(|other| behind(after, other.name).map(|it| (other, it)));
@@ -349,7 +349,7 @@ fn behind<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     })
 }
 
-/// The value of a field that stands in a text by itself: wherever it is, no other field may have it.
+/// The value of a field that a text has by itself: wherever it is, no other field may have it.
 fn stands_in(text: &str, field: &Field<'_>) -> Option<Value> {
     let example = || field.example.as_ref().filter(|example| behind(text, example).is_some());
     labelled(text, field)
