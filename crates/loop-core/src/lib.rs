@@ -23,7 +23,10 @@
 //! # A complete run
 //!
 //! ```
-//! use loop_core::*;
+//! use loop_core::reply::Reply;
+//! use loop_core::run::{CallModel, PromptSize, Provenance, RunTool};
+//! use loop_core::types::{Digest, Observation, RunId, Status};
+//! use loop_core::{Command, Event, EventKind, Facts, Quote, Run, RunSpec, StopReason};
 //!
 //! let spec: RunSpec = serde_json::from_str(r##"{
 //!     "version": 1, "domain": "helpdesk",

@@ -100,7 +100,7 @@ async fn a_run_in_which_nobody_answered_becomes_a_case_in_which_nobody_does() {
     let options = LoadOptions { set, ..LoadOptions::default() };
     let domain = Domain::load(folder.path(), &options).unwrap();
     let journal = Arc::new(MemoryJournal::new());
-    let item = domain.item("Update Bob's company to EPAM", "request.txt").unwrap();
+    let item = domain.item("search_user Bob, get_user_by_id 42, update_user 42 EPAM", "request.txt").unwrap();
     let outcome = domain.unsaved_loop().with_journal(journal.clone()).run(item).await.unwrap();
     let case = passes_again(&journal.read(&outcome.run).await.unwrap()).await;
     assert_eq!(case.people.iter().map(|line| line.say).collect::<Vec<_>>(), [AnswerKind::Nothing]);

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 const DOMAINS: [(&str, &str, Set); 3] = [
     ("helpdesk", "tickets/T-1042.json", &[]),
     ("refunds", "orders/O-104.json", &[]),
-    ("crm", "questions/find-alice.txt", &[("protocol", "{ type = \"output\" }"), ("output", OUTPUT)]),
+    ("crm", "Search user Alice", &[("protocol", "{ type = \"output\" }"), ("output", OUTPUT)]),
 ];
 
 /// Settings, as on the command line.
@@ -108,7 +108,8 @@ async fn recorded(domain: &str, item: &str, set: Set) -> (RunId, Recorded) {
     let set = set.iter().map(|(key, value)| ((*key).to_owned(), value.replace('\n', ""))).collect();
     let options = LoadOptions { set, ..LoadOptions::default() };
     let domain = Domain::load(&folder, &options).unwrap();
-    let text = std::fs::read_to_string(folder.join(item)).unwrap();
+    // A file of the example, or a text.
+    let text = std::fs::read_to_string(folder.join(item)).unwrap_or_else(|_| item.to_owned());
     let item = domain.item(&text, item).unwrap();
     let journal = Arc::new(MemoryJournal::new());
     let outcome = domain.unsaved_loop().with_journal(journal.clone()).run(item).await.unwrap();

@@ -65,7 +65,12 @@ fn a_run_of_another_command_is_stopped_there_at_once_or_at_its_gate() {
 fn a_run_that_no_process_drives_is_ended_here() {
     // One that waits for a person, and one whose process was killed.
     let shell = Shell::new();
-    let ran = shell.run(&["run", "examples/crm", "--text", "Find Bob and update his company to EPAM"]);
+    let ran = shell.run(&[
+        "run",
+        "examples/crm",
+        "--text",
+        "search_user Bob, get_user_by_id 42, update_user 42 EPAM",
+    ]);
     assert_eq!(ran.code, 5, "{}", ran.err);
     let stopped = shell.run(&["stop", "last"]);
     assert_eq!((stopped.code, stopped.out.as_str()), (0, ""), "{}", stopped.err);

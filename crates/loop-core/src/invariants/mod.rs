@@ -7,7 +7,10 @@
 //!
 //! ```
 //! use loop_core::invariants::{Checker, Transition};
-//! # use loop_core::*;
+//! # use loop_core::run::{Provenance, StopMode};
+//! # use loop_core::spec::ModelSpec;
+//! # use loop_core::types::{Digest, Millis, RunId};
+//! # use loop_core::{Event, EventKind, Facts, Run, RunSpec, WorkItem};
 //! # let spec: RunSpec = RunSpec::conversation("desk", ModelSpec::new("none", "none"));
 //! # let item = WorkItem::message("M-1", "", "Hello");
 //! # let none = Digest::of("none", b"");
