@@ -10,7 +10,7 @@ const domain = join(state, "crm");
 cpSync(join(root, "examples/crm"), domain, { recursive: true });
 const tokens = join(state, "tokens.toml");
 const token = (name, ...roles) =>
-  loopgate(["tokens", "add", name, ...roles.flatMap((role) => ["--role", role]), "--file", tokens]).stdout.trim();
+  loopgate(["serve", "tokens", "add", name, ...roles.flatMap((role) => ["--role", role]), "--file", tokens]).stdout.trim();
 const program = token("program", "submit", "read");
 const reader = token("reader", "read");
 
@@ -160,7 +160,7 @@ check("logging out leads to the login", page.url() === `${origin}/login`, page.u
 check("the session is over", (await page.goto(`${origin}/`)).status() === 401);
 await approver.goto(watched);
 check("in each window", await approver.isVisible("#token"));
-const audit = loopgate(["audit"]).stdout;
+const audit = loopgate(["serve", "audit"]).stdout;
 check("the audit log has the decisions and the logins", ["approve", "deny", "login", "logout"].every((it) => audit.includes(it)), audit);
 await serving.end();
 await finish();
