@@ -71,7 +71,7 @@ pub enum StopReason {
     EffectNotDone,
     /// A main call was made on another tier than the base one. It stops nothing and is never the primary condition.
     TierChanged,
-    /// A reason of the domain's own, by its name: see [`OwnReason`](crate::OwnReason).
+    /// A reason of the domain's own, by its name: see [`OwnReason`](crate::spec::OwnReason).
     #[serde(untagged)]
     Domain(ReasonName),
 }
@@ -145,7 +145,7 @@ impl StopReason {
     }
 
     /// The class that this reason alone gives. For a domain's own reason it is `partial`: the declared class is in
-    /// [`Condition::class`](crate::Condition::class).
+    /// [`Condition::class`](crate::gate::Condition::class).
     pub fn class(self) -> StopClass {
         match self {
             Self::Confident | Self::Completed => StopClass::Answered,

@@ -18,7 +18,7 @@ use crate::types::{CommandKey, Effect, EvidenceId, is_default};
 pub enum Verdict {
     /// It runs.
     Run,
-    /// The protocol handles the call itself: an output, its submission, or an [`EndCall`](crate::EndCall).
+    /// The protocol handles the call itself: an output, its submission, or an [`EndCall`](crate::spec::EndCall).
     Kept,
     /// No tool has this name or alias.
     UnknownTool {

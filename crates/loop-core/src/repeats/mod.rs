@@ -12,7 +12,7 @@
 //!
 //! A result that repeats something carries a [`RepeatNote`] before anything is refused. Notes refuse nothing.
 //!
-//! A tool's own settings ([`ToolRepeats`](crate::ToolRepeats)) count under each of them.
+//! A tool's own settings ([`ToolRepeats`](crate::spec::ToolRepeats)) count under each of them.
 //!
 //! ```text
 //! Fingerprint::of(call, rules) ─▶ ledger.call_status(fingerprint, rules, …) ─▶ New | Again | Repeat | InDoubt

@@ -15,7 +15,7 @@ pub struct Reply {
     /// The native tool calls, in the reply's order. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// How many more native calls it has: calls beyond [`MAX_REQUESTED_CALLS`](crate::MAX_REQUESTED_CALLS) are
+    /// How many more native calls it has: calls beyond [`MAX_REQUESTED_CALLS`](crate::spec::MAX_REQUESTED_CALLS) are
     /// counted and not read.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unread_calls: u32,

@@ -241,7 +241,7 @@ pub struct Started {
 pub struct Provenance {
     /// The program's name and version, for example `loopgate 0.1.0`. Empty: not stated.
     pub program: Arc<str>,
-    /// The [revision of its decisions](crate::DECISIONS). 0: not stated.
+    /// The [revision of its decisions](crate::run::DECISIONS). 0: not stated.
     #[serde(skip_serializing_if = "is_default")]
     pub decisions: u32,
     /// The settings, in the order given. Empty if there are none. None holds a credential.
@@ -261,7 +261,7 @@ pub struct Provenance {
 pub struct Program {
     /// Its name and version, for example `loopgate 0.1.0`. Empty: not stated.
     pub name: Arc<str>,
-    /// The [revision of its decisions](crate::DECISIONS). 0: not stated.
+    /// The [revision of its decisions](crate::run::DECISIONS). 0: not stated.
     pub decisions: u32,
 }
 

@@ -146,7 +146,7 @@ impl Run {
     /// [`CostMode`] says how the input is estimated. Output tokens are cut to what the model, the context and the
     /// limits allow. A part of the cost and token limits is reserved for the final pass: what the same input would cost
     /// again with 1,500 output tokens, but at most a quarter of the limit. Where the cost budget does not cover 256
-    /// output tokens, cheaper tiers are tried if [`cheaper_tier`](crate::GateSettings::cheaper_tier) is on.
+    /// output tokens, cheaper tiers are tried if [`cheaper_tier`](crate::spec::GateSettings::cheaper_tier) is on.
     ///
     /// # Errors
     /// Why the call is refused. Selector and repair calls leave one model call for the document.

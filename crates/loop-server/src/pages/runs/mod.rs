@@ -7,7 +7,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 #[cfg(feature = "http")]
-use loop_core::types::{Cost, PicoUsd, RunId};
+use loop_core::types::RunId;
+use loop_core::types::{Cost, PicoUsd};
 use loop_inspect::listed::{ListedRun, ListedState};
 #[cfg(feature = "http")]
 use loop_runtime::journal::RunLine;
