@@ -39,6 +39,10 @@ impl Raw {
     pub fn json(&self) -> &str {
         self.0.split_once('\n').map_or("", |(_, json)| json)
     }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+    }
 }
 
 impl fmt::Debug for Raw {

@@ -200,6 +200,43 @@ impl Message {
             Self::User { .. } | Self::Tool { .. } | Self::Operator { .. } => &[],
         }
     }
+
+    /// Whether it is the same turn. Texts that both share are not compared, which `==` of an `Arc<str>` does: a request has
+    /// all turns of the one before.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
+        match (self, other) {
+            (Self::User { text, images, .. }, Self::User { text: other, images: others, .. }) => {
+                same(text, other) && images == others
+            }
+            (Self::Operator { text }, Self::Operator { text: other }) => same(text, other),
+            (Self::Assistant(turn), Self::Assistant(other)) => {
+                same(&turn.text, &other.text)
+                    && same(&turn.reasoning, &other.reasoning)
+                    && turn.calls.len() == other.calls.len()
+                    && turn.calls.iter().zip(&other.calls).all(|(one, two)| {
+                        same(&one.id, &two.id)
+                            && same(&one.name, &two.name)
+                            && same(one.arguments.text(), two.arguments.text())
+                    })
+                    && match (&turn.raw, &other.raw) {
+                        (Some(one), Some(two)) => one.is_same(two),
+                        (None, None) => true,
+                        _ => false,
+                    }
+            }
+            (Self::Tool { results }, Self::Tool { results: others }) => {
+                results.len() == others.len()
+                    && results.iter().zip(others).all(|(one, two)| {
+                        same(&one.call, &two.call)
+                            && one.is_error == two.is_error
+                            && same(&one.text, &two.text)
+                            && one.images == two.images
+                    })
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A turn of the model's.

@@ -1,7 +1,7 @@
 //! Sends a call and reads its reply, with a timeout for each part.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use loop_core::types::FailureKind;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Response, Url};
 use tokio::task::yield_now;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 use crate::codec::{Body, Decoder, Sending, classify, request_id};
 use crate::error::{ErrorPhase, LlmError};
@@ -203,6 +203,8 @@ struct Call<B> {
     has_replied: bool,
     /// When the reply ends without usage, once the stop reason was received.
     settled: Option<Instant>,
+    /// Fires at the deadline of a read, or before it.
+    timer: Option<Pin<Box<Sleep>>>,
     secrets: Secrets,
     /// The provider's request id.
     request: Option<Arc<str>>,
@@ -225,6 +227,7 @@ impl<B: Pieces> Call<B> {
             // The first byte counts as progress.
             has_replied: true,
             settled: None,
+            timer: None,
             secrets: Secrets::default(),
             request: None,
         }
@@ -284,15 +287,40 @@ impl<B: Pieces> Call<B> {
         let (deadline, limit) = limits.into_iter().min().unwrap_or((settled, Limit::Total));
         // A server that always has data ready must not skip the timeouts.
         self.overdue = (now >= deadline).then_some(limit);
-        match timeout_at(deadline, self.arrive()).await {
-            Ok(Ok(true)) => {}
-            Ok(Ok(false)) => self.decoder.end_of_body(),
-            Ok(Err(error)) => {
+        match self.arrive_until(deadline).await {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) => self.decoder.end_of_body(),
+            Some(Err(error)) => {
                 let message = mask::line(&http_error(error), &self.secrets);
                 self.decoder.broken_off(FailureKind::StreamInterrupted, &message);
             }
-            Err(_) => self.decoder.broken_off(FailureKind::Timeout, limit.message()),
+            None => self.decoder.broken_off(FailureKind::Timeout, limit.message()),
         }
+    }
+
+    /// [`arrive`](Self::arrive), until a deadline. `None`: it is over. The deadline moves with each read, and the timer only
+    /// when it fires too early: setting it for each read of a reply costs more than decoding the read.
+    async fn arrive_until(&mut self, deadline: Instant) -> Option<Result<bool, reqwest::Error>> {
+        let Self { body, pieces, timer, .. } = self;
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() > deadline {
+            timer.as_mut().reset(deadline);
+        }
+        let arrived = poll_fn(|cx| {
+            if let Poll::Ready(arrived) = body.poll_pieces(pieces, cx) {
+                return Poll::Ready(Some(arrived));
+            }
+            while timer.as_mut().poll(cx).is_ready() {
+                if timer.deadline() >= deadline {
+                    return Poll::Ready(None);
+                }
+                timer.as_mut().reset(deadline);
+            }
+            Poll::Pending
+        });
+        let arrived = arrived.await;
+        self.arrived = Instant::now();
+        arrived
     }
 
     /// Decodes the next piece that has arrived. False where there is none.

@@ -116,7 +116,7 @@ pub(crate) fn turns<'a>(
     let kept = request.memory.take(&key).unwrap_or(Kept { key, ..Kept::default() });
     let mut turns = Turns { request, kept };
     let known = turns.kept.messages.iter().zip(&request.messages);
-    let same = known.take_while(|(turn, message)| turn == message).count();
+    let same = known.take_while(|(turn, message)| turn.is_same(message)).count();
     // Turns that differ belong to another conversation. A longer cache of the same conversation is kept.
     let is_longer = turns.kept.turns.len() > request.messages.len() && same == request.messages.len();
     if is_longer {

@@ -25,7 +25,7 @@ struct Grown {
 
 impl Requests {
     pub(super) fn push(&mut self, request: &ModelRequest) {
-        let same = self.turns.iter().zip(&request.messages).take_while(|(one, two)| one == two);
+        let same = self.turns.iter().zip(&request.messages).take_while(|(one, two)| one.is_same(two));
         let kept = same.count();
         let turns: Vec<Message> = request.messages.iter().skip(kept).cloned().collect();
         self.turns.truncate(kept);
