@@ -11,7 +11,7 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::codec::{Api, Codec};
+use crate::codec::{Api, Codec, classify};
 use crate::defaults::Defaults;
 use crate::error::LlmError;
 use crate::http::{http_client_for, is_exposed};
@@ -195,13 +195,16 @@ impl ChatModel for HttpModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        transport::send(self.post(request)?).await
+        self.send(request)?.await
     }
 }
 
 impl HttpModel {
-    /// The call of a request.
-    fn post(&self, request: &ModelRequest) -> Result<Post, LlmError> {
+    /// Begins a call. What is needed only until it begins is not kept while its reply is waited for.
+    fn send(
+        &self,
+        request: &ModelRequest,
+    ) -> Result<impl Future<Output = Result<EventStream, LlmError>> + Send + use<>, LlmError> {
         let with_defaults = self.defaults.fill(request);
         let request = with_defaults.as_ref().unwrap_or(request);
         if self.exposes_secrets() {
@@ -215,16 +218,17 @@ impl HttpModel {
         {
             headers.insert("traceparent", value);
         }
-        Ok(Post {
+        let post = Post {
             client: http_client_for(&url)?,
             url,
             headers,
             body: encoded.body,
-            decoder: self.codec.decoder(request, encoded.aliases, self.secrets.clone()),
-            warnings: encoded.warnings,
             secrets: self.secrets.clone(),
             timers: self.timers,
-        })
+            classify,
+        };
+        let decoder = self.codec.decoder(request, encoded.aliases, self.secrets.clone());
+        Ok(transport::send(post, decoder, encoded.warnings))
     }
 }
 

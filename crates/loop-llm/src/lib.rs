@@ -34,6 +34,7 @@ mod codec;
 mod defaults;
 mod delay;
 mod error;
+mod exchange;
 mod gemini;
 mod http;
 mod http_model;

@@ -1,23 +1,23 @@
 //! Sends a call and reads its reply, with a timeout for each part.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::Stream;
 use loop_core::secrets::Secrets;
 use loop_core::types::FailureKind;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, Request, Response, Url};
-use tokio::task::yield_now;
+use reqwest::{Client, Method, Request, Url};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use crate::codec::{Body, Decoder, Sending, classify, request_id};
+use crate::codec::request_id;
+use crate::codec::{Body, Decoder, Sending};
 use crate::error::{ErrorPhase, LlmError};
-use crate::http::http_error;
+use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;
 use crate::model::{EventStream, ModelEvent};
 
@@ -51,61 +51,80 @@ impl Default for Timers {
     }
 }
 
+/// Maps a status other than 2xx to an error.
+pub(crate) type Classify = fn(u16, &HeaderMap, &[u8], SystemTime, &Secrets) -> LlmError;
+
 /// A call that is ready to be sent.
 pub(crate) struct Post {
     pub(crate) client: Client,
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
-    pub(crate) decoder: Decoder,
-    pub(crate) warnings: Vec<Arc<str>>,
     pub(crate) secrets: Secrets,
     pub(crate) timers: Timers,
+    pub(crate) classify: Classify,
 }
 
 /// Sends a call and waits for the first byte of its reply. Dropping the future or the stream closes the connection.
-pub(crate) async fn send(post: Post) -> Result<EventStream, LlmError> {
-    let Post { client, url, headers, body, decoder, warnings, secrets, timers } = post;
+///
+/// Until the reply comes, the future holds little more than the boxed call: what an async block moves, it has space for
+/// twice.
+pub(crate) fn send(
+    post: Post,
+    decoder: Decoder,
+    warnings: Vec<Arc<str>>,
+) -> impl Future<Output = Result<EventStream, LlmError>> + Send {
+    let Post { client, url, headers, body, secrets, timers, classify } = post;
     let start = Instant::now();
     let end = start + timers.total;
     let first = (start + timers.first_byte).min(end);
     let mut request = Request::new(Method::POST, url);
     *request.headers_mut() = headers;
     *request.body_mut() = Some(reqwest::Body::wrap(Sending::from(body)));
+    let alarm = Alarm::new(first.min(start + timers.idle).min(start + timers.progress));
+    let exchange = Exchange::begin(&client, request);
+    let call = Call { warnings, secrets, ..Call::new(exchange, decoder, timers, end, alarm) };
+    begin(Box::new(call), (start, first), classify)
+}
+
+/// Waits for the head and the first byte of a reply, at most from `start` until `first`.
+async fn begin(
+    mut call: Box<Call<Exchange>>,
+    (start, first): (Instant, Instant),
+    classify: Classify,
+) -> Result<EventStream, LlmError> {
     let late = || {
         let message = format!("no answer within {} s", (first - start).as_secs_f32());
         LlmError::new(FailureKind::Timeout, ErrorPhase::Headers, message)
     };
-    let failed = |error: reqwest::Error| {
+    let head = poll_fn(|cx| match call.body.poll_head(cx) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => call.alarm.poll(first, cx).map(|()| None),
+    });
+    let Head { status, headers } = head.await.ok_or_else(late)?.map_err(|error| {
         let phase = if error.is_connect() { ErrorPhase::Connect } else { ErrorPhase::Headers };
-        LlmError::new(FailureKind::Connection, phase, mask::line(&http_error(error), &secrets))
-    };
-    let sent = timeout_at(first, client.execute(request)).await;
-    let mut response = sent.map_err(|_| late())?.map_err(failed)?;
-    let (status, headers) = (response.status().as_u16(), std::mem::take(response.headers_mut()));
+        LlmError::new(FailureKind::Connection, phase, mask::line(&error.message(), &call.secrets))
+    })?;
     if !(200..300).contains(&status) {
-        let text = head_of(response, first.min(Instant::now() + ERROR_BODY_TIME)).await;
-        let mut error = classify(status, &headers, &text, SystemTime::now(), &secrets);
+        let text = head_of(&mut call.body, first.min(Instant::now() + ERROR_BODY_TIME)).await;
+        let mut error = classify(status, &headers, &text, SystemTime::now(), &call.secrets);
         if matches!(status, 301 | 302 | 303 | 307 | 308) {
             error.message =
                 format!("the server answered with a redirect ({status}), which is not followed").into();
         }
         return Err(error);
     }
-    let mut call = Box::new(Call {
-        warnings,
-        request: request_id(&headers, &secrets),
-        ..Call::new(Arriving::of(response), decoder, timers, end)
-    });
-    match timeout_at(first, call.arrive()).await {
-        Ok(Ok(true)) => {}
-        Ok(Ok(false)) => call.decoder.end_of_body(),
-        Ok(Err(error)) => return Err(failed(error)),
-        Err(_) => return Err(late()),
+    call.request = request_id(&headers, &call.secrets);
+    drop(headers);
+    match poll_fn(|cx| call.poll_first(first, cx)).await {
+        None => return Err(late()),
+        Some(Err(error)) => {
+            let message = mask::line(&error.message(), &call.secrets);
+            return Err(LlmError::new(FailureKind::Connection, ErrorPhase::Headers, message));
+        }
+        Some(Ok(())) => {}
     }
-    call.secrets = secrets;
-    let events = futures::stream::unfold(call, |mut call| async move { Some((call.next().await?, call)) });
-    Ok(events.boxed())
+    Ok(Box::into_pin(call))
 }
 
 /// A streamed body.
@@ -115,140 +134,126 @@ trait Pieces {
         &mut self,
         pieces: &mut Vec<Bytes>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<bool, reqwest::Error>>;
+    ) -> Poll<Result<bool, Interrupted>>;
 }
 
-/// The body of a response. The connection hands over one chunk at a time, and waits until it was taken.
-struct Arriving {
-    response: Response,
-    /// What has arrived and was not passed on.
-    pieces: Vec<Bytes>,
-    end: Option<Result<(), reqwest::Error>>,
-    has_yielded: bool,
-}
-
-impl Arriving {
-    fn of(response: Response) -> Self {
-        Self { response, pieces: Vec::new(), end: None, has_yielded: false }
-    }
-}
-
-impl Pieces for Arriving {
+impl Pieces for Exchange {
     fn poll_pieces(
         &mut self,
         pieces: &mut Vec<Bytes>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<bool, reqwest::Error>> {
-        while self.end.is_none() && self.pieces.len() < MAX_PIECES {
-            // Dropping the pending future loses no bytes.
-            match pin!(self.response.chunk()).poll(cx) {
-                Poll::Ready(Ok(Some(piece))) => {
-                    self.has_yielded = false;
-                    self.pieces.push(piece);
-                }
-                Poll::Ready(end) => self.end = Some(end.map(drop)),
-                // The connection reads on meanwhile: the next poll is after every other task of this thread.
-                Poll::Pending
-                    if !self.pieces.is_empty() && !std::mem::replace(&mut self.has_yielded, true) =>
-                {
-                    return pin!(yield_now()).poll(cx).map(|()| Ok(true));
-                }
-                Poll::Pending => break,
-            }
-        }
-        if !self.pieces.is_empty() {
-            pieces.append(&mut self.pieces);
-            return Poll::Ready(Ok(true));
-        }
-        self.end.take().map_or(Poll::Pending, |end| Poll::Ready(end.map(|()| false)))
+    ) -> Poll<Result<bool, Interrupted>> {
+        self.poll_pieces(pieces, cx)
     }
 }
 
-/// A limit of the time of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Limit {
-    Total,
-    Progress,
-    Idle,
-}
+/// The one timer of a call.
+///
+/// Setting a timer wakes the timer thread, so it is reset only where it would fire too late. Where it fires too early, it
+/// is set again.
+struct Alarm(Pin<Box<Sleep>>);
 
-impl Limit {
-    fn message(self) -> &'static str {
-        match self {
-            Self::Total => "the reply took longer than a call may",
-            Self::Progress => "the reply said nothing for longer than it may",
-            Self::Idle => "no byte of the reply came for longer than that may take",
+impl Alarm {
+    fn new(first: Instant) -> Self {
+        Self(Box::pin(sleep_until(first)))
+    }
+
+    /// Whether it would fire after `deadline`.
+    fn is_later(&self, deadline: Instant) -> bool {
+        deadline < self.0.deadline()
+    }
+
+    /// Ready after `deadline`.
+    fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_later(deadline) {
+            self.0.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(self.0.as_mut().poll(cx));
+            if self.0.deadline() >= deadline {
+                return Poll::Ready(());
+            }
+            self.0.as_mut().reset(deadline);
         }
     }
 }
 
 /// A call whose reply is streaming.
+///
+/// The clock is read once for all pieces of the body that arrived together: before they are waited for, or on arrival if
+/// they were ready.
 struct Call<B> {
     body: B,
     /// What has arrived together; empty between two reads. Each piece is decoded once the events of those before it were
     /// taken, so that few events wait.
     pieces: Vec<Bytes>,
-    /// When they arrived.
-    arrived: Instant,
     /// How many of them were decoded.
     decoded: usize,
-    /// The limit that ends the reply once they are decoded: it was over before they were waited for.
-    overdue: Option<Limit>,
+    /// When they arrived, and whether the reply was to end by then. `None`: they were waited for.
+    arrived: Option<(Instant, bool)>,
     decoder: Decoder,
     warnings: Vec<Arc<str>>,
     timers: Timers,
+    alarm: Alarm,
     end: Instant,
     progress: Instant,
     /// Whether there was progress since the clock was read.
     has_replied: bool,
     /// When the reply ends without usage, once the stop reason was received.
     settled: Option<Instant>,
-    /// Fires at the deadline of a read, or before it.
-    timer: Option<Pin<Box<Sleep>>>,
+    /// Since when the next piece is waited for.
+    waiting: Option<Instant>,
+    /// Whether the task yielded since the last piece.
+    has_yielded: bool,
     secrets: Secrets,
     /// The provider's request id.
     request: Option<Arc<str>>,
 }
 
+impl<B: Pieces + Unpin> Stream for Call<B> {
+    type Item = Result<ModelEvent, LlmError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let call = self.get_mut();
+        loop {
+            if let Some(item) = call.decoder.reply.next_item() {
+                return Poll::Ready(Some(call.completed(item)));
+            }
+            if call.decoder.is_done() {
+                return Poll::Ready(None);
+            }
+            if !call.decode_next() {
+                // What arrived together is reported together, so that a reply that comes fast is not taken word by word.
+                if let Some(item) = call.decoder.reply.next_delta() {
+                    return Poll::Ready(Some(call.completed(item)));
+                }
+                ready!(call.poll_read(cx));
+            }
+        }
+    }
+}
+
 impl<B: Pieces> Call<B> {
-    fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant) -> Self {
+    fn new(body: B, mut decoder: Decoder, timers: Timers, end: Instant, alarm: Alarm) -> Self {
         decoder.reply.join_deltas();
         Self {
             body,
             pieces: Vec::new(),
-            arrived: Instant::now(),
             decoded: 0,
-            overdue: None,
+            arrived: None,
             decoder,
             warnings: Vec::new(),
             timers,
+            alarm,
             end,
             progress: end,
             // The first byte counts as progress.
             has_replied: true,
             settled: None,
-            timer: None,
+            waiting: None,
+            has_yielded: false,
             secrets: Secrets::default(),
             request: None,
-        }
-    }
-
-    /// The next event. What arrived together is reported together, so that a reply that comes fast is not taken word by
-    /// word.
-    async fn next(&mut self) -> Option<Result<ModelEvent, LlmError>> {
-        loop {
-            if let Some(item) = self.decoder.reply.next_item() {
-                return Some(self.completed(item));
-            }
-            if self.decoder.is_done() {
-                return None;
-            }
-            if !self.decode_next() {
-                if let Some(item) = self.decoder.reply.next_delta() {
-                    return Some(self.completed(item));
-                }
-                self.read().await;
-            }
         }
     }
 
@@ -268,59 +273,63 @@ impl<B: Pieces> Call<B> {
         item
     }
 
-    /// Waits for pieces of the body. False at its end.
-    async fn arrive(&mut self) -> Result<bool, reqwest::Error> {
-        let is_more = poll_fn(|cx| self.body.poll_pieces(&mut self.pieces, cx)).await?;
-        self.arrived = Instant::now();
-        Ok(is_more)
+    /// Reads the first piece. `None` where it did not arrive by `first`.
+    fn poll_first(&mut self, first: Instant, cx: &mut Context<'_>) -> Poll<Option<Result<(), Interrupted>>> {
+        match self.body.poll_pieces(&mut self.pieces, cx) {
+            Poll::Ready(Ok(true)) => self.has_yielded = false,
+            Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
+            Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
+            Poll::Pending => return self.alarm.poll(first, cx).map(|()| None),
+        }
+        Poll::Ready(Some(Ok(())))
     }
 
-    /// Reads the next pieces, or the end of the body.
-    async fn read(&mut self) {
-        let now = Instant::now();
-        if std::mem::take(&mut self.has_replied) {
-            self.progress = now + self.timers.progress;
-        }
-        let settled = self.settled.unwrap_or(self.end).min(self.end);
-        let idle = now + self.timers.idle;
-        let limits = [(settled, Limit::Total), (self.progress, Limit::Progress), (idle, Limit::Idle)];
-        let (deadline, limit) = limits.into_iter().min().unwrap_or((settled, Limit::Total));
-        // A server that always has data ready must not skip the timeouts.
-        self.overdue = (now >= deadline).then_some(limit);
-        match self.arrive_until(deadline).await {
-            Some(Ok(true)) => {}
-            Some(Ok(false)) => self.decoder.end_of_body(),
-            Some(Err(error)) => {
-                let message = mask::line(&http_error(error), &self.secrets);
-                self.decoder.broken_off(FailureKind::StreamInterrupted, &message);
-            }
-            None => self.decoder.broken_off(FailureKind::Timeout, limit.message()),
-        }
-    }
-
-    /// [`arrive`](Self::arrive), until a deadline. `None`: it is over. The deadline moves with each read, and the timer only
-    /// when it fires too early: setting it for each read of a reply costs more than decoding the read.
-    async fn arrive_until(&mut self, deadline: Instant) -> Option<Result<bool, reqwest::Error>> {
-        let Self { body, pieces, timer, .. } = self;
-        let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if timer.deadline() > deadline {
-            timer.as_mut().reset(deadline);
-        }
-        let arrived = poll_fn(|cx| {
-            if let Poll::Ready(arrived) = body.poll_pieces(pieces, cx) {
-                return Poll::Ready(Some(arrived));
-            }
-            while timer.as_mut().poll(cx).is_ready() {
-                if timer.deadline() >= deadline {
-                    return Poll::Ready(None);
+    /// Reads the next piece, or the end of the body.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.body.poll_pieces(&mut self.pieces, cx) {
+            Poll::Ready(Ok(true)) if self.waiting.take().is_some() => self.has_yielded = false,
+            // A server that always has data ready must not skip the timeouts.
+            Poll::Ready(Ok(true)) => {
+                let now = Instant::now();
+                if now >= self.end {
+                    self.interrupt(FailureKind::Timeout, TOO_LONG);
+                } else {
+                    self.has_yielded = false;
+                    self.arrived = Some((now, self.settled.is_some_and(|at| now >= at)));
                 }
-                timer.as_mut().reset(deadline);
             }
-            Poll::Pending
-        });
-        let arrived = arrived.await;
-        self.arrived = Instant::now();
-        arrived
+            Poll::Ready(Ok(false)) => self.decoder.end_of_body(),
+            Poll::Ready(Err(error)) => {
+                let message = mask::line(&error.message(), &self.secrets);
+                self.interrupt(FailureKind::StreamInterrupted, &message);
+            }
+            Poll::Pending => {
+                let since = self.waiting.unwrap_or_else(|| {
+                    let now = Instant::now();
+                    self.note(now);
+                    now
+                });
+                self.waiting = Some(since);
+                let idle = since + self.timers.idle;
+                let settled = self.settled.unwrap_or(self.end).min(self.end);
+                let deadline = idle.min(settled).min(self.progress);
+                // The last events often arrive together: yield once before a timer is set.
+                if self.alarm.is_later(deadline) && !std::mem::replace(&mut self.has_yielded, true) {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                ready!(self.alarm.poll(deadline, cx));
+                let message = if deadline == settled {
+                    TOO_LONG
+                } else if deadline == self.progress {
+                    NO_PROGRESS
+                } else {
+                    "no byte of the reply came for longer than that may take"
+                };
+                self.interrupt(FailureKind::Timeout, message);
+            }
+        }
+        Poll::Ready(())
     }
 
     /// Decodes the next piece that has arrived. False where there is none.
@@ -333,23 +342,36 @@ impl<B: Pieces> Call<B> {
         if self.decoded == self.pieces.len() {
             self.pieces.clear();
             self.decoded = 0;
-            if self.settled.is_none() && self.decoder.reply.is_ending() {
-                self.settled = Some(self.arrived + self.timers.after_end);
-            }
-            let is_over = |limit: &Limit| *limit != Limit::Progress || !self.has_replied;
-            if let Some(limit) = self.overdue.take().filter(is_over) {
-                self.decoder.broken_off(FailureKind::Timeout, limit.message());
+            if let Some((now, is_settled)) = self.arrived.take() {
+                self.note(now);
+                if is_settled || now >= self.progress {
+                    self.interrupt(FailureKind::Timeout, NO_PROGRESS);
+                }
             }
         }
         true
     }
+
+    /// Records progress as of `now`.
+    fn note(&mut self, now: Instant) {
+        if std::mem::take(&mut self.has_replied) {
+            self.progress = now + self.timers.progress;
+        }
+        if self.settled.is_none() && self.decoder.reply.is_ending() {
+            self.settled = Some(now + self.timers.after_end);
+        }
+    }
+
+    fn interrupt(&mut self, kind: FailureKind, message: &str) {
+        self.decoder.broken_off(kind, message);
+    }
 }
 
 /// The first bytes of an error's body that arrive in time.
-async fn head_of(mut response: Response, end: Instant) -> Vec<u8> {
-    let mut head = Vec::new();
-    while let Ok(Ok(Some(piece))) = timeout_at(end, response.chunk()).await {
-        head.extend_from_slice(&piece);
+async fn head_of(exchange: &mut Exchange, end: Instant) -> Vec<u8> {
+    let (mut head, mut pieces) = (Vec::new(), Vec::new());
+    while let Ok(Ok(true)) = timeout_at(end, poll_fn(|cx| exchange.poll_pieces(&mut pieces, cx))).await {
+        pieces.drain(..).for_each(|piece| head.extend_from_slice(&piece));
         if head.len() >= MAX_ERROR_BODY {
             head.truncate(MAX_ERROR_BODY);
             break;
@@ -358,8 +380,8 @@ async fn head_of(mut response: Response, end: Instant) -> Vec<u8> {
     head
 }
 
-/// How many pieces are passed on together.
-const MAX_PIECES: usize = 256;
+const TOO_LONG: &str = "the reply took longer than a call may";
+const NO_PROGRESS: &str = "the reply said nothing for longer than it may";
 /// Maximum bytes of an error's body.
 const MAX_ERROR_BODY: usize = 64 << 10;
 /// Timeout for an error's body.
@@ -369,8 +391,7 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use std::task::ready;
-
+    use futures::StreamExt;
     use futures::stream::BoxStream;
 
     use super::*;
@@ -403,7 +424,7 @@ mod tests {
             &mut self,
             pieces: &mut Vec<Bytes>,
             cx: &mut Context<'_>,
-        ) -> Poll<Result<bool, reqwest::Error>> {
+        ) -> Poll<Result<bool, Interrupted>> {
             let piece = ready!(self.poll_next_unpin(cx));
             let is_piece = piece.is_some();
             pieces.extend(piece);
@@ -419,7 +440,7 @@ mod tests {
             &mut self,
             pieces: &mut Vec<Bytes>,
             _: &mut Context<'_>,
-        ) -> Poll<Result<bool, reqwest::Error>> {
+        ) -> Poll<Result<bool, Interrupted>> {
             let batch = self.0.pop();
             let texts = batch.into_iter().flatten();
             pieces.extend(texts.map(|text| Bytes::from(format!("data: {text}\n\n"))));
@@ -459,11 +480,11 @@ mod tests {
         let codec = Codec::new(Profile::named("compatible").unwrap());
         let request = ModelRequest::default();
         let decoder = codec.decoder(&request, Aliases::default(), Secrets::default());
-        Call::new(body, decoder, timers, start + timers.total)
+        Call::new(body, decoder, timers, start + timers.total, Alarm::new(start))
     }
 
     async fn read(call: &mut Call<BoxStream<'static, Bytes>>) {
-        call.read().await;
+        poll_fn(|cx| call.poll_read(cx)).await;
         while call.decode_next() {}
     }
 
@@ -494,11 +515,9 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3)).await;
         read(&mut call).await;
         assert!(call.decoder.is_done());
-        let mut last = None;
-        while let Some(item) = call.next().await {
-            last = Some(item);
-        }
-        let Some(Ok(ModelEvent::Finished(reply))) = last else { panic!("it was whole") };
+        let Some(Ok(ModelEvent::Finished(reply))) = call.collect::<Vec<_>>().await.pop() else {
+            panic!("it was whole")
+        };
         assert_eq!((&*reply.text, reply.usage.unwrap().input), ("Hi", 8));
     }
 
