@@ -61,7 +61,7 @@ impl Runner {
         if !opening.writer.carry_out(request).await? {
             return Ok(None);
         }
-        match opening.hear([sink::kind(&self.parts().secrets, kind)]) {
+        match opening.apply([sink::kind(&self.parts().secrets, kind)]) {
             Ok(()) => self.note_opened(run, opening).await.map(Some),
             Err(refused) => {
                 opening.writer.refuse(request).await?;

@@ -344,7 +344,7 @@ impl Runner {
         stated: impl IntoIterator<Item = EventKind>,
     ) -> Result<Opening, StartError> {
         let mut opening = self.reopen(run).await?;
-        opening.hear(stated.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
+        opening.apply(stated.into_iter().map(|kind| sink::kind(&self.parts.secrets, kind)))?;
         Ok(opening)
     }
 

@@ -78,7 +78,7 @@ impl Opening {
 
 impl Opening {
     /// Applies what people say to the run. The driver records it first, as soon as the run is driven.
-    pub(crate) fn hear(&mut self, stated: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
+    pub(crate) fn apply(&mut self, stated: impl IntoIterator<Item = EventKind>) -> Result<(), StartError> {
         for kind in stated {
             let event = Event { at: self.run.now().max(self.clock.base), kind };
             let run = self.run.id().clone();
