@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::run::Overridden;
+use loop_core::secrets::Secrets;
 use loop_core::types::Tier;
 use loop_core::{RunSpec, WorkItem};
-use loop_llm::{Recorder, RecordingError, Secrets};
+use loop_llm::wrap::{Recorder, RecordingError};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use loop_llm::{ChatModel, Profile, RecordedModel, Recorder, RecordingModel, Scripted, Secrets};
+use loop_core::secrets::Secrets;
+use loop_llm::wrap::{RecordedModel, Recorder, RecordingModel};
+use loop_llm::{ChatModel, Profile, Scripted};
 use loop_runtime::models::{Models, Offline};
 use loop_tools::files;
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use loop_core::RunSpec;
 use loop_core::spec::{ConversationSpec, DocumentSpec, ModelSpec, OutputSpec, ProtocolSpec, SectionSpec};
-use loop_tools::{KeptTool, Registry, RegistryBuilder, RegistryError, ToolDeclaration, files};
+use loop_tools::tool::KeptTool;
+use loop_tools::{Registry, RegistryBuilder, RegistryError, ToolDeclaration, files};
 use serde_json::Value;
 
 use crate::config::{OutputConfig, ProtocolKind, SchemaConfig};

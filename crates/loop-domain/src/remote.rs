@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use loop_core::RunSpec;
 use loop_core::types::Tier;
-use loop_llm::{
-    BreakerHandle, BreakerPolicy, ChatModel, CircuitBreaker, Defaults, Profile, RateGate, RateLimited,
-    RateLimits, RetryPolicy, Retrying,
+use loop_llm::options::Defaults;
+use loop_llm::wrap::{
+    BreakerHandle, BreakerPolicy, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying,
 };
+use loop_llm::{ChatModel, Profile};
 
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use loop_core::types::Effect;
 #[cfg(all(feature = "mcp", unix))]
-use loop_tools::clean;
+use loop_tools::text::clean;
 
 use crate::LoadOptions;
 use crate::error::DomainError;

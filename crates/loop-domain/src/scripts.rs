@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use loop_core::EventKind;
 use loop_core::types::{CommandKey, FailureKind, Tier};
-use loop_llm::{RequestPurpose, Scripted};
+use loop_llm::Scripted;
+use loop_llm::scripted::RequestPurpose;
 use loop_runtime::journal::Entry;
 
 /// The models that reply from a list, by the tiers that have one of their own.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loop_llm::holds_url_secret;
+use loop_llm::http::holds_url_secret;
 use loop_tools::files;
 
 use crate::config::SecretConfig;

@@ -1,6 +1,6 @@
 //! From `smart` of a tool to how the rows of its results are chosen.
 
-use loop_tools::RowFilter;
+use loop_tools::smart::RowFilter;
 
 use crate::config::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 use crate::error::DomainError;

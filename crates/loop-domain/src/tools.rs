@@ -7,9 +7,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use loop_core::spec::{ArgType, ToolPolicy, ToolRepeats};
 use loop_tools::connectors::{ConnectorError, Database, DocsTool, SqlTool};
+use loop_tools::results::ResultsTool;
+use loop_tools::schema::SchemaCheck;
+use loop_tools::tool::KeptTool;
 use loop_tools::{
-    Credentials, KeptTool, Registry, RegistryError, ResultsTool, SchemaCheck, Smart, Tool, ToolContext,
-    ToolDeclaration, ToolResult,
+    Credentials, Registry, RegistryError, Smart, Tool, ToolContext, ToolDeclaration, ToolResult,
 };
 use serde_json::{Map, Value, json};
 

@@ -36,7 +36,7 @@ pub enum ReplyEnd {
     MaxTokens,
     /// It was cut where the model's window ends.
     ContextWindow,
-    /// Our own cap cut it: it had gone on far beyond the output limit. See [`OutputCap`](crate::OutputCap).
+    /// Our own cap cut it: it had gone on far beyond the output limit. See [`OutputCap`](crate::cap::OutputCap).
     Capped,
     /// It came to one of the texts at which it was to end.
     StopSequence,

@@ -42,7 +42,7 @@ impl OutputCap {
         Self { tokens, bytes: bytes.min(MAX_BYTES), strict: false }
     }
 
-    /// The cap of the reply to this request. With [`strict_cost`](crate::RequestMeta::strict_cost) it has as many bytes as
+    /// The cap of the reply to this request. With [`strict_cost`](crate::request::RequestMeta::strict_cost) it has as many bytes as
     /// tokens are reserved, six for each that was granted.
     pub fn of_request(request: &ModelRequest) -> Self {
         let cap = Self::of(request.max_output_tokens);

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use loop_core::types::FailureKind;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use rustls::RootCertStore;
@@ -13,7 +14,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls_platform_verifier::BuilderVerifierExt;
 
 use crate::error::{ErrorPhase, LlmError, RetryAdvice};
-use loop_core::types::FailureKind;
+
+pub use crate::delay::retry_after;
+pub use crate::http_model::holds_url_secret;
+pub use crate::transport::Timers;
 
 /// The client of all calls of the process. Clones share its connections.
 ///

@@ -23,7 +23,7 @@ use crate::transport::{self, Post, Timers};
 
 /// A model behind the API of a provider, or of a compatible server. The [`Profile`] selects the protocol and its details.
 ///
-/// It does not retry: [`Retrying`](crate::Retrying) does.
+/// It does not retry: [`Retrying`](crate::wrap::Retrying) does.
 ///
 /// ```
 /// # use loop_llm::{HttpModel, LlmError, Profile};

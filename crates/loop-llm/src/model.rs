@@ -12,11 +12,12 @@ use loop_core::secrets::Secrets;
 use loop_core::types::{FailureKind, PicoUsd, ToolCall, Usage};
 use serde::{Deserialize, Serialize};
 
-use crate::call::{Filtered, ReplyEnd};
 use crate::cap::OutputCap;
 use crate::error::LlmError;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
+
+pub use crate::call::{Filtered, ReplyEnd};
 
 /// A chat model. Replies are streamed: [`complete`] collects a stream into a whole reply.
 ///

@@ -9,8 +9,7 @@ use serde::Serialize;
 use crate::call::{Filtered, ReplyEnd};
 use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::ModelReply;
-use crate::request::Message;
-use crate::request::ToolCallForm;
+use crate::request::{Message, ToolCallForm};
 
 /// A reply, or what had come of one and why there is no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

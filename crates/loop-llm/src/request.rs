@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::codec::Memory;
 use crate::options::{Caching, Effort, OutputFormat, ToolChoice, ToolDefinition, Unsupported};
-use crate::progress::ProgressListener;
-use crate::raw::Raw;
 use crate::scripted::RequestPurpose;
+
+pub use crate::progress::{CallProgress, ProgressListener};
+pub use crate::raw::Raw;
 
 /// One call to a model, in no provider's terms.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

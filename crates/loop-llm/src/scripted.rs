@@ -67,7 +67,7 @@ impl From<Slot> for RequestPurpose {
 }
 
 impl RequestPurpose {
-    /// The purpose of a request, as its caller sets it in [`RequestMeta::purpose`](crate::RequestMeta).
+    /// The purpose of a request, as its caller sets it in [`RequestMeta::purpose`](crate::request::RequestMeta).
     ///
     /// A request that was received over the wire or built by hand has none. Then the first words of the built-in system
     /// prompts decide; a request with native tools, or with their results, is a turn of a conversation. Evidence in a

@@ -14,8 +14,7 @@ use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, Request, Url};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
-use crate::codec::request_id;
-use crate::codec::{Body, Decoder, Sending};
+use crate::codec::{Body, Decoder, Sending, request_id};
 use crate::error::{ErrorPhase, LlmError};
 use crate::exchange::{Exchange, Head, Interrupted};
 use crate::mask;

@@ -4,10 +4,11 @@ use crate::common;
 
 use common::{Wire, calls, raw};
 use loop_core::reply::FinishReason;
-use loop_core::types::Usage;
-use loop_llm::{
-    FailureKind, LlmError, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
-};
+use loop_core::secrets::Secrets;
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::error::RetryAdvice;
+use loop_llm::model::ReplyEnd;
+use loop_llm::{LlmError, Message, ModelEvent, ModelReply, Profile};
 use loop_testkit::llm::result;
 use serde_json::{Value, json};
 

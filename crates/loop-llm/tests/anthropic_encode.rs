@@ -3,10 +3,12 @@
 use crate::common;
 
 use common::{Wire, foreign};
-use loop_llm::{
-    AssistantTurn, CacheMarks, Caching, Effort, FailureKind, Image, Memory, Message, ModelRequest,
-    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
-};
+use loop_core::types::FailureKind;
+use loop_llm::codec::Memory;
+use loop_llm::options::{Caching, Effort, OutputFormat, Strictness, Unsupported};
+use loop_llm::profile::CacheMarks;
+use loop_llm::request::{AssistantTurn, Image, Raw};
+use loop_llm::{Message, ModelRequest, Profile, ToolChoice, ToolDefinition};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -605,7 +607,7 @@ fn more_turns_only_append() {
     turns.extend([operator("Two are left."), foreign("So.", vec![]), Message::user("And?")]);
     turns.extend([foreign("", vec![call("x", "look", "{}")]), results(&["x"]), Message::user("Then?")]);
     let memory = Memory::default();
-    let mut before: Option<loop_llm::Encoded> = None;
+    let mut before: Option<loop_llm::codec::Encoded> = None;
     for count in [1, 3, 5, 7, 8, 10, 12, 13] {
         let wire = marked(CacheMarks::Automatic, NEWER);
         let request = ModelRequest { messages: turns[..count].to_vec(), ..wire.request };
@@ -691,10 +693,11 @@ fn what_the_form_is_for_and_the_key_of_a_cache_are_sent_or_told() {
     let mut own = schema;
     own["description"] = "Its own".into();
     assert_eq!(form(&own).warnings(), ["param_dropped(response_format.description)"]);
-    let keyed = |cache: loop_llm::Caching| wire(NEWER).with(|request| request.cache = cache).warnings();
+    let keyed =
+        |cache: loop_llm::options::Caching| wire(NEWER).with(|request| request.cache = cache).warnings();
     assert_eq!(
-        keyed(loop_llm::Caching { key: Some("run".into()), ..Default::default() }),
+        keyed(loop_llm::options::Caching { key: Some("run".into()), ..Default::default() }),
         ["param_dropped(prompt_cache_key)"]
     );
-    assert!(keyed(loop_llm::Caching::hint("run")).is_empty());
+    assert!(keyed(loop_llm::options::Caching::hint("run")).is_empty());
 }

@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use loop_llm::{AssistantTurn, Codec, Message, ModelRequest, Profile, ToolDefinition};
+use loop_llm::codec::Codec;
+use loop_llm::request::AssistantTurn;
+use loop_llm::{Message, ModelRequest, Profile, ToolDefinition};
 use loop_testkit::llm::{result, weather};
 
 /// A text, two calls, a result and an error, a text.
@@ -11,7 +13,7 @@ fn conversation() -> ModelRequest {
         name: "weather".into(),
         description: "The weather of a city".into(),
         parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}),
-        strict: loop_llm::Strictness::Off,
+        strict: loop_llm::options::Strictness::Off,
     };
     let calls = AssistantTurn {
         text: "I will check both.".into(),

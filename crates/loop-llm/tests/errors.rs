@@ -5,7 +5,11 @@ use crate::common;
 use std::time::{Duration, SystemTime};
 
 use common::Wire;
-use loop_llm::{ErrorPhase, FailureKind as Kind, LlmError, RequestChange, RetryAdvice, Secrets, classify};
+use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind as Kind;
+use loop_llm::codec::classify;
+use loop_llm::error::{RequestChange, RetryAdvice};
+use loop_llm::{ErrorPhase, LlmError};
 use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::{Value, json};
 
@@ -396,7 +400,7 @@ fn a_server_that_knows_whether_to_try_again() {
     assert_eq!(error(400, &[("x-should-retry", "true")], "").retry, RetryAdvice::Backoff);
     let stale = error(400, &[("x-should-retry", "true")], stated("invalid_encrypted_content", "no"));
     assert_eq!(stale.retry, RetryAdvice::AfterChange(RequestChange::StripReasoning));
-    let reported = loop_llm::ModelReport::of(Err(stale.clone())).error.unwrap();
+    let reported = loop_llm::report::ModelReport::of(Err(stale.clone())).error.unwrap();
     assert_eq!(
         (reported.retryable, json!(reported.change)),
         (stale.is_retryable(), json!("strip_reasoning"))

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use loop_core::types::Usage;
-use loop_llm::{
-    Api, ChatModel, ErrorPhase, FailureKind, ModelEvent, ModelReply, ModelRequest, OutputCap, ReplyEnd,
-    RequestMeta, RetryAdvice, RetryPolicy, Retrying, Scripted, Timers,
-};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::codec::{Api, OutputCap};
+use loop_llm::error::RetryAdvice;
+use loop_llm::http::Timers;
+use loop_llm::model::ReplyEnd;
+use loop_llm::request::RequestMeta;
+use loop_llm::wrap::{RetryPolicy, Retrying};
+use loop_llm::{ChatModel, ErrorPhase, ModelEvent, ModelReply, ModelRequest, Scripted};
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_testkit::{call, is_full, llm::weather};
 use sockets::{

@@ -3,10 +3,11 @@
 use crate::common;
 
 use common::{Wire, foreign};
-use loop_llm::{
-    Api, Effort, FailureKind, Image, Message, ModelReply, ModelRequest, OutputFormat, Profile, Strictness,
-    ToolChoice, ToolDefinition, Unsupported,
-};
+use loop_core::types::FailureKind;
+use loop_llm::codec::Api;
+use loop_llm::options::{Effort, OutputFormat, Strictness, Unsupported};
+use loop_llm::request::Image;
+use loop_llm::{Message, ModelReply, ModelRequest, Profile, ToolChoice, ToolDefinition};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 

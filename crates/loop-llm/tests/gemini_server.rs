@@ -9,10 +9,13 @@ use async_trait::async_trait;
 use common::foreign;
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
+use loop_core::types::ToolCall;
+use loop_llm::model::ReplyEnd;
+use loop_llm::options::{Effort, OutputFormat, Strictness};
+use loop_llm::request::Image;
 use loop_llm::{
-    ChatModel, Effort, EventStream, HttpModel, Image, LlmError, Message, ModelEvent, ModelReply,
-    ModelRequest, OutputFormat, Profile, ReplyEnd, Strictness, ToolCall, ToolChoice, ToolDefinition,
-    complete,
+    ChatModel, EventStream, HttpModel, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile,
+    ToolChoice, ToolDefinition, complete,
 };
 use loop_mock::{LoopbackServer, Service};
 use loop_testkit::{call, llm::result};

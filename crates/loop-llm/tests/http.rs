@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
+use loop_core::types::FailureKind;
+use loop_llm::error::RetryAdvice;
+use loop_llm::http::Timers;
+use loop_llm::report::ModelReport;
 use loop_llm::{
-    ChatModel, ErrorPhase, FailureKind, HttpModel, LlmError, Message, ModelEvent, ModelReport, ModelRequest,
-    Profile, RetryAdvice, Scripted, Timers, complete,
+    ChatModel, ErrorPhase, HttpModel, LlmError, Message, ModelEvent, ModelRequest, Profile, Scripted,
+    complete,
 };
 use loop_mock::{LoopbackServer, Service};
 use secrecy::SecretString;

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use loop_llm::{AssistantTurn, CacheMarks, Codec, Memory, Message, ModelRequest, Profile};
+use loop_llm::codec::{Codec, Memory};
+use loop_llm::profile::CacheMarks;
+use loop_llm::request::AssistantTurn;
+use loop_llm::{Message, ModelRequest, Profile};
 use loop_testkit::{call, llm::result};
 
 fn profiles() -> Vec<Arc<Profile>> {
@@ -88,7 +91,7 @@ fn same(codec: &Codec, messages: Vec<Message>, memory: &Memory, profile: &str) {
     let (with, without) = (codec.encode(&request(memory.clone())), codec.encode(&request(Memory::default())));
     match (with, without) {
         (Ok(with), Ok(without)) => {
-            let text = |body: &loop_llm::Body| String::from_utf8(body.to_bytes().to_vec()).unwrap();
+            let text = |body: &loop_llm::codec::Body| String::from_utf8(body.to_bytes().to_vec()).unwrap();
             assert_eq!(text(&with.body), text(&without.body), "{profile}, {} turns", messages.len());
             assert_eq!(with.messages, without.messages);
             serde_json::from_slice::<serde_json::Value>(&with.body.to_bytes()).unwrap();
@@ -136,7 +139,7 @@ fn what_comes_next_is_added_in_place_once_a_body_is_sent_and_never_while_it_is_o
             codec.encode(&request).unwrap().body
         };
         // The piece that has the question.
-        let place = |body: &loop_llm::Body| {
+        let place = |body: &loop_llm::codec::Body| {
             body.pieces().iter().find(|piece| piece.len() > 1 << 20).unwrap().as_ptr() as usize
         };
         // With the second turn it gets room for more.

@@ -1,12 +1,11 @@
 //! What the decoder of Chat Completions makes of replies, however their bytes are cut.
 
-use crate::common;
-
-use common::{Item, Wire, calls, sse};
+use crate::common::{Item, Wire, calls, sse};
 use loop_core::reply::FinishReason;
-use loop_core::types::{PicoUsd, Usage};
+use loop_core::secrets::Secrets;
+use loop_core::types::{FailureKind, PicoUsd, Usage};
 use loop_llm::{
-    Decoder, FailureKind, LlmError, Message, ModelEvent, ModelReply, Profile, ReplyEnd, RetryAdvice, Secrets,
+    LlmError, Message, ModelEvent, ModelReply, Profile, codec::Decoder, error::RetryAdvice, model::ReplyEnd,
 };
 use loop_testkit::llm::result;
 use proptest::prelude::*;

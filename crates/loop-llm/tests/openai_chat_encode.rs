@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use common::{Wire, foreign};
-use loop_llm::{
-    Api, AssistantTurn, Effort, FailureKind, Image, Message, ModelEvent, ModelRequest, OutputFormat, Profile,
-    Raw, Strictness, ToolChoice, ToolDefinition, ToolOutput, Unsupported,
-};
+use loop_core::types::FailureKind;
+use loop_llm::codec::Api;
+use loop_llm::options::{Effort, OutputFormat, Strictness, Unsupported};
+use loop_llm::request::{AssistantTurn, Image, Raw};
+use loop_llm::{Message, ModelEvent, ModelRequest, Profile, ToolChoice, ToolDefinition, ToolOutput};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -619,6 +620,6 @@ fn what_the_form_is_for_and_the_key_of_a_cache_are_sent_or_told() {
         rejecting(&keyed).warnings().len() == 1,
         "which changes no reply, so that it is no reason to refuse"
     );
-    let hint = keyed.with(|request| request.cache = loop_llm::Caching::hint("run"));
+    let hint = keyed.with(|request| request.cache = loop_llm::options::Caching::hint("run"));
     assert!(hint.warnings().is_empty());
 }

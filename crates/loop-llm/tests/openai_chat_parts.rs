@@ -1,7 +1,7 @@
 //! Chat streams of which a part is not read, or does not come.
 
-use loop_core::types::Usage;
-use loop_llm::{FailureKind, ModelEvent};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::ModelEvent;
 use serde_json::json;
 
 use crate::common::sse;

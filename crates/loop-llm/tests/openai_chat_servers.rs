@@ -3,7 +3,9 @@
 use crate::{common, openai_chat_decode};
 
 use common::{Wire, calls, sse};
-use loop_llm::{FailureKind, Message, ModelEvent, ModelReply, Profile, ReplyEnd};
+use loop_core::types::FailureKind;
+use loop_llm::model::ReplyEnd;
+use loop_llm::{Message, ModelEvent, ModelReply, Profile};
 use loop_testkit::llm::result;
 use openai_chat_decode::{at, back, delta, end, fragment, stop, text};
 use serde_json::{Value, json};

@@ -4,8 +4,11 @@ use crate::common;
 
 use common::{Wire, calls, raw};
 use loop_core::reply::FinishReason;
-use loop_core::types::{PicoUsd, Usage};
-use loop_llm::{FailureKind, Filtered, LlmError, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Secrets};
+use loop_core::secrets::Secrets;
+use loop_core::types::{FailureKind, PicoUsd, Usage};
+use loop_llm::error::RetryAdvice;
+use loop_llm::model::{Filtered, ReplyEnd};
+use loop_llm::{LlmError, ModelEvent, ModelReply};
 use serde_json::{Value, json};
 
 fn responses() -> Wire {

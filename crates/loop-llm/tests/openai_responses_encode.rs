@@ -3,10 +3,11 @@
 use crate::common;
 
 use common::{Wire, foreign};
-use loop_llm::{
-    Codec, Effort, FailureKind, Image, Message, OutputFormat, Profile, Strictness, ToolChoice,
-    ToolDefinition, ToolOutput, Unsupported,
-};
+use loop_core::types::FailureKind;
+use loop_llm::codec::Codec;
+use loop_llm::options::{Effort, OutputFormat, Strictness, Unsupported};
+use loop_llm::request::Image;
+use loop_llm::{Message, Profile, ToolChoice, ToolDefinition, ToolOutput};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -328,7 +329,7 @@ fn more_turns_only_append_and_are_written_once() {
         Message::user("5"),
     ];
     let mut wire = with_tools(&responses(), &["find"]);
-    let mut before: Option<(Vec<u8>, loop_llm::Body)> = None;
+    let mut before: Option<(Vec<u8>, loop_llm::codec::Body)> = None;
     for count in [1, 3, 4, 5, 6] {
         // One memory for all of them.
         wire.request.messages = all[..count].to_vec();

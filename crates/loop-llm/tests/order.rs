@@ -2,7 +2,8 @@
 //! `answer` is a reply that was reasoned.
 
 use crate::common::Wire;
-use loop_llm::{OutputFormat, Strictness, ToolDefinition};
+use loop_llm::ToolDefinition;
+use loop_llm::options::{OutputFormat, Strictness};
 use serde_json::{Value, json};
 
 /// Neither the order of the alphabet nor its reverse, at two depths.

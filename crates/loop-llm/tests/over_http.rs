@@ -5,10 +5,14 @@ use crate::sockets;
 
 use std::sync::Arc;
 
-use loop_core::types::Usage;
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::codec::Api;
+use loop_llm::model::ReplyEnd;
+use loop_llm::options::{Caching, Effort};
+use loop_llm::request::{AssistantTurn, Image, Raw};
+use loop_llm::wrap::{RetryPolicy, Retrying};
 use loop_llm::{
-    Api, AssistantTurn, Caching, Effort, FailureKind, Image, LlmError, Message, ModelReply, ModelRequest,
-    Raw, ReplyEnd, RetryPolicy, Retrying, ToolChoice, ToolDefinition, ToolOutput, complete,
+    LlmError, Message, ModelReply, ModelRequest, ToolChoice, ToolDefinition, ToolOutput, complete,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer};
 use loop_testkit::{

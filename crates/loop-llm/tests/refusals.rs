@@ -3,10 +3,12 @@
 use crate::common;
 
 use common::{Wire, cut, foreign};
-use loop_llm::{
-    Api, AssistantTurn, ErrorPhase, FailureKind, Image, LateInstructions, Message, ModelRequest,
-    OutputFormat, Profile, Raw, Strictness, ToolChoice, ToolDefinition, Unsupported,
-};
+use loop_core::types::FailureKind;
+use loop_llm::codec::Api;
+use loop_llm::options::{OutputFormat, Strictness, Unsupported};
+use loop_llm::profile::LateInstructions;
+use loop_llm::request::{AssistantTurn, Image, Raw};
+use loop_llm::{ErrorPhase, Message, ModelRequest, Profile, ToolChoice, ToolDefinition};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -208,7 +210,7 @@ fn strictness_is_a_word_or_a_yes() {
     assert_eq!(read(json!("always")), None);
     assert_eq!(read(json!(1)), None);
     assert_eq!(serde_json::to_value(Strictness::Require).unwrap(), json!("require"));
-    let schema = loop_tools::SchemaCheck::new(&loop_llm::request_schema()).unwrap();
+    let schema = loop_tools::schema::SchemaCheck::new(&loop_llm::report::request_schema()).unwrap();
     let request = |strict: Value| json!({"messages": [], "tools": [{"name": "a", "strict": strict}]});
     assert!(schema.accepts(&request(json!(true))) && schema.accepts(&request(json!("prefer"))));
     assert!(!schema.accepts(&request(json!("always"))));

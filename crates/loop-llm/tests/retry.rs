@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelRequest, RetryAdvice, RetryPolicy,
-    Retrying, Scripted, complete,
-};
+use loop_core::types::FailureKind;
+use loop_llm::error::RetryAdvice;
+use loop_llm::wrap::{RetryPolicy, Retrying};
+use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelRequest, Scripted, complete};
 use tokio::time::Instant;
 
 /// Fails a number of times, then replies.

@@ -20,6 +20,6 @@ fn check(name: &str, schema: &Value) {
 
 #[test]
 fn the_schemas_are_those_of_the_types() {
-    check("model-request.json", &loop_llm::request_schema());
-    check("model-reply.json", &loop_llm::report_schema());
+    check("model-request.json", &loop_llm::report::request_schema());
+    check("model-reply.json", &loop_llm::report::report_schema());
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
-use loop_core::types::Usage;
-use loop_llm::{
-    ChatModel, ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, RequestPurpose,
-    Scripted, ScriptedReply, Timing, complete,
-};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::model::Timing;
+use loop_llm::scripted::{RequestPurpose, ScriptedReply};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, ModelEvent, ModelReply, ModelRequest, Scripted, complete};
 
 fn main_call() -> ModelRequest {
     ModelRequest::new(

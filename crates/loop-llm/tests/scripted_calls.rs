@@ -2,10 +2,11 @@
 
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
-use loop_core::types::Usage;
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::request::Raw;
+use loop_llm::scripted::{RequestPurpose, ScriptedReply};
 use loop_llm::{
-    ChatModel, FailureKind, Message, ModelEvent, ModelRequest, Raw, RequestPurpose, Scripted, ScriptedReply,
-    ToolChoice, ToolDefinition, complete,
+    ChatModel, Message, ModelEvent, ModelRequest, Scripted, ToolChoice, ToolDefinition, complete,
 };
 use loop_testkit::llm::result;
 use serde_json::json;
@@ -91,7 +92,7 @@ async fn a_reply_with_calls_comes_as_a_stream_of_pieces() {
     assert_eq!(calls, expected);
     assert!(reply.tool_calls[0].arguments.object().is_ok());
     assert!(reply.tool_calls[2].arguments.object().is_err(), "S1-d2: it is sent as it stands");
-    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(loop_llm::ReplyEnd::ToolUse)));
+    assert_eq!((reply.finish, reply.stop), (FinishReason::ToolUse, Some(loop_llm::model::ReplyEnd::ToolUse)));
     assert_eq!(&*reply.reasoning, "Who\nis it?");
     assert_eq!(reply.raw, Some(Raw::from_text("scripted/script/m\n{\"blocks\":[1]}")));
     let Message::Assistant(turn) = reply.turn() else { panic!("no turn of a model") };

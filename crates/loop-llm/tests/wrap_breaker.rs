@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_llm::{
-    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, ErrorPhase, FailureKind, LlmError,
-    ModelReply, ModelRequest, RetryAdvice, complete,
-};
+use loop_core::types::FailureKind;
+use loop_llm::error::RetryAdvice;
+use loop_llm::wrap::{BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, ModelReply, ModelRequest, complete};
 use wrap_common::{Fake, Step, broken, error, patient, request};
 
 const REST: Duration = Duration::from_secs(30);

@@ -1,7 +1,6 @@
 //! The wrappers on top of one another, in the usual order and in all others.
 
-use crate::tape;
-use crate::wrap_common;
+use crate::{tape, wrap_common};
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,11 +8,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures::StreamExt;
-use loop_llm::{
-    BreakerHandle, BreakerPolicy, BreakerState, ChatModel, CircuitBreaker, FailureKind, RateGate,
-    RateLimited, RateLimits, RecordedModel, RecordingModel, RetryAdvice, RetryPolicy, Retrying, Secrets,
-    complete,
+use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
+use loop_llm::error::RetryAdvice;
+use loop_llm::wrap::{
+    BreakerHandle, BreakerPolicy, BreakerState, CircuitBreaker, RateGate, RateLimited, RateLimits,
+    RecordedModel, RecordingModel, RetryPolicy, Retrying,
 };
+use loop_llm::{ChatModel, complete};
 use tape::{Tape, hear};
 use tokio::time::Instant;
 use wrap_common::{Fake, Step, asks, broken, error, patient, request, stated};

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
-use loop_llm::{
-    ChatModel, ErrorPhase, FailureKind, LlmError, ModelRequest, RateGate, RateLimited, RateLimits,
-    RetryAdvice, complete,
-};
+use loop_core::types::FailureKind;
+use loop_llm::error::RetryAdvice;
+use loop_llm::wrap::{RateGate, RateLimited, RateLimits};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, ModelRequest, complete};
 use proptest::prelude::*;
 use tokio::time::Instant;
 use wrap_common::{Fake, Step, asks, error, finished, patient, request, stated, text};
@@ -165,7 +165,7 @@ async fn reported_tokens_take_the_place_of_estimated_ones() {
     assert_eq!(fake.seconds(began), [0, 0, 60]);
     // What no model saw counts as nothing; what broke off counts as far as it was told.
     let began = Instant::now();
-    let partial = loop_llm::Partial {
+    let partial = loop_llm::error::Partial {
         text: "w".into(),
         usage: Some(loop_core::types::Usage { output: 30, ..Default::default() }),
         ..Default::default()

@@ -1,17 +1,18 @@
 //! What a recorder writes, when, and what it never writes.
 
-use crate::tape;
-use crate::wrap_common;
+use crate::{tape, wrap_common};
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_llm::{
-    ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Partial,
-    Raw, Recorder, RecordingModel, Secrets, complete,
-};
+use loop_core::secrets::Secrets;
+use loop_core::types::FailureKind;
+use loop_llm::error::Partial;
+use loop_llm::request::Raw;
+use loop_llm::wrap::{Recorder, RecordingModel};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, complete};
 use loop_testkit::call;
 use serde_json::{Value, json};
 use tape::{Tape, hear};

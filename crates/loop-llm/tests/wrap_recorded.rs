@@ -1,17 +1,18 @@
 //! Playing recordings back: what is found, what is given, and what is said where nothing is found.
 
-use crate::tape;
-use crate::wrap_common;
+use crate::{tape, wrap_common};
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use loop_core::types::{PicoUsd, Usage};
-use loop_llm::{
-    ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Partial,
-    Raw, RecordedModel, ReplyEnd, RetryAdvice, RetryPolicy, Retrying, Secrets, complete,
-};
+use loop_core::secrets::Secrets;
+use loop_core::types::{FailureKind, PicoUsd, Usage};
+use loop_llm::error::{Partial, RetryAdvice};
+use loop_llm::model::ReplyEnd;
+use loop_llm::request::Raw;
+use loop_llm::wrap::{RecordedModel, RetryPolicy, Retrying};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, complete};
 use loop_testkit::call;
 use proptest::prelude::*;
 use serde_json::json;

@@ -5,10 +5,11 @@ use crate::wrap_common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_llm::{
-    AssistantTurn, ErrorPhase, FailureKind, LlmError, Message, ModelRequest, Raw, RequestChange, RetryAdvice,
-    RetryPolicy, Retrying, complete,
-};
+use loop_core::types::FailureKind;
+use loop_llm::error::{RequestChange, RetryAdvice};
+use loop_llm::request::{AssistantTurn, Raw};
+use loop_llm::wrap::{RetryPolicy, Retrying};
+use loop_llm::{ErrorPhase, LlmError, Message, ModelRequest, complete};
 use loop_testkit::llm::result;
 use wrap_common::{Fake, Step, error, finished, patient, request};
 

@@ -1,6 +1,6 @@
 //! The schema of recordings says what recordings are.
 
-use loop_tools::SchemaCheck;
+use loop_tools::schema::SchemaCheck;
 use serde_json::{Value, json};
 
 fn lines() -> Vec<Value> {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
-use loop_core::types::Usage;
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::error::RetryAdvice;
 use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
-    RetryAdvice, Scripted,
+    ChatModel, ErrorPhase, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Scripted,
 };
 use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};

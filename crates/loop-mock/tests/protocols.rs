@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::reply::FinishReason;
-use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ReplyEnd, RetryAdvice, Scripted};
+use loop_core::types::FailureKind;
+use loop_llm::error::RetryAdvice;
+use loop_llm::model::ReplyEnd;
+use loop_llm::{ErrorPhase, LlmError, ModelEvent, ModelReply, Scripted};
 use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
 use loop_testkit::llm::{EventModel, full_reply};

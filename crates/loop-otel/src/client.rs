@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use loop_llm::{http_error, own_http_client_for, own_http_client_trusting};
+use loop_llm::http::{http_error, own_http_client_for, own_http_client_trusting};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;

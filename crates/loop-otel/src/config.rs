@@ -245,7 +245,7 @@ impl Reader<'_> {
             ));
         }
         let headers = self.headers(signal);
-        if !headers.is_empty() && loop_llm::is_exposed(&url) {
+        if !headers.is_empty() && loop_llm::http::is_exposed(&url) {
             let host = url.host_str().unwrap_or_default().to_owned();
             self.warn_once(format!("{name}: the headers would go to {host} unencrypted, so nothing is sent there; use https, or leave out the headers"));
             return None;

@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use loop_core::secrets::Secrets;
 use loop_core::types::TraceParent;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest, RequestPurpose, Secrets};
+use loop_llm::scripted::RequestPurpose;
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelRequest};
 
 use crate::content;
 use crate::shared::Shared;

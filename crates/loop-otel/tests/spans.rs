@@ -134,7 +134,7 @@ async fn content_is_sent_where_it_is_asked_for_and_secrets_never() {
     let receiver = Receiver::accepting();
     let content = ("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "span_and_event");
     let (telemetry, _) = telemetry(&receiver.url, &[content]);
-    let secrets = loop_llm::Secrets::of(["MARK-RESULT"]);
+    let secrets = loop_core::secrets::Secrets::of(["MARK-RESULT"]);
     let runner = telemetry.listen_to(runner(CALLS, &Noted::default()).with_secrets(&secrets));
     let huge = WorkItem::new("T-".repeat(20_000), "ticket", "x".repeat(2_000), &"MARK-ITEM ".repeat(5_000));
     runner.run(huge).await.unwrap();

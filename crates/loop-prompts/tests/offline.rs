@@ -6,7 +6,7 @@ use common::*;
 use loop_core::RunSpec;
 use loop_core::spec::Selection;
 use loop_core::types::{Observation, Status};
-use loop_llm::RequestPurpose;
+use loop_llm::scripted::RequestPurpose;
 use loop_mock::offline::Offline;
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 use serde_json::{Value, json};

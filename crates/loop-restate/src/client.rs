@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use loop_core::types::Digest;
-use loop_llm::own_http_client_for;
+use loop_llm::http::own_http_client_for;
 use loop_runtime::engine::{MessageReceipt, RunMessage};
 use loop_runtime::run::RunId;
 use reqwest::{Method, StatusCode, Url};

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use loop_llm::ScriptedReply;
+use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{Agent, AgentError, Message, StopReason, models::Scripted, read, tools::write_idempotent};
 use serde_json::json;
 

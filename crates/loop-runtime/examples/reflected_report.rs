@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 use std::sync::mpsc;
 
-use loop_llm::ScriptedReply;
+use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{Agent, Message, OutputTool, models::Scripted, observe::Callbacks, read};
 use serde_json::json;
 

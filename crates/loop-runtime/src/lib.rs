@@ -112,7 +112,9 @@ pub mod models {
     pub use crate::drive::priced::Priced;
     pub use loop_core::spec::ModelSpec;
     pub use loop_core::types::Price;
-    pub use loop_llm::{Author, ChatModel, HttpModel, Profile, Scripted, ScriptedReply};
+    pub use loop_llm::request::Author;
+    pub use loop_llm::scripted::ScriptedReply;
+    pub use loop_llm::{ChatModel, HttpModel, Profile, Scripted};
     #[cfg(feature = "offline")]
     pub use loop_mock::offline::{NotSelected, Offline, not_selected};
 }

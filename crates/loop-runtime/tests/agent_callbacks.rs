@@ -10,7 +10,8 @@ use agents::{Lead, lead_tool, submits};
 use futures::StreamExt;
 use loop_core::run::PersonAnswer;
 use loop_core::{Note, Verdict};
-use loop_llm::{Scripted, ScriptedReply};
+use loop_llm::Scripted;
+use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
     Agent, AgentError, Limits, OutputTool,
     agent::{AgentBuilder, Reflected},

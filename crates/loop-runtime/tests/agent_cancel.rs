@@ -12,7 +12,9 @@ use agents::{
 use async_trait::async_trait;
 use loop_core::policy::ResultOrigin;
 use loop_core::types::Status;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedReply, Timing};
+use loop_llm::model::Timing;
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted};
 use loop_runtime::{
     Agent, AgentError, Message, StopReason,
     agent::{AgentModel, Text},

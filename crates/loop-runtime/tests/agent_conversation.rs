@@ -11,7 +11,9 @@ use agents::{
 };
 use loop_core::spec::{Execution, Repeats};
 use loop_core::types::{Millis, PicoUsd, Price, Status, Usage};
-use loop_llm::{Image, ScriptedReply, ToolChoice};
+use loop_llm::ToolChoice;
+use loop_llm::request::Image;
+use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
     Agent, AgentError, Limits, Message, StopReason,
     agent::AgentModel,

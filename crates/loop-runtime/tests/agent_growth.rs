@@ -8,7 +8,9 @@ use agents::{
     Target, ask, assert_growing, assert_valid, look, looks, meta_of, results, says, scripted, shape, texts,
 };
 use loop_core::Note;
-use loop_llm::{AssistantTurn, ChatModel, ModelRequest, Scripted, ScriptedReply};
+use loop_llm::request::AssistantTurn;
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{ChatModel, ModelRequest, Scripted};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, StopReason,
     agent::{AgentBuilder, AgentModel, Text},

@@ -12,7 +12,8 @@ use agents::{
 };
 use loop_core::reply::FinishReason;
 use loop_core::types::Usage;
-use loop_llm::{Scripted, ScriptedReply, ToolChoice};
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{Scripted, ToolChoice};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, OutputTool, StopReason,
     agent::AgentBuilder,

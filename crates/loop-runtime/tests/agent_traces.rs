@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use loop_core::EventKind;
 use loop_core::types::{Status, Usage};
-use loop_llm::{HttpModel, Profile, ScriptedReply};
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{HttpModel, Profile};
 use loop_prompts::DEFAULT_SUBMIT_TOOL;
 use loop_runtime::{
     Agent, Message, OutputTool,
@@ -169,7 +170,7 @@ async fn functions_are_called_in_openai_s_format_and_a_tool_stands_on_rest() {
         .no_cost_limit()
         .tool(ToolDeclaration::read("fetch_city", "Fetch a user's city"), move |of: Search, _| {
             let url = format!("{uri}/users/{}", of.name);
-            async move { loop_llm::http_client().unwrap().get(url).send().await?.text().await }
+            async move { loop_llm::http::http_client().unwrap().get(url).send().await?.text().await }
         })
         .build()
         .unwrap();

@@ -14,7 +14,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::EventKind;
 use loop_core::types::Usage;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ScriptedReply};
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Agent, AgentError, Limits, Message, Outcome, Runner, StopReason, WorkItem,
     agent::{AgentModel, Text},

@@ -11,10 +11,16 @@ use agents::{
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
 use loop_core::spec::{Execution, Limits, SectionSpec};
+use loop_core::types::FailureKind;
 use loop_core::{RunSpec, WorkItem};
+use loop_llm::codec::{Api, Codec};
+use loop_llm::model::ReplyEnd;
+use loop_llm::profile::LateInstructions;
+use loop_llm::request::AssistantTurn;
+use loop_llm::scripted::ScriptedReply;
 use loop_llm::{
-    Api, AssistantTurn, ChatModel, Codec, ErrorPhase, EventStream, FailureKind, HttpModel, LateInstructions,
-    LlmError, ModelEvent, ModelRequest, Profile, ReplyEnd, Scripted, ScriptedReply, ToolChoice,
+    ChatModel, ErrorPhase, EventStream, HttpModel, LlmError, ModelEvent, ModelRequest, Profile, Scripted,
+    ToolChoice,
 };
 use loop_mock::{Behaviour, Chunks, LoopbackServer, Service};
 use loop_runtime::models::{Models, Offline};
@@ -63,7 +69,7 @@ fn bare(messages: &[Message]) -> Vec<String> {
 async fn a_conversation_is_the_same_over_each_protocol() {
     // S1-11, S1-15, S1-26, S1-54, S2-80
     let script = || {
-        let first = loop_llm::ScriptedReply { text: "I look.".into(), ..looks(&["one", "fail"]) };
+        let first = loop_llm::scripted::ScriptedReply { text: "I look.".into(), ..looks(&["one", "fail"]) };
         let second = looks(&["two"]).and_call("nobody", json!({})).and_call("change", agents::target("it"));
         scripted([first, second, says("Done.\nReally."), looks(&["three"]), says("And again.")])
     };

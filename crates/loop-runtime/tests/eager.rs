@@ -5,12 +5,11 @@ use crate::common;
 use common::world::{Log, Watched, journal_of, notes, tools_declared};
 use futures::StreamExt;
 use loop_core::run::{DropReason, DroppedRead};
+use loop_core::secrets::Secrets;
 use loop_core::spec::{CostMode, OnToolError, Repeats};
-use loop_core::types::{Effect, Observation, RunId, Status};
+use loop_core::types::{Effect, FailureKind, Observation, RunId, Status};
 use loop_core::{Event, EventKind, Note, Run};
-use loop_llm::{
-    ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets,
-};
+use loop_llm::{ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     journal::{StoredJournal, replay},
@@ -57,7 +56,7 @@ fn finished(reply: ModelReply) -> Result<ModelEvent, LlmError> {
 
 fn broken() -> Result<ModelEvent, LlmError> {
     let error = LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the line broke");
-    Err(LlmError { retry: loop_llm::RetryAdvice::After(Duration::ZERO), ..error })
+    Err(LlmError { retry: loop_llm::error::RetryAdvice::After(Duration::ZERO), ..error })
 }
 
 /// The events of these calls, each after 100 ms, without an end.

@@ -12,7 +12,8 @@ use common::world::{
 use loop_core::spec::{CostMode, GateSettings, RepeatScope, Repeats};
 use loop_core::types::Status;
 use loop_core::{EventKind, WorkItem};
-use loop_llm::{Message, Scripted, ScriptedReply};
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{Message, Scripted};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
     Agent, AgentError, Limits, RunSpec, Runner, StopReason,

@@ -12,10 +12,10 @@ use common::world::{Log, Stage, answer, change, look, refuses, runner, says, too
 use futures::StreamExt as _;
 use loop_core::run::StopMode;
 use loop_core::spec::{GateSettings, Limits};
+use loop_core::types::FailureKind;
 use loop_core::types::{Effect, Millis, RunId};
 use loop_core::{Event, EventKind, Run, RunSpec, StopReason};
 use loop_inspect::audit::JournalAudit;
-use loop_llm::FailureKind;
 use loop_runtime::Runner;
 use loop_runtime::hooks::{
     Delivered, Hook, HookEvent, HookMessage, HookSender, Hooks, MAX_DELIVERIES, QueuedMessage,

@@ -4,8 +4,7 @@ use crate::common;
 
 use common::world::{Log, Stage, answer, look, notes, refuses, runner, says, selections};
 use loop_core::Note;
-use loop_core::types::{PicoUsd, Usage};
-use loop_llm::FailureKind;
+use loop_core::types::{FailureKind, PicoUsd, Usage};
 use loop_runtime::{
     Outcome, Runner,
     report::{EvidenceDetail, Report},

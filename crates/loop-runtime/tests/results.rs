@@ -9,7 +9,8 @@ use loop_runtime::{
     models::Models,
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
-use loop_tools::{Credentials, ResultsTool};
+use loop_tools::Credentials;
+use loop_tools::results::ResultsTool;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -4,7 +4,7 @@ use crate::common;
 
 use common::world::{End, Log, Stage, Watched, answer, look, refuses, runner, says, unselected};
 use loop_core::run::Saved;
-use loop_llm::FailureKind;
+use loop_core::types::FailureKind;
 use loop_runtime::{
     Outcome, Runner, StopReason, WorkItem,
     observe::RunEvent,

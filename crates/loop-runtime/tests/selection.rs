@@ -7,9 +7,8 @@ use common::world::{
     End, Log, Play, Stage, Watched, answer, default_look, notes, refuses, runner, says, selections, spec,
 };
 use loop_core::run::SelectedBy;
-use loop_core::types::Status;
+use loop_core::types::{FailureKind, Status};
 use loop_core::{Note, Verdict};
-use loop_llm::FailureKind;
 use loop_runtime::{RunSpec, StopReason, report::warnings};
 use std::sync::Arc;
 

@@ -5,15 +5,16 @@ use crate::common;
 use async_trait::async_trait;
 use common::world::{End, Log, Play, Stage, USAGE, answer, drained, notes, refuses, says, unselected};
 use loop_core::Note;
-use loop_core::types::{Effect, Price, Tier};
-use loop_llm::{FailureKind, RetryPolicy, Retrying};
+use loop_core::types::{Effect, FailureKind, Price, Tier};
+use loop_llm::wrap::{RetryPolicy, Retrying};
 use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     models::Models,
     observe::{CallNews, RunEvent},
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
-use loop_tools::{Candidate, Credentials, Smart, Source};
+use loop_tools::smart::{Candidate, Source};
+use loop_tools::{Credentials, Smart};
 use serde_json::{Value, json};
 use std::sync::Arc;
 

@@ -5,8 +5,9 @@ use crate::common;
 use common::world::{End, Log, Play, Stage, answer, look, runner, says, spec, unselected};
 use futures::StreamExt;
 use loop_core::Verdict;
-use loop_core::types::Status;
-use loop_llm::{ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelRequest, RetryAdvice};
+use loop_core::types::{FailureKind, Status};
+use loop_llm::error::RetryAdvice;
+use loop_llm::{ErrorPhase, EventStream, LlmError, ModelEvent, ModelRequest};
 use loop_runtime::{
     Outcome, StopReason,
     models::ChatModel,

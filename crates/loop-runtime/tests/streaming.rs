@@ -13,12 +13,11 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::gate::{Condition, Measure};
 use loop_core::reply::FinishReason;
-use loop_core::types::Slot;
+use loop_core::types::{FailureKind, Slot};
 use loop_core::{EventKind, Note};
-use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest,
-    ReplyEnd, RetryAdvice,
-};
+use loop_llm::error::RetryAdvice;
+use loop_llm::model::ReplyEnd;
+use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Outcome, Runner, StopReason,
     models::Models,
@@ -123,7 +122,8 @@ struct Thinking;
 #[async_trait]
 impl ChatModel for Thinking {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let text = answer("high", &[]).replace("{{nonce}}", loop_llm::nonce_of(request).unwrap_or_default());
+        let text = answer("high", &[])
+            .replace("{{nonce}}", loop_llm::scripted::nonce_of(request).unwrap_or_default());
         let arguments = |nth, text: &str| ModelEvent::ToolArgumentsDelta { nth, text: text.into() };
         let events = [
             ModelEvent::ReasoningDelta { text: "The key is hunter2-of-".into() },
@@ -147,7 +147,7 @@ impl ChatModel for Thinking {
 async fn reasoning_and_calls_are_heard_as_they_come_and_without_secrets() {
     // S0-18, B13
     let runner = Runner::new(unselected(), tools(&Log::new()), Models::one(Arc::new(Thinking)))
-        .with_secrets(&loop_llm::Secrets::of(["hunter2-of-the-crm"]));
+        .with_secrets(&loop_core::secrets::Secrets::of(["hunter2-of-the-crm"]));
     let mut handle = runner.run(common::item()).start().await.unwrap();
     let events = handle.events().unwrap();
     let (outcome, events) = tokio::join!(handle.wait(), drained(events));
@@ -182,7 +182,7 @@ async fn a_model_that_never_ends_is_cut_at_a_multiple_of_what_it_was_granted() {
     for event in kinds {
         let mut spec = unselected();
         spec.limits.output_tokens = 300;
-        let max = loop_llm::OutputCap::of(Some(300)).bytes;
+        let max = loop_llm::codec::OutputCap::of(Some(300)).bytes;
         let runner = Runner::new(spec, tools(&Log::new()), Models::one(Arc::new(Endless(event.clone()))));
         let mut handle = runner.run(common::item()).start().await.unwrap();
         let events = handle.events().unwrap();

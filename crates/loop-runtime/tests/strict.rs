@@ -10,7 +10,8 @@ use common::world::{selections, unselected};
 use futures::StreamExt;
 use loop_core::spec::{CostMode, OpinionWhen, SecondOpinion};
 use loop_core::types::{Effect, PicoUsd, Price, Tier};
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, ReplyEnd};
+use loop_llm::model::ReplyEnd;
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     RunSpec, Runner,
     models::Models,
@@ -51,7 +52,7 @@ impl Liar {
     fn reply(&self, request: &ModelRequest) -> ModelReply {
         let draw = &self.0;
         let filler = "word ".repeat(draw.size() / 5);
-        let nonce = loop_llm::nonce_of(request).unwrap_or_default();
+        let nonce = loop_llm::scripted::nonce_of(request).unwrap_or_default();
         let level = ["low", "medium", "high"][draw.below(3) as usize];
         let action = serde_json::json!({"action_type": "look", "parameters": {"target": draw.below(99).to_string()}, "priority": "required"});
         let document = common::world::answer(level, &[action]).replace("{{nonce}}", nonce);
@@ -102,7 +103,7 @@ impl ChatModel for Liar {
                 events.push(Ok(ModelEvent::Finished(Box::new(reply))));
                 events
             }
-            _ => return Ok(loop_llm::stream_of(reply, Default::default())),
+            _ => return Ok(loop_llm::model::stream_of(reply, Default::default())),
         };
         Ok(futures::stream::iter(events).boxed())
     }

@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use common::world::{Log, Stage, answer, drained, refuses, says, tools, unselected};
 use loop_core::run::StopMode;
-use loop_core::types::Usage;
-use loop_llm::{
-    ChatModel, FailureKind, ModelRequest, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying, Secrets,
-    complete,
-};
+use loop_core::secrets::Secrets;
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::wrap::{RateGate, RateLimited, RateLimits, RetryPolicy, Retrying};
+use loop_llm::{ChatModel, ModelRequest, complete};
 use loop_runtime::{
     Runner, StopReason,
     models::Models,

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loop_core::types::{Effect, Scope};
-use loop_llm::http_client;
+use loop_llm::http::http_client;
 use loop_tools::connectors::{
     CommandSettings, CommandTool, Database, FilesSettings, FilesTool, FilesWork, HttpDefinition, HttpTool,
     SqlTool,

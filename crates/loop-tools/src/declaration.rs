@@ -152,7 +152,7 @@ impl ToolDeclaration {
     }
 
     /// The declaration of a smart tool that looks for what this parameter says:
-    /// [`RowFilter::target`](crate::RowFilter::target) names the same one.
+    /// [`RowFilter::target`](crate::smart_rows::RowFilter::target) names the same one.
     #[must_use]
     pub fn target(mut self, parameter: impl Into<Arc<str>>) -> Self {
         self.target = Some(parameter.into());

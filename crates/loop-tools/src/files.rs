@@ -44,7 +44,7 @@ pub fn bytes(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 /// The text of a regular file.
 ///
 /// # Errors
-/// As [`bytes`], and `InvalidData` where it is not UTF-8.
+/// As [`bytes()`], and `InvalidData` where it is not UTF-8.
 pub fn text(path: &Path, max: u64) -> io::Result<String> {
     let not_text = |_| io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
     String::from_utf8(bytes(path, max)?).map_err(not_text)

@@ -50,42 +50,35 @@
 //! ```
 
 mod apart;
-mod ask;
+pub mod ask;
 #[cfg(feature = "connectors")]
 pub mod connectors;
-mod context;
-mod declaration;
-mod dispatch;
+pub mod context;
+pub mod declaration;
+pub mod dispatch;
 mod error;
 pub mod files;
 mod judge;
-mod registry;
-mod result;
-mod results;
-mod schema;
+pub mod registry;
+pub mod result;
+pub mod results;
+pub mod schema;
 mod selection;
 mod similar;
-mod smart;
+pub mod smart;
 mod smart_rows;
-mod table;
-mod text;
-mod tool;
+pub mod table;
+pub mod text;
+pub mod tool;
 
-pub use apart::apart;
-pub use ask::{AskError, AskModel, ChoiceRequest, SubCallReply};
-pub use context::{Credentials, SUB_CALL_MS, ToolContext};
-pub use declaration::{ATTEMPTS, TIMEOUT_MS, ToolDeclaration};
-pub use dispatch::ToolInvocation;
+pub use ask::AskModel;
+pub use context::{Credentials, ToolContext};
+pub use declaration::ToolDeclaration;
 pub use error::RegistryError;
-pub use registry::{ListedName, Registry, RegistryBuilder};
-pub use result::{Failure, IntoToolResult, NO_DATA_FOUND, ToolResult, UNKNOWN_ERROR, heading};
-pub use results::{EarlierResult, EarlierResults, PAGE_CHARS, ResultsTool};
-pub use schema::{SchemaCheck, SchemaError};
-pub use smart::{AI_FILTER_THRESHOLD, Candidate, Smart, Source};
-pub use smart_rows::{RowFilter, SmartRows};
-pub use table::{RENDERED_BYTES, pretty, push_lines};
-pub use text::clean;
-pub use tool::{KeptTool, Tool, schema_of};
+pub use registry::{Registry, RegistryBuilder};
+pub use result::{Failure, IntoToolResult, ToolResult};
+pub use smart::Smart;
+pub use tool::Tool;
 
 /// What a tool or a model needs to be written: the attribute for their traits, the token that they watch.
 pub use async_trait::async_trait;

@@ -24,6 +24,8 @@ use crate::selection::{KEPT, selection};
 use crate::text::one_line;
 use crate::tool::Tool;
 
+pub use crate::smart_rows::{RowFilter, SmartRows};
+
 /// The fewest candidates about which a model is asked (S0-72).
 pub const AI_FILTER_THRESHOLD: usize = 5;
 

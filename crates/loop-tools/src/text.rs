@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use loop_core::types::{is_clean, is_clean_text, is_plain_line};
 
+pub use crate::apart::apart;
+
 /// The most characters of a one-line text: a summary, a name, a candidate.
 pub(crate) const LINE_CHARS: usize = 500;
 

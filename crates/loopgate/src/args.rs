@@ -682,7 +682,7 @@ pub(crate) struct ModelCallArgs {
 pub(crate) struct ModelDecodeArgs {
     /// The protocol: openai-chat, openai-responses, anthropic or gemini
     #[arg(long, value_name = "API", value_parser = crate::model::api)]
-    pub(crate) api: loop_llm::Api,
+    pub(crate) api: loop_llm::codec::Api,
     /// The provider whose dialect of the protocol it is [default: the protocol's inventor]
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::RunSpec;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, RequestPurpose};
+use loop_llm::scripted::RequestPurpose;
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest};
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::models::Models;
 use tokio::signal::unix::{SignalKind, signal};

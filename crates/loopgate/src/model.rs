@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::StreamExt;
+use loop_core::secrets::Secrets;
 use loop_domain::{ConfiguredModel, ServerModel};
-use loop_llm::{
-    Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelReport, ModelRequest, Profile, Secrets,
-    classify,
-};
+use loop_llm::codec::{Aliases, Api, Codec, classify};
+use loop_llm::report::ModelReport;
+use loop_llm::{LlmError, ModelEvent, ModelReply, ModelRequest, Profile};
 use loop_tools::files;
 use serde::Serialize;
 
@@ -149,7 +149,7 @@ fn decode(args: &ModelDecodeArgs) -> Result<ExitCode, Failure> {
 }
 
 fn broken_off() -> LlmError {
-    let (kind, phase) = (loop_llm::FailureKind::StreamInterrupted, loop_llm::ErrorPhase::Stream);
+    let (kind, phase) = (loop_core::types::FailureKind::StreamInterrupted, loop_llm::ErrorPhase::Stream);
     LlmError::new(kind, phase, "the reply ended without its end")
 }
 

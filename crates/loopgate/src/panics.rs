@@ -5,7 +5,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
 use std::sync::{Mutex, PoisonError};
 
-use loop_llm::Secrets;
+use loop_core::secrets::Secrets;
 
 use crate::stream;
 
@@ -45,7 +45,7 @@ mod tests {
     use std::panic::{self, catch_unwind};
     use std::sync::{Arc, Mutex};
 
-    use loop_llm::Secrets;
+    use loop_core::secrets::Secrets;
 
     // K13
     #[test]

@@ -8,7 +8,7 @@ use loop_core::run::{Phase, Saved};
 use loop_core::types::StopClass;
 use loop_core::{EventKind, Outcome, Run};
 use loop_domain::{Domain, may_hold_secret, outlives_model};
-use loop_llm::holds_url_secret;
+use loop_llm::http::holds_url_secret;
 use loop_runtime::Runner;
 use loop_runtime::journal::versions::{check_version, not_on_engine};
 use loop_runtime::journal::{Journal, Recorded, ReplayError, RunLine, StoredJournal, replay};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use loop_core::Outcome;
 use loop_core::run::Started;
+use loop_core::secrets::Secrets;
 use loop_domain::Domain;
-use loop_llm::Secrets;
 use loop_runtime::{
     Runner,
     save::{DetailedTarget, SaveError, Saver},

@@ -1,6 +1,6 @@
 //! `[models]`: which model is used for what, and what it costs.
 
-use loop_llm::Effort;
+use loop_llm::options::Effort;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -1,8 +1,11 @@
 //! `[providers.NAME]`: where models are, and what their servers are like.
 
-use loop_llm::{
-    Api, Auth, CacheMarks, Effort, EffortRow, LateInstructions, MaxTokensField, NullContent, Profile,
-    ReasoningBack, SystemRole, ToolIds,
+use loop_llm::Profile;
+use loop_llm::codec::Api;
+use loop_llm::options::Effort;
+use loop_llm::profile::{
+    Auth, CacheMarks, EffortRow, LateInstructions, MaxTokensField, NullContent, ReasoningBack, SystemRole,
+    ToolIds,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use loop_core::types::Effect;
 use loop_tools::connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
-use loop_tools::{Credentials, SchemaCheck, Smart, Tool};
+use loop_tools::schema::SchemaCheck;
+use loop_tools::{Credentials, Smart, Tool};
 use serde_json::{Value, json};
 
 use crate::config::{ServerConfig, ToolConfig};

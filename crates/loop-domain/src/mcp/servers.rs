@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use loop_core::secrets::Secrets;
 use loop_core::types::Effect;
-use loop_llm::Secrets;
 use loop_tools::Credentials;
 use loop_tools::connectors::{McpManifest, McpServer, McpToolSpec};
 use serde_json::Value;

@@ -19,7 +19,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use loop_core::spec::CostMode;
-use loop_llm::Api;
+use loop_llm::codec::Api;
 use loop_mock::Lie;
 use loop_testkit::lies;
 use tokio::sync::Semaphore;

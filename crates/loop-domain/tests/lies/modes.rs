@@ -7,7 +7,7 @@ use loop_core::run::Reserve;
 use loop_core::spec::CostMode;
 use loop_core::types::{CommandKey, PicoUsd, Usage};
 use loop_core::{EventKind, Note};
-use loop_llm::Api;
+use loop_llm::codec::Api;
 use loop_mock::Lie;
 use loop_testkit::lies;
 use tokio::sync::Semaphore;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use loop_core::StopReason;
-use loop_llm::Api;
+use loop_llm::codec::Api;
 
 use super::world::Shown;
 

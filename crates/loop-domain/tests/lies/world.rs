@@ -9,7 +9,7 @@ use loop_core::spec::{CostMode, Limits};
 use loop_core::types::{PicoUsd, Price};
 use loop_core::{Outcome, RunSpec, WorkItem};
 use loop_domain::{Domain, LoadOptions};
-use loop_llm::Api;
+use loop_llm::codec::Api;
 use loop_mock::{Lie, LoopbackServer, ReceivedRequest, Service};
 use loop_runtime::{
     journal::{Entry, Journal, MemoryJournal},

@@ -6,7 +6,7 @@ use loop_core::RunSpec;
 use loop_core::reply::FinishReason;
 use loop_core::run::StopMode;
 use loop_core::types::ItemForm;
-use loop_llm::ScriptedReply;
+use loop_llm::scripted::ScriptedReply;
 use loop_tools::files;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};

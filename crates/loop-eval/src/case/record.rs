@@ -7,7 +7,7 @@ use std::sync::Arc;
 use loop_core::run::{PersonAnswer, StopMode};
 use loop_core::types::{CommandKey, FailureKind, Status};
 use loop_core::{EventKind, Note, Run, Verdict};
-use loop_llm::{ScriptedCall, ScriptedReply};
+use loop_llm::scripted::{ScriptedCall, ScriptedReply};
 use loop_runtime::journal::{Entry, Recorded};
 use serde_json::{Map, Value};
 

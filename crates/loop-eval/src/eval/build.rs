@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use loop_core::types::Tier;
 use loop_core::{RunSpec, WorkItem};
 use loop_domain::{Domain, DomainError, LoadOptions};
-use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted, ScriptedCall, ScriptedReply};
+use loop_llm::scripted::{ScriptedCall, ScriptedReply};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted};
 use loop_prompts::Prompts;
 use loop_runtime::{
     Runner,

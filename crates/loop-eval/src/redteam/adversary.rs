@@ -8,11 +8,9 @@ use futures::StreamExt;
 use loop_core::RunSpec;
 use loop_core::reply::FinishReason;
 use loop_core::spec::ProtocolSpec;
-use loop_core::types::Usage;
-use loop_llm::{
-    Arguments, ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
-    RequestPurpose, ToolCall, nonce_of,
-};
+use loop_core::types::{Arguments, ToolCall, Usage};
+use loop_llm::scripted::{RequestPurpose, nonce_of};
+use loop_llm::{ChatModel, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

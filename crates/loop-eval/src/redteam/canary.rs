@@ -1,7 +1,7 @@
 //! A private text that tools return and that must never leave, in whatever spelling.
 
+use loop_core::secrets::Secrets;
 use loop_core::types::is_invisible;
-use loop_llm::Secrets;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 

@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use loop_llm::{Aliases, Api, Codec, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
+use loop_core::secrets::Secrets;
+use loop_llm::codec::{Aliases, Api, Codec};
+use loop_llm::{LlmError, ModelEvent, ModelReply, ModelRequest};
 
 use crate::streams::{Kind, stream};
 use crate::{PROFILES, codec, cpu, median, model};

@@ -4,7 +4,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_llm::{Api, Codec, Encoded, Memory, Message, ModelRequest, ToolDefinition, ToolOutput};
+use loop_llm::codec::{Api, Codec, Encoded, Memory};
+use loop_llm::{Message, ModelRequest, ToolDefinition, ToolOutput};
 use serde_json::json;
 
 use crate::decoding::decode;

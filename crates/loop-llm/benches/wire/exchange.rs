@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use loop_llm::{Api, ChatModel, HttpModel, ModelEvent, ModelRequest, Profile, http_client};
+use loop_llm::codec::Api;
+use loop_llm::http::http_client;
+use loop_llm::{ChatModel, HttpModel, ModelEvent, ModelRequest, Profile};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 

@@ -11,7 +11,8 @@ mod streams;
 
 use std::time::Duration;
 
-use loop_llm::{Api, Codec, Profile};
+use loop_llm::Profile;
+use loop_llm::codec::{Api, Codec};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A profile for each protocol.

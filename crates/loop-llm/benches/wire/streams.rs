@@ -1,6 +1,6 @@
 //! Streams as the providers send them, made here: nothing in them was recorded.
 
-use loop_llm::Api;
+use loop_llm::codec::Api;
 use serde_json::{Value, json};
 
 /// What a stream holds.

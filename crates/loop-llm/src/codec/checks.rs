@@ -10,7 +10,7 @@ use crate::request::{Image, Message, ModelRequest};
 /// Checks that the settings of a request are within their documented ranges, and that its tool choice names its tools.
 ///
 /// # Errors
-/// [`FailureKind::InvalidRequest`](crate::FailureKind::InvalidRequest) in phase
+/// [`FailureKind::InvalidRequest`](loop_core::types::FailureKind::InvalidRequest) in phase
 /// [`ErrorPhase::Encode`](crate::ErrorPhase::Encode), for the first that is not.
 pub(super) fn settings(request: &ModelRequest) -> Result<(), LlmError> {
     if request.max_output_tokens == Some(0) {
@@ -45,7 +45,7 @@ fn chosen(request: &ModelRequest, names: &[Arc<str>]) -> Result<(), LlmError> {
 /// Checks the images of a turn.
 ///
 /// # Errors
-/// [`FailureKind::InvalidRequest`](crate::FailureKind::InvalidRequest) for an image whose media type is not one of an
+/// [`FailureKind::InvalidRequest`](loop_core::types::FailureKind::InvalidRequest) for an image whose media type is not one of an
 /// image, or whose data is not Base64.
 pub(super) fn pictures(message: &Message) -> Result<(), LlmError> {
     match message {

@@ -5,8 +5,8 @@
 //! bytes ─ Decoder: one JSON object or an event stream ─▶ Protocol of each codec ─▶ Assembly ─▶ ModelEvent …, one end
 //! ```
 //!
-//! A codec does no I/O and has no clock. It has two parts: a [`TurnWriter`], which writes one turn
-//! without looking at others, and a [`Protocol`], which reports each event to the [`Assembly`].
+//! A codec does no I/O and has no clock. It has two parts: a `TurnWriter`, which writes one turn
+//! without looking at others, and a `Protocol`, which reports each event to the `Assembly`.
 
 mod assembly;
 mod body;
@@ -32,13 +32,13 @@ use loop_core::secrets::Secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cap::OutputCap;
 use crate::error::LlmError;
 use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 
+pub use crate::cap::{OutputCap, line as short_line};
 pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;
 pub(crate) use body::Sending;
@@ -175,8 +175,8 @@ impl Codec {
     /// that is not one, or a provider's own turn that is not valid JSON; [`FailureKind::Unsupported`] for an option that
     /// the model does not support and that must not be left out.
     ///
-    /// [`FailureKind::InvalidRequest`]: crate::FailureKind::InvalidRequest
-    /// [`FailureKind::Unsupported`]: crate::FailureKind::Unsupported
+    /// [`FailureKind::InvalidRequest`]: loop_core::types::FailureKind::InvalidRequest
+    /// [`FailureKind::Unsupported`]: loop_core::types::FailureKind::Unsupported
     pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
         checks::settings(request)?;
         let target = self.target(request);

@@ -34,7 +34,7 @@ impl Default for RetryPolicy {
 /// A model whose calls are retried if they failed before the first byte of a reply and cost nothing.
 ///
 /// These are calls that were never sent, because there was no connection or another wrapper refused them, and calls that
-/// the server answered with an error status. With [`strict_cost`](crate::RequestMeta::strict_cost) the status has to show
+/// the server answered with an error status. With [`strict_cost`](crate::request::RequestMeta::strict_cost) the status has to show
 /// that no model saw the call ([`LlmError::is_free`]: 3xx, 4xx, 503 and 529). Any other failure may be billed, such as a
 /// connection lost after the request was sent, or a timeout before the first byte: the error is returned with the advice
 /// of its kind, and the caller retries with a budget reserve of its own.

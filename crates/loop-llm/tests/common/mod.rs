@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use loop_llm::{
-    Aliases, Codec, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest,
-    Profile, Raw, Secrets, ToolCall,
-};
+use loop_core::secrets::Secrets;
+use loop_core::types::{FailureKind, ToolCall};
+use loop_llm::codec::{Aliases, Codec};
+use loop_llm::request::Raw;
+use loop_llm::{ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile};
 use serde_json::Value;
 
 pub(crate) type Item = Result<ModelEvent, LlmError>;
@@ -112,7 +113,7 @@ impl Wire {
     /// The same with another request.
     pub(crate) fn with(&self, change: impl FnOnce(&mut ModelRequest)) -> Self {
         let mut wire = self.clone();
-        wire.request.memory = loop_llm::Memory::default();
+        wire.request.memory = loop_llm::codec::Memory::default();
         change(&mut wire.request);
         wire
     }
@@ -154,5 +155,5 @@ pub(crate) fn raw(reply: &ModelReply) -> Value {
 
 /// A turn of another provider's: text and calls.
 pub(crate) fn foreign(text: &str, calls: Vec<ToolCall>) -> Message {
-    Message::Assistant(loop_llm::AssistantTurn { text: text.into(), calls, ..Default::default() })
+    Message::Assistant(loop_llm::request::AssistantTurn { text: text.into(), calls, ..Default::default() })
 }

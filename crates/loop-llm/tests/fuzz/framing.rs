@@ -1,6 +1,8 @@
 //! Framing of streams: a reply is the same in whatever pieces its bytes come. L14, L15, I-19.
 
-use loop_llm::{Aliases, Codec, LlmError, Message, ModelEvent, ModelRequest, Profile, Secrets};
+use loop_core::secrets::Secrets;
+use loop_llm::codec::{Aliases, Codec};
+use loop_llm::{LlmError, Message, ModelEvent, ModelRequest, Profile};
 use loop_testkit::fuzz::Bytes;
 
 const PROFILES: [&str; 4] = ["openai-chat", "openai-responses", "anthropic", "gemini"];

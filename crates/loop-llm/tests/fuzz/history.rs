@@ -1,6 +1,9 @@
 //! The history of a conversation, as each provider requires it. I-5, I-16.
 
-use loop_llm::{AssistantTurn, Codec, Message, ModelRequest, Profile, ToolCall, ToolDefinition, ToolOutput};
+use loop_core::types::ToolCall;
+use loop_llm::codec::Codec;
+use loop_llm::request::AssistantTurn;
+use loop_llm::{Message, ModelRequest, Profile, ToolDefinition, ToolOutput};
 use loop_testkit::fuzz::Bytes;
 use serde_json::{Value, json};
 
@@ -14,7 +17,7 @@ pub(crate) fn target(data: &[u8]) {
         name: name.into(),
         description: "Does one thing".into(),
         parameters: json!({"type": "object", "properties": {"target": {"type": "string"}}}),
-        strict: loop_llm::Strictness::Off,
+        strict: loop_llm::options::Strictness::Off,
     };
     let mut messages = vec![Message::user(said(&mut bytes))];
     while !bytes.is_over() && messages.len() < 24 {

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use loop_core::types::FailureKind;
+use loop_llm::codec::Api;
+use loop_llm::http::Timers;
 use loop_llm::{
-    Api, ChatModel, ErrorPhase, FailureKind, HttpModel, LlmError, ModelEvent, ModelReply, ModelRequest,
-    Profile, Timers, complete,
+    ChatModel, ErrorPhase, HttpModel, LlmError, ModelEvent, ModelReply, ModelRequest, Profile, complete,
 };
 use loop_mock::{Behaviour, LoopbackServer, Service};
 use loop_testkit::llm::{EventModel, finished};
@@ -88,7 +90,7 @@ pub(crate) async fn bytes_of(api: Api, service: Service) -> Vec<u8> {
             ("models/m:streamGenerateContent?alt=sse", r#"{"contents":[{"parts":[{"text":"Hello?"}]}]}"#)
         }
     };
-    let call = loop_llm::http_client().unwrap().post(format!("{}/{path}", server.url()));
+    let call = loop_llm::http::http_client().unwrap().post(format!("{}/{path}", server.url()));
     let answer = call.header("anthropic-version", "2023-06-01").body(body).send().await.unwrap();
     assert_eq!(answer.status(), 200);
     answer.bytes().await.unwrap().to_vec()

@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::types::Usage;
-use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest,
-    RetryAdvice,
-};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::error::RetryAdvice;
+use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use tokio::time::Instant;
 
 /// What happens to one call.

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
-use loop_llm::{ChatModel, LlmError, ModelEvent, ModelRequest, Recorder, RecordingModel, Secrets};
+use loop_core::secrets::Secrets;
+use loop_llm::wrap::{Recorder, RecordingModel};
+use loop_llm::{ChatModel, LlmError, ModelEvent, ModelRequest};
 use serde_json::Value;
 
 /// Bytes that were written.

@@ -9,7 +9,9 @@
 use std::collections::BTreeSet;
 
 use loop_core::spec::EndCall;
-use loop_llm::{Arguments, Author, Message, ModelRequest, ToolCall, ToolChoice, ToolDefinition, ToolOutput};
+use loop_core::types::{Arguments, ToolCall};
+use loop_llm::request::Author;
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use loop_prompts::anchors::{ENDS_WORK, ITEM, NOT_ACCEPTED, WITH_RESULT};
 use serde_json::{Map, Value, json};
 

@@ -19,10 +19,10 @@ mod write;
 
 use async_trait::async_trait;
 use loop_core::reply::FinishReason;
-use loop_llm::{
-    ChatModel, EventStream, LlmError, ModelReply, ModelRequest, RequestPurpose, Timing, ToolCall,
-    estimated_usage as estimated, has_tools, nonce_of, stream_of,
-};
+use loop_core::types::ToolCall;
+use loop_llm::model::{Timing, stream_of};
+use loop_llm::scripted::{RequestPurpose, estimated, has_tools, nonce_of};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelReply, ModelRequest};
 use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
 use serde_json::{Value, json};
 

@@ -3,7 +3,9 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use loop_llm::{AssistantTurn, Message, ModelRequest, nonce_of};
+use loop_llm::request::AssistantTurn;
+use loop_llm::scripted::nonce_of;
+use loop_llm::{Message, ModelRequest};
 use loop_prompts::anchors::{
     CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENTRY, EVIDENCE, EVIDENCE_HEADER,
     EVIDENCE_PARTS, EXAMPLES, EXECUTED, FAILED, FENCE, FENCE_CLOSES, FENCE_END, HEADING, IN_DOUBT, ITEM,

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use loop_core::types::Usage;
-use loop_llm::{Api, FailureKind, ModelReply, ModelRequest};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::codec::Api;
+use loop_llm::{ModelReply, ModelRequest};
 
 /// The events of a stream as a protocol writes them, each with its end.
 pub type Frames = Vec<Vec<u8>>;

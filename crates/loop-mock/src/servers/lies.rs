@@ -5,11 +5,10 @@ use std::fmt;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
-use loop_core::types::Usage;
-use loop_llm::{
-    ChatModel, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest, ReplyEnd,
-    RequestPurpose, Timing, complete, estimated_usage, stream_of,
-};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::model::{ReplyEnd, Timing, stream_of};
+use loop_llm::scripted::{RequestPurpose, estimated as estimated_usage};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, complete};
 
 use super::behaviour::{Behaviour, Chunks, Say};
 

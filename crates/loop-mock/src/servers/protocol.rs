@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use loop_core::reply::FinishReason;
-use loop_core::types::Usage;
-use loop_llm::{Api, FailureKind, LlmError, ModelReply, ModelRequest, ReplyEnd, ToolCall};
+use loop_core::types::{FailureKind, ToolCall, Usage};
+use loop_llm::codec::Api;
+use loop_llm::model::ReplyEnd;
+use loop_llm::{LlmError, ModelReply, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use loop_llm::{
-    AssistantTurn, Image, Message, ModelRequest, Strictness, ToolCall, ToolChoice, ToolDefinition, ToolOutput,
-};
+use loop_core::types::ToolCall;
+use loop_llm::options::Strictness;
+use loop_llm::request::{AssistantTurn, Image};
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
 /// What a request says.

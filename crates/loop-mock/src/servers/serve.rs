@@ -8,10 +8,9 @@ use super::protocol::{
     Frames, Head, ModelCall, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire,
 };
 use super::server::ConnectionEnd;
-use loop_core::types::Usage;
-use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, FailureKind, LlmError, ModelEvent, ModelReply, RetryAdvice,
-};
+use loop_core::types::{FailureKind, Usage};
+use loop_llm::error::RetryAdvice;
+use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply};
 
 /// A request under way through a protocol.
 pub(super) struct Exchange<'a, 'b> {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use loop_core::types::Usage;
-use loop_llm::{ChatModel, Message, ModelRequest, RequestPurpose};
+use loop_llm::scripted::RequestPurpose;
+use loop_llm::{ChatModel, Message, ModelRequest};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};

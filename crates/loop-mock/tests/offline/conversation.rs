@@ -4,7 +4,7 @@ use loop_core::reply::FinishReason;
 use loop_core::types::canonical;
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
 use loop_mock::offline::Offline;
-use loop_tools::SchemaCheck;
+use loop_tools::schema::SchemaCheck;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};

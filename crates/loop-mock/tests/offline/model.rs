@@ -1,7 +1,8 @@
 //! The stub as a chat model: how it streams, and which nonce and which kind of call it sees in a prompt.
 
 use futures::StreamExt;
-use loop_llm::{ChatModel, Message, ModelEvent, ModelRequest, RequestPurpose, complete};
+use loop_llm::scripted::RequestPurpose;
+use loop_llm::{ChatModel, Message, ModelEvent, ModelRequest, complete};
 use loop_mock::offline::Offline;
 
 #[tokio::test]

@@ -10,7 +10,8 @@ use loop_core::run::{History, PersonAnswer, PromptSize, StopMode};
 use loop_core::spec::{OutputSpec, ToolSpec};
 use loop_core::types::{Effect, ModelFailure, Observation, Status, ToolCall};
 use loop_core::{EventKind, Facts, RunSpec, WorkItem};
-use loop_llm::{AssistantTurn, Message, ToolOutput};
+use loop_llm::request::AssistantTurn;
+use loop_llm::{Message, ToolOutput};
 use loop_prompts::{Grown, Prompts, Thread, Turn};
 use loop_testkit::{Setup, facts, failure, key, used};
 

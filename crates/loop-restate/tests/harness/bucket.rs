@@ -51,7 +51,7 @@ impl Bucket {
             .spawn()
             .unwrap();
         let endpoint = format!("http://127.0.0.1:{port}");
-        let http = loop_llm::own_http_client_for(&endpoint.parse().unwrap()).unwrap();
+        let http = loop_llm::http::own_http_client_for(&endpoint.parse().unwrap()).unwrap();
         let bucket = Self { child, endpoint, http };
         answers(&bucket.http, &format!("{}/moto-api/", bucket.endpoint)).await;
         let made =

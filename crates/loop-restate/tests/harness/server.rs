@@ -88,7 +88,7 @@ impl Server {
     }
 
     async fn answers(&self) {
-        let http = loop_llm::own_http_client_for(&self.ingress().parse().unwrap()).unwrap();
+        let http = loop_llm::http::own_http_client_for(&self.ingress().parse().unwrap()).unwrap();
         for url in [format!("{}/health", self.admin()), format!("{}/restate/health", self.ingress())] {
             answers(&http, &url).await;
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loop_llm::http_client;
+use loop_llm::http::http_client;
 use reqwest::{Client, Url};
 
 use crate::meter::{Ended, Work, measure};

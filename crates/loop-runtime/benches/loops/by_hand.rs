@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use loop_llm::http_client;
+use loop_llm::http::http_client;
 use memchr::memchr;
 use reqwest::{Client, Url};
 use serde::{Deserialize, Serialize};

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use futures::StreamExt;
+use loop_llm::codec::Memory;
+use loop_llm::options::Strictness;
 use loop_llm::{
-    ChatModel, HttpModel, LlmError, Memory, Message, ModelEvent, ModelReply, ModelRequest, Profile,
-    Strictness, ToolDefinition, ToolOutput,
+    ChatModel, HttpModel, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Profile, ToolDefinition,
+    ToolOutput,
 };
 use serde_json::json;
 

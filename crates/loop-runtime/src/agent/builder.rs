@@ -12,9 +12,8 @@ use loop_core::spec::{
 use loop_core::types::PicoUsd;
 use loop_journal::{Journal, NoJournal};
 use loop_prompts::Prompts;
-use loop_tools::{
-    Credentials, KeptTool, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration,
-};
+use loop_tools::tool::KeptTool;
+use loop_tools::{Credentials, Registry, RegistryBuilder, RegistryError, Tool, ToolContext, ToolDeclaration};
 use serde::de::DeserializeOwned;
 
 use crate::agent::function::{ToolFunction, ToolReturn};

@@ -2,7 +2,8 @@
 
 use loop_core::WorkItem;
 use loop_core::types::is_blank;
-use loop_llm::{Author, Message};
+use loop_llm::Message;
+use loop_llm::request::Author;
 
 use crate::agent::error::Meta;
 use crate::drive::driver::Ended;

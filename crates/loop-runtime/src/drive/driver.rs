@@ -37,7 +37,8 @@ use loop_core::run::{
 use loop_core::types::{CommandKey, Millis, Slot, Tier};
 use loop_core::{Certificate, Command, Event, EventKind, Note, Outcome, Rejected, Run, StopReason};
 use loop_journal::{Durability, Entry, JournalError, RunWriter};
-use loop_llm::{Memory, Message};
+use loop_llm::Message;
+use loop_llm::codec::Memory;
 use loop_prompts::{Dialogue, Prompt};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;

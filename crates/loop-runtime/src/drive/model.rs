@@ -9,14 +9,18 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::reply::{FinishReason, Reply};
 use loop_core::run::CallModel;
+use loop_core::secrets::{Masker, Secrets};
 use loop_core::spec::{CostMode, Execution, MAX_REQUESTED_CALLS};
-use loop_core::types::{CallExtent, ModelFailure, Received, RequestPart, Slot, Tier, ToolCall, Usage};
-use loop_core::{EventKind, Run};
-use loop_llm::{
-    Caching, ChatModel, ErrorDetail, ErrorPhase, FailureKind, LlmError, Masker, Memory, Message, ModelEvent,
-    ModelReply, ModelRequest, OutputCap, Partial, ReplyEnd, RequestChange, RequestMeta, RetryAdvice, Secrets,
-    ToolChoice, short_line,
+use loop_core::types::{
+    CallExtent, FailureKind, ModelFailure, Received, RequestPart, Slot, Tier, ToolCall, Usage,
 };
+use loop_core::{EventKind, Run};
+use loop_llm::codec::{Memory, OutputCap, short_line};
+use loop_llm::error::{ErrorDetail, Partial, RequestChange, RetryAdvice};
+use loop_llm::model::ReplyEnd;
+use loop_llm::options::Caching;
+use loop_llm::request::RequestMeta;
+use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, ToolChoice};
 use loop_prompts::Prompt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

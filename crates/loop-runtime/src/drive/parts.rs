@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use loop_core::run::{History, Overridden, Phase, Program, Provenance, Purpose, Started};
+use loop_core::secrets::Secrets;
 use loop_core::spec::SpecNames;
 use loop_core::types::{CommandKey, RunId, Slot};
 use loop_core::{Facts, Run, RunSpec, WorkItem};
 use loop_journal::shared::SharedBudgets;
 use loop_journal::{Header, Journal};
-use loop_llm::{Message, Secrets};
+use loop_llm::Message;
 use loop_prompts::{Dialogue, Prompts};
 use loop_tools::{Credentials, Registry};
 

@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::StreamExt;
 
+use loop_core::secrets::Secrets;
 use loop_llm::prices::ModelPrices;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Secrets};
+use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 
 /// A model whose replies carry their cost, by the moment at which the call began and the class of service that
 /// served.

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use loop_core::run::{History, Overridden, Program};
+use loop_core::secrets::Secrets;
 use loop_core::spec::GateSettings;
 use loop_core::types::RunId;
 use loop_core::{Event, EventKind, Run, RunSpec, WorkItem};
 use loop_journal::shared::SharedBudgets;
 use loop_journal::{Entry, Header, Journal, MemoryJournal, Recorded};
-use loop_llm::{ChatModel, Message, Secrets, holds_url_secret};
+use loop_llm::http::holds_url_secret;
+use loop_llm::{ChatModel, Message};
 use loop_prompts::{Prompts, Thread};
 use loop_tools::{Credentials, Registry};
 use tokio::sync::mpsc;

@@ -10,8 +10,9 @@ use loop_core::RunSpec;
 use loop_core::policy::{ResultOrigin, Taint, resolve};
 use loop_core::repeats::{CallFacts, Fingerprint, Rules};
 use loop_core::spec::ToolSpec;
-use loop_core::types::{Arguments, Digest, Effect, Status};
-use loop_llm::{Author, Message, ToolCall, ToolOutput};
+use loop_core::types::{Arguments, Digest, Effect, Status, ToolCall};
+use loop_llm::request::Author;
+use loop_llm::{Message, ToolOutput};
 
 /// The taint that a history of messages adds to a run: whether its tool results hold untrusted text or private data.
 ///

@@ -10,18 +10,18 @@ use loop_core::reply::FinishReason;
 use loop_core::run::{RunTool, SubCallBudget};
 use loop_core::spec::CostMode;
 use loop_core::types::{
-    Arguments, CallExtent, CommandKey, Data, Effect, EvidenceId, Observation, Received, Scope, Tier,
-    TraceParent, Usage,
+    Arguments, CallExtent, CommandKey, Data, Effect, EvidenceId, FailureKind, Observation, Received, Scope,
+    Tier, TraceParent, Usage,
 };
 use loop_core::{EventKind, Evidence, Run};
-use loop_llm::{
-    ChatModel, ErrorPhase, FailureKind, LlmError, Message, ModelEvent, ModelReply, ModelRequest, OutputCap,
-    RequestMeta, RequestPurpose,
-};
+use loop_llm::codec::OutputCap;
+use loop_llm::request::RequestMeta;
+use loop_llm::scripted::RequestPurpose;
+use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest};
 use loop_prompts::{FilterQuestion, Prompts};
-use loop_tools::{
-    AskError, AskModel, ChoiceRequest, Credentials, EarlierResult, Registry, SubCallReply, ToolContext,
-};
+use loop_tools::ask::{AskError, ChoiceRequest, SubCallReply};
+use loop_tools::results::EarlierResult;
+use loop_tools::{AskModel, Credentials, Registry, ToolContext};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 

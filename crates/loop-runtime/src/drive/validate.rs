@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use loop_core::EventKind;
 use loop_core::run::{Validate, Validation};
-use loop_tools::{Registry, apart};
+use loop_tools::Registry;
+use loop_tools::text::apart;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

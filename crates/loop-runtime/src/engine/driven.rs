@@ -8,7 +8,7 @@ use loop_core::run::{CallModel, Started};
 use loop_core::types::{CommandKey, Millis, RunId};
 use loop_core::{Command, Event, EventKind, Note, Outcome, Rejected, Run, WorkItem};
 use loop_journal::{Entry, Header, ReplayError};
-use loop_llm::Memory;
+use loop_llm::codec::Memory;
 use loop_prompts::{Dialogue, Prompt};
 
 use super::EngineRunError;

@@ -12,9 +12,9 @@ use std::task::{Context, Poll, ready};
 use futures::Stream;
 use loop_core::EventKind;
 use loop_core::run::{PersonAnswer, StopMode};
+use loop_core::types::FailureKind;
 use loop_core::types::{Approver, CommandKey, Digest, RunId};
 use loop_journal::Entry;
-use loop_llm::FailureKind;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Something that happened in a run. Exhaustive by intent: an observer decides about each kind.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use loop_core::reply::Reply;
 use loop_core::run::{History, PersonAnswer, SaveResult, Started, Validation};
+use loop_core::secrets::Secrets;
 use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope, ToolCall};
 use loop_core::{EventKind, WorkItem};
-use loop_llm::{Message, Secrets};
+use loop_llm::Message;
 
 use crate::watch::events::CallNews;
 

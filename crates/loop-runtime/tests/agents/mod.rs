@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use loop_core::reply::FinishReason;
 use loop_core::types::Status;
-use loop_llm::{AssistantTurn, Codec, ModelRequest, Profile, Scripted, ScriptedReply, ToolOutput};
+use loop_llm::codec::Codec;
+use loop_llm::request::AssistantTurn;
+use loop_llm::scripted::ScriptedReply;
+use loop_llm::{ModelRequest, Profile, Scripted, ToolOutput};
 use loop_runtime::{
     Agent, AgentError, Message,
     agent::{AgentBuilder, Meta, Text},

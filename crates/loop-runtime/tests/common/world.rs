@@ -10,9 +10,9 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use loop_core::reply::FinishReason;
 use loop_core::spec::DefaultCall;
-use loop_core::types::{Effect, RunId, Usage};
+use loop_core::types::{Effect, FailureKind, RunId, Usage};
 use loop_core::{EventKind, Note, Verdict};
-use loop_llm::{ErrorPhase, FailureKind, LlmError, ModelEvent, ModelReply, ModelRequest};
+use loop_llm::{ErrorPhase, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
     Outcome, RunSpec, Runner,
     journal::{

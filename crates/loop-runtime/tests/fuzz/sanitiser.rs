@@ -4,7 +4,7 @@ use loop_core::types::is_clean;
 use loop_core::{Command, EventKind};
 use loop_prompts::{Dialogue, Prompts};
 use loop_testkit::fuzz::{FuzzRun, NONCE, document, found};
-use loop_tools::clean;
+use loop_tools::text::clean;
 
 /// The bytes are a text of a tool.
 pub(crate) fn target(data: &[u8]) {

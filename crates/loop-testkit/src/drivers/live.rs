@@ -9,10 +9,9 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::EventKind;
 use loop_core::types::FailureKind;
-use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest, Partial, RetryAdvice,
-    nonce_of,
-};
+use loop_llm::error::{Partial, RetryAdvice};
+use loop_llm::scripted::nonce_of;
+use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_tools::{Failure, Registry, ToolDeclaration, ToolResult};
 use serde_json::{Value, json};
 use tokio::sync::Notify;

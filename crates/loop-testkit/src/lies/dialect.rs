@@ -2,7 +2,7 @@
 //!
 //! A pointer that an event does not have changes nothing, so one list serves all events of a protocol.
 
-use loop_llm::Api;
+use loop_llm::codec::Api;
 use serde_json::{Value, json};
 
 /// How a reply says that it ended, in words that each protocol has its own of.

@@ -1,7 +1,10 @@
 //! What a lying model takes from its prompt: names of tools, headings, the nonce; and how it replies.
 
 use loop_core::reply::FinishReason;
-use loop_llm::{Arguments, Message, ModelReply, ModelRequest, ReplyEnd, ToolCall, has_tools, nonce_of};
+use loop_core::types::{Arguments, ToolCall};
+use loop_llm::model::ReplyEnd;
+use loop_llm::scripted::{has_tools, nonce_of};
+use loop_llm::{Message, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
 /// A prompt, as far as a liar reads it.

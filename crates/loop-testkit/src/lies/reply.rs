@@ -6,7 +6,8 @@ use super::On::{First, Main, Once};
 use super::prompt::{call, says};
 use super::words::ESCAPES;
 use super::{Behaviour, Lie, saying};
-use loop_llm::{ModelReply, ReplyEnd};
+use loop_llm::ModelReply;
+use loop_llm::model::ReplyEnd;
 
 pub(super) const LIES: &[Lie] = &[
     Lie::new("empty-reply-once", "The first reply says nothing", Once, || saying(|_, _| says(""))),

@@ -4,7 +4,7 @@ use super::On::{Every, Main, Once};
 use super::dialect::EndWord;
 use super::twist::{Form, Piece, Tokens, Twist};
 use super::{Behaviour, Lie};
-use loop_llm::FailureKind;
+use loop_core::types::FailureKind;
 
 pub(super) const LIES: &[Lie] = &[
     // Ends.

@@ -1,7 +1,7 @@
 //! What a provider does to its own events before they leave: each twist is written once, and [`dialect`] says where
 //! the events of a protocol hold what it changes.
 
-use loop_llm::Api;
+use loop_llm::codec::Api;
 use serde_json::{Value, json};
 
 use super::dialect::{self, EndWord};

@@ -188,7 +188,7 @@ pub(crate) fn one_line(message: impl std::fmt::Display) -> String {
 /// An outside text in one visible line of at most `max` characters, with `…` behind them where it is cut.
 #[cfg(any(feature = "http", feature = "postgres"))]
 pub(crate) fn short_line(text: &str, max: usize) -> String {
-    let line = one_line(crate::clean(text).0);
+    let line = one_line(crate::text::clean(text).0);
     match line.char_indices().nth(max) {
         None => line,
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),

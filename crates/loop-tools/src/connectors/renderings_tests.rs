@@ -9,9 +9,9 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use crate::{
-    Credentials, RENDERED_BYTES, Registry, RowFilter, Smart, ToolContext, ToolDeclaration, ToolResult,
-};
+use crate::smart_rows::RowFilter;
+use crate::table::RENDERED_BYTES;
+use crate::{Credentials, Registry, Smart, ToolContext, ToolDeclaration, ToolResult};
 use loop_core::secrets::Secrets;
 use loop_core::types::{Effect, Scope, Status};
 use rmcp::model::CallToolResult;

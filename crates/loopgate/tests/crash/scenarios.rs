@@ -15,7 +15,8 @@ use loop_runtime::{
     tools::{Registry, ToolContext, ToolDeclaration, ToolResult},
 };
 use loop_tools::connectors::{CommandSettings, CommandTool, HttpDefinition, HttpTool};
-use loop_tools::{Credentials, KeptTool, Tool};
+use loop_tools::tool::KeptTool;
+use loop_tools::{Credentials, Tool};
 use serde_json::{Value, json};
 
 use crate::journal::{CrashJournal, Plant};

@@ -1,10 +1,11 @@
 //! Classifies an error response: by its code, or else by its message, or else by its status.
 
+use loop_core::types::FailureKind as Kind;
+
 use super::head;
 use super::overflow::is_overflow;
 use super::reported::Reported;
 use crate::error::RequestChange;
-use loop_core::types::FailureKind as Kind;
 
 /// The parts of a response that are classified.
 #[derive(Debug)]

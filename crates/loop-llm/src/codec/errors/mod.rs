@@ -15,9 +15,8 @@ use serde_json::Value;
 use self::kinds::{Case, OVERLOADED, RATE_LIMITED, REFUSALS};
 use self::reported::Reported;
 pub(crate) use self::reported::filtered;
-use crate::delay;
 use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
-use crate::mask;
+use crate::{delay, mask};
 
 /// The error of a response with a status other than 2xx.
 ///

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolOutput};
+use loop_core::types::{Arguments, ToolCall};
+use loop_llm::ToolOutput;
 use serde_json::Value;
 
 use super::SIGNATURE;
@@ -203,7 +204,7 @@ pub(super) fn text_block(place: &str, block: &Value) -> Result<String, Unfit> {
     }
 }
 
-fn image_block(place: &str, block: &Value) -> Result<loop_llm::Image, Unfit> {
+fn image_block(place: &str, block: &Value) -> Result<loop_llm::request::Image, Unfit> {
     members(place, block, &["type", "source", "cache_control"])?;
     let source = block.get("source").filter(|source| text_of(source, "type") == Some("base64"));
     source

@@ -63,8 +63,8 @@ impl Protocol for Anthropic {
          {\"type\":\"text_delta\",\"text\":\""
     }
 
-    fn api(&self) -> loop_llm::Api {
-        loop_llm::Api::Anthropic
+    fn api(&self) -> loop_llm::codec::Api {
+        loop_llm::codec::Api::Anthropic
     }
 
     fn request_header(&self) -> &'static str {

@@ -1,7 +1,8 @@
 //! A reply of Messages: blocks that begin, grow and end, or one message.
 
-use loop_core::types::Usage;
-use loop_llm::{ModelReply, ReplyEnd, ToolCall};
+use loop_core::types::{ToolCall, Usage};
+use loop_llm::ModelReply;
+use loop_llm::model::ReplyEnd;
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};

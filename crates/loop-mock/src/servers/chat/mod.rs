@@ -38,8 +38,8 @@ impl Protocol for Chat {
         "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\""
     }
 
-    fn api(&self) -> loop_llm::Api {
-        loop_llm::Api::OpenaiChat
+    fn api(&self) -> loop_llm::codec::Api {
+        loop_llm::codec::Api::OpenaiChat
     }
 
     fn request_header(&self) -> &'static str {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolChoice, ToolDefinition};
+use loop_core::types::{Arguments, ToolCall};
+use loop_llm::{ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use crate::servers::protocol::{ModelCall, Unfit, Ways};

@@ -1,7 +1,8 @@
 //! A reply of Chat Completions: chunks that end with `[DONE]`, or one object.
 
-use loop_core::types::Usage;
-use loop_llm::{ModelReply, ReplyEnd, ToolCall};
+use loop_core::types::{ToolCall, Usage};
+use loop_llm::ModelReply;
+use loop_llm::model::ReplyEnd;
 use serde::Serialize;
 use serde_json::{Value, json};
 

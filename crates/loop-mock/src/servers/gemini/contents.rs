@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_llm::{Arguments, ToolCall, ToolOutput};
+use loop_core::types::{Arguments, ToolCall};
+use loop_llm::ToolOutput;
 use serde_json::Value;
 
 use super::read::{member, members};

@@ -61,8 +61,8 @@ impl Protocol for Gemini {
         "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\""
     }
 
-    fn api(&self) -> loop_llm::Api {
-        loop_llm::Api::Gemini
+    fn api(&self) -> loop_llm::codec::Api {
+        loop_llm::codec::Api::Gemini
     }
 
     fn request_header(&self) -> &'static str {

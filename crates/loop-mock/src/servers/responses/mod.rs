@@ -38,8 +38,8 @@ impl Protocol for Responses {
         "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\""
     }
 
-    fn api(&self) -> loop_llm::Api {
-        loop_llm::Api::OpenaiResponses
+    fn api(&self) -> loop_llm::codec::Api {
+        loop_llm::codec::Api::OpenaiResponses
     }
 
     fn request_header(&self) -> &'static str {

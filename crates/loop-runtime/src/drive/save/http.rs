@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::run::Started;
+use loop_core::secrets::Secrets;
 use loop_core::types::{CommandKey, Slot, is_clean};
-use loop_llm::{Secrets, http_client_for, http_error, is_exposed, retry_after};
+use loop_llm::http::{http_client_for, http_error, is_exposed, retry_after};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Method, Request, Response, StatusCode, Url};
 

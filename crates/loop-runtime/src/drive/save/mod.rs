@@ -12,8 +12,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use loop_core::run::Started;
+use loop_core::secrets::Secrets;
 use loop_core::{Outcome, RunSpec};
-use loop_llm::Secrets;
 
 use crate::watch::report::{EvidenceDetail, Report};
 

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
-use crate::{RENDERED_BYTES, ToolDeclaration, ToolResult, clean, heading, pretty};
+use crate::result::heading;
+use crate::table::{RENDERED_BYTES, pretty};
+use crate::text::clean;
+use crate::{ToolDeclaration, ToolResult};
 use loop_core::secrets::Secrets;
 use loop_core::types::{Effect, Scope};
 use serde_json::{Value, json};

@@ -7,7 +7,9 @@ mod rank;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::{Candidate, Credentials, Source, Tool, ToolContext, ToolDeclaration, ToolResult, heading};
+use crate::result::heading;
+use crate::smart::{Candidate, Source};
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 

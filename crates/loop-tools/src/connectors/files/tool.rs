@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult, heading};
+use crate::result::heading;
+use crate::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::types::Scope;
 use serde_json::{Value, json};

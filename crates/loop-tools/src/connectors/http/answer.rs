@@ -1,6 +1,8 @@
 //! From an answer to what the model reads: what is selected of it, as a table, as lines or as it is.
 
-use crate::{ToolResult, heading, push_lines};
+use crate::ToolResult;
+use crate::result::heading;
+use crate::table::push_lines;
 use loop_core::types::{Effect, Scope};
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;

@@ -406,7 +406,7 @@ async fn a_tool_works_in_a_registry_on_several_threads() {
     let server = TestServer::start(|asked, _| json_answer(&json!([{ "id": asked.target }]))).await;
     let registry =
         Registry::builder().tool(reader(&server.definition("/{order}"), &["order"])).build().unwrap();
-    let calls = (0..20).map(|order| crate::ToolInvocation {
+    let calls = (0..20).map(|order| crate::dispatch::ToolInvocation {
         name: "find_order".into(),
         parameters: json!({ "order": order }),
         context: context(),

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::{Credentials, clean};
+use crate::Credentials;
+use crate::text::clean;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use loop_core::secrets::Secrets;

@@ -1,6 +1,7 @@
 //! From what a server answers to what the model reads.
 
-use crate::{ToolDeclaration, ToolResult, clean};
+use crate::text::clean;
+use crate::{ToolDeclaration, ToolResult};
 use loop_core::secrets::Secrets;
 use loop_core::types::Scope;
 use rmcp::model::{CallToolResult, ContentBlock, ReadResourceResult, ResourceContents};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::clean;
+use crate::text::clean;
 use loop_core::types::{Digest, digest};
 use serde::Serialize;
 use serde_json::{Value, json};

@@ -9,7 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::{Credentials, clean};
+use crate::Credentials;
+use crate::text::clean;
 use loop_core::secrets::Secrets;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::io::AsyncReadExt as _;

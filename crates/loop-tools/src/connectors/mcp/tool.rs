@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{Credentials, SchemaCheck, Tool, ToolContext, ToolDeclaration, ToolResult};
+use crate::schema::SchemaCheck;
+use crate::{Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
 use async_trait::async_trait;
 use loop_core::types::{Digest, Effect};
 use serde_json::{Value, json};
