@@ -64,6 +64,11 @@ pub(crate) fn sdk_id(span: SpanId) -> opentelemetry::SpanId {
     opentelemetry::SpanId::from_bytes(*span.bytes())
 }
 
+/// The id of the span above. Without one it is all zeroes, as in the SDK.
+pub(crate) fn parent_id(parent: Option<SpanId>) -> opentelemetry::SpanId {
+    parent.map_or(opentelemetry::SpanId::from_bytes([0; 8]), sdk_id)
+}
+
 /// An instant in milliseconds since 1970 (UTC), as the journal has it.
 pub(crate) fn time(unix_ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(unix_ms)

@@ -416,7 +416,7 @@ impl RunSpans {
         let start_time = data::time(self.unix_ms(start));
         SpanData {
             span_context: data::context(self.place.trace, id, self.is_sampled),
-            parent_span_id: parent.map_or(opentelemetry::SpanId::INVALID, data::sdk_id),
+            parent_span_id: data::parent_id(parent),
             parent_span_is_remote: false,
             span_kind: SpanKind::Internal,
             name: name.into(),

@@ -80,7 +80,7 @@ pub const EMPTY: &str = "Empty";
 /// The word for a call that was not ready.
 pub const PENDING: &str = "Pending";
 /// The word for a call that may or may not have happened.
-pub const IN_DOUBT: &str = "In doubt";
+pub const DOUBTED: &str = "In doubt";
 /// The word for a call that a person or a rule denied.
 pub const DENIED: &str = "Denied";
 /// The word for a call that was cut off.

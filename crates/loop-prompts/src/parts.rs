@@ -11,8 +11,8 @@ use loop_core::{Evidence, Run, RunSpec, Verdict};
 use serde_json::Value;
 
 use crate::anchors::{
-    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENDS_WORK, ENTRY, EVIDENCE_HEADER,
-    EVIDENCE_PARTS, EXAMPLES, FAILED, IN_DOUBT, ITEM_LABEL, NAMES, NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME,
+    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, DOUBTED, EFFECT, EMPTY, ENDS_WORK, ENTRY, EVIDENCE_HEADER,
+    EVIDENCE_PARTS, EXAMPLES, FAILED, ITEM_LABEL, NAMES, NOT_ACCEPTED, NOT_RUN, OPTIONAL, OUTCOME,
     OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, PENDING, QUESTION, REQUIRED, SECTION_ENTRY,
     SKIPPED, SUCCESS, WITH_RESULT,
 };
@@ -131,7 +131,7 @@ fn outcome_word(status: Status) -> &'static str {
         Status::Ok => SUCCESS,
         Status::Empty => EMPTY,
         Status::Pending => PENDING,
-        Status::InDoubt => IN_DOUBT,
+        Status::InDoubt => DOUBTED,
         Status::Denied => DENIED,
         Status::Cancelled => CANCELLED,
         Status::RetryableError

@@ -9,7 +9,7 @@ use loop_core::spec::{EndCall, ErrorStyle, OnDuplicate, Repeats};
 use loop_core::types::{Digest, Observation, Status};
 use loop_core::{Evidence, Run, Verdict};
 
-use crate::failure::{markdown_of, quote};
+use crate::failure::{doubted, markdown_of, quote};
 use crate::notes::{note, with_note};
 use crate::text::{cut, line};
 
@@ -47,7 +47,7 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
             Rendered::error(unknown_tool(run.spec().protocol.errors(), &action.action.tool, similar))
         }
         Verdict::InvalidArguments { .. } => {
-            let message = format!("{INVALID}: {}", action.verdict.reason());
+            let message = invalid_arguments(&action.verdict.reason());
             wrong(run, action, Failure::refused("invalid_tool_input", &message))
         }
         Verdict::Denied { why, by } => {
@@ -233,10 +233,7 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Rend
             };
         }
         Status::InDoubt => {
-            let message = match message.contains(IN_DOUBT) {
-                true => message,
-                false => format!("{message}; it {IN_DOUBT}"),
-            };
+            let message = doubted(&message);
             return wrong(run, action, Failure { code: "in_doubt", message: &message, is_refusal: false });
         }
         Status::RetryableError => "retryable_error",
@@ -251,9 +248,9 @@ fn observed(run: &Run, action: &JudgedAction, observation: &Observation) -> Rend
         // As a quotation under the tool's title, or the tool's own text.
         return Rendered::error(markdown_of(observation));
     }
-    let is_invalid = observation.status == Status::InvalidInput && !message.starts_with(INVALID);
+    let is_invalid = observation.status == Status::InvalidInput;
     let message = match is_invalid && run.spec().protocol.errors() != ErrorStyle::Tagged {
-        true => format!("{INVALID}: {message}"),
+        true => invalid_arguments(&message),
         false => message,
     };
     let is_refusal = observation.status == Status::Cancelled;
@@ -266,6 +263,11 @@ fn noted(run: &Run, evidence: &Evidence, rendered: Rendered) -> Rendered {
         Some(note) => Rendered { text: with_note(&rendered.text, &note), digest: None, ..rendered },
         None => rendered,
     }
+}
+
+/// The message of a call whose arguments fail validation.
+fn invalid_arguments(message: &str) -> String {
+    format!("Invalid arguments: {message}")
 }
 
 /// The whole message of a failure; its one-line summary if the message is empty.
@@ -384,10 +386,6 @@ fn name(action: &JudgedAction) -> String {
 const CUT_OFF: &str = "cancelled: the run stopped before it ended";
 /// Added to the result of a call that is refused as a repeat for the second time.
 const NUDGE: &str = "asking again changes nothing; use what you have, try something else, or finish";
-/// The result text of a call whose arguments fail validation.
-const INVALID: &str = "Invalid arguments";
-/// The result text of a write in doubt.
-const IN_DOUBT: &str = "may or may not have happened";
 /// The maximum characters of a shortened result.
 const SHORT_CHARS: usize = 200;
 /// The maximum characters of a name that a model wrote.

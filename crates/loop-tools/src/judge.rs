@@ -6,7 +6,7 @@ use loop_core::types::{Data, Effect, FailureText, Observation, Status};
 use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;
-use crate::result::{Failure, NO_DATA_FOUND, ToolResult, quote};
+use crate::result::{Failure, NOTHING_FOUND, ToolResult, quote};
 use crate::text::{clean, cut, in_one_line, is_blank, one_line};
 
 /// A result that has been weighed but not yet cleaned and cut.
@@ -79,7 +79,7 @@ fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     // What looks for something and returns nothing has found nothing. A write that returns nothing has still
     // been done, and a model that reads "not found" would do it again.
     if tool.effect == Some(Effect::Read) && is_nothing(&result.data) {
-        return Judged { data: result.data, ..Judged::failed(Status::Empty, NO_DATA_FOUND) };
+        return Judged { data: result.data, ..Judged::failed(Status::Empty, NOTHING_FOUND) };
     }
     if is_blank(&result.markdown) {
         let judged = Judged::failed(Status::MalformedResult, "the result is a success without any Markdown");
@@ -101,15 +101,12 @@ fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
     let status = match result.kind {
         Some(Failure::Empty) => Status::Empty,
         Some(Failure::Retryable) => Status::RetryableError,
-        Some(Failure::Permanent) => Status::PermanentError,
+        Some(Failure::Permanent) | None => Status::PermanentError,
         Some(Failure::InvalidInput) => Status::InvalidInput,
         Some(Failure::Pending) => Status::Pending,
         // What may run twice has no doubt that a second try does not settle.
         Some(Failure::InDoubt) if tool.effect.is_some_and(Effect::is_repeatable) => Status::RetryableError,
         Some(Failure::InDoubt) => Status::InDoubt,
-        // A program that knows S0's shape only says it in words.
-        None if message == NO_DATA_FOUND => Status::Empty,
-        None => Status::PermanentError,
     };
     let ToolResult { markdown, title, retry_after_ms, data, .. } = result;
     // S0's template is not a text of the tool's own, and a failure that shows nothing teaches nothing (S0-d4).

@@ -10,7 +10,7 @@ use crate::declaration::ToolDeclaration;
 use crate::table;
 
 /// What a tool that found nothing says (S0-68).
-pub const NO_DATA_FOUND: &str = "No data found";
+pub(crate) const NOTHING_FOUND: &str = "No data found";
 /// How much of a text is its summary.
 const SUMMARY_CHARS: usize = 160;
 /// What a tool that is not ready says.
@@ -19,7 +19,11 @@ const NOT_READY: &str = "Not ready yet";
 pub const UNKNOWN_ERROR: &str = "Unknown error";
 
 /// What a tool returns. A failure is a result as well.
+///
+/// A program that knows only S0's shape says in words that it found nothing. They become the kind of the failure where
+/// its text is read; everything after that decides by the kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct ToolResult {
     /// Whether the tool returned what was requested.
     pub success: bool,
@@ -46,6 +50,31 @@ pub struct ToolResult {
     /// For a failure: what failed, in words for people. `None`: the tool's own title.
     #[serde(skip)]
     pub title: Option<String>,
+}
+
+/// A result as a program writes it.
+#[derive(Deserialize)]
+struct Written {
+    success: bool,
+    tool_name: String,
+    data: Value,
+    summary: String,
+    markdown: String,
+    error: Option<String>,
+    kind: Option<Failure>,
+    retry_after_ms: Option<u64>,
+}
+
+impl From<Written> for ToolResult {
+    fn from(written: Written) -> Self {
+        let Written { success, tool_name, data, summary, markdown, error, kind, retry_after_ms } = written;
+        let mut result =
+            Self { success, error, kind, retry_after_ms, ..Self::ok(tool_name, summary, markdown, data) };
+        if !success && kind.is_none() && result.message() == NOTHING_FOUND {
+            result.kind = Some(Failure::Empty);
+        }
+        result
+    }
 }
 
 /// The kind of failure of a result.
@@ -152,7 +181,7 @@ impl ToolResult {
 
     /// A failure that says that nothing was found (S0-68).
     pub fn empty(tool: impl Into<String>, title: &str) -> Self {
-        Self::failure(tool, title, NO_DATA_FOUND, Failure::Empty)
+        Self::failure(tool, title, NOTHING_FOUND, Failure::Empty)
     }
 
     /// What a tool says that has begun something and is not ready: ask again after so many milliseconds. The loop does

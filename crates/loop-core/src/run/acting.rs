@@ -438,7 +438,7 @@ impl Rest<'_> {
                 }
                 last
             } else if !is_read && (work.announced || work.lost > 0) {
-                let message = "it may or may not have happened: the run stopped before it ended";
+                let message = "the run stopped before it ended";
                 Observation::failed(Status::InDoubt, &self.calls.tool_name(work), message)
             } else {
                 let message = "cancelled: the run stopped before it ended";
@@ -459,10 +459,10 @@ impl Rest<'_> {
             let effect = self.calls.effect(work, self.spec);
             let (status, message) = match effect {
                 Effect::WriteIrreversible | Effect::Egress | Effect::Exec => {
-                    (Status::InDoubt, "it may or may not have happened: the program ended while it ran")
+                    (Status::InDoubt, "the program ended while it ran")
                 }
                 Effect::WriteIdempotent | Effect::WriteKeyed if is_last => {
-                    (Status::InDoubt, "it may or may not have happened: the program ended each time it ran")
+                    (Status::InDoubt, "the program ended each time it ran")
                 }
                 Effect::Read if is_last => (Status::RetryableError, "the program ended each time it ran"),
                 Effect::Read | Effect::WriteIdempotent | Effect::WriteKeyed => {

@@ -428,7 +428,7 @@ impl Rest<'_> {
             let is_it = |effect: &ParentEffect| effect.evidence == Some(work.evidence);
             let is_doubtful = parent.lost || parent.effects.iter().any(is_it);
             if is_doubtful && !self.calls.is_read(work, self.spec) {
-                let message = format!("it may or may not have happened: run {} may have made it", parent.run);
+                let message = format!("run {} may have made it", parent.run);
                 let observation = Observation::failed(Status::InDoubt, &self.calls.tool_name(work), &message);
                 self.settle(batch, at, observation);
             }

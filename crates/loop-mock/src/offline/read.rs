@@ -7,11 +7,10 @@ use loop_llm::request::AssistantTurn;
 use loop_llm::scripted::nonce_of;
 use loop_llm::{Message, ModelRequest};
 use loop_prompts::anchors::{
-    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, EFFECT, EMPTY, ENTRY, EVIDENCE, EVIDENCE_HEADER,
-    EVIDENCE_PARTS, EXAMPLES, EXECUTED, FAILED, FENCE, FENCE_CLOSES, FENCE_END, HEADING, IN_DOUBT, ITEM,
-    ITEM_LABEL, LAST_CALL, NAMES, NOT_RUN, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN,
-    PENDING, QUESTION, REQUIRED, SECTION_ENTRY, SECTIONS, SELECTABLE_TOOLS, SELECTED_AT_MOST, SKIPPED,
-    SUCCESS, TOOLS,
+    CANCELLED, CHOICES, DENIED, DOCUMENT_LABEL, DOUBTED, EFFECT, EMPTY, ENTRY, EVIDENCE, EVIDENCE_HEADER,
+    EVIDENCE_PARTS, EXAMPLES, EXECUTED, FAILED, FENCE, FENCE_CLOSES, FENCE_END, HEADING, ITEM, ITEM_LABEL,
+    LAST_CALL, NAMES, NOT_RUN, OUTCOME, OUTCOME_ENDS, PARAMETER_ENTRY, PARAMETER_TYPE, PATTERN, PENDING,
+    QUESTION, REQUIRED, SECTION_ENTRY, SECTIONS, SELECTABLE_TOOLS, SELECTED_AT_MOST, SKIPPED, SUCCESS, TOOLS,
 };
 use serde_json::Value;
 
@@ -312,7 +311,7 @@ fn list(text: &str) -> Vec<Value> {
 fn listed_line(line: &str) -> Option<Listed<'_>> {
     let line = line.strip_prefix(ENTRY)?;
     // What a tool says comes after the first of these words.
-    let marks = [SUCCESS, EMPTY, PENDING, IN_DOUBT, DENIED, CANCELLED, FAILED, NOT_RUN, SKIPPED]
+    let marks = [SUCCESS, EMPTY, PENDING, DOUBTED, DENIED, CANCELLED, FAILED, NOT_RUN, SKIPPED]
         .map(|word| (word, format!("{OUTCOME}{word}{OUTCOME_ENDS}")));
     let found = marks.iter().filter_map(|(word, mark)| Some((line.find(mark)?, *word, mark.len())));
     let (at, word, length) = found.min_by_key(|(at, _, _)| *at)?;

@@ -34,8 +34,8 @@ impl Protocol for Anthropic {
             | Trouble::StaleReasoning
             | Trouble::StateLost
             | Trouble::ContentFilter
-            | Trouble::MalformedToolCall => ErrorWords::new(400, INVALID, None),
-            Trouble::ScriptExhausted => ErrorWords::new(400, INVALID, Some("script_exhausted")),
+            | Trouble::MalformedToolCall => ErrorWords::new(400, BAD_REQUEST, None),
+            Trouble::ScriptExhausted => ErrorWords::new(400, BAD_REQUEST, Some("script_exhausted")),
             Trouble::Auth => ErrorWords::new(401, "authentication_error", None),
             Trouble::Billing => ErrorWords::new(402, "billing_error", None),
             Trouble::Permission => ErrorWords::new(403, "permission_error", None),
@@ -80,7 +80,7 @@ fn error_object(reported: &Reported<'_>) -> Value {
     json!({"type": "error", "error": error, "request_id": reported.request})
 }
 
-const INVALID: &str = "invalid_request_error";
+const BAD_REQUEST: &str = "invalid_request_error";
 
 /// The purpose of the seals on thinking.
 const SIGNATURE: &str = "signature";

@@ -50,25 +50,25 @@ impl Protocol for Chat {
 /// The words of OpenAI, on both of its interfaces.
 pub(super) fn openai_words(trouble: Trouble) -> ErrorWords {
     match trouble {
-        Trouble::InvalidRequest => ErrorWords::new(400, INVALID, None),
-        Trouble::Unsupported => ErrorWords::new(400, INVALID, Some("unsupported_parameter")),
-        Trouble::Auth => ErrorWords::new(401, INVALID, Some("invalid_api_key")),
-        Trouble::Permission => ErrorWords::new(403, INVALID, Some("permission_denied")),
+        Trouble::InvalidRequest => ErrorWords::new(400, BAD_REQUEST, None),
+        Trouble::Unsupported => ErrorWords::new(400, BAD_REQUEST, Some("unsupported_parameter")),
+        Trouble::Auth => ErrorWords::new(401, BAD_REQUEST, Some("invalid_api_key")),
+        Trouble::Permission => ErrorWords::new(403, BAD_REQUEST, Some("permission_denied")),
         // A word of compatible servers; OpenAI itself knows quotas only.
-        Trouble::Billing => ErrorWords::new(402, INVALID, Some("insufficient_credits")),
-        Trouble::ModelNotFound => ErrorWords::new(404, INVALID, Some("model_not_found")),
+        Trouble::Billing => ErrorWords::new(402, BAD_REQUEST, Some("insufficient_credits")),
+        Trouble::ModelNotFound => ErrorWords::new(404, BAD_REQUEST, Some("model_not_found")),
         Trouble::QuotaExhausted => ErrorWords::new(429, "insufficient_quota", Some("insufficient_quota")),
-        Trouble::RequestTooLarge => ErrorWords::new(413, INVALID, Some("request_too_large")),
-        Trouble::ContextTooLong => ErrorWords::new(400, INVALID, Some("context_length_exceeded")),
-        Trouble::StaleReasoning => ErrorWords::new(400, INVALID, Some("invalid_encrypted_content")),
-        Trouble::StateLost => ErrorWords::new(400, INVALID, Some("previous_response_not_found")),
-        Trouble::ContentFilter => ErrorWords::new(400, INVALID, Some("content_policy_violation")),
-        Trouble::MalformedToolCall => ErrorWords::new(400, INVALID, Some("tool_use_failed")),
+        Trouble::RequestTooLarge => ErrorWords::new(413, BAD_REQUEST, Some("request_too_large")),
+        Trouble::ContextTooLong => ErrorWords::new(400, BAD_REQUEST, Some("context_length_exceeded")),
+        Trouble::StaleReasoning => ErrorWords::new(400, BAD_REQUEST, Some("invalid_encrypted_content")),
+        Trouble::StateLost => ErrorWords::new(400, BAD_REQUEST, Some("previous_response_not_found")),
+        Trouble::ContentFilter => ErrorWords::new(400, BAD_REQUEST, Some("content_policy_violation")),
+        Trouble::MalformedToolCall => ErrorWords::new(400, BAD_REQUEST, Some("tool_use_failed")),
         Trouble::RateLimited => ErrorWords::new(429, "requests", Some("rate_limit_exceeded")),
         Trouble::Overloaded => ErrorWords::new(503, "server_error", Some("server_is_overloaded")),
         Trouble::ServerError => ErrorWords::new(500, "server_error", Some("server_error")),
         Trouble::Timeout => ErrorWords::new(408, "timeout", Some("timeout")),
-        Trouble::ScriptExhausted => ErrorWords::new(400, INVALID, Some("script_exhausted")),
+        Trouble::ScriptExhausted => ErrorWords::new(400, BAD_REQUEST, Some("script_exhausted")),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn error_object(reported: &Reported<'_>) -> Value {
 
 /// An error that no question to a model has led to.
 pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> {
-    let words = ErrorWords::new(400, INVALID, code);
+    let words = ErrorWords::new(400, BAD_REQUEST, code);
     bytes_of(&error_object(&Reported { words, message, param: None, wait: None, request: "" }))
 }
 
@@ -104,4 +104,4 @@ pub(super) fn models(names: &[Arc<str>]) -> Vec<u8> {
     bytes_of(&json!({"object": "list", "data": listed}))
 }
 
-const INVALID: &str = "invalid_request_error";
+const BAD_REQUEST: &str = "invalid_request_error";

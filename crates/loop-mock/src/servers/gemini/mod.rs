@@ -35,9 +35,9 @@ impl Protocol for Gemini {
             | Trouble::StateLost
             | Trouble::ContentFilter
             | Trouble::MalformedToolCall
-            | Trouble::RequestTooLarge => ErrorWords::new(400, INVALID, None),
-            Trouble::ScriptExhausted => ErrorWords::new(400, INVALID, Some("SCRIPT_EXHAUSTED")),
-            Trouble::Auth => ErrorWords::new(400, INVALID, Some("API_KEY_INVALID")),
+            | Trouble::RequestTooLarge => ErrorWords::new(400, BAD_REQUEST, None),
+            Trouble::ScriptExhausted => ErrorWords::new(400, BAD_REQUEST, Some("SCRIPT_EXHAUSTED")),
+            Trouble::Auth => ErrorWords::new(400, BAD_REQUEST, Some("API_KEY_INVALID")),
             Trouble::Billing => ErrorWords::new(402, "FAILED_PRECONDITION", None),
             Trouble::Permission => ErrorWords::new(403, "PERMISSION_DENIED", None),
             Trouble::ModelNotFound => ErrorWords::new(404, "NOT_FOUND", None),
@@ -96,7 +96,7 @@ fn bound(name: &str, args: &Map<String, Value>) -> String {
     format!("{name}\n{args}")
 }
 
-const INVALID: &str = "INVALID_ARGUMENT";
+const BAD_REQUEST: &str = "INVALID_ARGUMENT";
 const EXHAUSTED: &str = "RESOURCE_EXHAUSTED";
 
 /// The purpose of the seals.

@@ -44,7 +44,7 @@ impl Reader<'_> {
             return if self.only_reads() {
                 ToolResult::failed(name, title, message)
             } else {
-                ToolResult::in_doubt(name, title, format!("it may or may not have happened: {message}"))
+                ToolResult::in_doubt(name, title, message)
             };
         };
         let is_in = |codes: &[u8]| codes.iter().any(|known| i32::from(*known) == code);

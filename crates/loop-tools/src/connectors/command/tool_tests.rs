@@ -181,7 +181,7 @@ async fn a_write_that_was_killed_is_in_doubt_and_a_read_has_failed() {
         (Effect::Exec, Status::InDoubt),
     ] {
         let seen = call_with(effect, settings(&["kill", "TERM"]), &Credentials::none(), 10_000).await;
-        check(&seen, status, "it may or may not have happened: `probe` was killed by signal 15");
+        check(&seen, status, "`probe` was killed by signal 15");
         let late = call_with(effect, settings(&["sleep"]), &Credentials::none(), 100).await;
         // The core takes it for a doubt.
         check(&late, Status::Timeout, "timeout after 100 ms");

@@ -399,11 +399,7 @@ impl Call<'_> {
     }
 
     fn lost(&self, message: String) -> Trouble {
-        if self.is_repeatable() {
-            Trouble::Retryable(message, None)
-        } else {
-            Trouble::InDoubt(format!("it may or may not have happened: {message}"))
-        }
+        if self.is_repeatable() { Trouble::Retryable(message, None) } else { Trouble::InDoubt(message) }
     }
 
     /// What a call is that was stopped from outside.
@@ -427,11 +423,9 @@ impl Call<'_> {
             404 | 410 if self.is_read() => Trouble::Empty,
             408 | 425 | 429 => Trouble::Retryable(says(status, &text), answer.retry_after()),
             500.. if self.is_repeatable() => Trouble::Retryable(says(status, &text), answer.retry_after()),
-            500.. => Trouble::InDoubt(format!("it may or may not have happened: {}", says(status, &text))),
+            500.. => Trouble::InDoubt(says(status, &text)),
             // What a browser does after a form was taken.
-            300..=399 if !self.is_repeatable() => {
-                Trouble::InDoubt(format!("it may or may not have happened: {}", says(status, "")))
-            }
+            300..=399 if !self.is_repeatable() => Trouble::InDoubt(says(status, "")),
             301 | 302 | 303 | 307 | 308 => Trouble::Permanent(format!(
                 "{}: it redirects, and only a GET is redirected",
                 says(status, "")

@@ -60,7 +60,7 @@ fn a_failure_is_said_and_nothing_is_nothing() {
         json!({ "content": [{ "type": "text", "text": " " }] }),
         json!({ "content": [], "structuredContent": { "result": [] } }),
     ] {
-        assert_eq!(result(nothing).error.as_deref(), Some(crate::result::NO_DATA_FOUND));
+        assert_eq!(result(nothing).error.as_deref(), Some("No data found"));
     }
     let answer: CallToolResult = serde_json::from_value(json!({ "content": [] })).unwrap();
     let written =
