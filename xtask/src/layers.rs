@@ -12,23 +12,28 @@ use crate::rooms;
 use crate::workspace::{self, Failure};
 
 /// For each crate of ours, the crates of ours on which it may depend directly.
-pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
+pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
     ("loop-core", &[]),
+    ("loop-claims", &["loop-core"]),
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
     ("loop-prompts", &["loop-core"]),
     ("loop-journal", &["loop-core", "loop-tools"]),
-    ("loop-runtime", &["loop-core", "loop-journal", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
+    (
+        "loop-runtime",
+        &["loop-claims", "loop-core", "loop-journal", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"],
+    ),
     ("loop-inspect", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime"]),
     ("loop-domain", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
     ("loop-restate", &["loop-core", "loop-llm", "loop-runtime"]),
-    ("loop-server", &["loop-core", "loop-domain", "loop-eval", "loop-inspect", "loop-runtime"]),
+    ("loop-server", &["loop-claims", "loop-core", "loop-domain", "loop-eval", "loop-inspect", "loop-runtime"]),
     (
         "loopgate",
         &[
+            "loop-claims",
             "loop-core",
             "loop-domain",
             "loop-eval",
@@ -48,7 +53,8 @@ pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
 ];
 
 /// What a crate must not bring in, at any depth.
-const FORBIDDEN: [(&str, &[&str]); 4] = [
+const FORBIDDEN: [(&str, &[&str]); 5] = [
+    ("loop-claims", &["tokio", "rusqlite"]),
     ("loop-core", &["tokio", "reqwest", "rand", "getrandom", "socket2", "mio", "hyper"]),
     ("loop-llm", &["rusqlite"]),
     ("loop-tools", &["rusqlite"]),

@@ -153,8 +153,9 @@ fn package(suite: &str) -> Result<&'static str, Failure> {
 /// The suite of all named behaviours of the mock server. It is part of the suites of its two crates too.
 const LIES: &str = "lies";
 
-const SUITES: [(&str, &str); 15] = [
+const SUITES: [(&str, &str); 16] = [
     ("core", "loop-core"),
+    ("claims", "loop-claims"),
     ("tools", "loop-tools"),
     ("llm", "loop-llm"),
     ("mock", "loop-mock"),

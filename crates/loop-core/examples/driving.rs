@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use loop_core::reply::Reply;
-use loop_core::run::{CallModel, PersonAnswer, PromptSize, RunTool, SaveResult, Validation};
+use loop_core::run::{CallModel, PersonAnswer, PromptSize, RunTool, CheckResult, SaveResult};
 use loop_core::types::{Digest, Millis, Observation, RunId, Status, Usage};
 use loop_core::{Command, Event, EventKind, Facts, Note, Outcome, Rejected, Run, RunSpec, WorkItem};
 
@@ -108,10 +108,11 @@ impl Driver {
             Command::AskPerson { key, .. } => {
                 EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None }
             }
-            // A driver of an `output` protocol checks the value here, against its schema first.
-            Command::Validate(command) => {
-                let (key, attempt) = (command.key, command.attempt);
-                EventKind::Validated { key, attempt, result: Validation::Valid }
+            // A driver of an `output` protocol checks the value here, against its schema first; of a document, what its spec
+            // demands.
+            Command::Check(check) => {
+                let (key, attempt) = (check.key, check.attempt);
+                EventKind::Checked { key, attempt, result: CheckResult::Passed, used: None }
             }
             // Nothing of this world runs beside the driver, so there is nothing that could be cut off.
             Command::Abort { .. } => self.wait_for_the_deadline(),
@@ -216,7 +217,7 @@ fn name(command: &Command) -> String {
         Command::CallModel(call) => format!("send the call {}", call.key),
         Command::RunTool(tool) => format!("run {} for {}", tool.tool, tool.key),
         Command::AskPerson { key, .. } => format!("ask a person about {key}"),
-        Command::Validate(command) => format!("validate the output for {}", command.key),
+        Command::Check(check) => format!("check for {}", check.key),
         Command::Abort { key, .. } => format!("abort {key}"),
         Command::Save { .. } => "save".to_owned(),
     }
@@ -252,7 +253,6 @@ fn summary(note: &Note) -> String {
         Note::ResultNoted { evidence, note, .. } => format!("{evidence}: {}", note.summary()),
         Note::EvidenceShortened { evidence } => format!("{evidence} shows only its summary"),
         Note::Compacted { through, .. } => format!("passes up to {through} are shown in short"),
-        Note::OpinionGiven(record) => format!("second opinion: {}", record.opinion.name()),
         Note::AttemptBegan { attempt, pass } => format!("attempt {attempt} begins with pass {pass}"),
         Note::OutputRejected { attempt, by, .. } => format!("attempt {attempt} was rejected by {by}"),
     }

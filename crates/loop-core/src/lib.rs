@@ -83,7 +83,6 @@
 //! | [`types`] | shared types: ids, money, work items, results, evidence |
 //! | [`spec`] | configuration: protocol, tools, models, limits, settings of the gate |
 //! | [`reply`] | parses a model's reply into a proposal, and merges it into the document |
-//! | [`mod@claims`] | whether the values of a document are in the evidence that it cites |
 //! | [`policy`] | what a call may do |
 //! | [`secrets`] | which texts hold a secret, and how it is masked |
 //! | [`repeats`] | whether a call is a repeat |
@@ -103,8 +102,6 @@ pub mod secrets;
 pub mod spec;
 
 pub mod reply;
-
-pub mod claims;
 
 pub mod policy;
 pub mod repeats;

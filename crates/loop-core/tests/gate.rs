@@ -6,8 +6,8 @@ use loop_testkit::*;
 use loop_core::gate::Measure;
 use loop_core::reply::FinishReason;
 use loop_core::run::Decision;
-use loop_core::spec::{Cite, GroundingRule, ProtocolSpec, SectionSpec};
-use loop_core::types::{Confidence, Observation, Status, StopClass};
+use loop_core::spec::{Cite, ProtocolSpec, SectionSpec};
+use loop_core::types::{Confidence, Status, StopClass};
 use loop_core::{Note, StopReason};
 use serde_json::{Value, json};
 
@@ -184,79 +184,6 @@ fn the_work_item_is_no_evidence_where_evidence_is_demanded() {
     ] {
         assert_eq!(serde_json::to_string(&cite).unwrap(), text);
         assert_eq!(serde_json::from_str::<loop_core::spec::Cite>(text).unwrap(), cite);
-    }
-}
-
-#[test]
-fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
-    let begun = |rule| {
-        let world = run().with(|spec| spec.gate.grounding = rule).start().replied(&device("a"));
-        world.finished(
-            "1/action-0",
-            Observation::new(Status::Ok, "", "", r#"{"size_gb": 42, "host": "web-1"}"#),
-        )
-    };
-    let says = |body: &str| bare_draft("high").section("Situation", body);
-    let (lie, truth) = (says("web-1 has 24 GB, and 24 GB at web-9 [E1]."), says("web-1 has 42 GB [E1]."));
-    let missing = "evidence for the ungrounded \"24 GB\", \"web-9\" in section `situation`";
-
-    // The model reads which values it is about, and has one pass to mend them.
-    let asked = begun(GroundingRule::Demand).replied(&lie).expect_call("3/main", 1);
-    assert_eq!(asked.run.revisions(3).unwrap(), [missing.into()]);
-    asked.replied(&truth).ends(StopReason::Confident);
-    let world = begun(GroundingRule::Demand).replied(&lie).replied(&lie).ends(StopReason::EvidenceMissing);
-    assert_eq!(world.outcome().missing, [missing.into()]);
-    assert_eq!(world.run.claims().len(), 4);
-    // What stands in other evidence or in the item is not nowhere.
-    begun(GroundingRule::Demand).replied(&says("web-1 has 42 GB.")).ends(StopReason::Confident);
-    // A report decides nothing.
-    let world = begun(GroundingRule::Report).replied(&lie).ends(StopReason::Confident);
-    assert_eq!((world.outcome().missing.len(), world.run.claims().len()), (0, 4));
-    assert_eq!(world.outcome().claims(&world.spec, world.run.started()), world.run.claims());
-    let world = begun(GroundingRule::Off).replied(&lie).ends(StopReason::Confident);
-    assert!(world.run.claims().is_empty());
-}
-
-#[test]
-fn a_value_that_is_cited_from_the_wrong_evidence_is_demanded() {
-    let begun = || {
-        let world = run().with(|spec| spec.gate.grounding = GroundingRule::Demand).unrevised().start();
-        let world = world.replied(&device("a").asks("fetch_device", target("b")));
-        let has = |data: &str| Observation::new(Status::Ok, "", "", data);
-        world
-            .finished("1/action-0", has(r#"{"size_gb": 42}"#))
-            .finished("1/action-1", has(r#"{"size_gb": 31}"#))
-    };
-    let says = |body: &str| bare_draft("high").section("Situation", body);
-    let world = begun().replied(&says("It has 31 GB [E1] and 42 GB [E1].")).ends(StopReason::EvidenceMissing);
-    let missing = "the right citation, [E2] for \"31 GB\", in section `situation`";
-    assert_eq!(world.outcome().missing, [missing.into()]);
-    begun().replied(&says("It has 31 GB [E2] and 42 GB [E1].")).ends(StopReason::Confident);
-}
-
-#[test]
-fn a_section_may_have_its_own_rule_for_values() {
-    // The gate's rule, the section's, and whether a lie ends the run as confident.
-    use GroundingRule::{Demand, Off, Report};
-    for (gate, own, is_confident, claims) in [
-        (Report, Some(Demand), false, 1),
-        (Off, Some(Demand), false, 1),
-        (Demand, Some(Report), true, 1),
-        (Demand, Some(Off), true, 0),
-        (Demand, None, false, 1),
-        (Report, None, true, 1),
-    ] {
-        let world = run().unrevised().with(|spec| {
-            spec.gate.grounding = gate;
-            let ProtocolSpec::Document(document) = &mut spec.protocol else { return };
-            document.sections.iter_mut().for_each(|section| section.grounding = own);
-        });
-        let world = world.start().replied(&device("a"));
-        let world = world.finished("1/action-0", Observation::new(Status::Ok, "", "", r#"{"size_gb": 42}"#));
-        let world = world.replied(&bare_draft("high").section("Situation", "It has 24 GB [E1]."));
-        let reason = if is_confident { StopReason::Confident } else { StopReason::EvidenceMissing };
-        let world = world.ends(reason);
-        assert_eq!(world.run.claims().len(), claims, "{gate:?}, {own:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use loop_testkit::*;
 use loop_core::gate::DeniedBy;
 use loop_core::policy::PolicyRule;
 use loop_core::repeats::RepeatRule;
-use loop_core::run::{PersonAnswer, Validation};
+use loop_core::run::{PersonAnswer, CheckResult};
 use loop_core::spec::{OnDuplicate, RepeatScope, Repeats, Resolve, TaintRule};
 use loop_core::types::{Observation, Status};
 use loop_core::{EventKind, StopReason, Verdict};
@@ -188,7 +188,7 @@ fn a_repeat_is_one_within_its_scope() {
         let setup = output().repeating(Repeats::NeverRerun).with(|spec| spec.gate.scope = scope);
         let world = all(setup.start().replied(&look("a"))).replied(&look("a"));
         let in_next_pass = world.verdicts()[1];
-        let world = all(world).replied(&calls(&[("save", target("x"))])).validated(rejected("no"));
+        let world = all(world).replied(&calls(&[("save", target("x"))])).checked(rejected("no"));
         (in_next_pass, *world.replied(&look("a")).verdicts().last().unwrap())
     };
     assert_eq!(scoped(RepeatScope::Run), ("duplicate", "duplicate"));
@@ -280,15 +280,15 @@ fn an_output_before_its_evidence_is_repaired_once() {
     assert!(!again.outcome().output.as_ref().unwrap().valid);
     // The tool beside the output is enough, if it brings something.
     let both = world.replied(&save(&[("fetch_device", target("a"))]));
-    let good = both.clone().finished("2/action-0", found("it")).validated(Validation::Valid);
+    let good = both.clone().finished("2/action-0", found("it")).checked(CheckResult::Passed);
     good.ends(StopReason::Completed);
-    let bad = both.finished("2/action-0", observed(Status::Timeout)).validated(Validation::Valid);
+    let bad = both.finished("2/action-0", observed(Status::Timeout)).checked(CheckResult::Passed);
     bad.ends(StopReason::EvidenceMissing);
     // With a reflection it is the submission that is too early.
     let world = demanding(reflected()).start().replied(&save(&[])).all_finished();
     let world = world.replied(&calls(&[("submit", json!({}))])).expect_call("3/main", 1);
     let world = all(world.replied(&look("a"))).replied(&calls(&[("submit", json!({}))]));
-    world.validated(Validation::Valid).ends(StopReason::Completed);
+    world.checked(CheckResult::Passed).ends(StopReason::Completed);
 }
 
 #[test]

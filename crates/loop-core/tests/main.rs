@@ -5,8 +5,7 @@
 
 mod bounded;
 mod calibration;
-mod claims;
-mod claims_records;
+mod check;
 mod common;
 mod compaction;
 mod conversation;
@@ -31,7 +30,6 @@ mod live;
 mod money;
 mod near_calls;
 mod neutral;
-mod opinion;
 mod order;
 mod output;
 mod owed;

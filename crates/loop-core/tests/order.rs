@@ -4,7 +4,7 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::run::{PersonAnswer, Refusal, Reserve, SaveResult, StopMode, Validation};
+use loop_core::run::{PersonAnswer, Refusal, Reserve, SaveResult, StopMode, CheckResult};
 use loop_core::types::{Millis, Tier};
 use loop_core::{Event, EventKind, Note, Rejected, Run, StopReason};
 
@@ -275,15 +275,15 @@ fn a_validation_of_another_try_or_call_is_not_open() {
     // T10: told apart from an event that cannot occur in the phase at all.
     let validated = |at: &str, attempt| {
         let key = key(at);
-        EventKind::Validated { key, attempt, result: Validation::Valid }
+        EventKind::Checked { key, attempt, result: CheckResult::Passed, used: None }
     };
     let mut waits = output().start().replied(&calls(&[("save", target("x"))]));
-    waits = waits.expect_validation("1/validate#1 {\"target\":\"x\"}");
-    for (at, attempt) in [("1/validate", 2), ("2/validate", 1)] {
+    waits = waits.expect_check("1/check#1 {\"target\":\"x\"}");
+    for (at, attempt) in [("1/check", 2), ("2/check", 1)] {
         let why = waits.try_apply(validated(at, attempt)).unwrap_err();
         assert!(matches!(why, Rejected::NotOpen { .. }), "{why}");
     }
-    let why = run().start().try_apply(validated("1/validate", 1)).unwrap_err();
+    let why = run().start().try_apply(validated("1/check", 1)).unwrap_err();
     assert!(matches!(why, Rejected::OutOfOrder { .. }), "{why}");
 }
 

@@ -4,7 +4,7 @@ use loop_testkit::*;
 
 use loop_core::gate::Measure;
 use loop_core::reply::FinishReason;
-use loop_core::run::{AttemptState, Output, PersonAnswer, Rejection, StopMode, Validation};
+use loop_core::run::{AttemptState, Output, PersonAnswer, Rejection, StopMode, CheckResult};
 use loop_core::spec::{ArgSpec, Repeats};
 use loop_core::types::{Status, StopClass};
 use loop_core::{EventKind, Note, StopReason, Verdict};
@@ -37,7 +37,7 @@ fn an_output_ends_the_attempt_and_is_validated() {
     // S2-17, S2-23, S2-70: at once, without a helper.
     let world = output().start().expect_call("1/main", 1).replied(&save("x"));
     assert_eq!(world.verdicts(), ["kept"]);
-    let world = world.expect_validation(&format!("1/validate#1 {}", value("x"))).validated(Validation::Valid);
+    let world = world.expect_check(&format!("1/check#1 {}", value("x"))).checked(CheckResult::Passed);
     let world = world.ends(StopReason::Completed);
     assert!(is(&world, "x", true));
     let outcome = world.outcome();
@@ -55,7 +55,7 @@ fn an_output_ends_the_attempt_and_is_validated() {
 fn passes_follow_each_other_until_there_is_an_output() {
     // S2-15, S2-16, S2-52: helpers first; tokens add up.
     let world = output().start().replied(&look("a")).all_finished().expect_call("2/main", 1);
-    let world = world.replied(&look("b")).all_finished().replied(&save("x")).validated(Validation::Valid);
+    let world = world.replied(&look("b")).all_finished().replied(&save("x")).checked(CheckResult::Passed);
     let world = world.ends(StopReason::Completed);
     assert_eq!((world.outcome().totals.passes, world.outcome().totals.usage.total()), (3, 3 * 150));
 }
@@ -72,10 +72,10 @@ fn calls_beside_an_output_all_run_and_the_last_output_counts() {
     ]);
     let world = output().start().replied(&mixed).expect_tools(&["1/action-0#1 fetch_device"]).all_finished();
     let world = world.expect_tools(&["1/action-2#1 fetch_docs"]);
-    assert_eq!(world.validation(), None);
-    let world = world.all_finished().expect_validation(&format!("1/validate#1 {}", value("last")));
+    assert_eq!(world.to_check(), None);
+    let world = world.all_finished().expect_check(&format!("1/check#1 {}", value("last")));
     assert_eq!(world.results(), ["run ok", "kept", "run ok", "kept", "unknown_tool"]);
-    let world = world.validated(Validation::Valid).ends(StopReason::Completed);
+    let world = world.checked(CheckResult::Passed).ends(StopReason::Completed);
     assert!(is(&world, "last", true));
 }
 
@@ -85,7 +85,7 @@ fn an_output_is_validated_as_it_was_written() {
     for written in ["{\"target\": \"x\", \"more\": 1}", "not JSON", "[]", "", "{\"target\": \"cut"] {
         let world =
             output().start().replied(&calls(&[]).calling("save", written).ending(FinishReason::MaxTokens));
-        world.expect_validation(&format!("1/validate#1 {written}"));
+        world.expect_check(&format!("1/check#1 {written}"));
     }
 }
 
@@ -94,7 +94,7 @@ fn a_rejected_output_begins_the_next_attempt_in_the_same_history() {
     // S2-14, S2-18, S2-53
     let world = output().start().replied(&look("a")).all_finished().replied(&save("x"));
     let messages = world.run.messages();
-    let world = world.validated(rejected("too short"));
+    let world = world.checked(rejected("too short"));
     assert_eq!(world.run.messages(), messages + 1, "what is wrong is a message");
     let reported = Note::OutputRejected { attempt: 1, by: "rule".into(), message: "too short".into() };
     assert!(world.notes().contains(&reported));
@@ -102,7 +102,7 @@ fn a_rejected_output_begins_the_next_attempt_in_the_same_history() {
     let world = world
         .expect_call("3/main", 1)
         .replied(&save("y"))
-        .validated(Validation::Valid)
+        .checked(CheckResult::Passed)
         .ends(StopReason::Completed);
     assert!(is(&world, "y", true));
     assert_eq!((world.outcome().attempts, world.outcome().totals.passes), (2, 3));
@@ -118,7 +118,7 @@ fn a_rejected_output_begins_the_next_attempt_in_the_same_history() {
 fn attempts_are_three_unless_set_otherwise() {
     // S2-18, C13: what was last said is in the outcome.
     let world = (1..=3)
-        .fold(output().start(), |world, n| world.replied(&save(&n.to_string())).validated(rejected("no")));
+        .fold(output().start(), |world, n| world.replied(&save(&n.to_string())).checked(rejected("no")));
     let world = world.ends(StopReason::MaxAttempts);
     let stop = &world.outcome().stop;
     assert_eq!((stop.class, world.outcome().attempts), (StopClass::Failed, 3));
@@ -129,12 +129,12 @@ fn attempts_are_three_unless_set_otherwise() {
     assert_eq!(stop.primary.change.as_ref().unwrap().to_string(), "output.attempts = 4");
     assert!(is(&world, "3", false));
     let once = output().output_spec(|output| output.attempts = 1);
-    once.start().replied(&save("x")).validated(rejected("no")).ends(StopReason::MaxAttempts);
+    once.start().replied(&save("x")).checked(rejected("no")).ends(StopReason::MaxAttempts);
 }
 
 #[test]
 fn a_validator_that_breaks_ends_the_run() {
-    let world = output().start().replied(&save("x")).validated(broken()).ends(StopReason::ToolFailure);
+    let world = output().start().replied(&save("x")).checked(broken()).ends(StopReason::ToolFailure);
     assert_eq!(world.outcome().stop.primary.value, Measure::BrokenCheck("rule: it panicked".into()));
     assert!(is(&world, "x", false));
 }
@@ -174,7 +174,7 @@ fn calls_that_cannot_run_have_their_results_and_the_attempt_goes_on() {
     world
         .expect_call("3/main", 1)
         .replied(&save("x"))
-        .validated(Validation::Valid)
+        .checked(CheckResult::Passed)
         .ends(StopReason::Completed);
     // Again and again they end it, without a final pass.
     let patient = output().with(|spec| spec.gate.breakers.bad_arguments = 0);
@@ -206,7 +206,7 @@ fn an_attempt_takes_so_many_passes_and_not_one_more() {
     assert_eq!(world.results().last().unwrap(), "ended");
     // A new attempt has passes of its own.
     let two = || output().output_spec(|output| output.passes_per_attempt = 2).start();
-    let second = two().replied(&look("a")).all_finished().replied(&save("x")).validated(rejected("no"));
+    let second = two().replied(&look("a")).all_finished().replied(&save("x")).checked(rejected("no"));
     let second = second.replied(&look("b")).all_finished().replied(&look("c")).ends(StopReason::MaxPasses);
     assert_eq!((second.outcome().stopped_in.attempt, second.outcome().totals.passes), (2, 4));
     assert!(is(&second, "x", false), "the last output there is");
@@ -216,17 +216,17 @@ fn an_attempt_takes_so_many_passes_and_not_one_more() {
 fn an_output_on_the_last_permitted_pass_is_validated() {
     // S2-17, S2-39
     let of_attempt = output().output_spec(|output| output.passes_per_attempt = 1).start();
-    of_attempt.replied(&save("x")).validated(Validation::Valid).ends(StopReason::Completed);
+    of_attempt.replied(&save("x")).checked(CheckResult::Passed).ends(StopReason::Completed);
     let of_run =
         || output().limits(|limits| limits.passes = 1).start().expect_call("1/main", 1).replied(&save("x"));
-    let world = of_run().validated(Validation::Valid).ends(StopReason::Completed);
+    let world = of_run().checked(CheckResult::Passed).ends(StopReason::Completed);
     assert_eq!(world.reasons(), [StopReason::Completed, StopReason::MaxPasses]);
     // Rejected, there is no pass for another.
-    let world = of_run().validated(rejected("no")).ends(StopReason::MaxPasses);
+    let world = of_run().checked(rejected("no")).ends(StopReason::MaxPasses);
     assert!(is(&world, "x", false));
     assert_eq!(world.outcome().stop.class, StopClass::Partial);
     let last = output().output_spec(|output| output.attempts = 1).limits(|limits| limits.passes = 1);
-    let world = last.start().replied(&save("x")).validated(rejected("no")).ends(StopReason::MaxAttempts);
+    let world = last.start().replied(&save("x")).checked(rejected("no")).ends(StopReason::MaxAttempts);
     assert_eq!(world.reasons(), [StopReason::MaxAttempts, StopReason::MaxPasses]);
 }
 
@@ -264,7 +264,7 @@ fn an_output_beside_calls_over_the_limit_is_validated_all_the_same() {
     let world = output().limits(|limits| limits.tool_calls = 1).start().replied(&look("b")).all_finished();
     let world = world.replied(&mixed);
     assert_eq!(world.verdicts(), ["run", "over_limit", "kept"]);
-    world.validated(Validation::Valid).ends(StopReason::Completed);
+    world.checked(CheckResult::Passed).ends(StopReason::Completed);
 }
 
 #[test]
@@ -274,8 +274,8 @@ fn what_needs_consent_beside_an_output_is_asked_for_before_it_is_validated() {
     let world = output().people().start().replied(&mixed).expect_phase("waiting_for_person");
     let world = world.answered_by_person("1/action-1", PersonAnswer::Approved).all_finished();
     world
-        .expect_validation(&format!("1/validate#1 {}", value("x")))
-        .validated(Validation::Valid)
+        .expect_check(&format!("1/check#1 {}", value("x")))
+        .checked(CheckResult::Passed)
         .ends(StopReason::Completed);
     // Where nobody can be asked the output still stands.
     let world = output().start().replied(&mixed).expect_phase("validating");
@@ -290,7 +290,7 @@ fn a_reflected_output_is_answered_and_submitted() {
     let world = reflected().start().replied(&save("x")).expect_tools(&["1/action-0#1 save"]).all_finished();
     let world = world.expect_call("2/main", 1).replied(&submit());
     assert_eq!(world.verdicts(), ["run", "kept"]);
-    let world = world.expect_validation(&format!("2/validate#1 {}", value("x"))).validated(Validation::Valid);
+    let world = world.expect_check(&format!("2/check#1 {}", value("x"))).checked(CheckResult::Passed);
     assert!(is(&world.ends(StopReason::Completed), "x", true));
 }
 
@@ -299,7 +299,7 @@ fn the_last_output_is_the_one_that_is_submitted() {
     // S2-71
     let world = reflected().start().replied(&save("x")).all_finished().replied(&save("y")).all_finished();
     let world = world.replied(&look("a")).all_finished().replied(&submit());
-    world.expect_validation(&format!("4/validate#1 {}", value("y")));
+    world.expect_check(&format!("4/check#1 {}", value("y")));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn to_submit_before_there_is_an_output_is_an_error() {
     world.ends(StopReason::SubmitBeforeOutput);
     // One of another attempt is none of this one.
     let world =
-        reflected().start().replied(&save("x")).all_finished().replied(&submit()).validated(rejected("no"));
+        reflected().start().replied(&save("x")).all_finished().replied(&submit()).checked(rejected("no"));
     let world = world.replied(&submit()).ends(StopReason::SubmitBeforeOutput);
     assert!(is(&world, "x", false));
 }
@@ -326,7 +326,7 @@ fn an_output_and_a_submission_in_one_reply_go_together_in_either_order() {
     for order in either {
         let world = reflected().start().replied(&calls(&order)).all_finished();
         let world =
-            world.expect_validation(&format!("1/validate#1 {}", value("x"))).validated(Validation::Valid);
+            world.expect_check(&format!("1/check#1 {}", value("x"))).checked(CheckResult::Passed);
         world.ends(StopReason::Completed);
     }
     // The last of several, and every call beside them is processed.
@@ -338,7 +338,7 @@ fn an_output_and_a_submission_in_one_reply_go_together_in_either_order() {
     ]);
     let world = reflected().start().replied(&mixed).all_finished().all_finished().all_finished();
     assert_eq!(world.results(), ["run ok", "kept", "run ok", "run ok"]);
-    world.expect_validation(&format!("1/validate#1 {}", value("y")));
+    world.expect_check(&format!("1/check#1 {}", value("y")));
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn an_output_that_nobody_can_read_is_answered_with_an_error_and_does_not_count()
     let world = reflected().start().replied(&save("x")).all_finished();
     let world = world.replied(&calls(&[("save", json!({"target": 1}))])).expect_call("3/main", 1);
     assert_eq!(world.results(), ["run ok", "invalid_arguments"]);
-    world.replied(&submit()).expect_validation(&format!("3/validate#1 {}", value("x")));
+    world.replied(&submit()).expect_check(&format!("3/check#1 {}", value("x")));
     let first = reflected().start().replied(&calls(&[("save", json!({"target": 1})), ("submit", json!({}))]));
     first.ends(StopReason::SubmitBeforeOutput);
 }
@@ -359,11 +359,11 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
     let world = reflected().start().replied(&save("x")).all_finished();
     let world = world.replied(&save("y")).finished("2/action-0", schema_violation()).expect_call("3/main", 1);
     assert_eq!(world.run.attempts()[0].output.as_deref(), Some(&*value("x")));
-    world.clone().replied(&submit()).expect_validation(&format!("3/validate#1 {}", value("x")));
+    world.clone().replied(&submit()).expect_check(&format!("3/check#1 {}", value("x")));
     // Nor does it count when it is repeated.
     let world = world.replied(&save("y")).expect_call("4/main", 1);
     assert_eq!(world.results(), ["run ok", "run invalid_input", "duplicate"]);
-    world.replied(&submit()).expect_validation(&format!("4/validate#1 {}", value("x")));
+    world.replied(&submit()).expect_check(&format!("4/check#1 {}", value("x")));
     // Beside its submission, in either order: the one before stands, or nothing was submitted.
     for order in [["y", "submit"], ["submit", "y"]] {
         let both: Vec<_> =
@@ -371,7 +371,7 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
         let key = |pass: u32| format!("{pass}/action-{}", order.iter().position(|it| *it == "y").unwrap());
         let world = reflected().start().replied(&save("x")).all_finished().replied(&calls(&both));
         let world = world.finished(&key(2), schema_violation());
-        world.expect_validation(&format!("2/validate#1 {}", value("x")));
+        world.expect_check(&format!("2/check#1 {}", value("x")));
         let world = reflected().start().replied(&calls(&both)).finished(&key(1), schema_violation());
         let world = world.ends(StopReason::SubmitBeforeOutput);
         assert_eq!(world.outcome().output, None);
@@ -389,7 +389,7 @@ fn an_output_that_its_tool_cannot_read_is_taken_back() {
     let three = calls(&[("save", target("x")), ("save", target("y")), ("save", target("z"))]);
     let world = reflected().start().replied(&three).all_finished().finished("1/action-1", found("it"));
     let world = world.finished("1/action-2", schema_violation()).replied(&submit());
-    world.expect_validation(&format!("2/validate#1 {}", value("y")));
+    world.expect_check(&format!("2/check#1 {}", value("y")));
     // A stop takes it back as well.
     let world = reflected()
         .start()
@@ -410,10 +410,10 @@ fn an_output_that_is_requested_twice_in_one_reply_is_taken_back_with_the_call_th
     assert_eq!(world.results(), ["run invalid_input", "duplicate", "kept"]);
     assert_eq!(world.outcome().output, None);
     let world = ends(setup().start().replied(&save("x")).all_finished(), "2/action-0");
-    world.expect_validation(&format!("2/validate#1 {}", value("x")));
+    world.expect_check(&format!("2/check#1 {}", value("x")));
     // What the call that ran could read is the output.
     let world = setup().start().replied(&twice).finished("1/action-0", found("formatted"));
-    world.expect_validation(&format!("1/validate#1 {}", value("y")));
+    world.expect_check(&format!("1/check#1 {}", value("y")));
 }
 
 #[test]
@@ -424,7 +424,7 @@ fn a_formatter_that_fails_is_told_and_the_output_stands() {
     world
         .expect_call("2/main", 1)
         .replied(&submit())
-        .expect_validation(&format!("2/validate#1 {}", value("x")));
+        .expect_check(&format!("2/check#1 {}", value("x")));
 }
 
 #[test]
@@ -451,12 +451,12 @@ fn a_stop_at_the_gate_waits_for_the_validation() {
     // C31
     let validating =
         || output().start().replied(&save("x")).stop(StopMode::AtGate).expect_phase("validating");
-    let world = validating().validated(Validation::Valid).ends(StopReason::ManualStop);
+    let world = validating().checked(CheckResult::Passed).ends(StopReason::ManualStop);
     assert_eq!(world.reasons(), [StopReason::ManualStop, StopReason::Completed]);
     assert!(is(&world, "x", true), "what was found out is kept");
-    let world = validating().validated(rejected("no")).ends(StopReason::ManualStop);
+    let world = validating().checked(rejected("no")).ends(StopReason::ManualStop);
     assert_eq!((world.outcome().attempts, is(&world, "x", false)), (1, true));
-    validating().withdrawn().validated(rejected("no")).expect_call("2/main", 1);
+    validating().withdrawn().checked(rejected("no")).expect_call("2/main", 1);
     // Asked for while calls beside the output run, nothing is validated any more.
     let mixed = calls(&[("fetch_device", target("a")), ("save", target("x"))]);
     let world =
@@ -485,7 +485,7 @@ fn a_stop_now_ends_it_in_every_phase_and_tells_which() {
         let world = world.ends(StopReason::ManualStop);
         let reported = &world.outcome().stopped_in;
         assert_eq!((&*reported.phase, reported.pass, reported.attempt), (phase, 1, 1));
-        let late = EventKind::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
+        let late = EventKind::Checked { key: key("1/check"), attempt: 1, result: CheckResult::Passed, used: None };
         world.rejects(late);
     }
 }
@@ -495,7 +495,7 @@ fn the_wall_clock_goes_on_while_an_output_is_validated() {
     // C12
     let setup = || output().limits(|limits| limits.wall_ms = 50_000).start().replied(&save("x"));
     let commanded = |world: &World| match world.run.commands().as_slice() {
-        [loop_core::Command::Validate(command)] => command.timeout_ms,
+        [loop_core::Command::Check(command)] => command.timeout_ms,
         other => panic!("{other:?}"),
     };
     assert_eq!(commanded(&setup()), 30_000);
@@ -514,10 +514,10 @@ fn the_wall_clock_goes_on_while_an_output_is_validated() {
 fn a_lost_validation_is_made_again_three_times_in_all() {
     // I-12
     let world = output().start().replied(&save("x")).resumed(5);
-    let world = world.expect_validation(&format!("1/validate#2 {}", value("x")));
-    let late = EventKind::Validated { key: key("1/validate"), attempt: 1, result: Validation::Valid };
-    let world = world.rejects(late).resumed(5).expect_validation(&format!("1/validate#3 {}", value("x")));
-    let ended = world.clone().validated(Validation::Valid).ends(StopReason::Completed);
+    let world = world.expect_check(&format!("1/check#2 {}", value("x")));
+    let late = EventKind::Checked { key: key("1/check"), attempt: 1, result: CheckResult::Passed, used: None };
+    let world = world.rejects(late).resumed(5).expect_check(&format!("1/check#3 {}", value("x")));
+    let ended = world.clone().checked(CheckResult::Passed).ends(StopReason::Completed);
     assert!(is(&ended, "x", true));
     let world = world.resumed(5).ends(StopReason::ToolFailure);
     assert!(is(&world, "x", false));
@@ -542,7 +542,7 @@ fn what_was_looked_up_is_not_given_again_in_the_next_attempt() {
     let world =
         output().repeating(Repeats::Reuse).start().replied(&look("a")).all_finished().replied(&look("a"));
     assert_eq!(world.verdicts(), ["run", "duplicate"]);
-    let world = world.replied(&save("x")).validated(rejected("no")).replied(&look("a"));
+    let world = world.replied(&save("x")).checked(rejected("no")).replied(&look("a"));
     world.expect_tools(&["4/action-0#1 fetch_device"]);
 }
 
@@ -550,7 +550,7 @@ fn what_was_looked_up_is_not_given_again_in_the_next_attempt() {
 fn passes_in_which_nothing_ran_are_counted_by_attempt() {
     // S2-14
     let lost = calls(&[("nope", json!({}))]);
-    let world = output().start().replied(&lost).replied(&lost).replied(&save("x")).validated(rejected("no"));
+    let world = output().start().replied(&lost).replied(&lost).replied(&save("x")).checked(rejected("no"));
     let world = world.replied(&lost).replied(&lost).expect_call("6/main", 1);
     world.replied(&lost).ends(StopReason::NoProgress);
 }
@@ -559,15 +559,15 @@ fn passes_in_which_nothing_ran_are_counted_by_attempt() {
 fn a_validation_of_something_else_is_not_taken() {
     let world = output().start().replied(&save("x"));
     let reported =
-        |name: &str, attempt| EventKind::Validated { key: key(name), attempt, result: Validation::Valid };
+        |name: &str, attempt| EventKind::Checked { key: key(name), attempt, result: CheckResult::Passed, used: None };
     let world = world
-        .rejects(reported("2/validate", 1))
-        .rejects(reported("1/validate", 2))
+        .rejects(reported("2/check", 1))
+        .rejects(reported("1/check", 2))
         .rejects(reported("1/main", 1));
-    let world = world.validated(Validation::Valid).rejects(reported("1/validate", 1));
+    let world = world.checked(CheckResult::Passed).rejects(reported("1/check", 1));
     world.ends(StopReason::Completed);
-    output().start().rejects(reported("1/validate", 1));
-    conversation().start().rejects(reported("1/validate", 1));
+    output().start().rejects(reported("1/check", 1));
+    conversation().start().rejects(reported("1/check", 1));
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn a_run_that_leaves_an_owed_effect_undone_is_partial_in_every_protocol() {
         let document = kept_from(run(), &asks(), cause).replied(&draft("high"));
         let talk = kept_from(conversation(), &both(), cause).replied(&text("It is done."));
         let saved = kept_from(output(), &both(), cause).replied(&calls(&[("save", target("x"))]));
-        let saved = saved.all_finished().validated(loop_core::run::Validation::Valid);
+        let saved = saved.all_finished().checked(loop_core::run::CheckResult::Passed);
         for (name, world) in [("document", document), ("conversation", talk), ("output", saved)] {
             let stop = &world.outcome().stop;
             assert_eq!(stop.class, StopClass::Partial, "{name}, {cause:?}: {stop:?}");

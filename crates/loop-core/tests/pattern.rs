@@ -212,11 +212,11 @@ fn tools_hand_offs_writes_and_answers_pass_typed_validation() {
     setup().start().replied(&text("It is done.")).ends(StopReason::Completed);
     let saves = |value| loop_testkit::output().start().replied(&calls(&[("save", value)]));
     let wrong = saves(json!({"target": 7}));
-    assert!(wrong.validation().is_some(), "no value is an output before it is validated");
-    wrong.validated(loop_testkit::rejected("/target: expected a string")).expect_call("2/main", 1);
+    assert!(wrong.to_check().is_some(), "no value is an output before it is validated");
+    wrong.checked(loop_testkit::rejected("/target: expected a string")).expect_call("2/main", 1);
     let world = saves(json!({"target": "a"})).expect_phase("validating");
-    world.clone().validated(loop_testkit::rejected("no")).expect_call("2/main", 1);
-    world.validated(loop_core::run::Validation::Valid).ends(StopReason::Completed);
+    world.clone().checked(loop_testkit::rejected("no")).expect_call("2/main", 1);
+    world.checked(loop_core::run::CheckResult::Passed).ends(StopReason::Completed);
 }
 
 // ---- the example's own tests, under the rules of a step as the document has them ----

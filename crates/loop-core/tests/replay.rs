@@ -5,7 +5,7 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::run::{PersonAnswer, PromptSize, RunTool, Validation};
+use loop_core::run::{PersonAnswer, PromptSize, RunTool, CheckResult};
 use loop_core::spec::{ModelSpec, SectionSpec};
 use loop_core::types::{CommandKey, Observation, PicoUsd, Slot, Status, SubCallUse, Tier};
 use loop_core::{Command, EventKind, Note, Run, StopReason};
@@ -171,9 +171,9 @@ impl Script {
             Command::AskPerson { key, .. } => {
                 (world.answered_by_person(&key.to_string(), PersonAnswer::Approved), true)
             }
-            Command::Validate(command) => {
+            Command::Check(command) => {
                 let (key, attempt) = (command.key, command.attempt);
-                world.apply(EventKind::Validated { key, attempt, result: Validation::Valid });
+                world.apply(EventKind::Checked { key, attempt, result: CheckResult::Passed, used: None });
                 (world, true)
             }
             Command::Abort { .. } => (world.deadline(), true),

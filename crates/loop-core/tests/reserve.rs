@@ -644,7 +644,7 @@ fn without_a_final_pass_no_tokens_are_kept_back_for_one() {
 #[test]
 fn a_sub_call_reserves_its_whole_grant() {
     // S0-65
-    let reserve = run().selector(&[]).start().run.sub_call_reserve();
+    let reserve = run().selector(&[]).start().run.sub_call_reserve(&key("1/action-0"));
     assert_eq!((reserve.input_tokens, reserve.output_tokens), (12_000, 512));
 }
 

@@ -351,6 +351,7 @@ pub(crate) fn gate_over(
         utc_offset: clock,
         // The caller knows where its file is.
         calibration: defaults.calibration,
+        validators: Vec::new(),
         second_opinion: config
             .second_opinion
             .map(|it| SecondOpinion {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use loop_core::claims::{Claim, ClaimSources, Grounding, claims};
+use loop_claims::{Claim, ClaimSources, Grounding, claims};
 use loop_core::types::{Locale, Status};
 use loop_core::{Evidence, WorkItem};
 use loop_testkit::findings;

@@ -247,9 +247,9 @@ pub fn decided(decision: &Decision) -> String {
     match decision {
         Decision::Act { runs, asks: 0 } => format!("acts: {runs} run"),
         Decision::Act { runs, asks } => format!("acts: {runs} run, {asks} wait for a person"),
-        Decision::Validate { runs } => format!("validates the output: {runs} run"),
+        Decision::Check { runs: 0 } => "checks the document or the output".to_owned(),
+        Decision::Check { runs } => format!("checks the output: {runs} run"),
         Decision::Revise { missing } => format!("revises: {}", missing.join(", ")),
-        Decision::AskOpinion { sections } => format!("asks for a second opinion on {}", sections.join(", ")),
         Decision::FinalPass { cause } => format!("makes the final pass: {}", cause.reason),
         Decision::Stop(certificate) => format!("stops: {}", certificate.primary.reason),
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use loop_core::gate::{Change, Condition, Measure};
 use loop_core::reply::PREAMBLE;
-use loop_core::run::{PassRecord, Phase, PromptSize, Refusal, Started};
+use loop_core::run::{CheckWhat, PassRecord, Phase, PromptSize, Refusal, Started};
 use loop_core::spec::{Setting, SpecNames};
 use loop_core::types::{CommandKey, Confidence, RunId, Totals};
 use loop_core::{Certificate, Event, EventKind, Rejected, Run, RunSpec, StopReason};
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::report::sentence;
-use loop_runtime::report::{ActionReport, Item, OpinionReport, PersonRequestReport, StoppedInReport, action};
+use loop_runtime::report::{ActionReport, Item, CheckReport, PersonRequestReport, StoppedInReport, action};
 use loop_runtime::run::StartError;
 
 /// The version of this format.
@@ -46,9 +46,9 @@ pub struct Why {
     pub limits: Vec<LimitUse>,
     /// Passes with the confidence that each stated, in their order. Empty in protocols without confidence.
     pub confidence: Vec<StatedConfidence>,
-    /// The second opinions that were asked for, in the order of the passes. Absent if none was.
+    /// The checks of the document, in the order of the passes. Absent if none was demanded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub opinions: Vec<OpinionReport>,
+    pub checks: Vec<CheckReport>,
     /// What would have continued the run. Absent in a run that has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continuation: Option<Continuation>,
@@ -223,7 +223,7 @@ impl Why {
             conditions: certificate.map(WhyCondition::all).unwrap_or_default(),
             limits: limits(state.spec(), outcome.map_or(&totals, |outcome| &outcome.totals)),
             confidence: stated(&state),
-            opinions: state.opinions().iter().map(OpinionReport::new).collect(),
+            checks: state.checks().iter().map(CheckReport::new).collect(),
             continuation: outcome.map(|_| Continuation::of(recorded)),
             undone: match outcome {
                 Some(outcome) => outcome.undone().map(|it| action(it, &outcome.evidence)).collect(),
@@ -451,8 +451,16 @@ fn next_of(run: &Run) -> String {
             1 => "a person is asked about 1 action".to_owned(),
             asks => format!("a person is asked about {asks} actions"),
         },
-        Phase::Validating { .. } => "the output is validated".to_owned(),
+        Phase::Validating(checking) => checked(&checking.what()).to_owned(),
         Phase::Stopping(_) | Phase::Saving { .. } | Phase::Done { .. } => "the run ends".to_owned(),
+    }
+}
+
+/// What is checked, in words.
+pub(crate) fn checked(what: &CheckWhat) -> &'static str {
+    match what {
+        CheckWhat::Document { .. } => "the document is checked",
+        CheckWhat::Output(_) => "the output is checked",
     }
 }
 

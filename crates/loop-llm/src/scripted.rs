@@ -58,10 +58,8 @@ impl From<Slot> for RequestPurpose {
         match slot {
             Slot::Select => Self::Select,
             Slot::Repair => Self::Repair,
-            Slot::Opinion => Self::Opinion,
-            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
-                Self::Main
-            }
+            Slot::Check => Self::Opinion,
+            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Save | Slot::Inherited(_) => Self::Main,
         }
     }
 }

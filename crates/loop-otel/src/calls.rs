@@ -133,7 +133,15 @@ impl RunSpans {
         };
         self.measure_tool(&open.tool, data::seconds(&span), error, out);
         if let Some(used) = &observation.sub_call {
-            self.sub_call(call, &open.key, &span, used, charged(entry, key, attempt), out);
+            let asked = Asked {
+                call,
+                name: Arc::clone(&open.key),
+                tier: Tier::Selector,
+                purpose: "filter",
+                parent: span.span_context.span_id(),
+                times: (span.start_time, span.end_time),
+            };
+            self.sub_call(asked, used, charged(entry, key, attempt), out);
         }
         self.send(out, span);
     }
@@ -160,34 +168,54 @@ impl RunSpans {
         }
     }
 
-    /// The question of a smart tool to a model.
+    /// The question of a check to a model.
+    pub(crate) fn check_ends(
+        &mut self,
+        call: (CommandKey, u32),
+        used: &SubCallUse,
+        began: Millis,
+        entry: &Entry,
+        out: Out<'_>,
+    ) {
+        let (key, attempt) = call;
+        let opinion = self.spec.gate.second_opinion;
+        let asked = Asked {
+            call,
+            name: format!("{}/{key}", self.run()).into(),
+            tier: opinion.map_or(Tier::Selector, |it| it.tier),
+            purpose: "opinion",
+            parent: data::sdk_id(SpanId::of_pass(self.run(), key.pass)),
+            times: (data::time(self.unix_ms(began)), data::time(self.unix_ms(entry.event.at))),
+        };
+        self.sub_call(asked, used, charged(entry, key, attempt), out);
+    }
+
+    /// The question of a smart tool or a check to a model.
     fn sub_call(
         &mut self,
-        (key, attempt): (CommandKey, u32),
-        name: &Arc<str>,
-        tool: &SpanData,
+        asked: Asked,
         used: &SubCallUse,
         charged: Option<(&Usage, Option<PicoUsd>)>,
         out: Out<'_>,
     ) {
+        let Asked { call: (key, attempt), name, tier, purpose, parent, times: (began, ended) } = asked;
         self.model_calls += 1;
         let id = SpanId::of_call(self.run(), key, attempt).inner();
-        let timing = self.timing((Arc::clone(name), attempt), /*is_inner*/ true, out);
-        let tier = Tier::Selector;
+        let timing = self.timing((name, attempt), /*is_inner*/ true, out);
         let attributes = self
-            .call_attributes(tier, "filter")
+            .call_attributes(tier, purpose)
             .with_some(names::RESPONSE_MODEL, used.served_model.as_deref().map(str::to_owned))
             .with_some(names::ERROR_TYPE, timing.as_ref().and_then(|timing| timing.error));
         let attributes = with_timing(with_charge(attributes, charged), timing.as_ref());
-        let within = |unix_ms| data::time(unix_ms).clamp(tool.start_time, tool.end_time);
-        let (start_time, end_time) = timing.as_ref().map_or((tool.start_time, tool.end_time), |timing| {
+        let within = |unix_ms| data::time(unix_ms).clamp(began, ended);
+        let (start_time, end_time) = timing.as_ref().map_or((began, ended), |timing| {
             (within(timing.start_ms), within(timing.end_ms))
         });
         let span_name = format!("{} {}", names::CHAT, self.spec.model(tier).model);
         let error = timing.as_ref().and_then(|timing| timing.error);
         let span = SpanData {
             span_kind: SpanKind::Client,
-            parent_span_id: tool.span_context.span_id(),
+            parent_span_id: parent,
             start_time,
             end_time,
             attributes: attributes.0,
@@ -305,13 +333,23 @@ fn with_content(attributes: Attributes, timing: Option<&CallTiming>, reply: Opti
         .with_some(names::OUTPUT_MESSAGES, reply.map(content::output))
 }
 
+/// A question to a model outside of the passes.
+struct Asked {
+    call: (CommandKey, u32),
+    /// As the model client names it.
+    name: Arc<str>,
+    tier: Tier,
+    purpose: &'static str,
+    parent: opentelemetry::SpanId,
+    times: (std::time::SystemTime, std::time::SystemTime),
+}
+
 fn purpose(slot: Slot) -> &'static str {
     match slot {
         Slot::Select => "select",
         Slot::Repair => "repair",
-        Slot::Opinion => "opinion",
         Slot::Final => "final",
-        Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => "main",
+        Slot::Main | Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => "main",
     }
 }
 

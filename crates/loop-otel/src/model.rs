@@ -62,7 +62,7 @@ impl ChatModel for TimedModel {
     }
 
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        let is_inner = request.meta.purpose == Some(RequestPurpose::Filter);
+        let is_inner = matches!(request.meta.purpose, Some(RequestPurpose::Filter | RequestPurpose::Opinion));
         let mut watch = Watch::new(&self.shared, is_inner, request);
         let begun = match request.meta.traceparent {
             // A tool was given its own span, and its question to a model is a call within that.

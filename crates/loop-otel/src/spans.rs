@@ -208,6 +208,11 @@ impl RunSpans {
                 self.enter(key.pass, began, out);
                 self.tool_ends((*key, *attempt), observation, entry, out);
             }
+            EventKind::Checked { key, attempt, used, .. } => {
+                if let Some(used) = used {
+                    self.check_ends((*key, *attempt), used, self.last, entry, out);
+                }
+            }
             EventKind::PersonAnswered { key, answer, .. } => {
                 let answer = match answer {
                     PersonAnswer::Approved => "approved",
@@ -228,7 +233,7 @@ impl RunSpans {
             | EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn
             | EventKind::DeadlineReached
-            | EventKind::Validated { .. }
+            | EventKind::CheckStarted { .. }
             | EventKind::SaveFinished { .. } => {}
         }
         for note in &entry.notes {
@@ -316,9 +321,8 @@ impl RunSpans {
             Decision::Act { runs, asks } => {
                 ("act", attributes.count(names::DECISION_RUNS, *runs).count(names::DECISION_ASKS, *asks))
             }
-            Decision::Validate { runs } => ("validate", attributes.count(names::DECISION_RUNS, *runs)),
+            Decision::Check { runs } => ("check", attributes.count(names::DECISION_RUNS, *runs)),
             Decision::Revise { .. } => ("revise", attributes),
-            Decision::AskOpinion { .. } => ("ask_opinion", attributes),
             Decision::FinalPass { cause } => {
                 ("final_pass", attributes.with(names::STOP_REASON, cause.reason.name().to_owned()))
             }

@@ -45,6 +45,17 @@ impl Prompt {
     }
 }
 
+/// What a second model is asked about in one section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Questioned {
+    /// The section's id.
+    pub section: Arc<str>,
+    /// The statements, as written: sentences, or the whole section.
+    pub statements: Vec<Arc<str>>,
+    /// The evidence that the section cites, in order. `E0` is the work item.
+    pub evidence: Vec<EvidenceId>,
+}
+
 /// The variables of a template.
 type Variables = Vec<(&'static str, Value)>;
 
@@ -76,15 +87,19 @@ impl Dialogue {
                 Some(prompt)
             }
             Slot::Repair => Some(repair(prompts, run, self.of_run(run))),
-            Slot::Opinion => Some(opinion(prompts, run, self.of_run(run))),
             Slot::Main | Slot::Final => Some(match prompts.layout() {
                 Layout::Append => self.append(prompts, run, key),
                 Layout::SystemEvidence => {
                     system_evidence(prompts, run, key, (self.system(prompts, run), self.of_run(run)))
                 }
             }),
-            Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => None,
+            Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => None,
         }
+    }
+
+    /// What a second model is asked about these statements.
+    pub fn opinion(&mut self, prompts: &Prompts, run: &Run, questioned: &[Questioned]) -> Prompt {
+        opinion(prompts, run, questioned, self.of_run(run))
     }
 
     /// The variables that are the same for every run of a domain.
@@ -312,9 +327,8 @@ fn selector(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
 
 /// What a second model reads: the statements in question, and the evidence that their sections cite. It reads neither the work
 /// item, unless that is cited, nor what the first model thought.
-fn opinion(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
+fn opinion(prompts: &Prompts, run: &Run, questioned: &[Questioned], mut variables: Variables) -> Prompt {
     let nonce = run.started().nonce.as_ref();
-    let questioned = run.questioned();
     let statements: Vec<String> = questioned
         .iter()
         .map(|it| fence(&format!("statements of {}", it.section), nonce, &it.statements.join("\n")))

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use loop_core::types::Digest;
 use serde::{Deserialize, Serialize};
 
-pub use dialogue::{Dialogue, Prompt};
+pub use dialogue::{Dialogue, Prompt, Questioned};
 pub use error::PromptError;
 pub use failure::markdown_of;
 pub use filter::FilterQuestion;

@@ -6,7 +6,7 @@ use common::native::*;
 use common::{NONCE, hostile, item, ok};
 use loop_core::RunSpec;
 use loop_core::reply::Reply;
-use loop_core::run::Validation;
+use loop_core::run::{CheckResult, Lack};
 use loop_core::spec::{ErrorStyle, ProtocolSpec};
 use loop_core::types::{Observation, Status};
 use loop_prompts::{Grown, Layout, Prompts, Thread, Turn};
@@ -15,8 +15,8 @@ fn found(_: &str) -> Observation {
     ok("found 1 item", "| frame |\n|---|\n| FR-0042 |")
 }
 
-fn invalid(message: &str) -> Validation {
-    Validation::Invalid { by: "budget".into(), message: message.into() }
+fn invalid(message: &str) -> CheckResult {
+    CheckResult::Failed { lacks: vec![Lack::own("budget", message)] }
 }
 
 #[track_caller]
@@ -86,12 +86,12 @@ fn a_reflection_with_two_attempts() {
         false => ok("a job", "# Job\n\nchain"),
     });
     world.replied(calls("", [call("c3", "submit", "{}")]));
-    world.validate(invalid("the price\u{1b} is missing\nand so is the date"));
+    world.check(invalid("the price\u{1b} is missing\nand so is the date"), None);
     let grown = world.grow();
     assert_eq!(grown.turns.len(), 3, "reply, results, and what was said to the output");
     world.replied(calls("", [look("c4", "save_job", "chain, 5 EUR"), call("c5", "submit", "{}")]));
     world.tools_end(|_| ok("a job", "# Job\n\nchain, 5 EUR"));
-    world.validate(Validation::Valid);
+    world.check(CheckResult::Passed, None);
     assert!(world.run.is_done());
     check("thread_reflection", &world.whole());
 }
@@ -105,11 +105,11 @@ fn an_output_without_a_reflection() {
         [look("c1", "save_job", "one"), look("c2", "fetch_bike", "1"), look("c3", "save_job", "two")],
     ));
     world.tools_end(found);
-    world.validate(invalid("no"));
+    world.check(invalid("no"), None);
     world.replied(calls("", [look("c4", "save_job", "three")]));
-    world.validate(invalid("no"));
+    world.check(invalid("no"), None);
     world.replied(calls("", [look("c5", "save_job", "four")]));
-    world.validate(invalid("no"));
+    world.check(invalid("no"), None);
     assert!(world.run.is_done(), "three attempts are all there are");
     let turns = world.whole();
     let stated = turns.iter().filter(|turn| matches!(turn, Turn::User(_))).count();
@@ -410,7 +410,7 @@ fn a_domain_may_bring_its_own_words() {
          not accepted. / job"
     );
     world.replied(calls("", [look("c1", "save_job", "x")]));
-    world.validate(invalid("no"));
+    world.check(invalid("no"), None);
     let key = world.call().key;
     let turns = Thread::default().grow(&prompts, &world.run, key).turns;
     assert!(turns[0].text().starts_with("Chain of FR-0042 slips\n<<<E0"), "{turns:?}");

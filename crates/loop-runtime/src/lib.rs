@@ -135,7 +135,7 @@ pub mod run {
     pub use crate::drive::start_error::StartError;
     pub use crate::drive::stream::RunStream;
     pub use crate::drive::take_over::Forkable;
-    pub use crate::drive::validate::Validator;
+    pub use crate::drive::check::Validator;
     pub use loop_core::run::{NotTakenOver, Parent, ParentEffect, Program, StopMode, Takeover};
     pub use loop_core::types::{RunId, StopClass};
     pub use loop_core::{EventKind, Note, Outcome, StopReason, Verdict};

@@ -1,7 +1,7 @@
 //! What a run is started with, and what the world reports to it: results of tools, failures, usage.
 
 use loop_core::policy::Taint;
-use loop_core::run::{CallModel, History, PromptSize, Provenance, Refusal, SaveResult, Validation};
+use loop_core::run::{CallModel, CheckResult, History, Lack, PromptSize, Provenance, Refusal, SaveResult};
 use loop_core::types::{CommandKey, Digest, FailureKind, ModelFailure, Observation, Received, Status, Usage};
 use loop_core::{EventKind, Facts, Run, WorkItem};
 use serde_json::json;
@@ -128,14 +128,14 @@ pub fn saved_at(location: &str) -> SaveResult {
     SaveResult::Saved { location: location.into() }
 }
 
-/// An output that a rule rejects with this message.
-pub fn rejected(message: &str) -> Validation {
-    Validation::Invalid { by: "rule".into(), message: message.into() }
+/// A document or an output that a rule rejects with this message.
+pub fn rejected(message: &str) -> CheckResult {
+    CheckResult::Failed { lacks: vec![Lack::own("rule", message)] }
 }
 
 /// A rule that could not say whether an output is valid.
-pub fn broken() -> Validation {
-    Validation::Broken { by: "rule".into(), message: "it panicked".into() }
+pub fn broken() -> CheckResult {
+    CheckResult::Broken { by: "rule".into(), message: "it panicked".into() }
 }
 
 /// A value after a way through JSON text.

@@ -1,13 +1,13 @@
 //! Runs in which everything that happens is chosen by numbers: the same numbers always give the same run.
 
 use loop_core::reply::FinishReason;
-use loop_core::run::{CallModel, PersonAnswer, Phase, PromptSize, RunTool, StopMode, Validation};
+use loop_core::run::{CallModel, CheckResult, CheckWhat, PersonAnswer, Phase, PromptSize, RunTool, StopMode};
 use loop_core::spec::CostMode;
-use loop_core::types::{PicoUsd, Slot, Status};
+use loop_core::types::{PicoUsd, Status, SubCallUse};
 use loop_core::{Command, EventKind};
 use serde_json::json;
 
-use crate::{
+use crate::{broken, 
     DraftReply, Setup, World, calls, conversation, draft, failure, found, observed, output, rejected, run,
     saved_at, target, text, used,
 };
@@ -96,16 +96,6 @@ fn step(mut world: World, numbers: &mut Numbers) -> World {
             world.apply(EventKind::ModelFailed { key, attempt, failure: Box::new(failure) });
             world
         }
-        Command::CallModel(call) if call.key.slot == Slot::Opinion => {
-            let answer = match how % 5 {
-                0 | 1 => "yes",
-                2 => "no",
-                3 => "cannot tell",
-                _ => "yes or no",
-            };
-            let reply = text(&format!("{}: {answer}", world.run.started().nonce));
-            world.answered(&reply.using(Some(used(how, how / 3))))
-        }
         Command::CallModel(_) => {
             let reply = reply(&world, how).using(Some(used(how, how / 3)));
             world.answered(&reply)
@@ -123,10 +113,16 @@ fn step(mut world: World, numbers: &mut Numbers) -> World {
             world.finished(&tool.key.to_string(), observation)
         }
         Command::AskPerson { key, .. } => world.answered_by_person(&key.to_string(), PersonAnswer::Approved),
-        Command::Validate(validate) => {
-            let (key, attempt) = (validate.key, validate.attempt);
-            let result = if how % 3 == 0 { Validation::Valid } else { rejected("no") };
-            world.apply(EventKind::Validated { key, attempt, result });
+        Command::Check(check) => {
+            let is_output = matches!(check.what, CheckWhat::Output(_));
+            let result = match how % 5 {
+                0 | 1 => CheckResult::Passed,
+                2 if !is_output => broken(),
+                3 if is_output => CheckResult::Passed,
+                _ => rejected("no"),
+            };
+            let asks = check.sub_call.is_some() && how % 3 > 0;
+            world.check(result, asks.then(|| SubCallUse::new(true, Some(used(how, how / 3)))));
             world
         }
         Command::Abort { .. } => world.deadline(),

@@ -6,12 +6,12 @@ use loop_core::gate::JudgedAction;
 use loop_core::invariants::{Checker, Transition};
 use loop_core::reply::Reply;
 use loop_core::run::{
-    CallModel, NotTakenOver, Parent, PersonAnswer, Phase, PromptSize, RunTool, SaveResult, State, StopMode,
-    Takeover, Validation,
+    CallModel, CheckResult, CheckWhat, NotTakenOver, Parent, PersonAnswer, Phase, PromptSize, RunTool, SaveResult, State, StopMode,
+    Takeover,
 };
 use loop_core::spec::SpecNames;
 use loop_core::types::{
-    Approver, CommandKey, Digest, EvidenceId, Millis, ModelFailure, Observation, RunId, Status,
+    Approver, CommandKey, Digest, EvidenceId, Millis, ModelFailure, Observation, RunId, Status, SubCallUse,
 };
 use loop_core::{
     Command, Event, EventKind, Facts, Note, Outcome, Rejected, Run, RunSpec, StopReason, WorkItem,
@@ -325,14 +325,17 @@ impl World {
         self.apply(EventKind::ToolFinished { key, attempt, observation: observation.into() });
     }
 
-    /// The output that is to be validated is found to be this.
+    /// The check that is commanded has this result. One that asks a model is announced first.
     #[track_caller]
-    pub fn validate(&mut self, result: Validation) {
-        let Phase::Validating { key, attempt, .. } = self.run.phase() else {
-            panic!("nothing to validate while {:?}", self.run.phase())
+    pub fn check(&mut self, result: CheckResult, used: Option<SubCallUse>) {
+        let Phase::Validating(checking) = self.run.phase() else {
+            panic!("nothing to check while {:?}", self.run.phase())
         };
-        let (key, attempt) = (*key, *attempt);
-        self.apply(EventKind::Validated { key, attempt, result });
+        let (key, attempt) = (checking.key, checking.attempt);
+        if !checking.announced {
+            self.apply(EventKind::CheckStarted { key, attempt });
+        }
+        self.apply(EventKind::Checked { key, attempt, result, used: used.map(Box::new) });
     }
 
     /// As [`announce`](Self::announce), with the digest of the run's prompts.
@@ -502,27 +505,28 @@ impl World {
 
     // ---- outputs and results ----
 
-    /// The output that is to be validated, as `key#attempt value`.
-    pub fn validation(&self) -> Option<String> {
+    /// What is to be checked, as `key#attempt value`, or `key#attempt pass n` of a document.
+    pub fn to_check(&self) -> Option<String> {
         self.run.commands().iter().find_map(|command| match command {
-            Command::Validate(command) => {
-                Some(format!("{}#{} {}", command.key, command.attempt, command.output))
-            }
+            Command::Check(check) => Some(match &check.what {
+                CheckWhat::Output(output) => format!("{}#{} {output}", check.key, check.attempt),
+                CheckWhat::Document { pass } => format!("{}#{} pass {pass}", check.key, check.attempt),
+            }),
             _ => None,
         })
     }
 
-    /// This output is to be validated.
+    /// This is to be checked.
     #[track_caller]
-    pub fn expect_validation(self, expected: &str) -> Self {
-        assert_eq!(self.validation().as_deref(), Some(expected), "while {:?}", self.run.phase());
+    pub fn expect_check(self, expected: &str) -> Self {
+        assert_eq!(self.to_check().as_deref(), Some(expected), "while {:?}", self.run.phase());
         self
     }
 
-    /// The output that is to be validated is found to be this.
+    /// As [`check`](Self::check), without a model call.
     #[track_caller]
-    pub fn validated(mut self, result: Validation) -> Self {
-        self.validate(result);
+    pub fn checked(mut self, result: CheckResult) -> Self {
+        self.check(result, None);
         self
     }
 
@@ -587,10 +591,7 @@ impl World {
                 Command::AskPerson { key, .. } => {
                     self = self.answered_by_person(&key.to_string(), PersonAnswer::Approved);
                 }
-                Command::Validate(validate) => {
-                    let (key, attempt) = (validate.key, validate.attempt);
-                    self.apply(EventKind::Validated { key, attempt, result: Validation::Valid });
-                }
+                Command::Check(_) => self = self.checked(CheckResult::Passed),
                 Command::Abort { .. } => self = self.deadline(),
                 Command::Save { attempt } => self = self.saved(attempt, saved_at("x")),
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use loop_core::claims::{Claim, ClaimTotals, Grounding};
+use loop_claims::{Claim, ClaimTotals, Grounding};
 use loop_core::reply::Document;
 use loop_runtime::report::marked;
 

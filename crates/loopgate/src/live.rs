@@ -9,9 +9,10 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use loop_core::gate::{JudgedAction, TierCause};
 use loop_core::reply::{LiveText, Merge, Reply};
-use loop_core::run::{Decision, EagerRead, SelectedBy, Validation};
+use loop_core::run::{CheckResult, Decision, EagerRead, SelectedBy};
 use loop_core::types::{Action, CommandKey, Millis, Slot, Status, Tier};
 use loop_core::{EventKind, Note, Run, RunSpec, Verdict};
+use loop_runtime::report::check_in_words;
 use loop_runtime::{
     journal::Entry,
     observe::{CallNews, RunEvent},
@@ -266,9 +267,8 @@ impl Live {
                 let what = match key.slot {
                     Slot::Select => "selecting tools".to_owned(),
                     Slot::Repair => "asking for the contract block again".to_owned(),
-                    Slot::Opinion => "asking for a second opinion".to_owned(),
                     Slot::Final => format!("pass {}, the last", key.pass),
-                    Slot::Main | Slot::Action(_) | Slot::Validate | Slot::Save | Slot::Inherited(_) => {
+                    Slot::Main | Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => {
                         format!("pass {}", key.pass)
                     }
                 };
@@ -314,14 +314,16 @@ impl Live {
                 let what = format!(" {tool}: {}", observation.summary);
                 note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
-            EventKind::Validated { result, .. } => match result {
-                Validation::Valid => note(Line::from("  ").styled(GOOD, "valid")),
-                // The notes tell of it.
-                Validation::Invalid { .. } => {}
-                Validation::Broken { by, message } => {
-                    note(Line::from("  ").styled(BAD, "broken").plain(format!(" {by}: {message}")));
-                }
-            },
+            EventKind::CheckStarted { .. } => note(Line::from("  ").styled(DIM, "checking, a model may be asked")),
+            EventKind::Checked { result, .. } => {
+                let (style, what) = match result {
+                    CheckResult::Passed => (GOOD, String::new()),
+                    CheckResult::Failed { .. } | CheckResult::Broken { .. } => {
+                        (BAD, format!(" {}", check_in_words(result)))
+                    }
+                };
+                note(Line::from("  ").styled(style, format!("check {}", result.name())).plain(what));
+            }
             EventKind::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
             EventKind::StopWithdrawn => note("the stop was taken back"),
             EventKind::Instruction { text } => {
@@ -368,13 +370,10 @@ impl Live {
                     Decision::Act { runs, asks } => {
                         format!("continue, {runs} to run, {asks} wait for a person")
                     }
-                    Decision::Validate { runs: 0 } => "validate the output".to_owned(),
-                    Decision::Validate { runs } => format!("{runs} to run, then validate the output"),
+                    Decision::Check { runs: 0 } => "check it".to_owned(),
+                    Decision::Check { runs } => format!("{runs} to run, then check the output"),
                     Decision::Revise { missing } => {
                         format!("one more pass, to add what is missing: {}", missing.join(", "))
-                    }
-                    Decision::AskOpinion { sections } => {
-                        format!("ask for a second opinion on {}", sections.join(", "))
                     }
                     Decision::FinalPass { cause } => {
                         format!("one final call, without tools, because of {}", cause.reason)
@@ -394,12 +393,6 @@ impl Live {
                 let after = format!(" after pass {pass}: {sure}");
                 let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
                 note(line.plain(" ").styled(DIM, format!("({spend})")));
-            }
-            Note::OpinionGiven(record) => {
-                let opinion = record.opinion.name().replace('_', " ");
-                let why = if record.why.is_empty() { String::new() } else { format!(" ({})", record.why) };
-                let what = format!(" on {}: {opinion}{why}", record.sections.join(", "));
-                note(Line::new().styled(BOLD, "second opinion").plain(what));
             }
             Note::CallRefused { key, refusal } => {
                 note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))

@@ -226,7 +226,7 @@ fn commands(state: &Run) -> Vec<String> {
         Command::CallModel(call) => format!("call a model ({}, try {})", call.key, call.attempt),
         Command::RunTool(tool) => format!("call {} ({}, try {})", tool.tool, tool.key, tool.attempt),
         Command::AskPerson { key, action, .. } => format!("ask a person about {} ({key})", action.tool),
-        Command::Validate(validate) => format!("validate the output ({})", validate.key),
+        Command::Check(check) => format!("check ({}, try {})", check.key, check.attempt),
         Command::Abort { key, .. } => format!("cancel {key}"),
         Command::Save { attempt } => format!("save the outcome (try {attempt})"),
     };

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loop_core::claims::Claim;
+use loop_claims::Claim;
 use loop_core::gate::Measure;
 use loop_core::run::{PersonRequest, Started};
 use loop_core::types::{Cost, Millis, PicoUsd, StopClass, Totals};
@@ -197,7 +197,7 @@ impl Driving<'_> {
         let wrote = wrote::lines(started, &runner.spec().domain, &outcome.calls);
         let exceeded = outcome.stop.primary.reason == StopReason::SharedBudgetExceeded;
         let taken = if exceeded { budgets::lines(runner).await } else { Vec::new() };
-        let claims = outcome.claims(runner.spec(), started);
+        let claims = loop_claims::of_outcome(&outcome, runner.spec(), started);
         let trace = trace_line(started);
         let printed = spawn_blocking(move || {
             match (report, &words) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-use loop_core::claims::Claim;
+use loop_claims::Claim;
 use loop_core::gate::JudgedAction;
 use loop_core::run::{AttemptState, PassRecord, Reserve, ServedCall};
 use loop_core::types::{Approver, RunId, Totals};
@@ -12,7 +12,7 @@ use loop_core::{Outcome, Run};
 use loop_runtime::{
     journal::{Entry, Journal, JournalError, Recorded, RunLine, replay},
     people::{ApproverReport, InstructionReport, PeopleReport, PersonRequestRecord},
-    report::{CallReport, Report, continued_with, counted, warnings},
+    report::{CallReport, CheckReport, Report, continued_with, counted, warnings},
     tools::{ToolUse, ToolUses},
 };
 use serde_json::json;
@@ -63,7 +63,7 @@ pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
     }
     stream::print(&tagged);
     stream::print(&heading(&state));
-    let claims = state.claims();
+    let claims = loop_claims::of_run(&state);
     print_result(outcome, &claims);
     stream::print(&details(&state, &people));
     stream::print(&grounding::list(&claims));
@@ -219,12 +219,8 @@ pub(crate) fn details(state: &Run, people: &PeopleReport) -> String {
     let written_by = wrote::list(state.started(), &state.spec().domain, &state.model_calls());
     section(&mut text, "Written by", Some(""), written_by.iter().map(|line| format!("- {line}")));
     section(&mut text, "Passes", NONE, state.passes().iter().map(|pass| pass_line(state, pass)));
-    let opinions = state.opinions().iter().map(|record| {
-        let why = if record.why.is_empty() { String::new() } else { format!(": {}", record.why) };
-        let opinion = record.opinion.name().replace('_', " ");
-        format!("- {} ({opinion}): {}{why}", record.pass, record.sections.join(", "))
-    });
-    section(&mut text, "Second opinions", None, opinions);
+    let checks = state.checks().iter().map(|record| format!("- {}", CheckReport::new(record).in_words()));
+    section(&mut text, "Checks", None, checks);
     let attempts = state.attempts().iter().enumerate().map(|(at, attempt)| {
         let end = match &attempt.state {
             AttemptState::Open => "open".to_owned(),

@@ -162,9 +162,9 @@ fn parts(run: &Run, waits: &Waits, now: Instant) -> Option<Vec<Part>> {
             let left = open.map(|deadline| deadline.since(run.now()).saturating_sub(since));
             part(1, left.map_or_else(String::new, |ms| format!("{} to answer", clock(ms))));
         }
-        Phase::Validating { attempt, .. } => {
-            part(0, "validating the output".to_owned());
-            part(1, tried(*attempt));
+        Phase::Validating(checking) => {
+            part(0, "checking".to_owned());
+            part(1, tried(checking.attempt));
         }
         Phase::Stopping(stopping) => {
             part(0, "stopping".to_owned());
@@ -193,7 +193,6 @@ fn called(run: &Run, call: &Call, purpose: &Purpose) -> String {
         Purpose::Select => "selecting tools".to_owned(),
         Purpose::Main => format!("pass {pass} of {}", run.spec().limits.passes.max(pass)),
         Purpose::Repair { .. } => format!("pass {pass}, its contract block again"),
-        Purpose::Opinion { .. } => format!("pass {pass}, a second opinion"),
         Purpose::Final { .. } => format!("pass {pass}, the last"),
     }
 }

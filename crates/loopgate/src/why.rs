@@ -99,8 +99,8 @@ fn limits(text: &mut String, why: &Why) {
         });
         row(text, &format!("  {:<20} {}", "confidence", stated.collect::<Vec<_>>().join(", ")));
     }
-    for opinion in &why.opinions {
-        row(text, &format!("  {:<20} {}", "second opinion", opinion.in_words()));
+    for check in &why.checks {
+        row(text, &format!("  {:<20} {}", "check", check.in_words()));
     }
     if let Some(reason) = why.confidence.last().map(|it| &it.reason).filter(|reason| !reason.is_empty()) {
         row(text, &format!("  {:<20} {reason}", "the model's reason"));

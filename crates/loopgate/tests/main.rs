@@ -45,7 +45,7 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
-mod opinion;
+mod checks;
 #[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
 mod otel;
 mod outputs;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::past::Tries;
-use super::view::{is_action, work};
+use super::view::{check, is_action, work};
 use super::{Checked, Past, must};
 use crate::gate::Verdict;
 use crate::policy;
@@ -34,6 +34,10 @@ pub(super) fn limits_hold(run: &Run, _: &Past) -> Checked {
     let granted = work(run).iter().filter(|work| work.sub_call.is_some()).count();
     must(granted == 0 || totals.model_calls as usize + granted < limits.model_calls as usize, || {
         format!("{granted} sub-calls are granted, after {} calls", totals.model_calls)
+    })?;
+    let asks = check(run).is_some_and(|check| check.sub_call.is_some());
+    must(!asks || totals.model_calls < limits.model_calls, || {
+        format!("a check may ask a model, after {} calls", totals.model_calls)
     })
 }
 
@@ -91,7 +95,7 @@ pub(super) fn every_try_settles_once(run: &Run, past: &Past) -> Checked {
             Command::CallModel(call) => (call.key, call.attempt, false),
             Command::RunTool(tool) => (tool.key, tool.attempt, true),
             Command::Abort { key, attempt } => (*key, *attempt, false),
-            Command::Validate(command) => (command.key, command.attempt, false),
+            Command::Check(check) => (check.key, check.attempt, false),
             Command::AskPerson { .. } | Command::Save { .. } => continue,
         };
         must(!keys.contains(&key), || format!("{key} is commanded twice"))?;

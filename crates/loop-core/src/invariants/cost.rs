@@ -1,6 +1,6 @@
 //! Cost and tokens: what is settled and what is in flight, checked against the limits and against the charges.
 
-use super::view::{call, is_action, work};
+use super::view::{call, has_sub_call};
 use super::{Checked, Past, Transition, must};
 use crate::run::{EventKind, Note, Reserve, Run};
 use crate::spec::CostMode;
@@ -22,7 +22,7 @@ pub(super) fn shared_budget_holds(step: &Transition<'_>, _: &Past) -> Checked {
     let (before, after) = (cost(step.before), cost(step.after));
     let beyond: u64 = charges(step)
         .map(|(key, _, cost)| {
-            let reserve = reserve_of(step.before, is_action(key)).cost.unwrap_or_default();
+            let reserve = reserve_of(step.before, key).cost.unwrap_or_default();
             cost.unwrap_or_default().0.saturating_sub(reserve.0)
         })
         .fold(0, u64::saturating_add);
@@ -59,7 +59,7 @@ fn taken(step: &Transition<'_>) -> Vec<Taken> {
     let limits = &step.after.spec().limits;
     let (mut tokens_beyond, mut cost_beyond) = (0_u64, 0_u64);
     for (key, usage, cost) in charges(step) {
-        let reserve = reserve_of(step.before, is_action(key));
+        let reserve = reserve_of(step.before, key);
         let reserved = reserve.input_tokens.saturating_add(reserve.output_tokens);
         tokens_beyond = tokens_beyond.saturating_add(usage.total().saturating_sub(reserved));
         let beyond = cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
@@ -92,20 +92,12 @@ fn cost(run: &Run) -> u64 {
     run.totals().cost.known.plus(run.reserved().cost.unwrap_or_default()).0
 }
 
-/// The reserve of the call in flight, or of one of the granted sub-calls.
-fn reserve_of(run: &Run, is_sub_call: bool) -> Reserve {
-    let call = call(run).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
-    if !is_sub_call {
-        return call;
+/// The reserve of the call in flight, or of the sub-call under this key.
+fn reserve_of(run: &Run, key: CommandKey) -> Reserve {
+    if has_sub_call(key) {
+        return run.sub_call_reserve(&key);
     }
-    let granted = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u64;
-    let all = run.reserved();
-    let one = |all: u64, call: u64| all.saturating_sub(call).checked_div(granted).unwrap_or_default();
-    Reserve {
-        input_tokens: one(all.input_tokens, call.input_tokens),
-        output_tokens: one(all.output_tokens, call.output_tokens),
-        cost: all.cost.map(|all| PicoUsd(one(all.0, call.cost.unwrap_or_default().0))),
-    }
+    call(run).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve)
 }
 
 /// The charges of a step: the key, the tokens, the cost.
@@ -123,7 +115,7 @@ pub(super) fn is_the_sum_of_the_charges(step: &Transition<'_>, _: &Past) -> Chec
     for (key, used, charged) in charges(step) {
         usage = usage.plus(&used);
         cost.add(charged);
-        if is_action(key) {
+        if has_sub_call(key) {
             sub_calls += 1;
         } else {
             calls += 1;

@@ -45,7 +45,6 @@ pub(super) fn nothing_begins_after_the_reason(step: &Transition<'_>, past: &Past
         let continues = match note {
             Note::ActionJudged(judged) => !matches!(judged.verdict, Verdict::Ended { .. }),
             Note::GateDecided { .. }
-            | Note::OpinionGiven(_)
             | Note::AttemptBegan { .. }
             | Note::OutputRejected { .. }
             | Note::CallRetried { .. }

@@ -23,7 +23,7 @@ pub struct Past {
     pub settled: BTreeMap<CommandKey, (u32, Option<Status>)>,
     /// What became of the tries under each action's key, since a person last allowed it.
     pub tries: BTreeMap<CommandKey, Tries>,
-    /// How often the program ended while this call or validation ran.
+    /// How often the program ended while this call or check ran.
     pub kills: BTreeMap<CommandKey, u32>,
     /// The actions that a person allowed.
     pub approved: BTreeSet<CommandKey>,
@@ -86,7 +86,9 @@ impl Past {
 
     fn take_event(&mut self, step: &Transition<'_>) {
         match &step.event.kind {
-            EventKind::ModelReplied { key, attempt, .. } | EventKind::ModelFailed { key, attempt, .. } => {
+            EventKind::ModelReplied { key, attempt, .. }
+            | EventKind::ModelFailed { key, attempt, .. }
+            | EventKind::Checked { key, attempt, .. } => {
                 self.settled.insert(*key, (*attempt, None));
             }
             // The result of an eager read settles its call once the call is admitted.
@@ -104,7 +106,7 @@ impl Past {
                 });
                 self.used.extend(once.map(|action| action.key));
             }
-            EventKind::CallStarted { key, tier, .. } if !matches!(key.slot, Slot::Select | Slot::Opinion) => {
+            EventKind::CallStarted { key, tier, .. } if key.slot != Slot::Select => {
                 self.is_elsewhere |= *tier != Tier::Base;
             }
             EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, .. } => {

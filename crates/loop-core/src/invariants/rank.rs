@@ -4,10 +4,10 @@
 //! and a resume. None of these raises the rank. A refusal by the budget that runs share is not counted either: it lowers
 //! what that budget leaves the run, which falls to nothing at last.
 
-use super::view::{call, work};
+use super::view::{call, check, work};
 use super::{Checked, Past, Transition};
 use crate::run::{AttemptState, EventKind, Phase, Purpose, Run, Stage, Work};
-use crate::spec::RunSpec;
+use crate::spec::{GroundingRule, RunSpec, SectionSpec};
 
 /// How often a save is tried in all, and how often the program may end while a tool runs.
 const TRIES: u64 = 3;
@@ -19,8 +19,10 @@ const TOOL: u64 = TRIES + 2;
 const POLL: u64 = 3;
 /// A question to a person: the answer, and the event at which the body of a denial gives way to its summary.
 const ASK: u64 = 2;
-/// The validation of an output with which an attempt ended.
-const VALIDATION: u64 = 1;
+/// The check of an output with which an attempt ended.
+const OUTPUT_CHECK: u64 = 1;
+/// The check of a document: its announcement and its result.
+const DOCUMENT_CHECK: u64 = 2;
 /// The refusal by which a pass is shown by its summary.
 const COMPACTION: u64 = 1;
 /// The refusal that leads to the final pass, and the one that ends it.
@@ -52,7 +54,7 @@ fn early_of(spec: &RunSpec, begun: u64) -> u64 {
 pub fn bound(spec: &RunSpec) -> u64 {
     let limits = &spec.limits;
     let (passes, tool_calls) = (u64::from(limits.passes), u64::from(limits.tool_calls));
-    let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
+    let own = own(spec);
     // Each approval before the last one is an event of its own.
     let ask = ASK.saturating_add(u64::from(spec.gate.approvals.saturating_sub(1)));
     let a_pass = ask.saturating_mul(tool_calls).saturating_add(1 + own);
@@ -94,9 +96,9 @@ pub fn rank(run: &Run) -> u64 {
     });
     let in_flight = work(run).iter().map(|work| open_work(run, work)).fold(call, u64::saturating_add);
     if matches!(run.phase(), Phase::Stopping { .. }) {
-        return in_flight.saturating_add(1 + save);
+        return in_flight.saturating_add(open_check(run)).saturating_add(1 + save);
     }
-    let own = if spec.protocol.properties().native_calls { VALIDATION + COMPACTION } else { 0 };
+    let own = own(spec);
     // Each approval before the last one is an event of its own.
     let ask = ASK.saturating_add(u64::from(spec.gate.approvals.saturating_sub(1)));
     let a_pass = ask.saturating_mul(u64::from(limits.tool_calls)).saturating_add(1 + own);
@@ -123,8 +125,8 @@ pub fn rank(run: &Run) -> u64 {
         shortened
     };
     let validation = match run.attempts().last().map(|attempt| &attempt.state) {
-        Some(AttemptState::Ends) => VALIDATION,
-        _ => 0,
+        Some(AttemptState::Ends) => OUTPUT_CHECK,
+        _ => open_check(run),
     };
     let parts = [
         CALL * left(limits.model_calls, totals.model_calls),
@@ -141,6 +143,25 @@ pub fn rank(run: &Run) -> u64 {
         save,
     ];
     parts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// What a pass of its own may add to its call, its tools and its questions.
+fn own(spec: &RunSpec) -> u64 {
+    let demands = |it: &SectionSpec| {
+        spec.grounding_of(&it.id) == GroundingRule::Demand || it.verify && spec.gate.second_opinion.is_some()
+    };
+    match spec.protocol.properties().native_calls {
+        true => OUTPUT_CHECK + COMPACTION,
+        // A section that the spec does not name follows the rule of the gate.
+        false if spec.gate.grounding == GroundingRule::Demand => DOCUMENT_CHECK,
+        false if !spec.gate.validators.is_empty() || spec.sections().iter().any(demands) => DOCUMENT_CHECK,
+        false => 0,
+    }
+}
+
+/// The events of the check that is commanded or in flight.
+fn open_check(run: &Run) -> u64 {
+    check(run).map_or(0, |check| 1 + u64::from(!check.announced))
 }
 
 /// A tool call that may be admitted, polled as often as any tool may be.

@@ -2,7 +2,7 @@
 
 use super::{Checked, Past, Transition, must};
 use crate::gate::{Condition, Measure, StopReason};
-use crate::run::{EventKind, Note, Opinion, Phase, Purpose, Run, Validation};
+use crate::run::{About, CheckResult, Checking, EventKind, Note, Phase, Purpose, Run};
 use crate::types::Confidence;
 
 /// Every condition that a certificate lists holds in the state that it was made for.
@@ -12,9 +12,9 @@ pub(super) fn is_true(step: &Transition<'_>, past: &Past) -> Checked {
         for condition in std::iter::once(&certificate.primary).chain(&certificate.also) {
             // A final pass reports the condition for which it was entered; that was judged then.
             let is_cause = step.before.phase().final_cause() == Some(condition);
-            // So were those that the gate found before it asked a second model.
+            // So were those that the gate found before the document was checked.
             let was_found = condition.reason != StopReason::Confident
-                && matches!(step.before.phase(), Phase::Calling { purpose: Purpose::Opinion { found, .. }, .. }
+                && matches!(step.before.phase(), Phase::Validating(Checking { about: About::Document { found, .. }, .. })
                     if found.contains(condition));
             must(is_cause || was_found || holds(step, past, condition), || {
                 format!(
@@ -53,7 +53,7 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
             limit.is_some() && condition.threshold == limit && is_spent(run, condition)
         }
         StopReason::Timeout => run.elapsed_ms().saturating_add(limits.final_pass_ms()) >= limits.wall_ms,
-        StopReason::Confident => is_high() && run.missing().is_empty() && is_confirmed(run),
+        StopReason::Confident => is_high() && run.missing().is_empty() && is_checked(run),
         StopReason::EvidenceMissing => !run.missing().is_empty(),
         StopReason::TierChanged => past.after(step).is_elsewhere,
         StopReason::MaxMessages => limits.messages.is_some_and(|limit| match step.before.phase() {
@@ -65,11 +65,11 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
         }),
         StopReason::MaxAttempts => {
             let max = run.spec().protocol.output().map(|output| output.attempts as usize);
-            max == Some(run.attempts().len()) && matches!(event, EventKind::Validated { .. })
+            max == Some(run.attempts().len()) && matches!(event, EventKind::Checked { .. })
         }
         StopReason::Completed => match event {
             EventKind::ModelReplied { reply, .. } => reply.calls.is_empty(),
-            EventKind::Validated { result, .. } => *result == Validation::Valid,
+            EventKind::Checked { result, .. } => *result == CheckResult::Passed,
             _ => false,
         },
         StopReason::ModelFailure => matches!(
@@ -98,20 +98,20 @@ fn holds(step: &Transition<'_>, past: &Past, condition: &Condition) -> bool {
     }
 }
 
-/// Whether the second model confirmed the document of the last pass, where it has to be asked.
-fn is_confirmed(run: &Run) -> bool {
-    let last = run.opinions().last().filter(|it| it.pass as usize == run.passes().len());
-    run.questioned().is_empty() || last.is_some_and(|it| it.opinion == Opinion::Yes)
+/// Whether the document of the last pass passed the check that it has to pass.
+fn is_checked(run: &Run) -> bool {
+    let last = run.checks().last().filter(|it| it.pass as usize == run.passes().len());
+    !run.demands_check() || last.is_some_and(|it| it.result == CheckResult::Passed)
 }
 
-/// Whether a tool, a person or a validation settles with the event.
+/// Whether a tool, a person or a check settles with the event.
 fn settles(event: &EventKind) -> bool {
     matches!(
         event,
         EventKind::ToolFinished { .. }
             | EventKind::PersonAnswered { .. }
             | EventKind::ApprovedBy { .. }
-            | EventKind::Validated { .. }
+            | EventKind::Checked { .. }
             | EventKind::DeadlineReached
             | EventKind::Resumed { .. }
     )

@@ -1,6 +1,6 @@
 //! What the checks read from a run's phase.
 
-use crate::run::{Batch, Call, Phase, Run, Stopping, Work};
+use crate::run::{Batch, Call, Checking, Phase, Run, Stopping, Work};
 use crate::types::{CommandKey, Slot};
 
 /// The call that the phase commands or has in flight.
@@ -8,6 +8,15 @@ pub(super) fn call(run: &Run) -> Option<&Call> {
     match run.phase() {
         Phase::Calling { call, .. } => Some(call),
         Phase::Stopping(stopping) => stopping.call.as_ref(),
+        _ => None,
+    }
+}
+
+/// The check that the phase commands or has in flight.
+pub(super) fn check(run: &Run) -> Option<&Checking> {
+    match run.phase() {
+        Phase::Validating(checking) => Some(checking),
+        Phase::Stopping(stopping) => stopping.check.as_ref(),
         _ => None,
     }
 }
@@ -24,6 +33,11 @@ pub(super) fn work(run: &Run) -> &[Work] {
 /// The open work under a key. Work under the same key may have settled in the same batch: a call that a person denied.
 pub(super) fn open_work<'a>(run: &'a Run, key: &CommandKey) -> Option<&'a Work> {
     work(run).iter().find(|work| work.key == *key && work.observation.is_none())
+}
+
+/// Whether a key is one whose model call is a sub-call: an action's or a check's.
+pub(super) fn has_sub_call(key: CommandKey) -> bool {
+    is_action(key) || key.slot == Slot::Check
 }
 
 /// Whether a key is an action's.

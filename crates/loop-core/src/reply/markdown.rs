@@ -209,7 +209,7 @@ impl Fence {
 }
 
 /// The fenced blocks of a text, from the opening fence to the closing one, in order.
-pub(crate) fn fenced(text: &str) -> Vec<Range<usize>> {
+pub fn fenced(text: &str) -> Vec<Range<usize>> {
     Layout::of(text).blocks.into_iter().map(|block| block.whole).collect()
 }
 

@@ -30,5 +30,5 @@ pub use sections::{LiveText, PREAMBLE, ProposedSection};
 
 pub(crate) use citation::{cited_in, own_words};
 pub(crate) use contract::{Echoes, parameters_of};
-pub(crate) use markdown::fenced;
+pub use markdown::fenced;
 pub(crate) use read::{Reading, is_visible, read, repair, salvage, unusable};

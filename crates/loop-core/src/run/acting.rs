@@ -17,7 +17,7 @@ use crate::run::note::Note;
 use crate::run::phase::{Ask, Batch, Phase, Stage, Stopping};
 use crate::run::rest::{Place, Rest};
 use crate::spec::{OnInvalid, OnToolError, Setting};
-use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Status};
+use crate::types::{CommandKey, Digest, Effect, Evidence, Millis, Observation, Slot, Status};
 
 /// How often a driver may end while a tool runs before the tool is not run again.
 const KILLS: u32 = 3;
@@ -203,15 +203,13 @@ impl Rest<'_> {
     fn grant_sub_call(&mut self) -> Option<SubCallBudget> {
         let limits = &self.spec.limits;
         let taken = self.budget.totals.model_calls.saturating_add(self.budget.granted_sub_calls);
-        if taken.saturating_add(2) > limits.model_calls || !self.quoting().pays_for_sub_call() {
+        // A sub-call belongs to an action, which is never the final pass.
+        let pays = || self.quoting().pays_for_sub_call(Slot::Action(0));
+        if taken.saturating_add(2) > limits.model_calls || !pays() {
             return None;
         }
         self.budget.granted_sub_calls += 1;
-        Some(SubCallBudget {
-            bytes: limits.sub_call_bytes,
-            output_tokens: limits.sub_call_tokens,
-            timeout_ms: limits.sub_call_ms,
-        })
+        Some(SubCallBudget::of(limits))
     }
 
     /// Settles one piece of work with its result.

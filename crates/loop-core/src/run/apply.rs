@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claims::Claim;
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::policy;
 use crate::repeats::{Ledger, RepeatNote};
@@ -16,7 +15,6 @@ use crate::run::clock::Clock;
 use crate::run::draft::{Draft, PassRecord};
 use crate::run::eager_read::EagerRead;
 use crate::run::event::{Event, EventKind, History, Provenance, Started};
-use crate::run::grounding;
 use crate::run::inbox::Inbox;
 use crate::run::knowledge::Knowledge;
 use crate::run::note::Note;
@@ -375,16 +373,6 @@ impl Run {
     /// required tools, evidence for its values.
     pub fn missing(&self) -> Vec<Arc<str>> {
         self.state.draft.missing(&self.spec, &self.state.knowledge, &self.state.started)
-    }
-
-    /// The checkable values of the document so far, each with where it was found. Empty with `grounding = off`.
-    pub fn claims(&self) -> Vec<Claim> {
-        grounding::claims_of(
-            &self.state.draft.document,
-            &self.spec,
-            &self.state.knowledge.evidence,
-            &self.state.started,
-        )
     }
 
     /// Milliseconds that count against the wall clock.

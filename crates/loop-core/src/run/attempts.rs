@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::run::apply::Run;
 use crate::run::draft::{Attempt, AttemptState};
-use crate::run::event::Validation;
-use crate::run::model_failures::ATTEMPTS;
+use crate::run::check::{About, Cause, CheckResult, Lack};
+use crate::run::checking::broken;
 use crate::run::note::Note;
 use crate::run::outcome::Rejection;
 use crate::run::phase::Phase;
-use crate::run::rest::{Place, Rest};
+use crate::run::rest::Rest;
 use crate::spec::{RepeatScope, Repeats, Setting};
-use crate::types::{CommandKey, Evidence, Slot, Status};
+use crate::types::{Evidence, Status};
 
 impl Run {
     /// The attempts at an output so far. Empty in other protocols.
@@ -80,18 +80,18 @@ impl Rest<'_> {
     }
 
     /// The phase that validates an output, if an attempt has ended with one.
-    pub(super) fn validation(&self) -> Option<Phase> {
+    pub(super) fn validation(&mut self) -> Option<Phase> {
         let ended = self.draft.attempts.last().filter(|attempt| attempt.state == AttemptState::Ends)?;
-        let key = CommandKey::new(self.draft.passes.len() as u32, Slot::Validate);
-        Some(Phase::Validating { key, attempt: 1, output: ended.output.clone()? })
+        let text = ended.output.clone()?;
+        Some(self.check(1, About::Output { text }))
     }
 
-    /// Applies the result of a validation.
-    pub(super) fn validated(&mut self, result: &Validation) -> Phase {
+    /// Applies the check of an output.
+    pub(super) fn output_checked(&mut self, result: &CheckResult) -> Phase {
         let number = self.draft.attempts.len() as u32;
         let mut reached = Vec::new();
         let ends = match result {
-            Validation::Valid => {
+            CheckResult::Passed => {
                 self.set_attempt(AttemptState::Valid);
                 let missing = self.draft.missing(self.spec, self.knowledge, self.started);
                 let what = Measure::Text("the output is valid".into());
@@ -101,12 +101,9 @@ impl Rest<'_> {
                     false => gate::evidence_missing(missing),
                 })
             }
-            Validation::Broken { by, message } => {
-                let what = Measure::BrokenCheck(format!("{by}: {message}").into());
-                Some(Condition::new(StopReason::ToolFailure, what))
-            }
-            Validation::Invalid { by, message } => {
-                let (by, message) = (Arc::clone(by), Arc::clone(message));
+            CheckResult::Broken { by, message } => Some(broken(by, message)),
+            CheckResult::Failed { lacks } => {
+                let Rejection { by, message } = rejection(lacks);
                 self.notes.push(Note::OutputRejected {
                     attempt: number,
                     by: Arc::clone(&by),
@@ -122,23 +119,6 @@ impl Rest<'_> {
             Some(certificate) => self.stop(place, certificate),
             None => self.next_pass(place),
         }
-    }
-
-    /// Repeats a validation whose driver is gone.
-    pub(super) fn lose_validation(&mut self, key: CommandKey, attempt: u32, output: Arc<str>) -> Phase {
-        self.notes.push(Note::Lost { key, attempt });
-        if attempt < ATTEMPTS {
-            return Phase::Validating { key, attempt: attempt + 1, output };
-        }
-        let what = format!("validation: the program ended while it ran, {ATTEMPTS} times");
-        let value = Measure::BrokenCheck(what.into());
-        let lost = Condition::new(StopReason::ToolFailure, value);
-        let conditions = self.requested_stop().into_iter().chain([lost]);
-        self.stop_for(self.validating(), conditions)
-    }
-
-    fn validating(&self) -> Place {
-        Place { phase: "validating", pass: self.draft.passes.len() as u32 }
     }
 
     fn set_attempt(&mut self, state: AttemptState) {
@@ -158,4 +138,17 @@ impl Rest<'_> {
                 .change(Setting::Attempts, to)
         })
     }
+}
+
+/// Why an output is rejected: by the first checker that says so, with all that it says.
+fn rejection(lacks: &[Lack]) -> Rejection {
+    let said = lacks.iter().filter_map(|lack| match &lack.cause {
+        Cause::Own { by, message } => Some((by, message)),
+        Cause::Contradicted | Cause::WrongCitation | Cause::NoSuchEvidence => None,
+    });
+    let Some((by, _)) = said.clone().next() else {
+        return Rejection { by: "check".into(), message: "it lacks something".into() };
+    };
+    let messages: Vec<&str> = said.filter(|(of, _)| *of == by).map(|(_, message)| &**message).collect();
+    Rejection { by: Arc::clone(by), message: messages.join("\n").into() }
 }

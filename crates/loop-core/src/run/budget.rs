@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::outcome::ServedCall;
 use crate::spec::RunSpec;
-use crate::types::{CommandKey, PicoUsd, Tier, Totals};
+use crate::types::{CommandKey, PicoUsd, Slot, Tier, Totals, is_default};
 
 /// What a run has used so far, call by call and in total.
 ///
@@ -16,6 +16,9 @@ pub(super) struct Budget {
     pub(super) totals: Totals,
     /// The number of sub-calls that are granted to smart tools and have not settled.
     pub(super) granted_sub_calls: u32,
+    /// Whether a sub-call is granted to a check and has not settled.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(super) granted_check: bool,
     /// The amount that the run's total cost may reach, because the budget that it shares with other runs leaves no more.
     /// `None`: that budget has refused no call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,8 +73,11 @@ impl Budget {
     }
 
     /// Releases the reserve of a settled sub-call.
-    pub(super) fn release_sub_call(&mut self) {
-        self.granted_sub_calls = self.granted_sub_calls.saturating_sub(1);
+    pub(super) fn release_sub_call(&mut self, of: Slot) {
+        match of {
+            Slot::Check => self.granted_check = false,
+            _ => self.granted_sub_calls = self.granted_sub_calls.saturating_sub(1),
+        }
     }
 }
 

@@ -75,14 +75,14 @@ impl Rest<'_> {
         self.charge(Charge { key, attempt, tier, usage: None, received, reported: None, reserve });
     }
 
-    /// Charges the sub-call of a smart tool, and releases its reserve.
+    /// Charges the sub-call of a smart tool or a check, and releases its reserve.
     pub(super) fn settle_sub_call(&mut self, key: CommandKey, attempt: u32, used: Option<Box<SubCallUse>>) {
-        self.budget.release_sub_call();
+        self.budget.release_sub_call(key.slot);
         let Some(SubCallUse { usage, received, served_model, .. }) = used.map(|used| *used) else { return };
         self.budget.totals.model_calls += 1;
         self.budget.totals.sub_calls += 1;
-        let reserve = self.quoting().sub_call_reserve();
-        let tier = self.route.auxiliary_tier(self.spec);
+        let tier = self.quoting().sub_call_tier(key.slot);
+        let reserve = self.quoting().sub_call_reserve(tier);
         self.charge(Charge { key, attempt, tier, usage, received, reported: None, reserve });
         self.budget.served_by(served_model.as_ref());
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::run::check::CheckWhat;
+use crate::spec::Limits;
 use crate::types::{Action, Arguments, CommandKey, Effect, Millis, Tier};
 
 /// Something that the driver must do for the run. Exhaustive by intent: a new command must break every driver's
@@ -22,8 +24,8 @@ pub enum Command {
         /// end.
         deadline: Option<Millis>,
     },
-    /// Validate an output.
-    Validate(Validate),
+    /// Check a document or an output. A check with a sub-call is announced first.
+    Check(Check),
     /// Cancel a call or an action in flight, and settle it.
     Abort {
         /// The key of the call or action.
@@ -53,17 +55,21 @@ pub struct CallModel {
     pub timeout_ms: u64,
 }
 
-/// An output that the driver must validate.
+/// A document or an output that the driver must check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Validate {
-    /// The validation's key.
+pub struct Check {
+    /// The check's key.
     pub key: CommandKey,
     /// The try, from 1.
     pub attempt: u32,
-    /// The arguments of the output tool's call, as the model wrote them.
-    pub output: Arc<str>,
-    /// Milliseconds after which the driver must settle the validation as broken.
+    /// What is to be checked.
+    pub what: CheckWhat,
+    /// Whether the check may be started: it is announced, or needs no announcement.
+    pub announced: bool,
+    /// Milliseconds after which the driver must settle the check as broken.
     pub timeout_ms: u64,
+    /// What a checker that asks a model may spend. `None`: it may not ask.
+    pub sub_call: Option<SubCallBudget>,
 }
 
 /// A tool call that the driver must run.
@@ -87,7 +93,7 @@ pub struct RunTool {
     pub sub_call: Option<SubCallBudget>,
 }
 
-/// The budget of a smart tool's model call.
+/// The budget of the model call of a smart tool or of a checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct SubCallBudget {
     /// Maximum input, in bytes.
@@ -96,4 +102,15 @@ pub struct SubCallBudget {
     pub output_tokens: u64,
     /// Time limit in milliseconds.
     pub timeout_ms: u64,
+}
+
+impl SubCallBudget {
+    /// The budget of a sub-call under these limits.
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self {
+            bytes: limits.sub_call_bytes,
+            output_tokens: limits.sub_call_tokens,
+            timeout_ms: limits.sub_call_ms,
+        }
+    }
 }

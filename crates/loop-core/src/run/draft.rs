@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::Written;
 use crate::reply::{Document, Ending, Section, cited_in, own_words};
+use crate::run::check::CheckRecord;
 use crate::run::event::Started;
-use crate::run::grounding;
 use crate::run::knowledge::Knowledge;
-use crate::run::outcome::{OpinionRecord, Output, PassSummary, Rejection};
+use crate::run::outcome::{Output, PassSummary, Rejection};
 use crate::spec::{Calibrated, Cite, RunSpec, SectionSpec};
 use crate::types::{Confidence, EvidenceId, Millis, Tier};
 
@@ -28,9 +28,9 @@ pub(super) struct Draft {
     pub(super) answer: Option<Arc<str>>,
     /// The text of a reply that failed midway. It is not an answer: a retry may still return one.
     pub(super) partial: Option<Partial>,
-    /// The second opinions on the document, each of another pass.
+    /// The checks of the document, each of another pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) opinions: Vec<OpinionRecord>,
+    pub(super) checks: Vec<CheckRecord>,
 }
 
 /// A partial reply: it failed midway.
@@ -58,7 +58,7 @@ impl Draft {
     }
 
     /// What the domain requires and the document does not have yet: required sections, valid citations, results of
-    /// required tools, evidence for its values, a second opinion.
+    /// required tools, what the check of the last pass found lacking.
     pub(super) fn missing(&self, spec: &RunSpec, knowledge: &Knowledge, started: &Started) -> Vec<Arc<str>> {
         let mut missing = Vec::new();
         for SectionSpec { id, required, cite, .. } in spec.sections() {
@@ -90,8 +90,7 @@ impl Draft {
             }
         }
         missing.extend(knowledge.unobserved(spec).map(|tool| Arc::from(format!("a result of `{tool}`"))));
-        missing.extend(grounding::ungrounded(&self.document, spec, &knowledge.evidence, started));
-        missing.extend(self.unconfirmed());
+        missing.extend(self.lacks());
         missing
     }
 

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::Reply;
 use crate::run::budget::Reserve;
+use crate::run::check::CheckResult;
 use crate::run::parent::Parent;
 use crate::types::{
-    Approver, Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, Taint, Tier,
+    Approver, Arguments, CommandKey, Digest, Millis, ModelFailure, Observation, PicoUsd, RunId, SubCallUse, Taint, Tier,
     WorkItem, is_default,
 };
 
@@ -157,14 +158,24 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Box<Program>>,
     },
-    /// An output was validated.
-    Validated {
-        /// The validation's key.
+    /// A check that asks a model is about to start.
+    CheckStarted {
+        /// The check's key.
+        key: CommandKey,
+        /// The try, from 1.
+        attempt: u32,
+    },
+    /// A document or an output was checked.
+    Checked {
+        /// The check's key.
         key: CommandKey,
         /// The try, from 1.
         attempt: u32,
         /// The result.
-        result: Validation,
+        result: CheckResult,
+        /// What the model call of a checker used. `None`: none was made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        used: Option<Box<SubCallUse>>,
     },
     /// A try to save the outcome ended.
     SaveFinished {
@@ -194,7 +205,8 @@ impl EventKind {
             Self::StopWithdrawn => "stop_withdrawn",
             Self::DeadlineReached => "deadline_reached",
             Self::Resumed { .. } => "resumed",
-            Self::Validated { .. } => "validated",
+            Self::CheckStarted { .. } => "check_started",
+            Self::Checked { .. } => "checked",
             Self::SaveFinished { .. } => "save_finished",
         }
     }
@@ -360,28 +372,6 @@ impl Refusal {
             Self::NotCommanded => "not_commanded",
         }
     }
-}
-
-/// The result of validating an output.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "result", rename_all = "snake_case")]
-pub enum Validation {
-    /// The output is valid.
-    Valid,
-    /// The output is invalid, and the model may revise it.
-    Invalid {
-        /// `schema`, or the name of the validator.
-        by: Arc<str>,
-        /// What is wrong, for the model.
-        message: Arc<str>,
-    },
-    /// The validator itself failed, so the output is neither valid nor invalid.
-    Broken {
-        /// The name of the validator.
-        by: Arc<str>,
-        /// How it failed, for people.
-        message: Arc<str>,
-    },
 }
 
 /// The answer of a person about an action.

@@ -81,21 +81,21 @@ impl Rest<'_> {
                 }
                 self.admit(judged);
                 let finishes = !is_final_pass && self.makes_a_final_pass(&certificate);
-                let sections = if finishes { Vec::new() } else { self.to_confirm_before(&certificate) };
-                let asks = !sections.is_empty() && self.asks_opinion(&certificate);
-                if !sections.is_empty() && !asks {
-                    certificate = self.without_opinion(certificate, "the run ends for another reason");
+                let is_due = !finishes && self.demands_check(&certificate);
+                let checks = is_due && self.may_check(&certificate);
+                if is_due && !checks {
+                    certificate = self.unchecked(certificate);
                 }
-                let decision = if asks {
-                    Decision::AskOpinion { sections }
+                let decision = if checks {
+                    Decision::Check { runs: 0 }
                 } else if finishes {
                     Decision::FinalPass { cause: certificate.primary.clone().into() }
                 } else {
                     Decision::Stop(certificate.clone().into())
                 };
                 self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
-                if asks {
-                    return self.ask_opinion(&certificate, cause_of_final);
+                if checks {
+                    return self.check_document(&certificate, cause_of_final);
                 }
                 if finishes {
                     let key = CommandKey::new(pass + 1, Slot::Final);
@@ -117,7 +117,7 @@ impl Rest<'_> {
             }
             Ruling::Validate(output) => {
                 let batch = self.admit(judged);
-                let decision = Decision::Validate { runs: batch.work.len() as u32 };
+                let decision = Decision::Check { runs: batch.work.len() as u32 };
                 self.notes.push(Note::GateDecided { pass, confidence: counted, decision });
                 if let Some(attempt) = self.draft.attempts.last_mut() {
                     (attempt.output, attempt.state) = (Some(output), AttemptState::Ends);

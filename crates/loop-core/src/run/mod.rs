@@ -18,16 +18,15 @@
 //!                     any phase, stop now ─▶ Stopping ─▶ Saving ─▶ Done
 //! ```
 //!
-//! A confident end may be preceded by one more `Calling`, for a second opinion.
-//!
-//! If an attempt has ended with an output, `Validating` precedes the next pass. A valid output ends the run.
+//! `Validating` precedes a confident end where the spec demands a check of the document. If an attempt has ended with an
+//! output, it precedes the next pass. A valid output ends the run.
 //!
 //! # State
 //!
 //! Nine parts, each a type in a module that states its invariants: `started` (the first event's data), `clock`,
 //! `phase`, `inbox`, `route`, `knowledge`, `calls`, `draft`, `budget`. What follows from another part is computed.
 //! `step` matches phase and event; `rest` is what an event may change besides the phase. The transitions are in
-//! `model_calls`, `model_failures`, `charging`, `eager`, `acting`, `asking`, `gating`, `opinion`, `attempts`, `select`,
+//! `model_calls`, `model_failures`, `charging`, `eager`, `acting`, `asking`, `gating`, `checking`, `attempts`, `select`,
 //! `final_pass`, `compact` and `stopping`. `requested` reads commands and deadlines from the state, `person_request` what
 //! a person is asked, and `quote` computes the budget of a call. `parent` is what a run takes over from another one, and
 //! `take_over` begins with that.
@@ -39,6 +38,8 @@ mod attempts;
 mod budget;
 mod calls;
 mod charging;
+mod check;
+mod checking;
 mod clock;
 mod command;
 mod compact;
@@ -48,13 +49,11 @@ mod eager_read;
 mod event;
 mod final_pass;
 mod gating;
-mod grounding;
 mod inbox;
 mod knowledge;
 mod model_calls;
 mod model_failures;
 mod note;
-mod opinion;
 mod outcome;
 mod parent;
 mod person_request;
@@ -76,17 +75,17 @@ mod worst_case;
 pub use apply::{Facts, Run, State};
 pub use budget::Reserve;
 pub use calls::{Poll, Work};
-pub use command::{CallModel, Command, RunTool, SubCallBudget, Validate};
+pub use check::{About, Cause, CheckRecord, CheckResult, CheckWhat, Checking, Lack};
+pub use command::{CallModel, Check, Command, RunTool, SubCallBudget};
 pub use draft::{Attempt, AttemptState, Cut, PassRecord};
 pub use eager_read::{DropReason, DroppedRead, EagerRead, NotEager};
 pub use event::{
     Event, EventKind, History, Overridden, PersonAnswer, Program, Provenance, Refusal, SaveResult, Started,
-    StopMode, Validation,
+    StopMode,
 };
 pub use note::{Decision, Note, SelectedBy};
-pub use opinion::Questioned;
 pub use outcome::{
-    Opinion, OpinionRecord, Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn,
+    Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn,
 };
 pub use parent::{Parent, ParentEffect, Takeover};
 pub use person_request::PersonRequest;
@@ -103,7 +102,7 @@ pub use worst_case::WorstCase;
 /// A driver records it with a run. A program of a lower revision does not continue the run, and one of a higher revision
 /// does so if it replays every recorded decision. It is raised when a decision changes: a test compares the decisions of a
 /// fixed set of runs with those that belong to the revision.
-pub const DECISIONS: u32 = 1;
+pub const DECISIONS: u32 = 2;
 
 #[cfg(test)]
 mod tests {

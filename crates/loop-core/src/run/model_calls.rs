@@ -8,7 +8,6 @@ use crate::reply::{self, FinishReason, MergeContext, ParseWarning, Proposal, Rep
 use crate::run::draft::{Cut, PassRecord, with_new};
 use crate::run::event::{EventKind, Refusal};
 use crate::run::note::Note;
-use crate::run::outcome::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::quote::{PromptSize, Quote};
 use crate::run::rejected::Rejected;
@@ -109,10 +108,6 @@ impl Rest<'_> {
         match purpose {
             Purpose::Select => self.select_defaults(format!("refused: {}", refusal.name())),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
-            Purpose::Opinion { cause, found } => {
-                let why = format!("the call was refused: {}", refusal.name()).into();
-                self.opinion_given(place, (cause, found), Opinion::Failed, why)
-            }
             Purpose::Main | Purpose::Final { .. } => self.main_call_refused(call, purpose, refusal, prompt),
         }
     }
@@ -131,7 +126,6 @@ impl Rest<'_> {
         let place = Place::of(&call, &purpose);
         match purpose {
             Purpose::Select => self.selected(reply),
-            Purpose::Opinion { cause, found } => self.opinion_replied(place, (cause, found), reply),
             Purpose::Repair { proposal } => {
                 let mut proposal = *proposal;
                 reply::repair(&mut proposal, reply, self.reading());

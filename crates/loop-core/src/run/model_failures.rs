@@ -7,7 +7,6 @@ use crate::reply::{self, Proposal};
 use crate::run::draft::{Cut, with_new};
 use crate::run::eager_read::DropReason;
 use crate::run::note::Note;
-use crate::run::outcome::Opinion;
 use crate::run::phase::{Call, Phase, Purpose, StartedCall, Stopping};
 use crate::run::rest::{Place, Rest};
 use crate::types::{CommandKey, FailureKind, Millis, ModelFailure, Slot, Tier};
@@ -29,9 +28,6 @@ impl Rest<'_> {
         match purpose {
             Purpose::Select => self.select_defaults(failure.line().to_string()),
             Purpose::Repair { proposal } => self.judge_and_decide(place, *proposal, None),
-            Purpose::Opinion { cause, found } => {
-                self.opinion_given(place, (cause, found), Opinion::Failed, failure.line())
-            }
             Purpose::Main | Purpose::Final { .. } => self.main_call_failed(call, purpose, failure, None),
         }
     }

@@ -11,7 +11,6 @@ use crate::repeats::RepeatNote;
 use crate::reply::{Merge, ParseWarning};
 use crate::run::eager_read::DroppedRead;
 use crate::run::event::Refusal;
-use crate::run::outcome::OpinionRecord;
 use crate::spec::Calibrated;
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, RequestPart, Status, Tier, Usage};
 
@@ -167,8 +166,6 @@ pub enum Note {
         /// The decision.
         decision: Decision,
     },
-    /// A second opinion was given, or could not be. Unless it is `yes`, the run does not end as confident.
-    OpinionGiven(Box<OpinionRecord>),
     /// The next main call is made on another tier.
     TierChanged {
         /// The tier before.
@@ -231,8 +228,8 @@ pub enum Decision {
         /// How many wait for a person afterwards.
         asks: u32,
     },
-    /// Run actions, then validate the output.
-    Validate {
+    /// Run actions, then check the output; or check the document, before the run may end as confident.
+    Check {
         /// How many actions run.
         runs: u32,
     },
@@ -240,11 +237,6 @@ pub enum Decision {
     Revise {
         /// What is missing.
         missing: Vec<Arc<str>>,
-    },
-    /// Ask a second model about these sections, before the run may end as confident.
-    AskOpinion {
-        /// Ids of the sections.
-        sections: Vec<Arc<str>>,
     },
     /// Make the final pass, because only its reserve of time is left.
     FinalPass {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::reply::Document;
+use crate::run::check::CheckRecord;
 use crate::run::eager_read::DroppedRead;
 use crate::run::warning::RunWarning;
 use crate::types::{CommandKey, Confidence, Evidence, Millis, RunId, Tier, Totals, is_default};
@@ -46,9 +47,9 @@ pub struct Outcome {
     pub stopped_in: StoppedIn,
     /// What the domain requires and the run does not have: required sections first. Empty if nothing is missing.
     pub missing: Vec<Arc<str>>,
-    /// The second opinions that were asked for, in the order of the passes. Empty if none was.
+    /// The checks of the document, in the order of the passes. Empty if none was demanded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub opinions: Vec<OpinionRecord>,
+    pub checks: Vec<CheckRecord>,
     /// The settled results, by number.
     pub evidence: Vec<Evidence>,
     /// Every action with its verdict.
@@ -181,44 +182,4 @@ pub enum Saved {
         /// Why, as one line for people.
         message: Arc<str>,
     },
-}
-
-/// What a second model says of a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Opinion {
-    /// The cited evidence supports every statement.
-    Yes,
-    /// It does not.
-    No,
-    /// The model cannot tell, or its reply is not one of the three answers.
-    CannotTell,
-    /// The model could not be asked, or gave no reply.
-    Failed,
-}
-
-impl Opinion {
-    /// The opinion's name in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Yes => "yes",
-            Self::No => "no",
-            Self::CannotTell => "cannot_tell",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// A second opinion on the document of a pass.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct OpinionRecord {
-    /// The pass whose document it is about, from 1.
-    pub pass: u32,
-    /// What the model said.
-    pub opinion: Opinion,
-    /// Ids of the sections that it was asked about.
-    pub sections: Vec<Arc<str>>,
-    /// Why it failed, for people. Empty: it did not.
-    #[serde(default, skip_serializing_if = "str::is_empty")]
-    pub why: Arc<str>,
 }

@@ -8,6 +8,7 @@ use crate::gate::{Certificate, Condition, StopReason};
 use crate::reply::Proposal;
 use crate::run::budget::Reserve;
 use crate::run::calls::{Calls, Work};
+use crate::run::check::{About, Checking};
 use crate::run::eager_read::EagerRead;
 use crate::run::inbox::Inbox;
 use crate::run::outcome::{Outcome, StoppedIn};
@@ -39,15 +40,8 @@ pub enum Phase {
         /// Since when, counted from the start of the run. The time does not count against the wall clock.
         since: Millis,
     },
-    /// The output of an attempt is validated.
-    Validating {
-        /// The validation's key.
-        key: CommandKey,
-        /// The try, from 1.
-        attempt: u32,
-        /// The arguments of the output tool's call.
-        output: Arc<str>,
-    },
+    /// A document or an output is checked.
+    Validating(Checking),
     /// The stop reason is fixed. What is in flight is cancelled and settles.
     Stopping(Stopping),
     /// The outcome is being saved.
@@ -79,13 +73,6 @@ pub enum Purpose {
         /// What the reply proposed so far.
         proposal: Box<Proposal>,
     },
-    /// A second model is asked about the document, before the run may end as confident.
-    Opinion {
-        /// The limit for which a final pass was made. `None`: none was made.
-        cause: Option<Condition>,
-        /// What the gate found, without limits: `confident` is among it.
-        found: Vec<Condition>,
-    },
     /// The final pass: the last call, without tools. It turns a stop by limit into a finished document or answer.
     Final {
         /// The limit that ends the run.
@@ -112,6 +99,9 @@ pub struct Stopping {
     pub call: Option<Call>,
     /// The tools in flight. `None`: there are none.
     pub batch: Option<Batch>,
+    /// The check in flight that asks a model. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<Checking>,
     /// When the reason was fixed, since the start of the run.
     pub since: Millis,
     /// What the run was doing when the reason was fixed.
@@ -131,7 +121,8 @@ impl Stopping {
 
     /// Whether anything is in flight that has to settle.
     pub(super) fn is_in_flight(&self) -> bool {
-        self.call.as_ref().is_some_and(|call| call.started.is_some())
+        self.check.is_some()
+            || self.call.as_ref().is_some_and(|call| call.started.is_some())
             || self.batch.as_ref().is_some_and(Batch::is_in_flight)
     }
 }
@@ -143,7 +134,6 @@ impl Purpose {
             Self::Select => "selection",
             Self::Main => "calling",
             Self::Repair { .. } => "repairing",
-            Self::Opinion { .. } => "second_opinion",
             Self::Final { .. } => "final_pass",
         }
     }
@@ -152,7 +142,6 @@ impl Purpose {
     pub(super) fn final_cause(&self) -> Option<&Condition> {
         match self {
             Self::Final { cause } => Some(cause),
-            Self::Opinion { cause, .. } => cause.as_ref(),
             Self::Select | Self::Main | Self::Repair { .. } => None,
         }
     }
@@ -211,7 +200,7 @@ impl Phase {
             Self::Calling { purpose, .. } => purpose.phase_name(),
             Self::Running { stage, .. } => stage.phase_name(),
             Self::WaitingForPerson { .. } => "waiting_for_person",
-            Self::Validating { .. } => "validating",
+            Self::Validating(_) => "validating",
             Self::Stopping(_) => "stopping",
             Self::Saving { .. } => "saving",
             Self::Done { .. } => "done",
@@ -220,7 +209,11 @@ impl Phase {
 
     /// The limit that makes the call of the phase the last one.
     pub fn final_cause(&self) -> Option<&Condition> {
-        if let Self::Calling { purpose, .. } = self { purpose.final_cause() } else { None }
+        match self {
+            Self::Calling { purpose, .. } => purpose.final_cause(),
+            Self::Validating(Checking { about: About::Document { cause, .. }, .. }) => cause.as_ref(),
+            _ => None,
+        }
     }
 
     /// Whether the final pass comes next, because a limit leaves no other call.
@@ -243,6 +236,15 @@ impl Phase {
         match self {
             Self::Calling { call, .. } => Some(call),
             Self::Stopping(stopping) => stopping.call.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The check that this phase commands or has in flight.
+    pub(super) fn check(&self) -> Option<&Checking> {
+        match self {
+            Self::Validating(checking) => Some(checking),
+            Self::Stopping(stopping) => stopping.check.as_ref(),
             _ => None,
         }
     }
@@ -285,7 +287,7 @@ impl Phase {
             Self::Calling { .. }
             | Self::Running { .. }
             | Self::WaitingForPerson { .. }
-            | Self::Validating { .. } => true,
+            | Self::Validating(_) => true,
             Self::Stopping(_) | Self::Saving { .. } | Self::Done { .. } => false,
         }
     }
@@ -296,7 +298,7 @@ impl Phase {
             Self::Calling { call, .. } => call.started.is_some(),
             Self::Running { batch, .. } => batch.is_in_flight(),
             Self::WaitingForPerson { .. } => false,
-            Self::Validating { .. } => true,
+            Self::Validating(checking) => checking.announced,
             Self::Stopping(_) | Self::Saving { .. } | Self::Done { .. } => true,
         }
     }

@@ -190,9 +190,15 @@ impl Run {
         self.quoting().final_pass_reserve(key.slot, quote)
     }
 
-    /// What the sub-call of a smart tool reserves until it settles.
-    pub fn sub_call_reserve(&self) -> Reserve {
-        self.quoting().sub_call_reserve()
+    /// What the sub-call under this key reserves until it settles: that of a smart tool, or of a check.
+    pub fn sub_call_reserve(&self, key: &CommandKey) -> Reserve {
+        let quoting = self.quoting();
+        quoting.sub_call_reserve(quoting.sub_call_tier(key.slot))
+    }
+
+    /// The tier whose model the sub-call under this key asks.
+    pub fn sub_call_tier(&self, key: &CommandKey) -> Tier {
+        self.quoting().sub_call_tier(key.slot)
     }
 
     /// The amount that the run's total cost may reach by the budget that it shares with other runs, in pico-dollars.
@@ -218,10 +224,9 @@ impl Quoting<'_> {
         let wanted = match call.key.slot {
             Slot::Select | Slot::Repair => 2,
             Slot::Main
-            | Slot::Opinion
             | Slot::Final
             | Slot::Action(_)
-            | Slot::Validate
+            | Slot::Check
             | Slot::Save
             | Slot::Inherited(_) => 1,
         };
@@ -230,8 +235,6 @@ impl Quoting<'_> {
         }
         let quote = self.quote_on(call.tier, call.key.slot, prompt);
         let instead: &[Tier] = match quote {
-            // The tier of a second opinion is the domain's choice.
-            _ if call.key.slot == Slot::Opinion => &[],
             Err(Refusal::Cost | Refusal::UnknownPrice | Refusal::SharedBudget { .. }) => {
                 self.cheaper_than(call.tier)
             }
@@ -321,45 +324,53 @@ impl Quoting<'_> {
     /// What the calls in flight reserve until they settle: the model call, and the granted sub-calls.
     fn reserved(&self) -> Reserve {
         let call = self.in_flight.map_or(NOTHING, |started| started.reserve);
-        if self.budget.granted_sub_calls == 0 {
-            return call;
-        }
-        let one = self.sub_call_reserve();
-        let count = u64::from(self.budget.granted_sub_calls);
-        Reserve {
-            input_tokens: call.input_tokens.saturating_add(one.input_tokens.saturating_mul(count)),
-            output_tokens: call.output_tokens.saturating_add(one.output_tokens.saturating_mul(count)),
-            cost: call.cost.zip(one.cost).map(|(call, one)| call.plus(PicoUsd(one.0.saturating_mul(count)))),
-        }
+        let with = |all: Reserve, slot: Slot, count: u32| {
+            if count == 0 {
+                return all;
+            }
+            let (one, count) = (self.sub_call_reserve(self.sub_call_tier(slot)), u64::from(count));
+            Reserve {
+                input_tokens: all.input_tokens.saturating_add(one.input_tokens.saturating_mul(count)),
+                output_tokens: all.output_tokens.saturating_add(one.output_tokens.saturating_mul(count)),
+                cost: all.cost.zip(one.cost).map(|(all, one)| all.plus(PicoUsd(one.0.saturating_mul(count)))),
+            }
+        };
+        let tools = with(call, Slot::Action(0), self.budget.granted_sub_calls);
+        with(tools, Slot::Check, u32::from(self.budget.granted_check))
     }
 
-    /// The reserve of a smart tool's sub-call.
-    pub(super) fn sub_call_reserve(&self) -> Reserve {
+    /// The tier of a sub-call: that of the second opinion for a check, else the auxiliary one.
+    pub(super) fn sub_call_tier(&self, of: Slot) -> Tier {
+        let opinion = self.spec.gate.second_opinion.filter(|_| of == Slot::Check);
+        opinion.map_or_else(|| self.route.auxiliary_tier(self.spec), |it| it.tier)
+    }
+
+    /// The reserve of a sub-call on this tier.
+    pub(super) fn sub_call_reserve(&self, tier: Tier) -> Reserve {
         let limits = &self.spec.limits;
         let input_tokens = match limits.cost_mode {
             CostMode::Strict => limits.sub_call_bytes.saturating_add(FRAME_TOKENS),
             CostMode::Estimated | CostMode::After => limits.sub_call_bytes.div_ceil(2),
         };
         let output_tokens = limits.cost_mode.reserved_output(limits.sub_call_tokens);
-        let price = self.spec.model(self.route.auxiliary_tier(self.spec)).price.as_ref();
+        let price = self.spec.model(tier).price.as_ref();
         let cost = price.map(|price| self.price(price, input_tokens, output_tokens));
         Reserve { input_tokens, output_tokens, cost }
     }
 
     /// Whether the cost and token budgets cover another sub-call.
-    pub(super) fn pays_for_sub_call(&self) -> bool {
-        let reserve = self.sub_call_reserve();
+    pub(super) fn pays_for_sub_call(&self, slot: Slot) -> bool {
+        let tier = self.sub_call_tier(slot);
+        let reserve = self.sub_call_reserve(tier);
         let pays = |headroom: Option<Headroom>| {
             headroom.is_none_or(|headroom| {
                 let limits = &self.spec.limits;
                 headroom.output_tokens(limits.cost_mode, limits.sub_call_tokens).is_some()
             })
         };
-        // A sub-call belongs to an action, which is never the final pass.
-        let slot = Slot::Action(0);
         pays(self.tokens(slot, reserve.input_tokens))
-            && self.money(self.route.auxiliary_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
-            && self.shared(self.route.auxiliary_tier(self.spec), slot, reserve.input_tokens).is_ok_and(pays)
+            && self.money(tier, slot, reserve.input_tokens).is_ok_and(pays)
+            && self.shared(tier, slot, reserve.input_tokens).is_ok_and(pays)
     }
 
     /// The limit that refused a call, with the value that the cheapest way to make it needs.

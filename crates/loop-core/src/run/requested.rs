@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use crate::run::Run;
-use crate::run::command::{CallModel, Command, RunTool, Validate};
+use crate::run::check::{About, Checking};
+use crate::run::command::{CallModel, Check, Command, RunTool};
 use crate::run::phase::{Batch, Call, Phase, Stopping};
 use crate::run::stopping::grace_ends;
+use crate::spec::CHECK_MS;
 use crate::types::{Action, CommandKey, KEY_BYTES, Millis, Slot};
 
 impl Run {
@@ -29,13 +31,10 @@ impl Run {
                     Some(Command::AskPerson { key, action, deadline: ask.deadline })
                 })
                 .collect(),
-            Phase::Validating { key, attempt, output } => {
-                let limit = self.spec.protocol.output().map_or(0, |output| output.validate_ms);
-                let (key, attempt, output) = (*key, *attempt, Arc::clone(output));
-                vec![Command::Validate(Validate { key, attempt, output, timeout_ms: self.in_time(limit) })]
-            }
-            Phase::Stopping(Stopping { call, batch, .. }) => {
+            Phase::Validating(checking) => self.command_check(checking).into_iter().collect(),
+            Phase::Stopping(Stopping { call, batch, check, .. }) => {
                 let calls = call.iter().map(|call| (call.key, call.attempt));
+                let calls = calls.chain(check.iter().map(|check| (check.key, check.attempt)));
                 let tools = batch.iter().flat_map(|batch| &batch.work).filter(|work| work.is_in_flight());
                 let tools = tools.map(|work| (work.key, work.attempt));
                 calls.chain(tools).map(|(key, attempt)| Command::Abort { key, attempt }).collect()
@@ -63,7 +62,7 @@ impl Run {
                 let polls = open.filter_map(|(_, work)| work.poll.as_ref().map(|poll| poll.not_before));
                 Some(polls.min().map_or(wall, |at| at.min(wall)))
             }
-            Phase::Validating { .. } => Some(wall),
+            Phase::Validating(_) => Some(wall),
             Phase::WaitingForPerson { asks, .. } => {
                 asks.iter().filter(|ask| !ask.answered).filter_map(|ask| ask.deadline).min()
             }
@@ -98,15 +97,10 @@ impl Run {
         let timeout_ms = match call.key.slot {
             Slot::Select => self.in_time(self.spec.limits.selector_ms),
             Slot::Final => self.spec.model(tier).timeout_ms,
-            // No pass has to follow it, so it may take the time of one.
-            Slot::Opinion => {
-                let left = self.spec.limits.wall_ms.saturating_sub(self.elapsed_ms());
-                self.spec.model(tier).timeout_ms.min(left).max(1)
-            }
             Slot::Main
             | Slot::Repair
             | Slot::Action(_)
-            | Slot::Validate
+            | Slot::Check
             | Slot::Save
             | Slot::Inherited(_) => self.in_time(self.spec.model(tier).timeout_ms),
         };
@@ -116,6 +110,31 @@ impl Run {
             tier,
             granted: call.started.map(|started| started.max_output_tokens),
             timeout_ms,
+        }))
+    }
+
+    fn command_check(&self, checking: &Checking) -> Option<Command> {
+        if !checking.announced && self.state.inbox.stop_requested.is_some() {
+            return None;
+        }
+        let timeout_ms = match &checking.about {
+            About::Output { .. } => {
+                self.in_time(self.spec.protocol.output().map_or(0, |output| output.validate_ms))
+            }
+            // No pass has to follow it, so it may take the time of one.
+            About::Document { .. } => {
+                let left = self.spec.limits.wall_ms.saturating_sub(self.elapsed_ms());
+                let asks = checking.sub_call.map_or(0, |granted| granted.timeout_ms);
+                CHECK_MS.saturating_add(asks).min(left).max(1)
+            }
+        };
+        Some(Command::Check(Check {
+            key: checking.key,
+            attempt: checking.attempt,
+            what: checking.what(),
+            announced: checking.announced,
+            timeout_ms,
+            sub_call: checking.sub_call,
         }))
     }
 

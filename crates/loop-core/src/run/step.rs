@@ -22,9 +22,9 @@ pub(super) fn step(
     event: &EventKind,
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
-        ApprovedBy, CallRefused, CallStarted, DeadlineReached, EagerStarted, Instruction, ModelFailed,
+        ApprovedBy, CallRefused, CallStarted, CheckStarted, Checked, DeadlineReached, EagerStarted, Instruction, ModelFailed,
         ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished,
-        ToolStarted, Validated,
+        ToolStarted,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 
@@ -110,16 +110,23 @@ pub(super) fn step(
             rest.stop_at_gate(WaitingForPerson { asks, since })
         }
 
-        // An output is validated.
-        (Validating { key, attempt, .. }, Validated { key: of, attempt: tried, result })
-            if key == *of && attempt == *tried =>
+        // A document or an output is checked. A check that asks a model is announced.
+        (Validating(mut checking), CheckStarted { key, attempt })
+            if checking.is_due(key, *attempt) && rest.inbox.stop_requested.is_none() =>
         {
-            rest.validated(result)
+            checking.announced = true;
+            Validating(checking)
         }
-        (phase @ Validating { .. }, DeadlineReached) => rest.end_if_over(phase),
-        (Validating { key, attempt, output }, Resumed { away_ms, .. }) => {
+        (Validating(checking), Checked { key, attempt, result, used })
+            if checking.is_in_flight(key, *attempt) =>
+        {
+            rest.checked(checking, result, used.as_deref())
+        }
+        (phase @ Validating(_), DeadlineReached) => rest.end_if_over(phase),
+        (Validating(checking), Resumed { away_ms, .. }) => {
             rest.leave_out(*away_ms);
-            rest.lose_validation(key, attempt, output)
+            let phase = rest.lose_check(checking);
+            rest.stop_at_gate(phase)
         }
 
         // Instructions and requested stops, at any time before the stop reason is fixed.
@@ -148,6 +155,11 @@ pub(super) fn step(
             if let Some(at) = stopping.tool_in_flight(key, *attempt) =>
         {
             rest.finished_too_late(stopping, at, observation)
+        }
+        (Stopping(stopping), Checked { key, attempt, used, .. })
+            if stopping.check.as_ref().is_some_and(|check| check.is_in_flight(key, *attempt)) =>
+        {
+            rest.checked_too_late(stopping, used.as_deref())
         }
         (Stopping(stopping), DeadlineReached) => rest.finish(stopping),
         (Stopping(mut stopping), Resumed { away_ms, .. }) => {
@@ -229,10 +241,9 @@ impl Rest<'_> {
             | EventKind::StopWithdrawn
             | EventKind::DeadlineReached
             | EventKind::Resumed { .. } => out_of_order(),
-            EventKind::Validated { key, attempt, .. } => match phase {
-                Phase::Validating { .. } => not_open(key, *attempt),
-                _ => out_of_order(),
-            },
+            EventKind::CheckStarted { key, attempt } | EventKind::Checked { key, attempt, .. } => {
+                phase.check().map_or_else(out_of_order, |_| not_open(key, *attempt))
+            }
             EventKind::SaveFinished { attempt, .. } => match phase {
                 Phase::Saving { .. } => not_open(&CommandKey::new(0, Slot::Save), *attempt),
                 _ => out_of_order(),

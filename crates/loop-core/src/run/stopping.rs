@@ -31,6 +31,7 @@ impl Run {
             phase => phase.outcome().map_or_else(StoppedIn::default, |outcome| outcome.stopped_in.clone()),
         };
         phase.call().into_iter().for_each(|call| rest.charge_lost(call));
+        phase.check().into_iter().for_each(|check| rest.charge_lost_check(check));
         let reads = phase.call().map_or_else(Vec::new, |call| call.eager.clone());
         reads.into_iter().for_each(|read| rest.drop_read(read, DropReason::Stopped));
         let batch = rest.answers_so_far(phase.asks().to_vec()).or_else(|| phase.batch().cloned());
@@ -179,7 +180,7 @@ impl Rest<'_> {
                 self.leave_undone(&approved, stopping.certificate.reason());
                 stopping.batch = self.answers_so_far(asks);
             }
-            Phase::Validating { .. } => {}
+            Phase::Validating(checking) => stopping.check = self.cancel_check(checking),
             phase @ (Phase::Stopping(_) | Phase::Saving { .. } | Phase::Done { .. }) => return phase,
         }
         self.stopping_settled(stopping)
@@ -194,7 +195,7 @@ impl Rest<'_> {
         if from != Tier::Base {
             self.notes.push(Note::TierChanged { from, to: Tier::Base, why: TierCause::Ended });
         }
-        Stopping { certificate, call: None, batch: None, since: self.clock.now, stopped_in }
+        Stopping { certificate, call: None, batch: None, check: None, since: self.clock.now, stopped_in }
     }
 
     /// The questions already answered while others are open, as a settled batch.
@@ -226,7 +227,7 @@ impl Rest<'_> {
             attempts: self.draft.attempts.len() as u32,
             stopped_in,
             missing: self.draft.missing(self.spec, self.knowledge, self.started),
-            opinions: self.draft.opinions.clone(),
+            checks: self.draft.checks.clone(),
             evidence: self.knowledge.evidence.clone(),
             actions: self.calls.actions.iter().map(|action| (**action).clone()).collect(),
             dropped_reads: self.calls.dropped.clone(),
@@ -251,8 +252,9 @@ impl Rest<'_> {
 
     /// Finishes the run. What has not settled by now is charged in full and recorded as cancelled.
     pub(super) fn finish(&mut self, stopping: Stopping) -> Phase {
-        let Stopping { certificate, call, batch, stopped_in, .. } = stopping;
+        let Stopping { certificate, call, batch, check, stopped_in, .. } = stopping;
         call.iter().for_each(|call| self.charge_lost(call));
+        check.iter().for_each(|check| self.charge_lost_check(check));
         self.keep_evidence(batch.unwrap_or_default());
         self.budget.totals.wall_ms = self.elapsed_ms();
         // Calls in flight may have exceeded a limit. The time that they took to settle does not count.

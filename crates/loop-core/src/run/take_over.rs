@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Fingerprint, Rules};
+use crate::run::check::About;
 use crate::run::apply::{Facts, Run, State};
 use crate::run::budget::Budget;
 use crate::run::calls::{Calls, Work};
@@ -21,7 +22,7 @@ use crate::run::inbox::Inbox;
 use crate::run::knowledge::{Compacted, Knowledge};
 use crate::run::note::Note;
 use crate::run::parent::{Carried, Parent, ParentEffect, Taken, Takeover};
-use crate::run::phase::{Ask, Batch, Call, Phase, Purpose};
+use crate::run::phase::{Ask, Batch, Phase, Purpose};
 use crate::run::rejected::Rejected;
 use crate::run::rest::{Place, Rest};
 use crate::run::route::Route;
@@ -198,7 +199,13 @@ impl Run {
         if !changed && parent.how == Takeover::Fork && parent.state.phase.final_cause().is_some() {
             return Err(NotTakenOver::Fixed);
         }
-        if changed && !is_retry && !matches!(parent.state.phase, Phase::Calling { .. }) {
+        // A check judges a document, and admits nothing.
+        let is_open = match &parent.state.phase {
+            Phase::Calling { .. } => false,
+            Phase::Validating(checking) => matches!(checking.about, About::Output { .. }),
+            _ => true,
+        };
+        if changed && !is_retry && is_open {
             return Err(NotTakenOver::Admitted);
         }
         let started = Started {
@@ -381,7 +388,7 @@ impl Rest<'_> {
                 let asks = asks.into_iter().map(|ask| self.asked_anew(ask, parent)).collect();
                 Phase::waiting(asks, since)
             }
-            Phase::Validating { key, attempt, output } => self.lose_validation(key, attempt, output),
+            Phase::Validating(checking) => self.check_anew(checking),
             Phase::Stopping(mut stopping) => {
                 // The journal of the new run has no other entry that says why it stopped.
                 let certificate = Box::new(stopping.certificate.clone());
@@ -480,14 +487,6 @@ impl Rest<'_> {
             Purpose::Main => self.main_call(place, call),
             // The limit that made the call the last one may be another one now.
             Purpose::Final { .. } if call.attempt == 1 => self.next_pass(place),
-            // Its spec may ask another model, about other sections, or none.
-            Purpose::Opinion { cause, found } if self.sections_to_confirm().is_empty() => {
-                self.end_as_found(place, cause, found)
-            }
-            Purpose::Opinion { .. } => {
-                let tier = self.spec.gate.second_opinion.map_or(call.tier, |settings| settings.tier);
-                Phase::calling(Call { tier, ..call }, purpose)
-            }
             Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => Phase::calling(call, purpose),
         }
     }

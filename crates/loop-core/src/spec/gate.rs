@@ -131,6 +131,9 @@ pub struct GateSettings {
     /// `None`: the stated level counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Arc<Calibration>>,
+    /// Names of the domain's or the program's own validators that a document must pass before a confident end. Empty: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub validators: Vec<Arc<str>>,
     /// Whether a second model is asked before a confident end. `None`: none is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub second_opinion: Option<SecondOpinion>,
@@ -145,7 +148,7 @@ pub enum GroundingRule {
     /// It is reported with the outcome. It decides nothing.
     #[default]
     Report,
-    /// A confident answer with such a value lacks something: a pass to revise it is granted as for a missing citation, and
+    /// Checked before a confident end. With such a value a pass to revise it is granted as for a missing citation, and
     /// else the run ends as `evidence_missing`. The same holds for a value that a sentence cites the wrong evidence for.
     Demand,
 }
@@ -195,6 +198,7 @@ impl Default for GateSettings {
             min_words: 0,
             utc_offset: 0,
             calibration: None,
+            validators: Vec::new(),
             second_opinion: None,
         }
     }

@@ -32,7 +32,7 @@ pub use policy::{
     TaintRule, ThreeTier, ToolPolicy, ToolRepeats,
 };
 pub use protocol::{
-    Cite, ConversationSpec, DocumentSpec, EndCall, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,
+    CHECK_MS, Cite, ConversationSpec, DocumentSpec, EndCall, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,
     ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};

@@ -246,8 +246,11 @@ fn passes_per_attempt() -> u32 {
     15
 }
 
+/// The time limit of a check without a sub-call where no setting says another, in milliseconds.
+pub const CHECK_MS: u64 = 30_000;
+
 fn validate_ms() -> u64 {
-    30_000
+    CHECK_MS
 }
 
 /// How the calls of one reply are run. Their results are in the order of the calls either way.

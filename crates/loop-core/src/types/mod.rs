@@ -74,6 +74,6 @@ pub use usage::{CallExtent, Received, Usage};
 pub(crate) use canonical::{canonical_text, push_canonical, sorted};
 pub(crate) use defaults::is_default;
 pub(crate) use members::Written;
-pub(crate) use script::is_unspaced;
+pub use script::is_unspaced;
 pub(crate) use similar::similar_names;
 pub(crate) use slot::KEY_BYTES;

@@ -19,14 +19,12 @@ pub enum Slot {
     Main,
     /// The call that requests a missing or unreadable contract block again.
     Repair,
-    /// The call that asks a second model about the document of a pass.
-    Opinion,
     /// The final pass: the last call, without tools.
     Final,
     /// The n-th action that the pass requested, counted from 0.
     Action(u32),
-    /// Validating the output of an attempt.
-    Validate,
+    /// Checking the document of a pass, or the output of an attempt.
+    Check,
     /// Saving the outcome.
     Save,
     /// The n-th call that a retry takes over from the run before it, counted from 0. Always in pass 0.
@@ -68,10 +66,9 @@ impl CommandKey {
             Slot::Select => ("/select", None),
             Slot::Main => ("/main", None),
             Slot::Repair => ("/repair", None),
-            Slot::Opinion => ("/opinion", None),
             Slot::Final => ("/final", None),
             Slot::Action(n) => ("/action-", Some(n)),
-            Slot::Validate => ("/validate", None),
+            Slot::Check => ("/check", None),
             Slot::Save => ("/save", None),
             Slot::Inherited(n) => ("/inherited-", Some(n)),
         };
@@ -96,9 +93,8 @@ impl FromStr for CommandKey {
             "select" => Slot::Select,
             "main" => Slot::Main,
             "repair" => Slot::Repair,
-            "opinion" => Slot::Opinion,
             "final" => Slot::Final,
-            "validate" => Slot::Validate,
+            "check" => Slot::Check,
             "save" => Slot::Save,
             other => match (other.strip_prefix("action-"), other.strip_prefix("inherited-")) {
                 (Some(n), _) => Slot::Action(n.parse().map_err(|_| invalid())?),
@@ -134,8 +130,8 @@ mod tests {
     #[test]
     fn keys_are_written_and_read_back() {
         // S4-30, S4-d1: parallel other calls of the batch differ by their index.
-        let fixed = [Slot::Select, Slot::Main, Slot::Repair, Slot::Opinion, Slot::Final];
-        let fixed = fixed.into_iter().chain([Slot::Validate, Slot::Save]);
+        let fixed = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final];
+        let fixed = fixed.into_iter().chain([Slot::Check, Slot::Save]);
         let slots = fixed.chain([Slot::Action(7), Slot::Inherited(7)]);
         for slot in slots {
             let key = CommandKey::new(3, slot);

@@ -34,11 +34,6 @@ pub(crate) mod counted {
         if is_full() { all } else { all / 4 }
     }
 
-    /// How many of the kinds of text are tried: each with `LOOPGATE_TESTS=full`, else one in so many.
-    pub(crate) fn step(share: usize) -> usize {
-        if is_full() { 1 } else { share }
-    }
-
     #[expect(clippy::disallowed_methods, reason = "how much a test tries is not an input of a run")]
     fn is_full() -> bool {
         std::env::var_os("LOOPGATE_TESTS").is_some_and(|scope| scope == "full")

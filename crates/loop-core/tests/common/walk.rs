@@ -2,7 +2,7 @@
 
 use loop_core::reply::FinishReason;
 use loop_core::run::{
-    CallModel, PersonAnswer, PromptSize, Refusal, RunTool, SaveResult, StopMode, Validation,
+    CallModel, PersonAnswer, PromptSize, Refusal, RunTool, SaveResult, StopMode, CheckResult,
 };
 use loop_core::spec::{
     Breakers, CostMode, OnDenied, OnDuplicate, OnToolError, ProtocolSpec, RepeatScope, Repeats,
@@ -10,8 +10,8 @@ use loop_core::spec::{
 use loop_core::types::{Millis, PicoUsd, Status, SubCallUse};
 use loop_core::{Command, EventKind, RunSpec};
 use loop_testkit::{
-    DraftReply, Setup, World, bare_draft, calls, conversation, digest, draft, failure, found, key, observed,
-    output, reflected, run, saved_at, target, text, used,
+    DraftReply, Setup, World, bare_draft, broken, calls, conversation, digest, draft, failure, found, key, observed,
+    output, reflected, rejected, run, saved_at, target, text, used,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -254,13 +254,15 @@ pub fn follow(mut world: World, command: Command, how: u8) -> World {
             });
             world
         }
-        Command::Validate(validate) => {
+        Command::Check(check) => {
             let result = match how % 5 {
-                0 => Validation::Broken { by: "rule".into(), message: "it panicked".into() },
-                1 | 2 => Validation::Valid,
-                _ => Validation::Invalid { by: "rule".into(), message: "no".into() },
+                0 => broken(),
+                1 | 2 => CheckResult::Passed,
+                _ => rejected("no"),
             };
-            world.apply(EventKind::Validated { key: validate.key, attempt: validate.attempt, result });
+            let asks = check.sub_call.is_some() && !how.is_multiple_of(3);
+            let usage = (how % 3 == 1).then(|| used(u64::from(how), 7));
+            world.check(result, asks.then(|| SubCallUse::new(how.is_multiple_of(2), usage)));
             world
         }
         Command::AskPerson { key, deadline, .. } => {
@@ -419,12 +421,12 @@ fn stray(how: u8) -> EventKind {
         "0/action-1",
         "2/action-0",
         "3/final",
-        "1/validate",
+        "1/check",
     ];
     let key = key(keys[usize::from(how) % keys.len()]);
     let attempt = u32::from(how / 64);
     match how % 6 {
-        5 => EventKind::Validated { key, attempt, result: Validation::Valid },
+        5 => EventKind::Checked { key, attempt, result: CheckResult::Passed, used: None },
         0 => EventKind::ModelReplied { key, attempt, reply: reply_by(how).reply().into() },
         1 => EventKind::ToolFinished { key, attempt, observation: observed_by(how).into() },
         2 => EventKind::PersonAnswered { key, answer: PersonAnswer::Approved, binding: None },

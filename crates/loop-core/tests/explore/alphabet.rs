@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use loop_core::policy::Taint;
 use loop_core::reply::{FinishReason, Reply};
-use loop_core::run::{History, PersonAnswer, Phase, PromptSize, Purpose, SaveResult, StopMode, Validation};
-use loop_core::types::{CommandKey, Millis, ModelFailure, Observation, Slot, Usage};
+use loop_core::run::{CheckResult, History, PersonAnswer, Phase, PromptSize, Purpose, SaveResult, StopMode};
+use loop_core::types::{CommandKey, Millis, ModelFailure, Observation, Slot, SubCallUse, Usage};
 use loop_core::{Command, Event, EventKind, Facts, Run, StopReason};
 
 use crate::approvals;
@@ -40,8 +40,6 @@ pub struct Alphabet {
     pub replies: Vec<Vec<Reply>>,
     pub repairs: Vec<Reply>,
     pub selections: Vec<Reply>,
-    /// What a second model says.
-    pub opinions: Vec<Reply>,
     pub failures: Vec<ModelFailure>,
     pub usages: Vec<Used>,
     /// Bytes of a prompt, and those of them that it has in common with the last one.
@@ -49,8 +47,10 @@ pub struct Alphabet {
     /// What tools end with, by the place of the action in its reply.
     pub observations: fn(CommandKey) -> Vec<Observation>,
     pub answers: Vec<PersonAnswer>,
-    /// What comes of validating an output.
-    pub validations: Vec<Validation>,
+    /// What comes of a check.
+    pub checks: Vec<CheckResult>,
+    /// What the model call of a check used, where one was granted; `None`: none was made.
+    pub asked: Vec<Option<SubCallUse>>,
     pub saves: Vec<SaveResult>,
     pub stops: bool,
     /// Milliseconds away of a resumed run.
@@ -156,11 +156,12 @@ impl Alphabet {
                     facts.extend(self.answers.iter().map(answered));
                 }
             }
-            Command::Validate(command) => {
-                let (key, attempt) = (command.key, command.attempt);
-                let validated =
-                    |result: &Validation| EventKind::Validated { key, attempt, result: result.clone() };
-                facts.extend(self.validations.iter().map(validated));
+            Command::Check(check) if !check.announced => {
+                facts.push(EventKind::CheckStarted { key: check.key, attempt: check.attempt });
+            }
+            Command::Check(check) => self.check(check.key, check.attempt, check.sub_call.is_some(), facts),
+            Command::Abort { key, attempt } if key.slot == Slot::Check => {
+                self.check(key, attempt, /*asks*/ true, facts);
             }
             Command::Abort { key, attempt } if is_action(key) => self.finish(key, attempt, facts),
             Command::Abort { key, attempt } => self.settle(run, key, attempt, facts),
@@ -175,7 +176,6 @@ impl Alphabet {
         let replies = match key.slot {
             Slot::Select => &self.selections,
             Slot::Repair => &self.repairs,
-            Slot::Opinion => &self.opinions,
             _ => {
                 let last = self.replies.len() - 1;
                 &self.replies[last.min(key.pass.saturating_sub(1) as usize)]
@@ -206,6 +206,17 @@ impl Alphabet {
             EventKind::ModelFailed { key, attempt, failure: failure.into() }
         };
         facts.extend(self.failures.iter().map(failed));
+    }
+
+    fn check(&self, key: CommandKey, attempt: u32, asks: bool, facts: &mut Vec<EventKind>) {
+        let none = [None];
+        let asked = if asks { &self.asked[..] } else { &none[..] };
+        for used in asked {
+            facts.extend(self.checks.iter().map(|result| {
+                let used = used.clone().map(Box::new);
+                EventKind::Checked { key, attempt, result: result.clone(), used }
+            }));
+        }
     }
 
     fn finish(&self, key: CommandKey, attempt: u32, facts: &mut Vec<EventKind>) {

@@ -27,11 +27,12 @@ pub const OF_A_STATE: [(&str, OfAState); 8] = [
 ];
 
 /// What holds at every step, by name.
-pub const OF_A_STEP: [(&str, OfAStep); 22] = [
+pub const OF_A_STEP: [(&str, OfAStep); 23] = [
     ("I-5 every call is judged", native::every_call_is_judged_once),
     ("S2-14 an attempt ends once", native::an_attempt_ends_once),
     ("compaction goes on", native::compaction_goes_on),
     ("I-10 the gate", oracle::decides_as_documented),
+    ("I-10 what follows a check", oracle::a_check_is_followed),
     ("I-10 true conditions", truth::is_reported),
     ("I-10 all true conditions", whole::every_true_condition_is_told),
     ("P1 tiers as they were", whole::tiers_are_told_as_they_were),
@@ -177,7 +178,8 @@ fn the_last_call_is_the_final_pass(edge: &Edge<'_>) -> Result {
         });
         let over = matches!(
             edge.after.phase(),
-            Phase::Calling { purpose: Purpose::Final { .. } | Purpose::Opinion { .. }, .. }
+            Phase::Calling { purpose: Purpose::Final { .. }, .. }
+                | Phase::Validating(_)
                 | Phase::Stopping { .. }
                 | Phase::Saving { .. }
                 | Phase::Done { .. }

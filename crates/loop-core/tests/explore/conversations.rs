@@ -6,7 +6,7 @@ use loop_core::StopReason::{
     SubmitBeforeOutput, Timeout, TokenLimit, ToolFailure,
 };
 use loop_core::reply::FinishReason;
-use loop_core::run::{PersonAnswer, Validation};
+use loop_core::run::{PersonAnswer, CheckResult};
 use loop_core::spec::{ModelSpec, Repeats};
 use loop_core::types::{CommandKey, Millis, ModelFailure, Observation, Slot, Status};
 use serde_json::json;
@@ -228,7 +228,7 @@ pub fn outputs(wide: bool) -> Alphabet {
     let setup = setup.limits(|limits| (limits.passes, limits.model_calls, limits.tool_calls) = (3, 4, 1));
     Alphabet {
         replies: always(all),
-        validations: vec![Validation::Valid, rejected("no"), broken()],
+        checks: vec![CheckResult::Passed, rejected("no"), broken()],
         failures: if wide { vec![failure(true)] } else { Vec::new() },
         reaches: &[
             Completed,
@@ -266,7 +266,7 @@ pub fn reflections(wide: bool) -> Alphabet {
     });
     Alphabet {
         replies: always(all),
-        validations: vec![Validation::Valid, rejected("no")],
+        checks: vec![CheckResult::Passed, rejected("no")],
         observations: reads,
         answers: vec![PersonAnswer::Approved],
         reaches: &[Completed, MaxAttempts, MaxPasses, SubmitBeforeOutput],
@@ -280,7 +280,7 @@ pub fn interrupted_outputs() -> Alphabet {
     let setup = small(output()).approving(&["restart"]).output_spec(|output| output.attempts = 2);
     Alphabet {
         replies: [mixed, calls(&[("save", target("y"))])].map(|draft| vec![draft.reply()]).into(),
-        validations: vec![Validation::Valid, rejected("no")],
+        checks: vec![CheckResult::Passed, rejected("no")],
         resumes: vec![0],
         stops: true,
         deadlines: true,

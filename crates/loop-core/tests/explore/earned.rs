@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use loop_core::RunSpec;
-use loop_core::StopReason::{Confident, EvidenceMissing, ManualStop, MaxPasses, NoNewActions, Refused};
-use loop_core::spec::{
-    Calibration, MeasuredLevel, MeasuredModel, OpinionWhen, SecondOpinion, SectionSpec, Stale,
+use loop_core::StopReason::{
+    Confident, EvidenceMissing, ManualStop, MaxPasses, NoNewActions, Refused, Timeout,
 };
-use loop_core::types::Tier;
+use loop_core::run::{Cause, CheckResult, Lack};
+use loop_core::spec::{
+    Calibration, GroundingRule, MeasuredLevel, MeasuredModel, OpinionWhen, SecondOpinion, SectionSpec, Stale,
+};
+use loop_core::types::{EvidenceId, SubCallUse, Tier};
 use serde_json::json;
 
 use crate::alphabet::Alphabet;
-use crate::alphabets::{always, base, replies};
-use loop_testkit::{Setup, bare_draft, draft, failure, run, target, text};
+use crate::alphabets::{always, base};
+use loop_testkit::{Setup, bare_draft, broken, draft, failure, rejected, run, target, used};
 
 /// Every alphabet of earned confidence that is walked whole in a test run.
 pub fn all() -> Vec<Alphabet> {
-    vec![calibrated(false), opinions(false)]
+    vec![calibrated(false), checks(false), check_kinds(false)]
 }
 
 fn small() -> Setup {
@@ -78,32 +81,67 @@ pub fn calibrated(wide: bool) -> Alphabet {
     }
 }
 
-/// A second model that says yes, no, nothing, or something that is not an answer, with stops, failures and limits around it.
-pub fn opinions(wide: bool) -> Alphabet {
+/// Checks that pass, fail and break, with a model to ask, and with stops, crashes, deadlines and limits around them.
+pub fn checks(wide: bool) -> Alphabet {
     let setup = small().with(|spec| {
-        let when = OpinionWhen::Always;
-        spec.gate.second_opinion = Some(SecondOpinion { tier: Tier::Selector, when });
+        spec.gate.second_opinion = Some(SecondOpinion { tier: Tier::Selector, when: OpinionWhen::Always });
         (spec.limits.passes, spec.limits.model_calls) = if wide { (3, 6) } else { (2, 4) };
         spec.limits.tool_calls = 2;
+        spec.limits.tokens = Some(60_000);
     });
     let setup = setup.sections(vec![
         SectionSpec { verify: true, ..SectionSpec::new("situation", "Situation").required() },
         SectionSpec::new("findings", "Findings"),
     ]);
-    let nonce = setup.facts.nonce.to_string();
-    let says = |answer: &str| text(&format!("{nonce}: {answer}"));
+    let answered = SubCallUse::new(true, Some(used(400, 9)));
     Alphabet {
         replies: always([
             draft("high"),
             draft("low").asks("fetch_device", target("a")),
             draft("high").member("refuse", json!("no")),
         ]),
-        opinions: replies([says("yes"), says("no"), text("yes")]),
+        checks: vec![CheckResult::Passed, rejected("no"), broken()],
+        asked: vec![None, Some(answered), Some(SubCallUse::new(false, None))],
         failures: vec![failure(false)],
         stops: true,
-        resumes: if wide { vec![500] } else { Vec::new() },
+        resumes: vec![500],
         deadlines: wide,
         reaches: &[Confident, EvidenceMissing, MaxPasses, ManualStop, Refused],
-        ..base("opinions", setup)
+        ..base("checks", setup)
+    }
+}
+
+/// A document whose values are demanded, and one with a validator of its own: no model is asked.
+pub fn check_kinds(wide: bool) -> Alphabet {
+    let setup = small().with(|spec| {
+        spec.gate.grounding = GroundingRule::Demand;
+        spec.gate.validators = vec!["totals".into()];
+        (spec.limits.passes, spec.limits.model_calls) = if wide { (4, 6) } else { (3, 4) };
+        spec.limits.tool_calls = 2;
+    });
+    let lack = |cause: Cause, place: &[u32]| CheckResult::Failed {
+        lacks: vec![Lack {
+            section: "situation".into(),
+            sentence: "It has 24 GB [E1].".into(),
+            value: "24 GB".into(),
+            place: place.iter().map(|id| EvidenceId(*id)).collect(),
+            cause,
+        }],
+    };
+    Alphabet {
+        replies: always([draft("high"), draft("medium").asks("fetch_device", target("a"))]),
+        checks: vec![
+            CheckResult::Passed,
+            rejected("no"),
+            lack(Cause::Contradicted, &[]),
+            lack(Cause::WrongCitation, &[2]),
+            broken(),
+        ],
+        stops: true,
+        resumes: vec![500],
+        steps: vec![0, 20_000],
+        deadlines: true,
+        reaches: &[Confident, EvidenceMissing, ManualStop, Timeout],
+        ..base("checks by software", setup)
     }
 }

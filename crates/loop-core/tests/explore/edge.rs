@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use loop_core::invariants::{Past, Transition};
 use loop_core::reply::FinishReason;
-use loop_core::run::{Call, Decision, Phase, Purpose, Stage, Stopping, Work};
+use loop_core::run::{Call, Checking, Decision, Phase, Purpose, Stage, Stopping, Work};
 use loop_core::types::{CommandKey, Slot, Tier};
 use loop_core::{Event, EventKind, Note, Run};
 
@@ -83,6 +83,12 @@ impl Ghost {
                     }
                 }
             }
+            // A document that a check finds lacking is revised in the pass after it.
+            EventKind::Checked { .. } => {
+                let pass = edge.after.passes().len() as u32 + 1;
+                let revises = |run: &Run| run.revisions(pass).is_some();
+                next.repaired.extend((revises(edge.after) && !revises(edge.before)).then_some(pass));
+            }
             _ => {}
         }
         for note in edge.notes {
@@ -92,13 +98,6 @@ impl Ghost {
                 }
                 Note::GateDecided { pass, decision: Decision::Revise { .. }, .. } => {
                     next.repaired.push(pass + 1)
-                }
-                // A doubted answer is revised in the pass after it.
-                Note::OpinionGiven(record) => {
-                    let revises = |run: &Run| run.revisions(record.pass + 1).is_some();
-                    if revises(edge.after) && !revises(edge.before) {
-                        next.repaired.push(record.pass + 1);
-                    }
                 }
                 _ => {}
             }
@@ -113,9 +112,17 @@ pub fn call(run: &Run) -> Option<&Call> {
         Phase::Calling { call, purpose: Purpose::Select }
         | Phase::Calling { call, purpose: Purpose::Main }
         | Phase::Calling { call, purpose: Purpose::Repair { .. } }
-        | Phase::Calling { call, purpose: Purpose::Opinion { .. } }
         | Phase::Calling { call, purpose: Purpose::Final { .. } } => Some(call),
         Phase::Stopping(stopping) => stopping.call.as_ref(),
+        _ => None,
+    }
+}
+
+/// The check that the phase commands or has in flight.
+pub fn check(run: &Run) -> Option<&Checking> {
+    match run.phase() {
+        Phase::Validating(checking) => Some(checking),
+        Phase::Stopping(stopping) => stopping.check.as_ref(),
         _ => None,
     }
 }

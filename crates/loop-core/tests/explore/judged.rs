@@ -6,7 +6,7 @@ use loop_core::StopReason::{
     PolicyBlocked, Refused, ToolFailure,
 };
 use loop_core::policy::Taint;
-use loop_core::run::{PersonAnswer, Validation};
+use loop_core::run::{PersonAnswer, CheckResult};
 use loop_core::spec::{Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, Repeats, TaintRule};
 use loop_core::types::{CommandKey, Effect, Observation, Slot, Status, StopClass};
 use serde_json::json;
@@ -492,7 +492,7 @@ pub fn demanding_output(wide: bool) -> Alphabet {
             look(&["b"]),
         ]),
         observations: ends,
-        validations: vec![Validation::Valid, rejected("no")],
+        checks: vec![CheckResult::Passed, rejected("no")],
         deadlines: wide,
         reaches: &[Completed, EvidenceMissing, MaxAttempts, MaxPasses],
         ..base("demanding output", setup)

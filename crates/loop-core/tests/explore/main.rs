@@ -389,8 +389,13 @@ fn calibrated() {
 }
 
 #[test]
-fn opinions() {
-    explore(earned::opinions, MANY);
+fn checks() {
+    explore(earned::checks, MANY);
+}
+
+#[test]
+fn checks_by_software() {
+    explore(earned::check_kinds, MANY);
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use loop_core::gate::Measure;
 use loop_core::run::{Phase, Purpose, Refusal, Reserve};
 use loop_core::spec::CostMode;
-use loop_core::types::{PicoUsd, Price, Slot, Tier};
+use loop_core::types::{CommandKey, PicoUsd, Price, Slot, Tier};
 use loop_core::{EventKind, Note, Run};
 
-use crate::edge::{Edge, call, finishes, is_action, work};
+use crate::edge::{Edge, call, check, finishes, is_action, work};
 
 /// Output tokens that are held back for the final pass.
 const FINAL_PASS_OUTPUT: u64 = 1_500;
@@ -93,7 +93,7 @@ fn headrooms(edge: &Edge<'_>) -> Vec<Headroom> {
     let mut headrooms = Vec::new();
     let (mut more_tokens, mut more_money) = (0_u64, 0_u64);
     for (key, usage, cost) in edge.charges() {
-        let reserve = reserve_of(edge.before, is_action(key));
+        let reserve = reserve_of(edge.before, key);
         more_tokens += usage.total().saturating_sub(reserve.input_tokens + reserve.output_tokens);
         more_money += cost.unwrap_or_default().0.saturating_sub(reserve.cost.unwrap_or_default().0);
     }
@@ -102,7 +102,7 @@ fn headrooms(edge: &Edge<'_>) -> Vec<Headroom> {
         EventKind::CallStarted { key, reserve, .. } => {
             Some(reserve.input_tokens).filter(|_| key.slot != Slot::Final && finishes)
         }
-        _ => grants(edge).then(|| sub_call(edge.after).input_tokens).filter(|_| finishes),
+        _ => grants(edge).then(|| sub_call(edge.after, CommandKey::new(1, Slot::Action(0))).input_tokens).filter(|_| finishes),
     };
     if let Some(limit) = limits.tokens {
         headrooms.push(Headroom {
@@ -133,14 +133,13 @@ fn headrooms(edge: &Edge<'_>) -> Vec<Headroom> {
 /// What is in flight, added up from the call and the grants that the phase shows.
 pub fn reserved(run: &Run) -> Reserve {
     let call = call(run).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
-    let grants = work(run).iter().filter(|work| work.sub_call.is_some()).count() as u64;
-    let one = sub_call(run);
-    let cost = PicoUsd(call.cost.unwrap_or_default().0 + grants * one.cost.unwrap_or_default().0);
-    Reserve {
-        input_tokens: call.input_tokens + grants * one.input_tokens,
-        output_tokens: call.output_tokens + grants * one.output_tokens,
-        cost: Some(cost),
-    }
+    let smart = work(run).iter().filter(|work| work.sub_call.is_some()).map(|work| work.key);
+    let checks = check(run).filter(|check| check.sub_call.is_some()).map(|check| check.key);
+    smart.chain(checks).map(|key| sub_call(run, key)).fold(call, |all, one| Reserve {
+        input_tokens: all.input_tokens + one.input_tokens,
+        output_tokens: all.output_tokens + one.output_tokens,
+        cost: Some(all.cost.unwrap_or_default().plus(one.cost.unwrap_or_default())),
+    })
 }
 
 /// What the run says is in flight is what its phase shows.
@@ -163,25 +162,27 @@ fn money(run: &Run) -> u64 {
 }
 
 /// What was held for what has settled: the call in flight, or one sub-call.
-fn reserve_of(before: &Run, is_sub_call: bool) -> Reserve {
-    if !is_sub_call {
+fn reserve_of(before: &Run, key: CommandKey) -> Reserve {
+    if !is_action(key) && key.slot != Slot::Check {
         return call(before).and_then(|call| call.started).map_or_else(Reserve::default, |it| it.reserve);
     }
-    sub_call(before)
+    sub_call(before, key)
 }
 
 /// Whether the event grants a sub-call.
 fn grants(edge: &Edge<'_>) -> bool {
     let granted = |run: &Run| -> Vec<_> {
         let smart = work(run).iter().filter(|work| work.sub_call.is_some());
-        smart.map(|work| (work.key, work.attempt)).collect()
+        let checks = check(run).filter(|check| check.sub_call.is_some());
+        let checks = checks.map(|check| (check.key, check.attempt));
+        smart.map(|work| (work.key, work.attempt)).chain(checks).collect()
     };
     let before = granted(edge.before);
     granted(edge.after).iter().any(|it| !before.contains(it))
 }
 
-/// What a sub-call is held to cost.
-fn sub_call(run: &Run) -> Reserve {
+/// What the sub-call under a key is held to cost.
+fn sub_call(run: &Run, key: CommandKey) -> Reserve {
     let limits = &run.spec().limits;
     let input_tokens = match limits.cost_mode {
         CostMode::Strict => limits.sub_call_bytes + FRAME,
@@ -191,7 +192,8 @@ fn sub_call(run: &Run) -> Reserve {
         CostMode::Strict => limits.sub_call_tokens * 6,
         CostMode::Estimated | CostMode::After => limits.sub_call_tokens,
     };
-    let price = run.spec().model(Tier::Selector).price.as_ref();
+    let opinion = run.spec().gate.second_opinion.filter(|_| key.slot == Slot::Check);
+    let price = run.spec().model(opinion.map_or(Tier::Selector, |it| it.tier)).price.as_ref();
     Reserve {
         input_tokens,
         output_tokens,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
 use loop_core::reply::{FinishReason, Reply};
-use loop_core::run::{AttemptState, Decision, Phase, Purpose, Refusal};
+use loop_core::run::{About, AttemptState, Checking, Decision, Phase, Purpose, Refusal};
 use loop_core::types::{CommandKey, Slot, Status};
 use loop_core::{EventKind, Note, Run, StopReason, Verdict};
 use serde_json::Value;
@@ -46,7 +46,7 @@ pub fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
         matches!(reply.finish, FinishReason::Refusal | FinishReason::Filtered) || calls(reply, "refuse");
     let escalates = calls(reply, "escalate");
     if reasons.is_empty() && ends && has_output && !says.denial && !lacks && !refuses && !escalates {
-        return Expected::Validate { runs: requested.run };
+        return Expected::Check { runs: requested.run };
     }
     let mut add = |reason: StopReason, holds: bool| {
         if holds && !reasons.contains(&reason) {
@@ -225,7 +225,7 @@ pub fn every_call_is_judged_once(edge: &Edge<'_>) -> Result {
 pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
     let (before, after) = (edge.before.attempts(), edge.after.attempts());
     for (n, (was, is)) in before.iter().zip(after).enumerate() {
-        let validated = matches!(edge.event.kind, EventKind::Validated { .. });
+        let validated = matches!(edge.event.kind, EventKind::Checked { .. });
         let fits = match (&was.state, &is.state) {
             (AttemptState::Open, AttemptState::Open | AttemptState::Ends) => true,
             (AttemptState::Ends, AttemptState::Ends) => {
@@ -255,7 +255,7 @@ pub fn an_attempt_ends_once(edge: &Edge<'_>) -> Result {
         let sound = sound_output(edge);
         must(is.output == sound, || format!("{sound:?} was read last, {is:?} is kept"))?;
     }
-    if let Phase::Validating { output, .. } = edge.after.phase() {
+    if let Phase::Validating(Checking { about: About::Output { text: output }, .. }) = edge.after.phase() {
         let of = after.last().and_then(|attempt| attempt.output.as_ref());
         must(of == Some(output), || format!("{output} is validated, {of:?} is the last output"))?;
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use loop_core::gate::{Limit, WhyNotDone};
 use loop_core::reply::FinishReason;
-use loop_core::run::{Decision, Opinion, PassRecord, Phase, Purpose};
-use loop_core::spec::{Cite, OnInvalid, OpinionWhen, Stale};
+use loop_core::run::{About, CheckResult, Checking, Decision, PassRecord, Phase, Purpose};
+use loop_core::spec::{Cite, GroundingRule, OnInvalid, Stale};
 use loop_core::types::{Confidence, Priority, Status, Tier};
 use loop_core::{EventKind, Note, Run, RunSpec, StopReason, Verdict};
 
@@ -21,12 +21,10 @@ pub enum Expected {
         escalates: bool,
     },
     Revise,
-    /// So many run, then the output is validated.
-    Validate {
+    /// So many run, then the output is checked; or the document is.
+    Check {
         runs: u32,
     },
-    /// A second model is asked about the document.
-    AskOpinion,
     /// Only the time of a final pass is left, and one would bring something.
     FinalPass,
     /// The reasons in the gate's order.
@@ -68,8 +66,7 @@ pub fn decides_as_documented(edge: &Edge<'_>) -> Result<(), String> {
             Expected::Act { runs: *runs, asks: *asks, escalates: edge.notes.iter().any(raised) }
         }
         Decision::Revise { .. } => Expected::Revise,
-        Decision::Validate { runs } => Expected::Validate { runs: *runs },
-        Decision::AskOpinion { .. } => Expected::AskOpinion,
+        Decision::Check { runs } => Expected::Check { runs: *runs },
         Decision::FinalPass { .. } => Expected::FinalPass,
         Decision::Stop(certificate) => {
             let also = certificate.also.iter().map(|condition| condition.reason);
@@ -200,13 +197,13 @@ fn expected(edge: &Edge<'_>, decision: &Decision) -> Expected {
     if finishes { Expected::FinalPass } else { confirmed(edge, reasons) }
 }
 
-/// A confident end has to be confirmed where the domain says so; where no model can be asked, it is none.
+/// A confident end has to pass a check where the domain says so; where none can be made, it is none.
 fn confirmed(edge: &Edge<'_>, mut reasons: Vec<StopReason>) -> Expected {
     let run = edge.after;
     let Some(at) = reasons.iter().position(|it| *it == StopReason::Confident) else {
         return Expected::Stop(reasons);
     };
-    if !must_be_confirmed(run) {
+    if !must_be_checked(run) {
         return Expected::Stop(reasons);
     }
     let first = reasons.first().copied().unwrap_or(StopReason::Confident);
@@ -215,25 +212,85 @@ fn confirmed(edge: &Edge<'_>, mut reasons: Vec<StopReason>) -> Expected {
         StopReason::ManualStop | StopReason::Refused | StopReason::NeedsHuman | StopReason::ToolFailure
     );
     if !stands && run.elapsed_ms() < run.spec().limits.wall_ms {
-        return Expected::AskOpinion;
+        return Expected::Check { runs: 0 };
     }
     reasons[at] = StopReason::EvidenceMissing;
     Expected::Stop(reasons)
 }
 
-/// Whether the document has a text in a section that a second model must confirm. The alphabets ask about all of it.
-fn must_be_confirmed(run: &Run) -> bool {
-    let asks = run.spec().gate.second_opinion.is_some_and(|it| it.when == OpinionWhen::Always);
-    let marked = run.spec().sections().iter().filter(|section| section.verify);
-    let mut written = marked.filter_map(|section| run.document().get(&section.id));
-    asks && written.any(|section| !section.body.trim().is_empty())
+/// Whether the document has to pass a check: by a validator, by the values of a section, or by a second model.
+fn must_be_checked(run: &Run) -> bool {
+    let (spec, gate) = (run.spec(), &run.spec().gate);
+    let mut written = run.document().sections.iter().filter(|section| !section.body.trim().is_empty());
+    let declared = |id: &str| spec.sections().iter().find(|declared| &*declared.id == id);
+    let demands = |id: &str| {
+        let rule = declared(id).and_then(|it| it.grounding).unwrap_or(gate.grounding);
+        let asks = gate.second_opinion.is_some() && declared(id).is_some_and(|it| it.verify);
+        rule == GroundingRule::Demand || asks
+    };
+    !gate.validators.is_empty() || written.any(|section| demands(&section.id))
 }
 
-/// Whether the second model confirmed the document as it is, where it must.
-pub fn is_confirmed(run: &Run) -> bool {
-    let last = run.opinions().last();
-    !must_be_confirmed(run)
-        || last.is_some_and(|it| it.opinion == Opinion::Yes && it.pass as usize == run.passes().len())
+/// Whether the document as it is has passed its check, where it must.
+pub fn is_checked(run: &Run) -> bool {
+    let last = run.checks().last();
+    !must_be_checked(run)
+        || last.is_some_and(|it| it.result == CheckResult::Passed && it.pass as usize == run.passes().len())
+}
+
+/// What follows the check of a document: it ends as was found if it passed, is revised where a lack may be, and else ends
+/// without being confident. What comes too late counts only for what it cost. A check that is lost is made again, three
+/// times in all.
+pub fn a_check_is_followed(edge: &Edge<'_>) -> Result<(), String> {
+    let Phase::Validating(checking) = edge.before.phase() else {
+        let is_late = matches!(edge.event.kind, EventKind::Checked { .. });
+        let reason = |run: &Run| match run.phase() {
+            Phase::Stopping(stopping) => Some(stopping.certificate.reason()),
+            _ => run.outcome().map(|outcome| outcome.stop.reason()),
+        };
+        let keeps = !is_late || reason(edge.before) == reason(edge.after) && edge.after.checks() == edge.before.checks();
+        return if keeps { Ok(()) } else { Err("a late check changed the end".to_owned()) };
+    };
+    let Checking { attempt, about: About::Document { cause, .. }, announced, .. } = checking else { return Ok(()) };
+    let (before, after) = (edge.before.checks().len(), edge.after.checks());
+    let result = match &edge.event.kind {
+        EventKind::Checked { result, .. } => Some(result),
+        EventKind::Resumed { .. } if *announced && *attempt == 3 => after.get(before).map(|it| &it.result),
+        EventKind::Resumed { .. } => {
+            let again = *attempt + u32::from(*announced);
+            let is_again = matches!(edge.after.phase(), Phase::Validating(next) if next.attempt == again);
+            let stops = edge.before.is_stop_requested() && edge.after.outcome().is_some();
+            return if is_again || stops { Ok(()) } else { Err("a lost check was not made again".to_owned()) };
+        }
+        _ => return Ok(()),
+    };
+    if after.len() != before + 1 || after.last().map(|it| &it.result) != result {
+        return Err(format!("{result:?} was recorded as {:?}", after.get(before..)));
+    }
+    let (run, gate, pass) = (edge.after, &edge.after.spec().gate, edge.after.passes().len() as u32);
+    let (limits, totals) = (&run.spec().limits, run.totals());
+    let held_ms = if gate.final_pass { (limits.wall_ms / 4).min(30_000) } else { 0 };
+    let may_revise = matches!(result, Some(CheckResult::Failed { .. }))
+        && cause.is_none()
+        && (edge.was.repaired.len() as u32) < gate.revision_passes
+        && !edge.before.is_stop_requested()
+        && forbids_the_next(run).is_empty()
+        && limits.tokens.is_none_or(|limit| totals.usage.total() < limit)
+        && limits.cost.is_none_or(|limit| totals.cost.known < limit)
+        && run.elapsed_ms() + held_ms < limits.wall_ms;
+    let revises = run.revisions(pass + 1).is_some();
+    if revises != may_revise {
+        return Err(format!("revised: {revises}, documented: {may_revise}"));
+    }
+    let Some(outcome) = run.outcome().filter(|_| !revises) else {
+        return if revises { Ok(()) } else { Err("a checked run neither ends nor is revised".to_owned()) };
+    };
+    let mut all = std::iter::once(&outcome.stop.primary).chain(&outcome.stop.also);
+    let is_confident = all.any(|it| it.reason == StopReason::Confident);
+    match is_confident == (result == Some(&CheckResult::Passed)) {
+        true => Ok(()),
+        false => Err(format!("{result:?} ends as {:?}", outcome.stop.reason())),
+    }
 }
 
 /// What the stated level of a pass is worth: documented in `docs/explanation/calibration.md`.

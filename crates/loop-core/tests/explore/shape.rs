@@ -36,7 +36,7 @@ pub fn shape(run: &Run, ghost: &Ghost) -> u64 {
         Phase::Running { batch, stage: Stage::Act } => batch.asks.len().hash(h),
         Phase::Stopping(stopping) => stopping.certificate.reason().hash(h),
         Phase::Calling { purpose: Purpose::Final { cause }, .. } => cause.reason.hash(h),
-        Phase::Validating { key, attempt, .. } => (key, attempt).hash(h),
+        Phase::Validating(it) => (it.key, it.attempt, it.announced, it.sub_call.is_some()).hash(h),
         Phase::Saving { outcome, attempt, .. } => (outcome.stop.reason(), attempt).hash(h),
         Phase::Done { outcome } => outcome.stop.reason().hash(h),
         _ => {}

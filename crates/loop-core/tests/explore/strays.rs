@@ -1,12 +1,12 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
 use loop_core::reply::Reply;
-use loop_core::run::{Call, Phase, PromptSize, Refusal, Reserve, SaveResult, Validation};
+use loop_core::run::{Call, Phase, PromptSize, Refusal, Reserve, SaveResult, CheckResult};
 use loop_core::types::{CommandKey, Millis, Observation, Slot, Status, Tier};
 use loop_core::{Command, Event, EventKind, Run};
 
 use crate::approvals;
-use crate::edge::{Ghost, call, in_flight, is_action, is_working, work};
+use crate::edge::{Ghost, call, check, in_flight, is_action, is_working, work};
 use loop_testkit::{digest, draft, failure, found, used};
 
 /// Facts for the strays, made once.
@@ -78,15 +78,19 @@ impl Strays {
                 facts.push(EventKind::ToolStarted { key: work.key, attempt: work.attempt });
             }
         }
-        // Validations that nobody asked for, by the key or by the try.
-        let validates = match run.phase() {
-            Phase::Validating { key, attempt, .. } => Some((*key, *attempt)),
-            _ => None,
-        };
-        let passes = [pass, pass + 1].map(|pass| (CommandKey::new(pass, Slot::Validate), 1));
-        let others = validates.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]);
-        for (key, attempt) in passes.into_iter().chain(others).filter(|it| Some(*it) != validates) {
-            facts.push(EventKind::Validated { key, attempt, result: Validation::Valid });
+        // Checks that nothing commands, by the key or by the try; one that was not announced, or is announced twice.
+        let checking = check(run);
+        let open = checking.map(|it| (it.key, it.attempt));
+        let passes = [pass, pass + 1].map(|pass| (CommandKey::new(pass, Slot::Check), 1));
+        let others = open.iter().flat_map(|(key, attempt)| [(*key, attempt + 1), (*key, attempt - 1)]);
+        for (key, attempt) in passes.into_iter().chain(others).chain(open) {
+            let is_open = Some((key, attempt)) == open;
+            if !is_open || checking.is_some_and(|it| !it.announced) {
+                facts.push(EventKind::Checked { key, attempt, result: CheckResult::Passed, used: None });
+            }
+            if !is_open || checking.is_some_and(|it| it.announced) {
+                facts.push(EventKind::CheckStarted { key, attempt });
+            }
         }
         if let Some(call) = call(run) {
             facts.push(started(call.key, call.attempt));
@@ -142,7 +146,7 @@ fn announced_as_another(run: &Run, call: &Call) -> Vec<EventKind> {
     };
     let reported =
         |key: CommandKey, attempt: u32| EventKind::announced(key, attempt, prompt, digest(), quote);
-    let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Validate];
+    let slots = [Slot::Select, Slot::Main, Slot::Repair, Slot::Final, Slot::Action(0), Slot::Check];
     let passes = [call.key.pass.saturating_sub(1), call.key.pass, call.key.pass + 1];
     let keys = passes.into_iter().flat_map(|pass| slots.map(|slot| CommandKey::new(pass, slot)));
     let others = keys.filter(|key| *key != call.key).map(|key| reported(key, call.attempt));

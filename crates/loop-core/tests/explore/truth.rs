@@ -2,7 +2,7 @@
 
 use loop_core::gate::{Condition, Measure};
 use loop_core::reply::FinishReason;
-use loop_core::run::{Phase, Purpose, Validation};
+use loop_core::run::{About, CheckResult, Checking, Phase, Purpose};
 use loop_core::types::{Confidence, Slot};
 use loop_core::{EventKind, Note, Run, StopReason};
 
@@ -22,8 +22,8 @@ pub fn is_reported(edge: &Edge<'_>) -> Result<(), String> {
             // A final pass for want of tools says what it was entered for; that was judged then.
             let was_judged =
                 matches!(condition.reason, StopReason::MaxToolCalls | StopReason::NoProgress) && is_cause;
-            // So were those that the gate found before it asked a second model, but for a confident end.
-            let was_found = matches!(edge.before.phase(), Phase::Calling { purpose: Purpose::Opinion { found, cause }, .. }
+            // So were those that the gate found before the document was checked, but for a confident end.
+            let was_found = matches!(edge.before.phase(), Phase::Validating(Checking { about: About::Document { found, cause }, .. })
                 if found.contains(condition) && condition.reason != StopReason::Confident || cause.as_ref() == Some(condition));
             if !was_judged && !was_found && !holds(edge, condition) {
                 return Err(format!("the run says {condition:?}, and that is not so"));
@@ -52,7 +52,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::BudgetExceeded | StopReason::TokenLimit => spent(run, condition),
         StopReason::OutputLimit => is_cut(edge, condition),
         StopReason::Timeout => run.elapsed_ms() + limits.final_pass_ms() >= limits.wall_ms,
-        StopReason::Confident => high() && run.missing().is_empty() && oracle::is_confirmed(run),
+        StopReason::Confident => high() && run.missing().is_empty() && oracle::is_checked(run),
         StopReason::EvidenceMissing => {
             (high() || run.spec().protocol.properties().native_calls) && !run.missing().is_empty()
         }
@@ -68,7 +68,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         }
         StopReason::Completed => match &edge.event.kind {
             EventKind::ModelReplied { reply, .. } => reply.calls.is_empty(),
-            EventKind::Validated { result, .. } => *result == Validation::Valid,
+            EventKind::Checked { result, .. } => *result == CheckResult::Passed,
             _ => false,
         },
         // What is still in flight may turn out to be done: the outcome's own list is checked by itself.
@@ -84,7 +84,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         }),
         StopReason::MaxAttempts => {
             let max = run.spec().protocol.output().map(|output| output.attempts);
-            max == Some(run.attempts().len() as u32) && matches!(edge.event.kind, EventKind::Validated { .. })
+            max == Some(run.attempts().len() as u32) && matches!(edge.event.kind, EventKind::Checked { .. })
         }
         StopReason::ToolFailure | StopReason::NeedsHuman | StopReason::Refused | StopReason::Domain(_)
             if ends_by_trouble(edge).contains(&condition.reason) =>
@@ -94,8 +94,8 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         // A tool that is not run any more.
         StopReason::ToolFailure if edge.decision().is_some() => true,
         StopReason::ToolFailure => match &edge.event.kind {
-            EventKind::Validated { result, .. } => matches!(result, Validation::Broken { .. }),
-            EventKind::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating { attempt: 3, .. }),
+            EventKind::Checked { result, .. } => matches!(result, CheckResult::Broken { .. }),
+            EventKind::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating(checking) if checking.attempt == 3),
             _ => false,
         },
         StopReason::InvalidResponse => edge.decision().is_some(),

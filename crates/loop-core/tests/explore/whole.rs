@@ -82,7 +82,7 @@ pub fn a_cheaper_tier_never_speaks_for_the_base_model(run: &Run, _: &Ghost) -> R
             format!("{:?} is a cheaper model's", pass.confidence)
         })?;
     }
-    let in_flight = call(run).filter(|call| !matches!(call.key.slot, Slot::Select | Slot::Opinion));
+    let in_flight = call(run).filter(|call| call.key.slot != Slot::Select);
     let tier = in_flight.and_then(|call| call.started).map(|started| started.tier);
     must(tier != Some(Tier::Selector) || run.spec().gate.cheaper_tier, || format!("{tier:?} is called"))
 }

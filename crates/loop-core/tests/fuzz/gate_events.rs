@@ -1,7 +1,7 @@
 //! Events of any kind in any order: what the core accepts keeps its promises. I-4, I-8, I-9, I-11, I-25.
 
 use loop_core::reply::Reply;
-use loop_core::run::{CallModel, PersonAnswer, RunTool, SaveResult, StopMode, Validation};
+use loop_core::run::{CallModel, PersonAnswer, RunTool, SaveResult, StopMode, CheckResult};
 use loop_core::types::{FailureKind, ModelFailure, Observation, Received, Status, ToolCall};
 use loop_core::{Command, EventKind};
 use loop_testkit::fuzz::{Bytes, FuzzRun, NONCE, conversation, document, found, usage};
@@ -108,7 +108,7 @@ fn stray(driven: &FuzzRun, bytes: &mut Bytes<'_>) -> EventKind {
         8 => EventKind::ToolFinished { key, attempt, observation: observation(bytes).into() },
         9 => EventKind::ToolStarted { key, attempt },
         10 => EventKind::ModelReplied { key: main, attempt, reply: Box::new(reply(bytes)) },
-        11 => EventKind::Validated { key, attempt, result: Validation::Valid },
+        11 => EventKind::Checked { key, attempt, result: CheckResult::Passed, used: None },
         _ => EventKind::SaveFinished { attempt, result: SaveResult::Saved { location: "there".into() } },
     }
 }

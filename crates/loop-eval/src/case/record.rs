@@ -245,7 +245,8 @@ impl World {
                 | EventKind::ModelFailed { .. }
                 | EventKind::EagerStarted { .. }
                 | EventKind::ToolStarted { .. }
-                | EventKind::Validated { .. }
+                | EventKind::CheckStarted { .. }
+                | EventKind::Checked { .. }
                 | EventKind::SaveFinished { .. } => {}
             }
         }

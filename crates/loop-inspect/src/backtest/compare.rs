@@ -86,12 +86,12 @@ fn is_same_phase(a: &Phase, b: &Phase) -> bool {
             let of = |ask: &loop_core::run::Ask| (ask.action, ask.answered);
             a.iter().map(of).eq(b.iter().map(of))
         }
-        (a @ Phase::Validating { .. }, b @ Phase::Validating { .. }) => a == b,
+        (Phase::Validating(a), Phase::Validating(b)) => (a.key, a.attempt, a.what()) == (b.key, b.attempt, b.what()),
         (
             Phase::Calling { .. }
             | Phase::Running { .. }
             | Phase::WaitingForPerson { .. }
-            | Phase::Validating { .. }
+            | Phase::Validating(_)
             | Phase::Stopping(_)
             | Phase::Saving { .. }
             | Phase::Done { .. },

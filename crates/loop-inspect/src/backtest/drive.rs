@@ -487,7 +487,7 @@ fn timeout(command: &Command) -> Option<(CommandKey, u32, u64)> {
     match command {
         Command::CallModel(call) => Some((call.key, call.attempt, call.timeout_ms)),
         Command::RunTool(tool) => Some((tool.key, tool.attempt, tool.timeout_ms)),
-        Command::Validate(validate) => Some((validate.key, validate.attempt, validate.timeout_ms)),
+        Command::Check(check) => Some((check.key, check.attempt, check.timeout_ms)),
         Command::AskPerson { .. } | Command::Abort { .. } | Command::Save { .. } => None,
     }
 }
@@ -498,7 +498,7 @@ fn next(run: &Run) -> String {
         Some(Command::CallModel(call)) => format!("the model call {} is made", call.key),
         Some(Command::RunTool(tool)) => format!("the tool {} runs ({})", tool.tool, tool.key),
         Some(Command::AskPerson { key, .. }) => format!("a person is asked about {key}"),
-        Some(Command::Validate(_)) => "the output is validated".to_owned(),
+        Some(Command::Check(check)) => crate::why::checked(&check.what).to_owned(),
         Some(Command::Abort { .. } | Command::Save { .. }) | None => {
             format!("it is in phase {}", run.phase().name())
         }

@@ -23,7 +23,7 @@ pub(super) fn left(run: &Run) -> WorstCase {
     WorstCase::of(&Arc::new(spec))
 }
 
-/// How many model calls are in flight, sub-calls of tools included.
+/// How many model calls are in flight, sub-calls of tools and checks included.
 fn in_flight(run: &Run) -> u32 {
     match run.phase() {
         Phase::Calling { call, .. } => u32::from(call.started.is_some()),
@@ -31,8 +31,8 @@ fn in_flight(run: &Run) -> u32 {
             let open = batch.work.iter().filter(|work| work.sub_call.is_some() && work.observation.is_none());
             open.count() as u32
         }
+        Phase::Validating(checking) => u32::from(checking.sub_call.is_some()),
         Phase::WaitingForPerson { .. }
-        | Phase::Validating { .. }
         | Phase::Stopping(_)
         | Phase::Saving { .. }
         | Phase::Done { .. } => 0,

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::drive::validate::{self, SCHEMA, Validator};
+use crate::drive::check::{self, SCHEMA, Validator};
 
 /// The mode of an output tool whose call ends the attempt.
 #[derive(Clone, Copy, Debug)]
@@ -156,7 +156,7 @@ impl OutputParts {
 
 /// The value that an output is, read as validation reads it: of a member that is there twice the last counts.
 pub(super) fn read<Output: DeserializeOwned>(text: &str) -> serde_json::Result<Output> {
-    serde_json::from_value(validate::value_of(text)?)
+    serde_json::from_value(check::value_of(text)?)
 }
 
 /// Whether the output makes a value of the type: a part of the first layer.

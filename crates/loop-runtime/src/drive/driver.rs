@@ -32,7 +32,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use loop_core::gate::{Condition, Measure};
 use loop_core::run::{
-    CallModel, DroppedRead, NotEager, PersonRequest, Phase, RunTool, Saved, StopMode, Validate,
+    CallModel, Check, DroppedRead, NotEager, PersonRequest, Phase, RunTool, Saved, StopMode,
 };
 use loop_core::types::{CommandKey, Millis, Slot, Tier};
 use loop_core::{Certificate, Command, Event, EventKind, Note, Outcome, Rejected, Run, StopReason};
@@ -45,6 +45,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::drive::check::CheckWork;
 use crate::drive::controls::{self, EarlyAnswers};
 use crate::drive::conversation::{self, Conversation};
 use crate::drive::driver::opening::Clock;
@@ -56,7 +57,6 @@ use crate::drive::model::{self, Settled};
 use crate::drive::parts::Parts;
 use crate::drive::save::SaveError;
 use crate::drive::tool::{Dispatch, ToolWork};
-use crate::drive::validate::{self, Checks};
 use crate::watch::callbacks::{CallbackError, Caller};
 use crate::watch::events::{Control, Feed, RunEvent};
 use crate::watch::sink;
@@ -423,8 +423,13 @@ impl Driver {
                     self.tell_own(kind).await?;
                     return Ok(true);
                 }
-                Command::Validate(command) if self.is_in_flight(command.key, command.attempt) => {}
-                Command::Validate(command) => self.start_validation(command),
+                Command::Check(check) if self.is_in_flight(check.key, check.attempt) => {}
+                Command::Check(check) if check.announced => self.start_check(check).await?,
+                Command::Check(check) => {
+                    let kind = EventKind::CheckStarted { key: check.key, attempt: check.attempt };
+                    self.tell_own(kind).await?;
+                    return Ok(true);
+                }
                 // An approver sees the question in the events and answers through the handle; some are quick.
                 Command::AskPerson { key, .. } => {
                     let now = self.clock.now();
@@ -450,7 +455,7 @@ impl Driver {
         match command {
             Command::CallModel(call) => call.granted.is_some() && !self.is_in_flight(call.key, call.attempt),
             Command::RunTool(tool) => tool.announced && !self.is_in_flight(tool.key, tool.attempt),
-            Command::Validate(command) => !self.is_in_flight(command.key, command.attempt),
+            Command::Check(check) => check.announced && !self.is_in_flight(check.key, check.attempt),
             Command::Abort { .. } => false,
             Command::AskPerson { .. } | Command::Save { .. } => true,
         }
@@ -485,7 +490,7 @@ impl Driver {
             let commanded = commands.iter().any(|command| match command {
                 Command::CallModel(call) => (call.key, call.attempt) == (*key, *attempt),
                 Command::RunTool(tool) => (tool.key, tool.attempt) == (*key, *attempt),
-                Command::Validate(command) => (command.key, command.attempt) == (*key, *attempt),
+                Command::Check(check) => (check.key, check.attempt) == (*key, *attempt),
                 Command::Abort { .. } | Command::AskPerson { .. } | Command::Save { .. } => false,
             });
             if !commanded {
@@ -561,16 +566,18 @@ impl Driver {
         }
     }
 
-    fn start_validation(&mut self, command: Validate) {
-        let Some(output) = self.run.spec().protocol.output() else { return };
-        let checks = Checks {
-            registry: self.parts.registry.clone(),
-            tool: Arc::clone(&output.tool),
-            validators: Arc::clone(&self.parts.validators),
-        };
+    async fn start_check(&mut self, mut command: Check) -> Result<(), Broken> {
+        let (key, attempt) = (command.key, command.attempt);
+        if command.sub_call.is_some() && !self.reserve_shared_sub_call(key, attempt).await? {
+            command.sub_call = None;
+        }
         let token = CancellationToken::new();
-        self.in_flight.insert((command.key, command.attempt), InFlight::with(&token));
-        self.tasks.push(validate::validate(checks, command, token).boxed());
+        self.in_flight.insert((key, attempt), InFlight::with(&token));
+        let span = self.spans.of_call(self.run.id(), key, attempt);
+        let work = CheckWork::of(&self.run, command, &self.parts.prompts, span);
+        let hear = self.hear(key, attempt);
+        self.tasks.push(work.run(Arc::clone(&self.parts), hear, token).boxed());
+        Ok(())
     }
 
     async fn start_tool(&mut self, mut command: RunTool) -> Result<(), Broken> {
@@ -616,7 +623,7 @@ impl Driver {
                 begun.filter(|begun| begun.dispatch == dispatch)?;
                 self.in_flight.remove(&(*key, *attempt));
             }
-            EventKind::ModelReplied { key, attempt, .. } | EventKind::Validated { key, attempt, .. } => {
+            EventKind::ModelReplied { key, attempt, .. } | EventKind::Checked { key, attempt, .. } => {
                 self.in_flight.remove(&(*key, *attempt));
             }
             EventKind::ModelFailed { key, attempt, failure } => {

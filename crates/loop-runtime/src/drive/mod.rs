@@ -1,6 +1,7 @@
 //! Runs are driven: commands are carried out, and their results are journaled as events.
 
 pub mod again;
+pub(crate) mod check;
 pub(crate) mod controls;
 pub(crate) mod conversation;
 pub(crate) mod driver;
@@ -19,8 +20,8 @@ pub(crate) mod runner;
 pub mod save;
 pub(crate) mod start_error;
 pub(crate) mod stream;
+pub(crate) mod sub_call;
 pub(crate) mod taint;
 pub(crate) mod take_over;
 pub(crate) mod tool;
 pub(crate) mod unchanged;
-pub(crate) mod validate;

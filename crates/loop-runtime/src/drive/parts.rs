@@ -20,7 +20,7 @@ use crate::drive::hooks::{Before, HookMessage, Hooks};
 use crate::drive::model::Models;
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
-use crate::drive::validate::Validator;
+use crate::drive::check::Validator;
 use crate::watch::callbacks::Callbacks;
 use crate::watch::observer::Watcher;
 use crate::watch::sink;

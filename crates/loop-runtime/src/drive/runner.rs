@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use loop_core::run::{History, Overridden, Program};
 use loop_core::secrets::Secrets;
-use loop_core::spec::GateSettings;
+use loop_core::spec::{GateSettings, ProtocolSpec};
 use loop_core::types::RunId;
 use loop_core::{Event, EventKind, Run, RunSpec, WorkItem};
 use loop_journal::shared::SharedBudgets;
@@ -31,7 +31,7 @@ use crate::drive::parts::{Parts, read_history};
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
 use crate::drive::taint::{doubts_of, requested_of, taint_of, user_texts_of};
-use crate::drive::validate::Validator;
+use crate::drive::check::Validator;
 use crate::watch::callbacks::Callbacks;
 use crate::watch::events::Events;
 use crate::watch::observer::{Observed, Observer, Watcher};
@@ -236,9 +236,17 @@ impl Runner {
         self.with(|parts| parts.callbacks = Arc::new(callbacks))
     }
 
-    /// The same loop, holding each output against these validators once it fits its schema, in this order.
+    /// The same loop with these validators, which are asked in this order: about each output that fits its schema, or about
+    /// the document before a run ends as confident.
     pub fn with_validators(self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
-        self.with(|parts| parts.validators = validators.into_iter().collect())
+        self.with(|parts| {
+            parts.validators = validators.into_iter().collect();
+            if matches!(parts.spec.protocol, ProtocolSpec::Document(_)) {
+                let validators = parts.validators.iter().map(|it| it.name().into()).collect();
+                let gate = GateSettings { validators, ..parts.spec.gate.clone() };
+                parts.spec = Arc::new(RunSpec { gate, ..(*parts.spec).clone() });
+            }
+        })
     }
 
     /// The same runner with an observer, which receives what happens in all its runs on a thread of its own and can

@@ -2,22 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::{FutureExt, StreamExt};
-use loop_core::reply::FinishReason;
-use loop_core::run::{RunTool, SubCallBudget};
-use loop_core::spec::CostMode;
-use loop_core::types::{
-    Arguments, CallExtent, CommandKey, Data, Effect, EvidenceId, FailureKind, Observation, Received, Scope,
-    Tier, TraceParent, Usage,
-};
+use futures::FutureExt;
+use loop_core::run::RunTool;
+use loop_core::types::{Arguments, CommandKey, Data, Effect, EvidenceId, Observation, Scope, Tier, TraceParent};
 use loop_core::{EventKind, Evidence, Run};
-use loop_llm::codec::OutputCap;
-use loop_llm::request::RequestMeta;
+use loop_llm::ChatModel;
 use loop_llm::scripted::RequestPurpose;
-use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::ask::{AskError, ChoiceRequest, SubCallReply};
 use loop_tools::results::EarlierResult;
@@ -25,8 +17,9 @@ use loop_tools::{AskModel, Credentials, Registry, ToolContext};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::model::{Settled, bytes_of};
-use crate::watch::waits::{Hear, Quiet, Waits};
+use crate::drive::model::Settled;
+use crate::drive::sub_call::{Asked, Question, SubCall};
+use crate::watch::waits::Hear;
 
 /// A tool call with all that it needs of its run, as data.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,15 +43,6 @@ pub(crate) struct ToolWork {
     markdown_chars: usize,
 }
 
-/// A granted question of a tool to a model.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct SubCall {
-    budget: SubCallBudget,
-    tier: Tier,
-    model: Arc<str>,
-    meta: RequestMeta,
-}
-
 impl ToolWork {
     pub(crate) fn of(
         run: &Run,
@@ -72,19 +56,9 @@ impl ToolWork {
             true => run.evidence().iter().map(earlier).collect(),
             false => Vec::new(),
         };
-        let sub_call = command.sub_call.map(|budget| SubCall {
-            budget,
-            tier: run.auxiliary_tier(),
-            model: Arc::clone(&run.spec().model(run.auxiliary_tier()).model),
-            meta: RequestMeta {
-                run: Arc::clone(&run.id().0),
-                key: Arc::clone(&idempotency_key),
-                purpose: Some(RequestPurpose::Filter),
-                attempt: command.attempt,
-                timeout_ms: Some(budget.timeout_ms),
-                strict_cost: run.spec().limits.cost_mode == CostMode::Strict,
-                traceparent,
-            },
+        let sub_call = command.sub_call.map(|budget| {
+            let of = (command.key, command.attempt);
+            SubCall::of(run, of, RequestPurpose::Filter, budget, traceparent)
         });
         Self {
             key: command.key,
@@ -133,16 +107,11 @@ impl Dispatch {
             context = context
                 .with_results(results.map(|(id, tool, data)| EarlierResult { id, tool, data }).collect());
         }
-        if let Some(SubCall { budget, model: id, meta, .. }) = work.sub_call.clone() {
-            let asker = Asker {
-                model: Arc::clone(model),
-                prompts: Arc::clone(prompts),
-                id,
-                budget,
-                hear: hear(),
-                meta,
-            };
-            context = context.with_ask(Arc::new(asker), budget.timeout_ms);
+        if let Some(sub_call) = work.sub_call.clone() {
+            let timeout_ms = sub_call.budget.timeout_ms;
+            let (model, prompts) = (Arc::clone(model), Arc::clone(prompts));
+            let asker = Asker { model, prompts, sub_call, hear: hear() };
+            context = context.with_ask(Arc::new(asker), timeout_ms);
         }
         Self { context, work }
     }
@@ -195,48 +164,18 @@ fn bounded(mut observation: Observation) -> Observation {
 /// How many bytes of JSON a tool's data may be.
 const MAX_DATA_BYTES: usize = 8 << 20;
 
-/// Drains a call, and tells how long nothing comes.
-async fn complete(
-    model: &dyn ChatModel,
-    request: &ModelRequest,
-    mut quiet: Quiet<'_>,
-) -> Result<ModelReply, LlmError> {
-    let mut events = quiet.during(model.stream(request)).await?;
-    let cap = OutputCap::of_request(request);
-    let (mut text, mut bytes) = (String::new(), 0_u64);
-    while let Some(event) = quiet.during(events.next()).await {
-        if !matches!(event, Ok(ModelEvent::KeepAlive)) {
-            quiet.ends();
-        }
-        let event = event?;
-        bytes = bytes.saturating_add(bytes_of(&event));
-        if let ModelEvent::TextDelta { text: piece } = &event {
-            text.push_str(piece);
-        }
-        if let ModelEvent::Finished(reply) = event {
-            return Ok(cap.hold(*reply));
-        }
-        if bytes > cap.bytes as u64 {
-            return Ok(cap.cut(&text, /*usage*/ None));
-        }
-    }
-    Err(LlmError::new(FailureKind::StreamInterrupted, ErrorPhase::Stream, "the reply ended without its end"))
-}
-
 /// The cheap model behind a smart tool, within what was granted.
 struct Asker {
     model: Arc<dyn ChatModel>,
     prompts: Arc<Prompts>,
-    id: Arc<str>,
-    budget: SubCallBudget,
+    sub_call: SubCall,
     /// Receives what the question waits for.
     hear: Hear,
-    meta: RequestMeta,
 }
 
 impl fmt::Debug for Asker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Asker").field("model", &self.id).field("budget", &self.budget).finish_non_exhaustive()
+        f.debug_struct("Asker").field("sub_call", &self.sub_call).finish_non_exhaustive()
     }
 }
 
@@ -248,45 +187,13 @@ impl AskModel for Asker {
             target: request.target.as_deref(),
             instruction: request.instruction.as_deref(),
             results: &request.candidates,
-            bytes: self.budget.bytes,
+            bytes: self.sub_call.budget.bytes,
         });
-        let messages = prompt.turns.iter().map(|turn| Message::user(turn.text()));
-        // The question ends with its time, and the tool with the run: no stop has to end its wait.
-        let waits = Arc::new(Waits::new(&CancellationToken::new()));
-        let request = ModelRequest {
-            progress: waits.listener(&self.hear),
-            model: Arc::clone(&self.id),
-            system: prompt.system.clone(),
-            messages: messages.collect(),
-            max_output_tokens: Some(self.budget.output_tokens),
-            meta: self.meta.clone(),
-            ..ModelRequest::default()
-        };
-        let limit = Duration::from_millis(self.budget.timeout_ms);
-        let late = |_| {
-            let message = format!("no whole reply after {} ms", self.budget.timeout_ms);
-            Err(LlmError::new(FailureKind::Timeout, ErrorPhase::Stream, message))
-        };
-        let requested = complete(self.model.as_ref(), &request, Quiet::new(&waits, &self.hear));
-        match tokio::time::timeout(limit, requested).await.unwrap_or_else(late) {
-            Ok(reply) => {
-                let is_cut = reply.finish == FinishReason::Capped;
-                let extent = if is_cut { CallExtent::Open } else { CallExtent::Ended };
-                let received = Received { bytes: reply.bytes(), extent, ..Received::default() };
-                let (text, usage, served_model) = (reply.text.to_string(), reply.usage, reply.served_model);
-                Ok(SubCallReply { text, usage, received, served_model })
-            }
-            Err(error) => {
-                let reported = error.partial.as_ref().and_then(|partial| partial.usage);
-                // A call that no model saw costs nothing.
-                let usage = if error.is_free() { Some(Usage::default()) } else { reported };
-                let bytes = error.partial.as_ref().map_or(0, |partial| partial.bytes());
-                let reported = error.partial.as_ref().and_then(|partial| partial.usage_so_far);
-                let reported = reported.unwrap_or_default();
-                let received = Received { bytes, extent: error.extent(), reported };
-                let served_model = error.partial.as_ref().and_then(|partial| partial.served_model.clone());
-                Err(AskError { message: error.to_string(), usage, received, served_model })
-            }
+        let Asked { reply, usage, received, served_model } =
+            self.sub_call.ask(self.model.as_ref(), &Question::of(prompt), &self.hear).await;
+        match reply {
+            Ok(reply) => Ok(SubCallReply { text: reply.text.to_string(), usage, received, served_model }),
+            Err(message) => Err(AskError { message, usage, received, served_model }),
         }
     }
 }

@@ -15,7 +15,8 @@ use super::EngineRunError;
 use super::message::{MessageReceipt, RunMessage};
 use super::observers::Dispatched;
 use super::status::EngineStatus;
-use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, WorkKey, saving};
+use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, WorkKey, saving};
+use crate::drive::check::CheckWork;
 use crate::drive::controls::{self, EarlyAnswers, Received};
 use crate::drive::conversation::Conversation;
 use crate::drive::hooks::{Before, HookMessage};
@@ -225,13 +226,17 @@ impl EngineRun {
                         self.own(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt })?;
                         continue 'decided;
                     }
-                    Command::Validate(command) if self.is_in_flight(command.key, command.attempt) => {}
-                    Command::Validate(command) => {
-                        let of = WorkKey { key: command.key, attempt: command.attempt };
-                        let work =
-                            ValidateWork { of, output: command.output, timeout_ms: command.timeout_ms };
+                    Command::Check(check) if self.is_in_flight(check.key, check.attempt) => {}
+                    Command::Check(check) if check.announced => {
+                        let of = WorkKey { key: check.key, attempt: check.attempt };
+                        let span = self.spans.of_call(self.run.id(), check.key, check.attempt);
+                        let work = CheckWork::of(&self.run, check, &self.parts.prompts, span);
                         self.in_flight.insert(of);
-                        step.start.push(EngineWork(Kind::Validate(work)));
+                        step.start.push(EngineWork(Kind::Check(Box::new(work))));
+                    }
+                    Command::Check(check) => {
+                        self.own(EventKind::CheckStarted { key: check.key, attempt: check.attempt })?;
+                        continue 'decided;
                     }
                     Command::AskPerson { key, .. } => {
                         let now = self.run.now();

@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::EventKind;
-use loop_core::run::{CallModel, SaveResult, Validate};
+use loop_core::run::{CallModel, SaveResult};
 use loop_core::types::Tier;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, ValidateWork, unix_ms};
+use super::work::{End, EngineWork, Kind, ModelWork, SaveWork, Settlement, unix_ms};
 use crate::drive::model::{self, Settled};
 use crate::drive::parts::Parts;
 use crate::drive::runner::Runner;
 use crate::drive::save::{SaveError, seconds, try_to_save};
 use crate::drive::tool::Dispatch;
-use crate::drive::validate::{self, Checks};
 use crate::watch::sink;
 use crate::watch::waits::{Hear, Waits};
 
@@ -31,7 +30,7 @@ impl Runner {
                 let dispatch = Dispatch::new(*work, models, cancel, || hear);
                 dispatch.run(&parts.registry, &parts.credentials).await
             }
-            Kind::Validate(work) => validated(parts, work, cancel).await,
+            Kind::Check(work) => work.run(Arc::clone(parts), hear, cancel).await,
             Kind::Save(work) => save(parts, *work, cancel).await,
         };
         // What an engine keeps holds no secret.
@@ -60,14 +59,6 @@ async fn call(parts: &Parts, work: ModelWork, cancel: CancellationToken, hear: H
             calling.await
         }
     }
-}
-
-async fn validated(parts: &Parts, work: ValidateWork, cancel: CancellationToken) -> Settled {
-    let ValidateWork { of, output, timeout_ms } = work;
-    let tool = parts.spec.protocol.output().map(|output| Arc::clone(&output.tool)).unwrap_or_default();
-    let checks = Checks { registry: parts.registry.clone(), tool, validators: Arc::clone(&parts.validators) };
-    let command = Validate { key: of.key, attempt: of.attempt, output, timeout_ms };
-    validate::validate(checks, command, cancel).await
 }
 
 async fn save(parts: &Parts, work: SaveWork, cancel: CancellationToken) -> Settled {

@@ -1,13 +1,12 @@
 //! Calls as data: what a run commands, for whichever process makes it, and how it ended.
 
-use std::sync::Arc;
-
 use loop_core::run::Started;
 use loop_core::types::{CommandKey, Slot, Tier};
 use loop_core::{EventKind, Outcome};
 use loop_llm::ModelRequest;
 use serde::{Deserialize, Serialize};
 
+use crate::drive::check::CheckWork;
 use crate::drive::tool::ToolWork;
 
 /// A call or an action of a run, by its key and its try.
@@ -28,7 +27,7 @@ pub struct EngineWork(pub(super) Kind);
 pub(super) enum Kind {
     Model(Box<ModelWork>),
     Tool(Box<ToolWork>),
-    Validate(ValidateWork),
+    Check(Box<CheckWork>),
     Save(Box<SaveWork>),
 }
 
@@ -38,13 +37,6 @@ pub(super) struct ModelWork {
     pub(super) tier: Tier,
     pub(super) timeout_ms: u64,
     pub(super) request: ModelRequest,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct ValidateWork {
-    pub(super) of: WorkKey,
-    pub(super) output: Arc<str>,
-    pub(super) timeout_ms: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,29 +53,30 @@ impl EngineWork {
         match &self.0 {
             Kind::Model(work) => work.of,
             Kind::Tool(work) => WorkKey { key: work.key, attempt: work.attempt },
-            Kind::Validate(work) => work.of,
+            Kind::Check(work) => WorkKey { key: work.key, attempt: work.attempt },
             Kind::Save(work) => saving(work.attempt),
         }
     }
 
-    /// What it is, for people: the tool's own name, `model`, `validate` or `save`.
+    /// What it is, for people: the tool's own name, `model`, `check` or `save`.
     pub fn name(&self) -> &str {
         match &self.0 {
             Kind::Model(_) => "model",
             Kind::Tool(work) => &work.tool,
-            Kind::Validate(_) => "validate",
+            Kind::Check(_) => "check",
             Kind::Save(_) => "save",
         }
     }
 
-    /// Whether it may be made twice without anything changing and without a cost: a read without a question to a model, a
-    /// validation, a save under its key. Any other is lost when its process ends in the middle, and the run decides what
+    /// Whether it may be made twice without anything changing and without a cost: a read or a check without a question to a
+    /// model, a save under its key. Any other is lost when its process ends in the middle, and the run decides what
     /// follows.
     pub fn is_repeatable(&self) -> bool {
         match &self.0 {
             Kind::Model(_) => false,
             Kind::Tool(work) => work.effect.is_read() && work.asks().is_none(),
-            Kind::Validate(_) | Kind::Save(_) => true,
+            Kind::Check(work) => !work.asks(),
+            Kind::Save(_) => true,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The checkable values of a document, for programs and people.
 
-use loop_core::claims::{Claim, ClaimTotals, Grounding};
+use loop_claims::{Claim, ClaimTotals, Grounding};
 use loop_core::reply::Document;
 use schemars::JsonSchema;
 use serde::Serialize;

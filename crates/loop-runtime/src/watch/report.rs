@@ -1,7 +1,9 @@
 //! The outcome as one JSON object: what `--json` prints and what is saved. Schema: `docs/schema/outcome.schema.json`.
 
 use loop_core::gate::{Condition, Effects, JudgedAction};
-use loop_core::run::{OpinionRecord, PassSummary, PersonRequest, RunWarning, Saved, ServedCall, Started};
+use loop_core::run::{
+    Cause, CheckRecord, CheckResult, Lack, PassSummary, PersonRequest, RunWarning, Saved, ServedCall, Started,
+};
 use loop_core::types::{Digest, Slot, Totals};
 use loop_core::{Certificate, Evidence as Returned, Outcome, RunSpec};
 use loop_prompts::markdown_of;
@@ -76,9 +78,9 @@ pub struct Report {
     pub people: Option<PeopleReport>,
     /// What the domain requires and the run does not have. Empty if nothing is missing.
     pub missing: Vec<String>,
-    /// The second opinions that were asked for, in the order of the passes. Absent if none was.
+    /// The checks of the document, in the order of the passes. Absent if none was demanded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub opinions: Vec<OpinionReport>,
+    pub checks: Vec<CheckReport>,
     /// The settled results, by number. Empty if there are none, or if the report was made without them.
     pub evidence: Vec<EvidenceReport>,
     /// The checkable values of the document, each with where it was found, in its order. Absent if the domain does not
@@ -185,39 +187,101 @@ pub struct ConditionReport {
     pub change: Option<String>,
 }
 
-/// A second opinion on the document of a pass.
+/// A check of the document of a pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct OpinionReport {
+pub struct CheckReport {
     /// The pass, from 1.
     pub pass: u32,
-    /// `yes`, `no`, `cannot_tell`, or `failed` if the model could not be asked or gave no reply.
-    pub opinion: String,
-    /// Ids of the sections that it is about.
-    pub sections: Vec<String>,
-    /// Why it failed. Empty: it did not.
-    pub why: String,
+    /// `passed`, `failed`, or `broken` if a checker itself failed.
+    pub result: String,
+    /// What it found lacking. Empty: nothing.
+    pub lacks: Vec<LackReport>,
+    /// The checker that is broken. Empty: none is.
+    pub by: String,
+    /// How it failed. Empty: it did not.
+    pub message: String,
 }
 
-impl OpinionReport {
+/// Something that a check found lacking in a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LackReport {
+    /// The section's id. Empty: the whole document.
+    pub section: String,
+    /// The sentence, as written. Empty: none in particular.
+    pub sentence: String,
+    /// The value in it, as written. Empty: none in particular.
+    pub value: String,
+    /// The evidence that has the value or contradicts it, for example `E1`. Empty: none.
+    pub place: Vec<String>,
+    /// `contradicted`, `wrong_citation`, `no_such_evidence`, or `own` of a checker of its own.
+    pub cause: String,
+    /// The checker of its own: `second_opinion`, or a validator's name. Empty: the values were looked for.
+    pub by: String,
+    /// What a checker of its own says. Empty: there is none.
+    pub message: String,
+}
+
+impl CheckReport {
     /// Of what is recorded.
-    pub fn new(record: &OpinionRecord) -> Self {
+    pub fn new(record: &CheckRecord) -> Self {
+        let (lacks, by, message) = match &record.result {
+            CheckResult::Passed => (Vec::new(), "", ""),
+            CheckResult::Failed { lacks } => (lacks.iter().map(LackReport::new).collect(), "", ""),
+            CheckResult::Broken { by, message } => (Vec::new(), &**by, &**message),
+        };
+        let (by, message) = (by.to_owned(), message.to_owned());
+        Self { pass: record.pass, result: record.result.name().to_owned(), lacks, by, message }
+    }
+
+    /// The check in one line, for example `failed after pass 1: second_opinion on findings: it says no`.
+    pub fn in_words(&self) -> String {
+        let what = self.what();
+        let colon = if what.is_empty() { "" } else { ": " };
+        format!("{} after pass {}{colon}{what}", self.result, self.pass)
+    }
+
+    fn what(&self) -> String {
+        let lacks = self.lacks.iter().map(LackReport::in_words).collect::<Vec<_>>().join("; ");
+        match self.by.is_empty() {
+            true => lacks,
+            false => format!("{}: {}", self.by, self.message),
+        }
+    }
+}
+
+/// What came of a check in words: what is lacking, or how it is broken. Of one that passed, `passed`.
+pub fn check_in_words(result: &CheckResult) -> String {
+    match result {
+        CheckResult::Passed => result.name().to_owned(),
+        result => CheckReport::new(&CheckRecord { pass: 0, result: result.clone() }).what(),
+    }
+}
+
+impl LackReport {
+    fn new(lack: &Lack) -> Self {
+        let (cause, by, message) = match &lack.cause {
+            Cause::Contradicted => ("contradicted", "", ""),
+            Cause::WrongCitation => ("wrong_citation", "", ""),
+            Cause::NoSuchEvidence => ("no_such_evidence", "", ""),
+            Cause::Own { by, message } => ("own", &**by, &**message),
+        };
         Self {
-            pass: record.pass,
-            opinion: record.opinion.name().to_owned(),
-            sections: record.sections.iter().map(ToString::to_string).collect(),
-            why: record.why.to_string(),
+            section: lack.section.to_string(),
+            sentence: lack.sentence.to_string(),
+            value: lack.value.to_string(),
+            place: lack.place.iter().map(ToString::to_string).collect(),
+            cause: cause.to_owned(),
+            by: by.to_owned(),
+            message: message.to_owned(),
         }
     }
 
-    /// The opinion in words, for example `no on findings`.
-    pub fn in_words(&self) -> String {
-        let why = if self.why.is_empty() { String::new() } else { format!(": {}", self.why) };
-        format!(
-            "{} on {} after pass {}{why}",
-            self.opinion.replace('_', " "),
-            self.sections.join(", "),
-            self.pass
-        )
+    fn in_words(&self) -> String {
+        let of = if self.section.is_empty() { "the document" } else { &self.section };
+        match self.by.is_empty() {
+            true => format!("{} in {of}: {}", self.cause.replace('_', " "), self.value),
+            false => format!("{} on {of}: {}", self.by, self.message),
+        }
     }
 }
 
@@ -629,7 +693,7 @@ impl Report {
             waiting: None,
             people: None,
             missing: outcome.missing.iter().map(ToString::to_string).collect(),
-            opinions: outcome.opinions.iter().map(OpinionReport::new).collect(),
+            checks: outcome.checks.iter().map(CheckReport::new).collect(),
             evidence: outcome
                 .evidence
                 .iter()
@@ -686,7 +750,7 @@ impl Report {
     pub fn with_claims(self, spec: &RunSpec, started: &Started, outcome: &Outcome) -> Self {
         let of_section = spec.sections().iter().filter_map(|section| section.grounding);
         let looks = of_section.chain([spec.gate.grounding]).any(|rule| rule.looks());
-        let claims = looks.then(|| outcome.claims(spec, started));
+        let claims = looks.then(|| loop_claims::of_outcome(outcome, spec, started));
         Self {
             claim_totals: claims.as_deref().map(ClaimTotalsReport::of),
             claims: claims.map(|claims| claims.iter().map(ClaimReport::new).collect()),

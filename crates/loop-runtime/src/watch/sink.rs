@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use loop_core::reply::Reply;
-use loop_core::run::{History, PersonAnswer, SaveResult, Started, Validation};
+use loop_core::run::{Cause, CheckResult, History, Lack, PersonAnswer, SaveResult, Started};
 use loop_core::secrets::Secrets;
 use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope, ToolCall};
 use loop_core::{EventKind, WorkItem};
@@ -39,9 +39,10 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
             }
         }
         EventKind::Instruction { text: reported } => text(secrets, reported),
-        EventKind::Validated { result, .. } => match result {
-            Validation::Valid => {}
-            Validation::Invalid { by, message } | Validation::Broken { by, message } => {
+        EventKind::Checked { result, .. } => match result {
+            CheckResult::Passed => {}
+            CheckResult::Failed { lacks } => lacks.iter_mut().for_each(|it| lack(secrets, it)),
+            CheckResult::Broken { by, message } => {
                 [by, message].into_iter().for_each(|it| text(secrets, it));
             }
         },
@@ -51,6 +52,7 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
         },
         EventKind::CallStarted { .. }
         | EventKind::CallRefused { .. }
+        | EventKind::CheckStarted { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::StopRequested { .. }
         | EventKind::StopWithdrawn
@@ -96,6 +98,14 @@ pub(crate) fn messages(secrets: &Secrets, messages: Vec<Message>) -> Vec<Message
 pub(crate) fn json(secrets: &Secrets, json: &mut Arc<str>) {
     if let Cow::Owned(masked) = secrets.mask_json(json) {
         *json = masked.into();
+    }
+}
+
+fn lack(secrets: &Secrets, lack: &mut Lack) {
+    let Lack { section, sentence, value, place: _, cause } = lack;
+    [section, sentence, value].into_iter().for_each(|it| text(secrets, it));
+    if let Cause::Own { by, message } = cause {
+        [by, message].into_iter().for_each(|it| text(secrets, it));
     }
 }
 

@@ -1,12 +1,16 @@
 //! Everything outside of a run, in virtual time: models, tools, people and the clock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use loop_core::run::{CallModel, PersonAnswer, RunTool, Validation};
-use loop_core::types::{CommandKey, FailureKind, Millis, ModelFailure, Observation, Received, Status, Usage};
+use loop_core::run::{CallModel, Cause, Check, CheckResult, CheckWhat, Lack, PersonAnswer, RunTool};
+use loop_core::reply::Section;
+use loop_core::types::{
+    CommandKey, FailureKind, Millis, ModelFailure, Observation, Received, Status, SubCallUse, Usage,
+};
 use loop_core::{Command, Event, EventKind, Run};
 
-use super::case::{DriverCase, ModelEnd, ToolEnd, ToolPlay, prompt_digest};
+use super::case::{DriverCase, ModelEnd, ModelPlay, ToolEnd, ToolPlay, prompt_digest};
 use super::{MESSAGE, RULE, TOOLS};
 use crate::{DraftReply, NONCE, PROMPT, announced, found, saved_at};
 
@@ -62,6 +66,9 @@ impl<'a> Outside<'a> {
             Command::RunTool(tool) if !tool.announced => {
                 Some(EventKind::ToolStarted { key: tool.key, attempt: tool.attempt })
             }
+            Command::Check(check) if !check.announced => {
+                Some(EventKind::CheckStarted { key: check.key, attempt: check.attempt })
+            }
             Command::AskPerson { key, .. } => self.answer(*key),
             Command::Save { attempt } => {
                 Some(EventKind::SaveFinished { attempt: *attempt, result: saved_at("memory") })
@@ -82,7 +89,7 @@ impl<'a> Outside<'a> {
         let work = match command {
             Command::CallModel(call) => (call.key, call.attempt),
             Command::RunTool(tool) => (tool.key, tool.attempt),
-            Command::Validate(output) => (output.key, output.attempt),
+            Command::Check(check) => (check.key, check.attempt),
             Command::AskPerson { .. } | Command::Abort { .. } | Command::Save { .. } => return,
         };
         if self.in_flight.contains_key(&work) {
@@ -91,15 +98,8 @@ impl<'a> Outside<'a> {
         let (at, kind) = match command {
             Command::CallModel(call) => self.model(run, call),
             Command::RunTool(tool) => self.tool(tool),
-            _ => {
-                self.validations += 1;
-                let says = self.case.validation(self.validations - 1);
-                let result = says.map_or(Validation::Valid, |message| Validation::Invalid {
-                    by: RULE.into(),
-                    message: message.into(),
-                });
-                (self.now.plus(1), EventKind::Validated { key: work.0, attempt: work.1, result })
-            }
+            Command::Check(check) => self.check(run, check),
+            Command::AskPerson { .. } | Command::Abort { .. } | Command::Save { .. } => return,
         };
         self.begun += 1;
         self.in_flight.insert(work, Ending { at, nth: self.begun, kind });
@@ -142,6 +142,32 @@ impl<'a> Outside<'a> {
             }
         };
         (at, EventKind::ModelFailed { key, attempt, failure: failure.into() })
+    }
+
+    /// A validator says of an output what the case says; a second model says of a document what the case has it reply.
+    fn check(&mut self, run: &Run, check: &Check) -> (Millis, EventKind) {
+        let (key, attempt) = (check.key, check.attempt);
+        let (after_ms, result, used) = match &check.what {
+            CheckWhat::Output(_) => {
+                self.validations += 1;
+                let says = self.case.validation(self.validations - 1);
+                let failed = |message| CheckResult::Failed { lacks: vec![Lack::own(RULE, message)] };
+                (1, says.map_or(CheckResult::Passed, failed), None)
+            }
+            CheckWhat::Document { .. } => {
+                self.model_calls += 1;
+                let play = self.case.models.get(self.model_calls - 1);
+                let Some(ModelPlay { after_ms, end: ModelEnd::Replies(draft) }) = play else {
+                    panic!("{}: no second opinion is left for {key}", self.case.name)
+                };
+                let result = match written(draft, run).ends_with("yes") {
+                    true => CheckResult::Passed,
+                    false => CheckResult::Failed { lacks: run.document().sections.iter().map(unconfirmed).collect() },
+                };
+                (*after_ms, result, Some(SubCallUse::new(true, draft.usage).into()))
+            }
+        };
+        (self.now.plus(after_ms), EventKind::Checked { key, attempt, result, used })
     }
 
     fn tool(&mut self, tool: &RunTool) -> (Millis, EventKind) {
@@ -202,7 +228,7 @@ impl<'a> Outside<'a> {
             commands.iter().any(|command| match command {
                 Command::CallModel(call) => (call.key, call.attempt) == *work,
                 Command::RunTool(tool) => (tool.key, tool.attempt) == *work,
-                Command::Validate(output) => (output.key, output.attempt) == *work,
+                Command::Check(check) => (check.key, check.attempt) == *work,
                 Command::AskPerson { .. } | Command::Abort { .. } | Command::Save { .. } => false,
             })
         };
@@ -215,9 +241,10 @@ impl<'a> Outside<'a> {
                     let observation = Observation::failed(Status::Cancelled, TOOLS[0].0, MESSAGE);
                     EventKind::ToolFinished { key, attempt, observation: observation.into() }
                 }
-                EventKind::Validated { .. } => {
+                EventKind::Checked { .. } => {
                     let (by, message) = (RULE.into(), MESSAGE.into());
-                    EventKind::Validated { key, attempt, result: Validation::Broken { by, message } }
+                    let result = CheckResult::Broken { by, message };
+                    EventKind::Checked { key, attempt, result, used: None }
                 }
                 _ => {
                     let failure = ModelFailure {
@@ -247,4 +274,10 @@ fn written(draft: &DraftReply, run: &Run) -> String {
 fn target_of(tool: &RunTool) -> String {
     let parameters: serde_json::Value = serde_json::from_str(tool.parameters.text()).unwrap_or_default();
     parameters.get("target").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What a check says of a section that a second model does not confirm.
+fn unconfirmed(section: &Section) -> Lack {
+    let cause = Cause::Own { by: "second_opinion".into(), message: "it says no".into() };
+    Lack { section: Arc::clone(&section.id), sentence: section.body.trim().into(), cause, ..Lack::own("", "") }
 }

@@ -97,7 +97,7 @@ fn named(command: &Command) -> Option<(CommandKey, u32)> {
     match command {
         Command::CallModel(call) => Some((call.key, call.attempt)),
         Command::RunTool(tool) => Some((tool.key, tool.attempt)),
-        Command::Validate(output) => Some((output.key, output.attempt)),
+        Command::Check(check) => Some((check.key, check.attempt)),
         Command::AskPerson { .. } | Command::Abort { .. } | Command::Save { .. } => None,
     }
 }

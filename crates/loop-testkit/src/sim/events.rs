@@ -1,12 +1,13 @@
 //! The next event of a hostile simulation: what is commanded is done in one way or another, or something else happens.
 
 use loop_core::run::{
-    CallModel, PersonAnswer, Phase, PromptSize, Refusal, RunTool, SaveResult, StopMode, Validation,
+    CallModel, Check, CheckResult, PersonAnswer, Phase, PromptSize, Refusal, RunTool, SaveResult, StopMode,
 };
 use loop_core::types::{Approver, CommandKey, Digest, Millis, PicoUsd, Slot};
 use loop_core::{Command, Event, EventKind, Quote, Run};
 
 use crate::sim::{Choices, replies};
+use crate::{broken, rejected};
 
 /// What happens next, and at which instant. `now` is the clock of the world, which the draw may move.
 pub(crate) fn next(choices: &mut Choices, run: &Run, log: &[Event], now: &mut u64) -> Event {
@@ -68,20 +69,12 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
             let observation = replies::observation(choices, tool.sub_call.is_some()).into();
             EventKind::ToolFinished { key: tool.key, attempt: tool.attempt, observation }
         }
-        Command::Validate(validate) => {
-            let invalid = || ("rule".into(), "no".into());
-            let result = match choices.below(4) {
-                0 | 1 => Validation::Valid,
-                2 => {
-                    let (by, message) = invalid();
-                    Validation::Invalid { by, message }
-                }
-                _ => {
-                    let (by, message) = invalid();
-                    Validation::Broken { by, message }
-                }
-            };
-            EventKind::Validated { key: validate.key, attempt: validate.attempt, result }
+        Command::Check(Check { key, attempt, announced: false, .. }) => {
+            EventKind::CheckStarted { key: *key, attempt: *attempt }
+        }
+        Command::Check(check) => {
+            *now += choices.of(&[5, 900, 5, 30_000]).copied().unwrap_or_default();
+            checked(choices, check.key, check.attempt, check.sub_call.is_some())
         }
         Command::AskPerson { key, action, deadline } => {
             let is_question = run.spec().tool(&action.tool).is_some_and(|tool| tool.policy.asks_person);
@@ -112,6 +105,9 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
             *now += 50;
             let (key, attempt) = (*key, *attempt);
             let is_call = matches!(run.phase(), Phase::Stopping(stopping) if stopping.call.as_ref().is_some_and(|call| call.key == key));
+            if key.slot == Slot::Check {
+                return checked(choices, key, attempt, /*asks*/ true);
+            }
             match is_call {
                 true if choices.one_in(3) => {
                     EventKind::ModelFailed { key, attempt, failure: replies::failure(choices, *now).into() }
@@ -135,6 +131,17 @@ fn follow(choices: &mut Choices, run: &Run, command: &Command, now: &mut u64) ->
             EventKind::SaveFinished { attempt: *attempt, result }
         }
     }
+}
+
+/// How a check ends. One that may ask a model has asked it or not.
+fn checked(choices: &mut Choices, key: CommandKey, attempt: u32, asks: bool) -> EventKind {
+    let result = match choices.below(4) {
+        0 | 1 => CheckResult::Passed,
+        2 => rejected("no"),
+        _ => broken(),
+    };
+    let used = if asks && !choices.one_in(4) { Some(replies::sub_call(choices).into()) } else { None };
+    EventKind::Checked { key, attempt, result, used }
 }
 
 /// The announcement of a call with a prompt of some size: it is granted, or refused.
@@ -202,7 +209,6 @@ fn settle(choices: &mut Choices, run: &Run, call: &CallModel, now: u64) -> Event
     let (granted, reserved) = (call.granted.unwrap_or_default(), run.reserved().input_tokens);
     let reply = match key.slot {
         Slot::Select => replies::selection(choices, granted, reserved),
-        Slot::Opinion => replies::opinion(choices, granted, reserved),
         _ => replies::reply(choices, run.spec(), run.actions(), granted, reserved),
     };
     EventKind::ModelReplied { key, attempt, reply: reply.into() }
@@ -260,7 +266,8 @@ fn of_other_try(choices: &mut Choices, mut kind: EventKind) -> EventKind {
         | EventKind::ModelFailed { attempt, .. }
         | EventKind::ToolStarted { attempt, .. }
         | EventKind::ToolFinished { attempt, .. }
-        | EventKind::Validated { attempt, .. }
+        | EventKind::CheckStarted { attempt, .. }
+        | EventKind::Checked { attempt, .. }
         | EventKind::SaveFinished { attempt, .. } => attempt,
         _ => return kind,
     };

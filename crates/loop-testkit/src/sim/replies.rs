@@ -58,16 +58,6 @@ pub(crate) fn selection(choices: &mut Choices, granted: u64, reserved_input: u64
     reply
 }
 
-/// What a second model says: an answer, or something that is none.
-pub(crate) fn opinion(choices: &mut Choices, granted: u64, reserved_input: u64) -> Reply {
-    let answer =
-        choices.of(&["yes", "yes", "no", "cannot tell", "yes, since", ""]).copied().unwrap_or_default();
-    let nonce = if choices.one_in(6) { "another" } else { crate::sim::world::NONCE };
-    let mut reply = Reply::text(format!("{nonce}: {answer}"));
-    bill(choices, &mut reply, granted, reserved_input);
-    reply
-}
-
 fn name(choices: &mut Choices) -> &'static str {
     let names = [
         "fetch_device",
@@ -289,10 +279,15 @@ pub(crate) fn observation(choices: &mut Choices, has_sub_call: bool) -> Observat
         observation.retry_after_ms = (!choices.one_in(4)).then(|| 1 + u64::from(choices.below(9)) * 700);
     }
     if has_sub_call && !choices.one_in(4) {
-        let usage = (!choices.one_in(3)).then_some(Usage { input: 300, output: 20, ..Usage::default() });
-        observation.sub_call = Some(SubCallUse::new(true, usage).into());
+        observation.sub_call = Some(sub_call(choices).into());
     }
     observation
+}
+
+/// What a sub-call used.
+pub(crate) fn sub_call(choices: &mut Choices) -> SubCallUse {
+    let usage = (!choices.one_in(3)).then_some(Usage { input: 300, output: 20, ..Usage::default() });
+    SubCallUse::new(true, usage)
 }
 
 /// A text for people and models to say.

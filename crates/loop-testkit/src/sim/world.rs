@@ -210,8 +210,7 @@ fn second_opinion(choices: &mut Choices, spec: &mut RunSpec) {
     if spec.sections().iter().any(|section| section.verify) {
         let tier =
             choices.of(&[Tier::Selector, Tier::Base, Tier::Escalated]).copied().unwrap_or(Tier::Selector);
-        let when = if choices.one_in(4) { OpinionWhen::Ungrounded } else { OpinionWhen::Always };
-        spec.gate.second_opinion = Some(SecondOpinion { tier, when });
+        spec.gate.second_opinion = Some(SecondOpinion { tier, when: OpinionWhen::Always });
     }
 }
 

@@ -228,7 +228,8 @@ impl View {
             | EventKind::StopWithdrawn
             | EventKind::DeadlineReached
             | EventKind::Resumed { .. }
-            | EventKind::Validated { .. }
+            | EventKind::CheckStarted { .. }
+            | EventKind::Checked { .. }
             | EventKind::SaveFinished { .. } => {}
         }
         for reported in &entry.notes {
@@ -310,7 +311,6 @@ impl View {
             | Note::ReplyRead { .. }
             | Note::Merged { .. }
             | Note::GateDecided { .. }
-            | Note::OpinionGiven(_)
             | Note::Stopped { .. }
             | Note::StopSettled { .. } => {}
         }

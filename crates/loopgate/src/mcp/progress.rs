@@ -47,7 +47,6 @@ impl Teller {
             EventKind::Resumed { .. } => Some("the run is resumed".to_owned()),
             EventKind::CallStarted { key, .. } => Some(match key.slot {
                 Slot::Select => "tools are selected".to_owned(),
-                Slot::Opinion => "a second opinion is asked for".to_owned(),
                 Slot::Final => format!("pass {}, the last: the model is called", key.pass),
                 Slot::Action(_) => return None,
                 _ => format!("pass {} of at most {}: the model is called", key.pass, self.passes),
@@ -75,11 +74,8 @@ impl Teller {
                 let what = match decision {
                     Decision::Act { asks: 1.., .. } => "an action waits for a person".to_owned(),
                     Decision::Act { .. } => "continue with tools".to_owned(),
-                    Decision::Validate { .. } => "the output is validated".to_owned(),
+                    Decision::Check { .. } => "the document or the output is checked".to_owned(),
                     Decision::Revise { missing } => format!("revise: {}", missing.join(", ")),
-                    Decision::AskOpinion { sections } => {
-                        format!("ask for a second opinion on {}", sections.join(", "))
-                    }
                     Decision::FinalPass { cause } => format!("one final call ({})", cause.reason),
                     Decision::Stop(certificate) => format!("stop ({})", certificate.name()),
                 };

@@ -67,7 +67,7 @@ impl Driver {
         let pass = match &entry.event.kind {
             EventKind::ModelReplied { key, .. }
             | EventKind::ToolFinished { key, .. }
-            | EventKind::Validated { key, .. } => key.pass,
+            | EventKind::Checked { key, .. } => key.pass,
             _ => self.run.pass(),
         };
         match &entry.event.kind {

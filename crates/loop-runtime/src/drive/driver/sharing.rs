@@ -116,14 +116,14 @@ impl Driver {
         })
     }
 
-    /// Reserves the sub-call of a smart tool. False: the tool runs without it.
+    /// Reserves the sub-call of a smart tool or a check. False: it runs without it.
     pub(super) async fn reserve_shared_sub_call(
         &mut self,
         key: CommandKey,
         attempt: u32,
     ) -> Result<bool, Broken> {
         let Some(shared) = &self.parts.shared else { return Ok(true) };
-        let Some(amount) = self.run.sub_call_reserve().cost else { return Ok(false) };
+        let Some(amount) = self.run.sub_call_reserve(&key).cost else { return Ok(false) };
         let ask =
             Reservation { run: self.run.id().clone(), call: call_name(key, attempt), amount, hold: None };
         let is_reserved = shared.reserve(&ask).await? == LedgerAnswer::Reserved;
@@ -133,7 +133,7 @@ impl Driver {
         Ok(is_reserved)
     }
 
-    /// Settles the calls that these entries charge. A tool that ended without its sub-call releases what that reserved.
+    /// Settles the calls that these entries charge. A tool or a check that ended without its sub-call releases what that reserved.
     pub(super) async fn settle_shared(&mut self, entries: &[Arc<Entry>]) -> Result<(), Broken> {
         if self.parts.shared.is_none() {
             return Ok(());
@@ -146,7 +146,8 @@ impl Driver {
                     charged.insert((*key, *attempt), cost.unwrap_or_default());
                 }
             }
-            if let EventKind::ToolFinished { key, attempt, .. } = &entry.event.kind
+            if let EventKind::ToolFinished { key, attempt, .. } | EventKind::Checked { key, attempt, .. } =
+                &entry.event.kind
                 && reserved.remove(&(*key, *attempt))
             {
                 charged.insert((*key, *attempt), PicoUsd(0));

@@ -4,7 +4,7 @@ mod origin;
 
 use std::collections::BTreeSet;
 
-use loop_core::claims::Grounding;
+use loop_claims::Grounding;
 use loop_core::run::PersonRequest;
 use loop_core::types::{Approver, Millis, Scope};
 use loop_core::{Run, policy};
@@ -86,7 +86,7 @@ impl ApprovePage {
             until: requested.deadline.map(|deadline| (started.unix_ms_at(deadline), deadline.since(now))),
             requested,
         };
-        let claims = run.claims();
+        let claims = loop_claims::of_run(run);
         let ungrounded = claims.iter().filter(|claim| claim.state == Grounding::Ungrounded);
         let mut ungrounded: Vec<String> = ungrounded.map(|claim| claim.value.to_string()).collect();
         let mut known = BTreeSet::new();

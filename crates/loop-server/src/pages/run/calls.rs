@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loop_core::run::{PersonAnswer, SaveResult, Validation};
+use loop_core::run::{CheckResult, PersonAnswer, SaveResult};
 use loop_core::types::{CommandKey, Millis, Slot};
 use loop_core::{Command, EventKind, Note, Run, Verdict};
 
@@ -127,13 +127,9 @@ impl Calls {
                     self.finish((*key, 0), now, "approved".to_owned(), true);
                 }
             }
-            EventKind::Validated { key, attempt, result } => {
-                let (result, is_good) = match result {
-                    Validation::Valid => ("valid", true),
-                    Validation::Invalid { .. } => ("invalid", false),
-                    Validation::Broken { .. } => ("broken", false),
-                };
-                self.finish((*key, *attempt), now, result.to_owned(), is_good);
+            EventKind::Checked { key, attempt, result, .. } => {
+                let has_passed = *result == CheckResult::Passed;
+                self.finish((*key, *attempt), now, result.name().to_owned(), has_passed);
             }
             EventKind::SaveFinished { attempt, result } => {
                 let key = CommandKey::new(seen.run.pass(), Slot::Save);
@@ -144,6 +140,7 @@ impl Calls {
                 self.finish((key, *attempt), now, word.to_owned(), is_good);
             }
             EventKind::Started(_)
+            | EventKind::CheckStarted { .. }
             | EventKind::Instruction { .. }
             | EventKind::StopRequested { .. }
             | EventKind::StopWithdrawn
@@ -196,14 +193,17 @@ impl Calls {
                 Command::AskPerson { key, action, .. } => {
                     self.begin((key, 0), Callee::Person, format!("asked about {}", action.tool), now);
                 }
-                Command::Validate(validate) => {
-                    self.begin((validate.key, validate.attempt), Callee::Check, "validation".to_owned(), now);
+                Command::Check(check) if check.announced => {
+                    self.begin((check.key, check.attempt), Callee::Check, "check".to_owned(), now);
                 }
                 Command::Save { attempt } => {
                     let key = CommandKey::new(run.pass(), Slot::Save);
                     self.begin((key, attempt), Callee::Check, "save".to_owned(), now);
                 }
-                Command::CallModel(_) | Command::RunTool(_) | Command::Abort { .. } => {}
+                Command::CallModel(_)
+                | Command::RunTool(_)
+                | Command::Check(_)
+                | Command::Abort { .. } => {}
             }
         }
     }
@@ -261,10 +261,9 @@ fn slot(slot: Slot) -> &'static str {
         Slot::Select => "selection",
         Slot::Main => "main call",
         Slot::Repair => "repair",
-        Slot::Opinion => "second opinion",
         Slot::Final => "final pass",
         Slot::Action(_) => "sub-call",
-        Slot::Validate => "validation",
+        Slot::Check => "check",
         Slot::Save => "save",
         Slot::Inherited(_) => "taken over",
     }

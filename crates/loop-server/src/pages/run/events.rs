@@ -1,7 +1,8 @@
 //! The events of a run, and the slider over them.
 
 use loop_core::EventKind;
-use loop_core::run::{PersonAnswer, SaveResult, StopMode, Validation};
+use loop_runtime::report::check_in_words;
+use loop_core::run::{PersonAnswer, SaveResult, StopMode};
 use loop_core::types::Millis;
 use maud::{Markup, html};
 
@@ -147,12 +148,8 @@ fn what(seen: &Seen<'_>) -> String {
             let by = by.as_ref().map_or_else(String::new, |by| format!(", by {by}"));
             format!("after {away_ms} ms without a driver{by}")
         }
-        EventKind::Validated { result, .. } => match result {
-            Validation::Valid => "valid".to_owned(),
-            Validation::Invalid { by, message } | Validation::Broken { by, message } => {
-                format!("{by}: {message}")
-            }
-        },
+        EventKind::CheckStarted { attempt, .. } => format!("it may ask a model{}", again(*attempt)),
+        EventKind::Checked { result, .. } => check_in_words(result),
         EventKind::SaveFinished { result, .. } => match result {
             SaveResult::Saved { location } => location.to_string(),
             SaveResult::Failed { message, .. } => message.to_string(),

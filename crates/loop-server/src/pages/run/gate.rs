@@ -49,9 +49,8 @@ impl GatePart {
                         Decision::Stop(certificate) => WhyCondition::all(certificate),
                         Decision::FinalPass { cause } => vec![WhyCondition::new(cause)],
                         Decision::Act { .. }
-                        | Decision::Validate { .. }
-                        | Decision::Revise { .. }
-                        | Decision::AskOpinion { .. } => Vec::new(),
+                        | Decision::Check { .. }
+                        | Decision::Revise { .. } => Vec::new(),
                     };
                     let is_stop = matches!(decision, Decision::Stop(_));
                     self.add(seen, *pass, decided(decision), is_stop, conditions);
@@ -219,11 +218,6 @@ fn other(note: &Note) -> Option<String> {
         )),
         Note::CallRefused { key, refusal } => {
             Some(format!("The model call {key} was refused: {}.", refusal.name().replace('_', " ")))
-        }
-        Note::OpinionGiven(record) => {
-            let opinion = record.opinion.name().replace('_', " ");
-            let why = if record.why.is_empty() { String::new() } else { format!(" ({})", record.why) };
-            Some(format!("The second opinion on {}: {opinion}{why}.", record.sections.join(", ")))
         }
         Note::OutputRejected { attempt, by, message } => {
             Some(format!("The output of attempt {attempt} was rejected by {by}: {message}"))

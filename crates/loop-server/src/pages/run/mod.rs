@@ -220,7 +220,8 @@ fn key_of(kind: &EventKind) -> Option<loop_core::types::CommandKey> {
         | EventKind::ToolFinished { key, .. }
         | EventKind::PersonAnswered { key, .. }
         | EventKind::ApprovedBy { key, .. }
-        | EventKind::Validated { key, .. } => Some(*key),
+        | EventKind::CheckStarted { key, .. }
+        | EventKind::Checked { key, .. } => Some(*key),
         EventKind::Started(_)
         | EventKind::Instruction { .. }
         | EventKind::StopRequested { .. }

@@ -5,7 +5,7 @@ use loop_core::run::{PersonAnswer, Phase, PromptSize, Refusal, SaveResult, StopM
 use loop_core::types::{CommandKey, Millis};
 use loop_core::{EventKind, Run, Verdict};
 
-use crate::sim::check::{Checked, Ghost, call, is_working, must, work};
+use crate::sim::check::{Checked, Ghost, call, check, is_working, must, work};
 
 /// What was accepted may follow the state before it.
 pub(crate) fn may_follow(step: &Transition<'_>, ghost: &Ghost) -> Checked {
@@ -44,8 +44,12 @@ pub(crate) fn may_follow(step: &Transition<'_>, ghost: &Ghost) -> Checked {
                 format!("{key} was approved without an account")
             });
         }
-        EventKind::Validated { key, attempt, .. } => {
-            matches!(before.phase(), Phase::Validating { key: of, attempt: tried, .. } if (of, tried) == (key, attempt))
+        EventKind::CheckStarted { key, attempt } => {
+            starts(key)?;
+            matches!(before.phase(), Phase::Validating(it) if (it.key, it.attempt, it.announced) == (*key, *attempt, false))
+        }
+        EventKind::Checked { key, attempt, .. } => {
+            check(before).is_some_and(|it| (it.key, it.attempt, it.announced) == (*key, *attempt, true))
         }
         EventKind::SaveFinished { attempt, .. } => {
             let not_yet = |at: &Option<Millis>| at.is_some_and(|at| at > event.at);

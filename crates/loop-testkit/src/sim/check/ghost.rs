@@ -22,7 +22,7 @@ pub(crate) struct Ghost {
     pub(crate) stop: Option<StopMode>,
     /// How many saves succeeded.
     pub(crate) saved: u32,
-    /// How many sub-calls of tools were charged.
+    /// How many sub-calls of tools and checks were charged.
     pub(crate) sub_calls: u32,
     /// The key of the first try of a write whose last try failed in a way that may pass, by tool and arguments.
     pub(crate) retryable: BTreeMap<(String, String), CommandKey>,
@@ -60,7 +60,7 @@ impl Ghost {
         }
         for note in step.notes {
             match note {
-                Note::CallCharged { key, .. } if is_action(*key) => self.sub_calls += 1,
+                Note::CallCharged { key, .. } if is_action(*key) || key.slot == Slot::Check => self.sub_calls += 1,
                 Note::TierChanged { .. } => self.retry_at = None,
                 _ => {}
             }

@@ -83,6 +83,15 @@ pub(crate) fn call(run: &Run) -> Option<&loop_core::run::Call> {
     }
 }
 
+/// The check that the phase commands or has in flight.
+pub(crate) fn check(run: &Run) -> Option<&loop_core::run::Checking> {
+    match run.phase() {
+        Phase::Validating(checking) => Some(checking),
+        Phase::Stopping(stopping) => stopping.check.as_ref(),
+        _ => None,
+    }
+}
+
 /// Whether the stop reason is still open.
 pub(crate) fn is_working(run: &Run) -> bool {
     !matches!(run.phase(), Phase::Stopping(_) | Phase::Saving { .. } | Phase::Done { .. })

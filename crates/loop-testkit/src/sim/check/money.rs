@@ -3,10 +3,10 @@
 use loop_core::invariants::Transition;
 use loop_core::run::Reserve;
 use loop_core::spec::{CostMode, STRICT_BYTES_A_TOKEN};
-use loop_core::types::{CommandKey, PicoUsd, Price};
+use loop_core::types::{CommandKey, PicoUsd, Price, Tier};
 use loop_core::{EventKind, Note, Run};
 
-use crate::sim::check::{Checked, Ghost, call, must, work};
+use crate::sim::check::{Checked, Ghost, call, check, must, work};
 
 /// Tokens by which a strict bound exceeds the bytes of a prompt.
 const FRAME: u64 = 256;
@@ -36,11 +36,18 @@ fn reported(step: &Transition<'_>) -> Checked {
     })
 }
 
-/// A sub-call that a smart tool reports is charged.
+/// A sub-call that a smart tool or a check reports is charged.
 fn sub_call(step: &Transition<'_>) -> Checked {
-    let EventKind::ToolFinished { key, observation, .. } = &step.event.kind else { return Ok(()) };
-    let granted = work(step.before).iter().any(|work| work.key == *key && work.sub_call.is_some());
-    let is_due = granted && observation.sub_call.is_some();
+    let (key, is_due) = match &step.event.kind {
+        EventKind::ToolFinished { key, observation, .. } => {
+            let granted = work(step.before).iter().any(|work| work.key == *key && work.sub_call.is_some());
+            (key, granted && observation.sub_call.is_some())
+        }
+        EventKind::Checked { key, used, .. } => {
+            (key, check(step.before).is_some_and(|it| it.sub_call.is_some()) && used.is_some())
+        }
+        _ => return Ok(()),
+    };
     must(!is_due || charge(step, *key).is_some(), "I-21 a sub-call is charged", || key.to_string())
 }
 
@@ -86,9 +93,12 @@ fn call_reserve(run: &Run) -> Reserve {
 
 fn reserved(run: &Run) -> Reserve {
     let mut all = call_reserve(run);
-    let one = sub_reserve(run);
+    let tools = work(run).iter().filter(|work| work.sub_call.is_some()).map(|_| run.auxiliary_tier());
+    let opinion = run.spec().gate.second_opinion.map(|it| it.tier);
+    let checks = check(run).filter(|it| it.sub_call.is_some()).and(opinion);
     let mut cost = all.cost.unwrap_or_default().0;
-    for _ in work(run).iter().filter(|work| work.sub_call.is_some()) {
+    for tier in tools.chain(checks) {
+        let one = sub_reserve(run, tier);
         all.input_tokens += one.input_tokens;
         all.output_tokens += one.output_tokens;
         cost += one.cost.unwrap_or_default().0;
@@ -96,7 +106,7 @@ fn reserved(run: &Run) -> Reserve {
     Reserve { cost: Some(PicoUsd(cost)), ..all }
 }
 
-fn sub_reserve(run: &Run) -> Reserve {
+fn sub_reserve(run: &Run, tier: Tier) -> Reserve {
     let limits = &run.spec().limits;
     let input_tokens = match limits.cost_mode {
         CostMode::Strict => limits.sub_call_bytes + FRAME,
@@ -106,7 +116,7 @@ fn sub_reserve(run: &Run) -> Reserve {
         CostMode::Strict => limits.sub_call_tokens * STRICT_BYTES_A_TOKEN,
         CostMode::Estimated | CostMode::After => limits.sub_call_tokens,
     };
-    let price = run.spec().model(run.auxiliary_tier()).price.as_ref();
+    let price = run.spec().model(tier).price.as_ref();
     let cost = price.map(|price| priced(run, price, input_tokens, output_tokens));
     Reserve { input_tokens, output_tokens, cost }
 }

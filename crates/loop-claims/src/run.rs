@@ -1,0 +1,65 @@
+//! The values of a run's document, and those of them that a check finds lacking.
+
+use loop_core::reply::{Document, citations};
+use loop_core::run::{Cause, Lack, Started};
+use loop_core::spec::GroundingRule;
+use loop_core::{Evidence, Outcome, Run, RunSpec};
+
+use crate::{Claim, ClaimSources, Grounding, claims};
+
+/// The checkable values of the document so far, each with where it was found. Without those of sections with
+/// `grounding = off`.
+pub fn of_run(run: &Run) -> Vec<Claim> {
+    of_document(run.document(), run.spec(), run.evidence(), run.started())
+}
+
+/// As [`of_run`], of an outcome. `spec` and `started` are those of the run.
+pub fn of_outcome(outcome: &Outcome, spec: &RunSpec, started: &Started) -> Vec<Claim> {
+    of_document(&outcome.document, spec, &outcome.evidence, started)
+}
+
+/// As [`of_run`], of a document and the evidence of a run.
+pub fn of_document(
+    document: &Document,
+    spec: &RunSpec,
+    evidence: &[Evidence],
+    started: &Started,
+) -> Vec<Claim> {
+    claims_where(document, spec, evidence, started, GroundingRule::looks)
+}
+
+fn claims_where(
+    document: &Document,
+    spec: &RunSpec,
+    evidence: &[Evidence],
+    started: &Started,
+    reads: fn(GroundingRule) -> bool,
+) -> Vec<Claim> {
+    let read = document.sections.iter().filter(|it| reads(spec.grounding_of(&it.id)));
+    let sections: Vec<_> = read.cloned().collect();
+    if sections.is_empty() {
+        return Vec::new();
+    }
+    let Started { item, unix_ms, utc_offset, .. } = started;
+    let (unix_ms, utc_offset, locale) = (*unix_ms, *utc_offset, spec.gate.locale);
+    claims(&Document { sections }, ClaimSources { evidence, item, unix_ms, utc_offset, locale })
+}
+
+/// What a check of the document finds lacking: of the sections that demand evidence, the values that are in none, and
+/// those whose sentence cites other evidence than what has them.
+pub fn lacks(run: &Run) -> Vec<Lack> {
+    let demands = |rule| rule == GroundingRule::Demand;
+    let claims = claims_where(run.document(), run.spec(), run.evidence(), run.started(), demands);
+    let lack = |claim: Claim| {
+        let cause = match claim.state {
+            Grounding::Grounded => return None,
+            Grounding::Ungrounded => Cause::Contradicted,
+            // What a sentence without a citation states, it states of no evidence.
+            Grounding::Elsewhere if citations(&claim.sentence).is_empty() => return None,
+            Grounding::Elsewhere => Cause::WrongCitation,
+        };
+        let Claim { section, sentence, value, evidence: place, .. } = claim;
+        Some(Lack { section, sentence, value, place, cause })
+    };
+    claims.into_iter().filter_map(lack).collect()
+}
