@@ -370,8 +370,8 @@ pub struct RequestMeta {
     pub run: Arc<str>,
     /// The call's key within the run, for example `1/main`.
     pub key: Arc<str>,
-    /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. A caller that
-    /// does not say leaves it to the words of the prompt.
+    /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. `None`: it is a
+    /// main call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<RequestPurpose>,
     /// Which try, from 1.
