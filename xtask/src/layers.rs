@@ -17,7 +17,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 16] = [
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
-    ("loop-prompts", &["loop-core"]),
+    ("loop-prompts", &["loop-core", "loop-llm"]),
     ("loop-journal", &["loop-core", "loop-tools"]),
     ("loop-runtime", &["loop-core", "loop-journal", "loop-llm", "loop-mock", "loop-prompts", "loop-tools"]),
     ("loop-inspect", &["loop-core", "loop-llm", "loop-prompts", "loop-runtime"]),

@@ -204,7 +204,7 @@ impl Message {
 
     /// Whether it is the same turn. Texts that both share are not compared, which `==` of an `Arc<str>` does: a request has
     /// all turns of the one before.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
         match (self, other) {
             (Self::User { text, images, .. }, Self::User { text: other, images: others, .. }) => {

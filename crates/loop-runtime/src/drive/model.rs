@@ -25,7 +25,7 @@ use loop_prompts::Prompt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::conversation::{self, Conversation};
+use crate::drive::conversation::Conversation;
 use crate::drive::eager::Collector;
 use crate::watch::events::ReplyPart;
 use crate::watch::waits::{CallEvent, Hear, Quiet, Waits};
@@ -81,11 +81,10 @@ pub(crate) fn request(
     prompt: &Prompt,
     memory: Memory,
 ) -> ModelRequest {
-    let messages = prompt.turns.iter().cloned().map(conversation::message);
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(&prompt.system),
-        messages: messages.collect(),
+        messages: prompt.turns.clone(),
         max_output_tokens: Some(max_output_tokens),
         // The calls of one run begin alike.
         cache: Caching::hint(Arc::clone(&run.id().0)),

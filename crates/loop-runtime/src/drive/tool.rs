@@ -17,7 +17,7 @@ use loop_core::{EventKind, Evidence, Run};
 use loop_llm::codec::OutputCap;
 use loop_llm::request::RequestMeta;
 use loop_llm::scripted::RequestPurpose;
-use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest};
+use loop_llm::{ChatModel, ErrorPhase, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_prompts::{FilterQuestion, Prompts};
 use loop_tools::ask::{AskError, ChoiceRequest, SubCallReply};
 use loop_tools::results::EarlierResult;
@@ -250,14 +250,13 @@ impl AskModel for Asker {
             results: &request.candidates,
             bytes: self.budget.bytes,
         });
-        let messages = prompt.turns.iter().map(|turn| Message::user(turn.text()));
         // The question ends with its time, and the tool with the run: no stop has to end its wait.
         let waits = Arc::new(Waits::new(&CancellationToken::new()));
         let request = ModelRequest {
             progress: waits.listener(&self.hear),
             model: Arc::clone(&self.id),
-            system: prompt.system.clone(),
-            messages: messages.collect(),
+            system: prompt.system,
+            messages: prompt.turns,
             max_output_tokens: Some(self.budget.output_tokens),
             meta: self.meta.clone(),
             ..ModelRequest::default()
