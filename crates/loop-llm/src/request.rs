@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::policy::ResultOrigin;
+use loop_core::secrets::Secrets;
 use loop_core::types::{Status, ToolCall, TraceParent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,10 @@ pub struct ModelRequest {
     #[serde(skip)]
     #[schemars(skip)]
     pub progress: ProgressListener,
+    /// What is masked in the reply besides the model's own credentials, where its texts are made.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub secrets: Secrets,
 }
 
 fn no_tools() -> Arc<[ToolDefinition]> {

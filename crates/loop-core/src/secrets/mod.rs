@@ -350,6 +350,13 @@ impl Masker {
     }
 }
 
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        let secrets = self.all.as_ref().map(|all| &all.secrets);
+        self.masks_short == other.masks_short && secrets == other.all.as_ref().map(|all| &all.secrets)
+    }
+}
+
 impl fmt::Debug for Secrets {
     /// Shows only how many secrets there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
