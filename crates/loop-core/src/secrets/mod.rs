@@ -312,12 +312,14 @@ pub struct Masker {
     secrets: Secrets,
     /// The possible beginning of a secret.
     held: String,
+    /// Whether more was held back than is possible, so that a secret may have been passed on in parts.
+    gave_up: bool,
 }
 
 impl Masker {
     /// A masker for a new text.
     pub fn new(secrets: &Secrets) -> Self {
-        Self { secrets: secrets.clone(), held: String::new() }
+        Self { secrets: secrets.clone(), held: String::new(), gave_up: false }
     }
 
     /// The text that is certain after this piece.
@@ -330,6 +332,7 @@ impl Masker {
         let (mut certain, end) = found.masked(&text, MASKED);
         let rest = text.get(end..).unwrap_or_default();
         if rest.len() > self.max() {
+            self.gave_up = true;
             certain.push_str(&self.secrets.mask(rest));
         } else {
             self.held.push_str(rest);
@@ -341,6 +344,11 @@ impl Masker {
     pub fn finish(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         self.secrets.mask(&held).into_owned()
+    }
+
+    /// The whole text that was passed on. A secret that was spread too far for its pieces is masked in it.
+    pub fn whole<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.gave_up { self.secrets.mask(text) } else { text.into() }
     }
 
     /// The maximum number of bytes that are held back. Each character may be escaped.
