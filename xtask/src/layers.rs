@@ -18,7 +18,7 @@ pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
     ("loop-tools", &["loop-core"]),
     ("loop-llm", &["loop-core"]),
     ("loop-mock", &["loop-core", "loop-llm", "loop-prompts"]),
-    ("loop-prompts", &["loop-core"]),
+    ("loop-prompts", &["loop-core", "loop-llm"]),
     ("loop-journal", &["loop-core", "loop-tools"]),
     (
         "loop-runtime",

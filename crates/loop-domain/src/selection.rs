@@ -6,7 +6,7 @@ use loop_core::policy::{is_forbidden, is_selectable};
 use loop_core::types::{CommandKey, Slot};
 use loop_core::{Run, Verdict};
 use loop_llm::ModelRequest;
-use loop_prompts::{Dialogue, Turn};
+use loop_prompts::Dialogue;
 use loop_runtime::models::not_selected;
 
 use crate::domain::Domain;
@@ -65,7 +65,7 @@ impl Domain {
     fn unselected(&self, run: &Run) -> Vec<(String, String)> {
         let key = CommandKey::new(0, Slot::Select);
         let Some(prompt) = Dialogue::default().prompt(&self.prompts, run, key) else { return Vec::new() };
-        let user = prompt.turns.last().map_or("", Turn::text);
+        let user = prompt.turns.last().map_or("", |turn| turn.text());
         let request = ModelRequest::new("offline", prompt.system, user);
         not_selected(&request).into_iter().map(|it| (it.tool, it.why)).collect()
     }

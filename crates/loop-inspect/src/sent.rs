@@ -7,7 +7,7 @@ use loop_core::run::PromptSize;
 use loop_core::types::{CommandKey, RunId, Slot};
 use loop_core::{EventKind, Run};
 use loop_llm::{Message, ToolDefinition};
-use loop_prompts::{Prompt, Prompts, Turn};
+use loop_prompts::{Prompt, Prompts};
 
 use loop_runtime::again::{Rendered, Renderer};
 use loop_runtime::journal::{Recorded, ReplayError};
@@ -94,7 +94,7 @@ pub fn sent_prompts(
 #[derive(Default)]
 struct Parts {
     /// The turns of the main call before, in a run with a document contract.
-    turns: Vec<Turn>,
+    turns: Vec<Message>,
     /// Messages and bytes of the request before, in any other run.
     before: (usize, u64),
 }
@@ -112,7 +112,7 @@ impl Parts {
 
     /// Of a run with a document contract.
     fn of_prompt(&mut self, prompt: Prompt, key: CommandKey) -> (usize, Vec<SentPart>) {
-        let same = |(one, other): &(&Turn, &Turn)| is_same(one, other);
+        let same = |(one, other): &(&Message, &Message)| one.is_same(other);
         let is_main = matches!(key.slot, Slot::Main | Slot::Final);
         let shared = match is_main && prompt.size.shared_bytes > 0 {
             true => 1 + prompt.turns.iter().zip(&self.turns).take_while(same).count(),
@@ -121,7 +121,7 @@ impl Parts {
         // The turns that are shared are not copied: there are as many as calls before.
         let system = (shared == 0).then(|| SentPart { role: "system", text: Arc::clone(&prompt.system) });
         let turns = prompt.turns.iter().skip(shared.saturating_sub(1));
-        let parts = system.into_iter().chain(turns.map(of_turn)).collect();
+        let parts = system.into_iter().chain(turns.map(of_message)).collect();
         if is_main {
             self.turns = prompt.turns;
         }
@@ -150,29 +150,8 @@ impl Parts {
     }
 }
 
-/// Whether two turns are one, without reading their texts.
-fn is_same(one: &Turn, other: &Turn) -> bool {
-    match (one, other) {
-        (Turn::User(one), Turn::User(other)) | (Turn::Operator(one), Turn::Operator(other)) => {
-            Arc::ptr_eq(one, other)
-        }
-        (Turn::Assistant { text, .. }, Turn::Assistant { text: other, .. }) => Arc::ptr_eq(text, other),
-        _ => false,
-    }
-}
-
 fn of_tool(tool: &ToolDefinition) -> String {
     format!("{}: {} {}", tool.name, tool.description, tool.parameters)
-}
-
-fn of_turn(turn: &Turn) -> SentPart {
-    let role = match turn {
-        Turn::User(_) => "user",
-        Turn::Operator(_) => "operator",
-        Turn::Assistant { .. } => "assistant",
-        Turn::Results(_) => "results",
-    };
-    SentPart { role, text: turn.text().into() }
 }
 
 fn of_message(message: &Message) -> SentPart {

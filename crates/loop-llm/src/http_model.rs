@@ -194,6 +194,10 @@ impl ChatModel for HttpModel {
         self.secrets.clone()
     }
 
+    fn masks(&self) -> bool {
+        true
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         self.send(request)?.await
     }
@@ -218,16 +222,18 @@ impl HttpModel {
         {
             headers.insert("traceparent", value);
         }
+        let mut secrets = request.secrets.clone();
+        secrets.extend(&self.secrets);
+        let decoder = self.codec.decoder(request, encoded.aliases, secrets.clone());
         let post = Post {
             client: http_client_for(&url)?,
             url,
             headers,
             body: encoded.body,
-            secrets: self.secrets.clone(),
+            secrets,
             timers: self.timers,
             classify,
         };
-        let decoder = self.codec.decoder(request, encoded.aliases, self.secrets.clone());
         Ok(transport::send(post, decoder, encoded.warnings))
     }
 }

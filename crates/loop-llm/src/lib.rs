@@ -39,6 +39,7 @@ mod gemini;
 pub mod http;
 mod http_model;
 mod mask;
+mod masked;
 pub mod model;
 mod openai;
 mod openai_chat;

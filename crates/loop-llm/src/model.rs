@@ -18,6 +18,7 @@ use crate::raw::Raw;
 use crate::request::{AssistantTurn, Message, ModelRequest};
 
 pub use crate::call::{Filtered, ReplyEnd};
+pub use crate::masked::masked;
 
 /// A chat model. Replies are streamed: [`complete`] collects a stream into a whole reply.
 ///
@@ -36,6 +37,12 @@ pub trait ChatModel: Send + Sync + fmt::Debug {
     /// returns those of the inner model.
     fn secrets(&self) -> Secrets {
         Secrets::default()
+    }
+
+    /// Whether it masks the [secrets of the request](ModelRequest::secrets) in what it replies. A reply of any other model
+    /// is masked by the caller ([`masked`]). A wrapper returns what the inner model returns.
+    fn masks(&self) -> bool {
+        false
     }
 }
 

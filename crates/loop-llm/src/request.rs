@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::policy::ResultOrigin;
+use loop_core::secrets::Secrets;
 use loop_core::types::{Status, ToolCall, TraceParent};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,10 @@ pub struct ModelRequest {
     #[serde(skip)]
     #[schemars(skip)]
     pub progress: ProgressListener,
+    /// What is masked in the reply besides the model's own credentials, where its texts are made.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub secrets: Secrets,
 }
 
 fn no_tools() -> Arc<[ToolDefinition]> {
@@ -204,7 +209,7 @@ impl Message {
 
     /// Whether it is the same turn. Texts that both share are not compared, which `==` of an `Arc<str>` does: a request has
     /// all turns of the one before.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
+    pub fn is_same(&self, other: &Self) -> bool {
         let same = |one: &Arc<str>, two: &Arc<str>| Arc::ptr_eq(one, two) || one == two;
         match (self, other) {
             (Self::User { text, images, .. }, Self::User { text: other, images: others, .. }) => {
@@ -370,8 +375,8 @@ pub struct RequestMeta {
     pub run: Arc<str>,
     /// The call's key within the run, for example `1/main`.
     pub key: Arc<str>,
-    /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. A caller that
-    /// does not say leaves it to the words of the prompt.
+    /// What the call is for, as the caller says: it decides which reply a model gives that plays a part. `None`: it is a
+    /// main call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purpose: Option<RequestPurpose>,
     /// Which try, from 1.

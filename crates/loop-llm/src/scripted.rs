@@ -65,31 +65,10 @@ impl From<Slot> for RequestPurpose {
 }
 
 impl RequestPurpose {
-    /// The purpose of a request, as its caller sets it in [`RequestMeta::purpose`](crate::request::RequestMeta).
-    ///
-    /// A request that was received over the wire or built by hand has none. Then the first words of the built-in system
-    /// prompts decide; a request with native tools, or with their results, is a turn of a conversation. Evidence in a
-    /// system prompt is ignored: untrusted text does not decide the purpose.
+    /// The purpose of a request, as its caller sets it in [`RequestMeta::purpose`](crate::request::RequestMeta). Without
+    /// one it is a main call: no wording decides.
     pub fn of(request: &ModelRequest) -> Self {
-        request.meta.purpose.unwrap_or_else(|| Self::of_prompt(request))
-    }
-
-    /// The purpose according to the prompt.
-    fn of_prompt(request: &ModelRequest) -> Self {
-        let system = rules_of(request);
-        if has_tools(request) {
-            Self::Main
-        } else if system.contains("You select data-gathering tools") {
-            Self::Select
-        } else if system.contains("You are filtering results") {
-            Self::Filter
-        } else if system.contains("came without a readable contract block") {
-            Self::Repair
-        } else if system.contains("You check statements of a document against the evidence") {
-            Self::Opinion
-        } else {
-            Self::Main
-        }
+        request.meta.purpose.unwrap_or(Self::Main)
     }
 }
 

@@ -4,7 +4,7 @@ use futures::StreamExt;
 use loop_core::reply::FinishReason;
 use loop_core::types::{FailureKind, Usage};
 use loop_llm::request::Raw;
-use loop_llm::scripted::{RequestPurpose, ScriptedReply};
+use loop_llm::scripted::ScriptedReply;
 use loop_llm::{
     ChatModel, Message, ModelEvent, ModelRequest, Scripted, ToolChoice, ToolDefinition, complete,
 };
@@ -167,18 +167,6 @@ async fn the_requests_are_kept_as_they_were() {
         assert!(complete(&model, without_reply).await.is_err(), "it is kept as well");
     }
     assert_eq!(model.requests(), requested);
-}
-
-#[test]
-fn a_request_with_native_tools_or_results_is_a_main_call() {
-    let system = "You select data-gathering tools to run.";
-    let plain = ModelRequest::new("m", system, "x");
-    assert_eq!(RequestPurpose::of(&plain), RequestPurpose::Select);
-    let tools = ModelRequest { tools: vec![search()].into(), ..plain.clone() };
-    assert_eq!(RequestPurpose::of(&tools), RequestPurpose::Main);
-    let mut results = plain;
-    results.messages.push(Message::Tool { results: Vec::new() });
-    assert_eq!(RequestPurpose::of(&results), RequestPurpose::Main);
 }
 
 #[test]

@@ -4,9 +4,11 @@
 //! [`LoopbackServer`] serves any model on loopback over four protocols, and misbehaves where a behaviour is set.
 
 pub mod offline;
+mod purpose;
 #[cfg(feature = "servers")]
 mod servers;
 
+pub use purpose::with_purpose;
 #[cfg(feature = "servers")]
 pub use servers::{
     Behaviour, Chunks, ConnectionEnd, Frames, Lie, LoopbackServer, On, ReceivedRequest, RewriteStream,

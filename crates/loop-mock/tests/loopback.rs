@@ -11,6 +11,7 @@ use futures::StreamExt;
 use loop_core::reply::FinishReason;
 use loop_core::types::{FailureKind, Usage};
 use loop_llm::error::RetryAdvice;
+use loop_llm::scripted::RequestPurpose;
 use loop_llm::{
     ChatModel, ErrorPhase, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Scripted,
 };
@@ -140,7 +141,9 @@ async fn texts_arrive_unchanged_and_the_offline_model_says_the_same_over_http() 
         let server = LoopbackServer::start(Service::of(Arc::new(Offline::new())).usually(usually)).unwrap();
         let reply = post(&server, &body).await;
         assert_eq!(reply.content(), &*Offline::new().reply(&request).text);
-        assert_eq!(soon(server.ended(1)).await[0].request(), Some(request.clone()));
+        let mut sent = request.clone();
+        sent.meta.purpose = Some(RequestPurpose::Main);
+        assert_eq!(soon(server.ended(1)).await[0].request(), Some(sent));
     }
 }
 

@@ -61,6 +61,10 @@ impl ChatModel for TimedModel {
         self.inner.secrets()
     }
 
+    fn masks(&self) -> bool {
+        self.inner.masks()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let is_inner = matches!(request.meta.purpose, Some(RequestPurpose::Filter | RequestPurpose::Opinion));
         let mut watch = Watch::new(&self.shared, is_inner, request);

@@ -4,6 +4,15 @@
 //! program that plays a model, such as the stub of `loop-mock`, finds the parts of a prompt by them instead of by copied
 //! wording. A domain's own template may leave a heading out, so a search for it may find nothing.
 
+/// What the system prompt of tool selection is about.
+pub const SELECTION: &str = "You select data-gathering tools";
+/// What the system prompt of a smart tool's filter is about.
+pub const FILTER: &str = "You are filtering results";
+/// What the system prompt of a repair is about.
+pub const REPAIR: &str = "came without a readable contract block";
+/// What the system prompt of a second opinion is about.
+pub const OPINION: &str = "You check statements of a document against the evidence";
+
 /// Begins a heading of the second level, and a section of a document.
 pub const HEADING: &str = "## ";
 /// The heading above the sections that are to be written.
@@ -128,6 +137,10 @@ mod tests {
             (template::FILTER, format!("\n{LOOKING_FOR}{{{{ target }}}}\n")),
             (template::FINAL_PASS, LAST_CALL.to_owned()),
             (template::REJECTION, NOT_ACCEPTED.to_owned()),
+            (template::SELECTOR, SELECTION.to_owned()),
+            (template::FILTER, FILTER.to_owned()),
+            (template::REPAIR, REPAIR.to_owned()),
+            (template::OPINION, OPINION.to_owned()),
         ] {
             assert!(file.builtin.contains(&anchor), "{} has no `{anchor}`", file.name);
         }

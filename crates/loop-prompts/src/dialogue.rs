@@ -7,13 +7,15 @@ use loop_core::run::PromptSize;
 use loop_core::spec::ToolSpec;
 use loop_core::types::{CommandKey, Digest, EvidenceId, Instruction, Slot, cleaned};
 use loop_core::{Evidence, Run, RunSpec, StopReason};
+use loop_llm::Message;
+use loop_llm::request::{AssistantTurn, Raw};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
 use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, OPINION, REFINEMENT, REPAIR, SELECTOR};
 use crate::text::{fence, line, line_without};
-use crate::{Layout, Prompts, Turn};
+use crate::{Layout, Prompts};
 
 /// A rendered prompt: everything that a model reads in one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +23,7 @@ pub struct Prompt {
     /// The system prompt. It is byte-identical for every run of a domain in the append layout.
     pub system: Arc<str>,
     /// The turns. The first and the last are the user's.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<Message>,
     /// Its size in bytes, and how many of them it shares with the previous main call. Of a selection: how many bytes the main
     /// call after it has.
     pub size: PromptSize,
@@ -39,8 +41,8 @@ impl Prompt {
         Digest::of("prompt", &bytes)
     }
 
-    pub(crate) fn of(system: Arc<str>, turns: Vec<Turn>) -> Self {
-        let bytes = system.len() as u64 + turns.iter().map(Turn::bytes).sum::<u64>();
+    pub(crate) fn of(system: Arc<str>, turns: Vec<Message>) -> Self {
+        let bytes = system.len() as u64 + turns.iter().map(Message::bytes).sum::<usize>() as u64;
         Self { system, turns, size: PromptSize { bytes, shared_bytes: 0 } }
     }
 }
@@ -148,14 +150,13 @@ impl Dialogue {
         }
         let mut turns = Vec::with_capacity(self.turns.len() * 2);
         for (n, user) in self.turns.iter().enumerate() {
-            turns.push(Turn::User(Arc::clone(user)));
+            turns.push(Message::user(Arc::clone(user)));
             if let Some(record) = run.passes().get(n).filter(|_| n + 1 < key.pass as usize) {
-                turns.push(Turn::Assistant {
+                turns.push(Message::Assistant(AssistantTurn {
                     text: Arc::clone(&record.reply),
-                    raw: record.raw.clone(),
-                    calls: Arc::default(),
-                    reasoning: None,
-                });
+                    raw: record.raw.clone().map(Raw::from_text),
+                    ..AssistantTurn::default()
+                }));
             }
         }
         let mut prompt = Prompt::of(system, turns);
@@ -312,7 +313,7 @@ fn system_evidence(
         prompts,
         run.instructions().iter().filter(|instruction| instruction.from_pass <= key.pass),
     );
-    Prompt::of(rules.into(), vec![Turn::User(user.into())])
+    Prompt::of(rules.into(), vec![Message::user(user)])
 }
 
 fn selector(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
@@ -322,7 +323,7 @@ fn selector(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
     variables.push(("item", Value::from(parts::item(&run.started().item.full, &run.started().nonce))));
     let system = prompts.templates().system(&SELECTOR, &variables);
     let user = prompts.templates().user(&SELECTOR, &variables);
-    Prompt::of(system.into(), vec![Turn::User(user.into())])
+    Prompt::of(system.into(), vec![Message::user(user)])
 }
 
 /// What a second model reads: the statements in question, and the evidence that their sections cite. It reads neither the work
@@ -354,7 +355,7 @@ fn opinion(prompts: &Prompts, run: &Run, questioned: &[Questioned], mut variable
     ]);
     let system = prompts.templates().system(&OPINION, &variables);
     let user = prompts.templates().user(&OPINION, &variables);
-    Prompt::of(system.into(), vec![Turn::User(user.into())])
+    Prompt::of(system.into(), vec![Message::user(user)])
 }
 
 fn repair(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
@@ -362,5 +363,5 @@ fn repair(prompts: &Prompts, run: &Run, mut variables: Variables) -> Prompt {
     variables.push(("reply", Value::from(fence("reply", &run.started().nonce, reply))));
     let system = prompts.templates().system(&REPAIR, &variables);
     let user = prompts.templates().user(&REPAIR, &variables);
-    Prompt::of(system.into(), vec![Turn::User(user.into())])
+    Prompt::of(system.into(), vec![Message::user(user)])
 }

@@ -1,10 +1,11 @@
 //! The smart-tool filter: a model call that selects which results of a tool matter to a work item.
 
+use loop_llm::Message;
 use minijinja::Value;
 
 use crate::template::FILTER;
 use crate::text::line;
-use crate::{Prompt, Prompts, Turn};
+use crate::{Prompt, Prompts};
 
 /// What a smart tool asks a model about its own results.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +59,6 @@ impl Prompts {
         ];
         let system = self.templates().system(&FILTER, &variables);
         let user = self.templates().user(&FILTER, &variables);
-        Prompt::of(system.into(), vec![Turn::User(user.into())])
+        Prompt::of(system.into(), vec![Message::user(user)])
     }
 }

@@ -4,7 +4,7 @@
 //! with native calls), the fixed parts they arrange (evidence, executed tools, tool lines, section list, contract), and
 //! two layouts. **What it does not do.** No I/O, no model, no decision. **The nouns.** [`Prompts`] are a domain's
 //! templates. A [`Dialogue`] renders the prompts of one run with a document contract and caches them. A [`Prompt`] is
-//! what a model reads in one call. A [`Thread`] renders the new [`Turn`]s of a run with native calls.
+//! what a model reads in one call. A [`Thread`] renders the new messages of a run with native calls.
 //!
 //! In the append layout the system prompt is byte-identical for every run of a domain. Each pass's prompt is a byte
 //! prefix of the next one's on the same tier, so that providers' prompt caches hit.
@@ -24,7 +24,6 @@ mod submit;
 mod template;
 mod text;
 mod thread;
-mod turn;
 
 use std::collections::BTreeMap;
 
@@ -35,10 +34,9 @@ pub use dialogue::{Dialogue, Prompt, Questioned};
 pub use error::PromptError;
 pub use failure::markdown_of;
 pub use filter::FilterQuestion;
-pub use results::{CallResult, call_result, observation_text, unknown_tool};
+pub use results::{call_result, observation_text, unknown_tool};
 pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool, end_call_tool};
 pub use thread::{Grown, Thread};
-pub use turn::Turn;
 
 use template::Templates;
 

@@ -8,35 +8,28 @@ use loop_core::repeats::RepeatRule;
 use loop_core::spec::{EndCall, ErrorStyle, OnDuplicate, Repeats};
 use loop_core::types::{Digest, Observation, Status};
 use loop_core::{Evidence, Run, Verdict};
+use loop_llm::ToolOutput;
 
 use crate::failure::{doubted, markdown_of, quote};
 use crate::notes::{note, with_note};
 use crate::text::{cut, line};
 
-/// The result of one call, for the model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallResult {
-    /// The id of the call, as the model's reply gave it.
-    pub id: Arc<str>,
-    /// Whether it is marked as an error for the model.
-    pub is_error: bool,
-    /// The text that the model reads.
-    pub text: Arc<str>,
-    /// The digest of the text, where it is known already. `None`: it has to be computed.
-    pub digest: Option<Digest>,
-    /// How the call ended. Programs that read the result decide by this, not by the text.
-    pub status: Status,
-    /// Who wrote the text.
-    pub origin: ResultOrigin,
-}
-
 /// The tool result that the model reads for a call: the tool's result, or the reason why there is none, in the error
 /// style of the run's protocol.
+///
+
+/// The result of a call, as the model reads it: one for each call, whether or not a tool ran. The loop decides by its status and
+/// origin, not by its text.
 ///
 /// The text of a success is the observation's Markdown unchanged, because tool text is cleaned when its observation is
 /// made. A result that repeats something ends with a line `(note: …)`. An earlier result that is returned for a repeat begins with the line `(cached, pass N)`, so that the model
 /// does not take it for a new result.
-pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
+pub fn call_result(run: &Run, action: &JudgedAction) -> ToolOutput {
+    with_digest(run, action).0
+}
+
+/// The result of a call, and the digest of its text where it is known already.
+pub(crate) fn with_digest(run: &Run, action: &JudgedAction) -> (ToolOutput, Option<Digest>) {
     let reported = match &action.verdict {
         Verdict::Run => match settled(run, action) {
             Some(evidence) => noted(run, evidence, observed(run, action, &evidence.observation)),
@@ -86,14 +79,15 @@ pub fn call_result(run: &Run, action: &JudgedAction) -> CallResult {
     };
     let status = status_of(run, action, reported.is_error);
     let Rendered { is_error, text, digest } = reported;
-    CallResult {
-        id: Arc::clone(&action.action.id),
+    let output = ToolOutput {
+        call: Arc::clone(&action.action.id),
         is_error,
         text,
-        digest,
-        status,
-        origin: origin_of(run, action),
-    }
+        images: Vec::new(),
+        status: Some(status),
+        origin: Some(origin_of(run, action)),
+    };
+    (output, digest)
 }
 
 /// The status of a call. `is_error` says whether the model reads an error.
@@ -137,7 +131,7 @@ pub fn observation_text(run: &Run, action: &JudgedAction, observation: &Observat
 }
 
 /// The result shortened to one line: number, tool, status and summary.
-pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
+pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> ToolOutput {
     let whole = call_result(run, action);
     let tool = name(action);
     let text = match settled(run, action) {
@@ -146,7 +140,7 @@ pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> CallResult {
         }
         None => format!("{tool}: {} — {}", action.verdict.name(), line(&action.reason(&[]))),
     };
-    CallResult { text: cut(&text, SHORT_CHARS).into(), digest: None, ..whole }
+    ToolOutput { text: cut(&text, SHORT_CHARS).into(), ..whole }
 }
 
 /// The text of a result, whether it is an error, and its digest if known.

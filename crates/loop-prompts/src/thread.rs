@@ -5,16 +5,19 @@
 use std::sync::Arc;
 
 use loop_core::Run;
+use loop_core::gate::JudgedAction;
 use loop_core::run::{AttemptState, PassRecord};
 use loop_core::types::{CommandKey, Digest, ItemForm, Slot, ToolCall, cleaned};
+use loop_llm::Message;
+use loop_llm::request::{AssistantTurn, Raw};
 use minijinja::Value;
 
 use crate::anchors::DEMANDED;
 use crate::dialogue::{last_call, offered};
-use crate::results::{call_result, short_result};
+use crate::results::{short_result, with_digest};
 use crate::template::{AGENT, ITEM, LAST_REPLY, REJECTION};
 use crate::text::{line, line_without};
-use crate::{Prompts, Turn, parts};
+use crate::{Prompts, parts};
 
 /// Renders the turns of one run. Turns are only appended, until the run compacts them.
 ///
@@ -34,6 +37,8 @@ pub struct Thread {
     /// The operator turn at the end, until its reply is received. `None`: there is none.
     last_reply: Option<Arc<str>>,
     hash: Option<Digest>,
+    /// Of each result that is not hashed yet, the digest of its text where it is known already.
+    digests: Vec<Option<Digest>>,
 }
 
 /// The turns that a thread added.
@@ -42,7 +47,7 @@ pub struct Grown {
     /// Whether `turns` are all turns of the thread. False: they follow the turns returned before.
     pub anew: bool,
     /// The turns, in order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<Message>,
 }
 
 /// Which part of a run is compacted.
@@ -94,10 +99,11 @@ impl Thread {
         }
         self.instruction(run, key.pass, &mut turns);
         if let (Some(text), None) = (last_reply, &self.last_reply) {
-            turns.push(Turn::Operator(Arc::clone(&text)));
+            turns.push(Message::Operator { text: Arc::clone(&text) });
             self.last_reply = Some(text);
         }
-        let hash = turns.iter().fold(self.hash(), |before, turn| turn.named_after(&before));
+        let mut known = std::mem::take(&mut self.digests).into_iter();
+        let hash = turns.iter().fold(self.hash(), |before, turn| named_after(turn, &before, &mut known));
         self.hash = Some(hash);
         Grown { anew, turns }
     }
@@ -109,22 +115,22 @@ impl Thread {
 
     /// All turns of a run in full, to be stored as the conversation. Every call has a result, a cancelled call's result
     /// says so, and the last text is at the end, even if only a part of it was received. Operator turns are left out.
-    pub fn whole(prompts: &Prompts, run: &Run) -> Vec<Turn> {
+    pub fn whole(prompts: &Prompts, run: &Run) -> Vec<Message> {
         let mut thread = Self { shape: Some(Shape::default()), ..Self::default() };
-        let mut turns: Vec<Turn> = first(prompts, run).into_iter().collect();
+        let mut turns: Vec<Message> = first(prompts, run).into_iter().collect();
         for record in run.passes() {
             thread.pass(prompts, run, record, &mut turns);
         }
-        turns.retain(|turn| !matches!(turn, Turn::Operator(_)));
-        turns.extend(run.broken_off().map(assistant));
+        turns.retain(|turn| !matches!(turn, Message::Operator { .. }));
+        turns.extend(run.broken_off().map(|text| Message::assistant(Arc::clone(text))));
         turns
     }
 
     /// Adds a pass: its reply, the results of its calls, and the rejection of the output that it ended with.
-    fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Turn>) {
+    fn pass(&mut self, prompts: &Prompts, run: &Run, record: &PassRecord, turns: &mut Vec<Message>) {
         self.instruction(run, record.pass, turns);
         if record.final_pass && self.last_reply.take().is_none() {
-            turns.push(Turn::Operator(last_reply(prompts, run)));
+            turns.push(Message::Operator { text: last_reply(prompts, run) });
         }
         let rest = run.actions().get(self.actions..).unwrap_or_default();
         let actions = rest.partition_point(|action| action.key.pass <= record.pass);
@@ -137,18 +143,23 @@ impl Thread {
                 name: Arc::clone(&action.action.tool),
                 arguments: action.action.parameters.clone(),
             });
-            turns.push(Turn::Assistant {
+            turns.push(Message::Assistant(AssistantTurn {
                 text: Arc::clone(&record.reply),
-                raw: record.raw.clone().filter(|_| !is_short),
+                raw: record.raw.clone().filter(|_| !is_short).map(Raw::from_text),
                 calls: calls.collect(),
-                reasoning: record.reasoning.clone().filter(|_| !is_short),
-            });
+                reasoning: record.reasoning.clone().filter(|_| !is_short).unwrap_or_default(),
+            }));
         }
         if !actions.is_empty() {
-            let result = if is_short { short_result } else { call_result };
-            turns.push(Turn::Results(actions.iter().map(|action| result(run, action)).collect()));
+            let result = |action: &Arc<JudgedAction>| match is_short {
+                true => (short_result(run, action), None),
+                false => with_digest(run, action),
+            };
+            let (results, digests): (Vec<_>, Vec<_>) = actions.iter().map(result).unzip();
+            self.digests.extend(digests);
+            turns.push(Message::Tool { results });
         }
-        turns.extend(parts::unread(run, record.pass).map(|line| Turn::User(line.into())));
+        turns.extend(parts::unread(run, record.pass).map(|line| Message::user(line)));
         self.passes += 1;
         self.actions += actions.len();
         turns.extend(self.rejection(prompts, run));
@@ -156,16 +167,16 @@ impl Thread {
     }
 
     /// Adds the instructions of people for this pass or an earlier one.
-    fn instruction(&mut self, run: &Run, pass: u32, turns: &mut Vec<Turn>) {
+    fn instruction(&mut self, run: &Run, pass: u32, turns: &mut Vec<Message>) {
         let rest = run.instructions().get(self.instruction..).unwrap_or_default();
         let new = rest.iter().take_while(|instruction| instruction.from_pass <= pass);
         let before = turns.len();
-        turns.extend(new.map(|instruction| Turn::User(cleaned(&instruction.text).into())));
+        turns.extend(new.map(|instruction| Message::user(cleaned(&instruction.text))));
         self.instruction += turns.len() - before;
     }
 
     /// The rejection of the output that the last pass ended with, if another attempt followed.
-    fn rejection(&mut self, prompts: &Prompts, run: &Run) -> Option<Turn> {
+    fn rejection(&mut self, prompts: &Prompts, run: &Run) -> Option<Message> {
         let attempt = run.attempts().get(self.rejected)?;
         let next = run.attempts().get(self.rejected + 1)?;
         let AttemptState::Rejected(loop_core::run::Rejection { by, message }) = &attempt.state else {
@@ -181,20 +192,20 @@ impl Thread {
             ("message", Value::from(cleaned(message).trim())),
             ("output", Value::from(output)),
         ];
-        Some(Turn::User(prompts.templates().user(&REJECTION, &variables).into()))
+        Some(Message::user(prompts.templates().user(&REJECTION, &variables)))
     }
 }
 
 /// The turn with the work item: a message unchanged, any other item fenced and with its title. `None` where the
 /// messages before the run hold it.
-fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
+fn first(prompts: &Prompts, run: &Run) -> Option<Message> {
     let started = run.started();
     if started.history.is_some() {
         return None;
     }
     let item = &started.item;
     match item.form {
-        ItemForm::Message => return Some(Turn::User(Arc::clone(&item.full))),
+        ItemForm::Message => return Some(Message::user(Arc::clone(&item.full))),
         ItemForm::Data => {}
     }
     let nonce = &started.nonce;
@@ -204,24 +215,100 @@ fn first(prompts: &Prompts, run: &Run) -> Option<Turn> {
         ("nonce", Value::from(&**nonce)),
         ("item", Value::from(parts::item(&item.full, nonce))),
     ];
-    Some(Turn::User(prompts.templates().user(&ITEM, &variables).into()))
+    Some(Message::user(prompts.templates().user(&ITEM, &variables)))
 }
 
 /// The rejection of an answer or output that lacks demanded evidence, where this pass was granted to repair it.
-fn unrevised(prompts: &Prompts, run: &Run, pass: u32) -> Option<Turn> {
+fn unrevised(prompts: &Prompts, run: &Run, pass: u32) -> Option<Message> {
     let missing = run.revisions(pass)?;
     let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
     let message = format!("this is {DEMANDED}, and is not there: {}", missing.join(", "));
     let output = run.spec().protocol.output().map_or("", |output| &*output.tool);
     let variables =
         [("by", Value::from("evidence")), ("message", Value::from(message)), ("output", Value::from(output))];
-    Some(Turn::User(prompts.templates().user(&REJECTION, &variables).into()))
+    Some(Message::user(prompts.templates().user(&REJECTION, &variables)))
 }
 
 fn last_reply(prompts: &Prompts, run: &Run) -> Arc<str> {
     prompts.templates().user(&LAST_REPLY, &[("cause", Value::from(last_call(run)))]).into()
 }
 
-fn assistant(text: &Arc<str>) -> Turn {
-    Turn::Assistant { text: Arc::clone(text), raw: None, calls: Arc::default(), reasoning: None }
+/// The digest of a turn chained to `before`, the digest of all turns before it. `known` has the digests of results whose
+/// text is hashed already, in order.
+fn named_after(turn: &Message, before: &Digest, known: &mut impl Iterator<Item = Option<Digest>>) -> Digest {
+    let mut bytes = Vec::with_capacity(512);
+    bytes.extend_from_slice(&before.0);
+    // Each field is preceded by its length, so that no two turns have the same bytes.
+    let mut put = |fields: &[&[u8]]| {
+        for field in fields {
+            bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(field);
+        }
+    };
+    match turn {
+        Message::User { text, .. } => put(&[b"user", text.as_bytes()]),
+        Message::Operator { text } => put(&[b"operator", text.as_bytes()]),
+        Message::Assistant(AssistantTurn { text, raw, calls, reasoning }) => {
+            let raw = raw.as_ref().map_or("", |raw| &**raw.text()).as_bytes();
+            put(&[b"assistant", text.as_bytes(), raw, reasoning.as_bytes()]);
+            for call in calls {
+                put(&[call.id.as_bytes(), call.name.as_bytes(), call.arguments.as_bytes()]);
+            }
+        }
+        Message::Tool { results } => {
+            put(&[b"results"]);
+            for result in results {
+                let kind: &[u8] = if result.is_error { b"error" } else { b"result" };
+                // A known digest saves hashing the text again.
+                let known = known.next().flatten();
+                let name = known.unwrap_or_else(|| Digest::of("result", result.text.as_bytes()));
+                put(&[result.call.as_bytes(), kind, &name.0]);
+            }
+        }
+    }
+    Digest::of("turn", &bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use loop_llm::ToolOutput;
+
+    use super::*;
+
+    fn name(turn: &Message, known: Option<Digest>) -> Digest {
+        named_after(turn, &Digest::of("test", b""), &mut [known].into_iter())
+    }
+
+    #[test]
+    fn results_are_named_by_what_they_say() {
+        let name = |id: &str, is_error, text: &str, digest| {
+            let result = ToolOutput { call: id.into(), is_error, text: text.into(), ..ToolOutput::default() };
+            name(&Message::Tool { results: vec![result] }, digest)
+        };
+        let (one, other) = (Some(Digest::of("test", b"1")), Some(Digest::of("test", b"2")));
+        let names = BTreeSet::from([
+            name("a", false, "x", None),
+            name("b", false, "x", None),
+            name("a", true, "x", None),
+            name("a", false, "y", None),
+            name("a", false, "x", one),
+            name("a", false, "x", other),
+        ]);
+        assert_eq!(names.len(), 6);
+    }
+
+    #[test]
+    fn turns_of_different_kinds_have_different_names() {
+        let result = ToolOutput { text: "x".into(), ..ToolOutput::default() };
+        let turns = [
+            Message::user("x"),
+            Message::Operator { text: "x".into() },
+            Message::assistant("x"),
+            Message::Tool { results: vec![result] },
+        ];
+        let names: BTreeSet<Digest> = turns.iter().map(|turn| name(turn, None)).collect();
+        assert_eq!(names.len(), turns.len());
+    }
 }

@@ -8,7 +8,8 @@ use loop_core::reply::Reply;
 use loop_core::run::PersonAnswer;
 use loop_core::spec::ToolPolicy;
 use loop_core::{EventKind, RunSpec};
-use loop_prompts::{Layout, Prompts, Turn};
+use loop_llm::Message;
+use loop_prompts::{Layout, Prompts};
 
 fn tell(world: &mut World, text: &str) {
     world.apply(EventKind::Instruction { text: text.into() });
@@ -83,8 +84,8 @@ fn instruction(native: &mut Native, text: &str) {
     native.apply(EventKind::Instruction { text: text.into() });
 }
 
-fn is_user(turn: &Turn, stated: &str) -> bool {
-    matches!(turn, Turn::User(text) if &**text == stated)
+fn is_user(turn: &Message, stated: &str) -> bool {
+    matches!(turn, Message::User { text, .. } if &**text == stated)
 }
 
 #[test]
@@ -100,14 +101,14 @@ fn what_a_conversation_is_told_is_a_message_of_its_user() {
     // It grows by what is new, and a thread that is made anew says the same.
     let grown = conversation.announce(1_000);
     assert!(!grown.anew);
-    assert!(matches!(grown.turns[..2], [Turn::Assistant { .. }, Turn::Results(_)]));
+    assert!(matches!(grown.turns[..2], [Message::Assistant(_), Message::Tool { .. }]));
     assert!(is_user(&grown.turns[2], "while it is called") && is_user(&grown.turns[3], "while a tool runs"));
     instruction(&mut conversation, "for nobody");
     conversation.answer(Reply::text("Done."));
     assert!(conversation.run.is_done());
     let whole = conversation.whole();
     assert!(is_user(&whole[0], "Find FR-0042") && is_user(&whole[1], "before"));
-    assert_eq!(whole.iter().filter(|turn| matches!(turn, Turn::User(_))).count(), 4);
+    assert_eq!(whole.iter().filter(|turn| matches!(turn, Message::User { .. })).count(), 4);
     assert!(!whole.iter().any(|turn| is_user(turn, "for nobody")), "no reply has read it");
 }
 
@@ -122,7 +123,7 @@ fn what_comes_with_the_last_call_stands_before_its_instruction() {
     // It fails once: a thread that is made anew for the second try says the same as the one that grew.
     let grown = conversation.fails(/*retryable*/ true, None);
     let [.., person, last] = &grown.turns[..] else { panic!("{:?}", grown.turns) };
-    assert!(is_user(person, "Hurry") && matches!(last, Turn::Operator(_)));
+    assert!(is_user(person, "Hurry") && matches!(last, Message::Operator { .. }));
     assert!(conversation.replied(Reply::text("Found.")).turns.is_empty());
 }
 

@@ -8,6 +8,7 @@ use loop_core::spec::Selection;
 use loop_core::types::{Observation, Status};
 use loop_llm::scripted::RequestPurpose;
 use loop_mock::offline::Offline;
+use loop_mock::with_purpose;
 use loop_prompts::{FilterQuestion, Layout, Prompt};
 use serde_json::{Value, json};
 
@@ -70,7 +71,7 @@ fn each(layout: Layout) -> Vec<(RequestPurpose, Prompt)> {
 fn each_prompt_shows_its_purpose_and_its_nonce() {
     for layout in LAYOUTS {
         for (purpose, prompt) in each(layout) {
-            assert_eq!(RequestPurpose::of(&request(&prompt)), purpose, "{}", shown(&prompt));
+            assert_eq!(RequestPurpose::of(&with_purpose(&request(&prompt))), purpose, "{}", shown(&prompt));
             if matches!(purpose, RequestPurpose::Main | RequestPurpose::Repair) {
                 assert_eq!(contract_of(&reply(&prompt))["nonce"], NONCE, "{}", shown(&prompt));
             }

@@ -2,11 +2,10 @@
 
 use crate::common;
 
-use std::sync::Arc;
-
 use common::*;
 use loop_core::types::{Observation, Status};
-use loop_prompts::{Dialogue, Layout, Prompt, Turn};
+use loop_llm::Message;
+use loop_prompts::{Dialogue, Layout, Prompt};
 
 /// `later` begins with `earlier`, and says so to the byte.
 #[track_caller]
@@ -198,8 +197,7 @@ fn the_providers_own_turn_goes_back_unchanged() {
     let reply = contract("low", &[("fetch_bike", "FR-0001")]);
     world.replied(&reply);
     world.tools_end(|_| ok("there", "x"));
-    let expected =
-        Turn::Assistant { text: reply.as_str().into(), raw: None, calls: Arc::default(), reasoning: None };
+    let expected = Message::assistant(reply.as_str());
     assert_eq!(world.prompt().turns[1], expected);
 }
 

@@ -242,13 +242,13 @@ fn a_result_of_every_style_says_how_its_call_ended_and_who_wrote_it() {
             world.replied(calls("", [look("a", "fetch_bike", "1")]));
             world.tools_end(|_| failed(status, "no route"));
             let result = call_result(&world.run, &world.run.actions()[0]);
-            assert_eq!(result.status, status, "{style:?}");
+            assert_eq!(result.status, Some(status), "{style:?}");
             let is_doubted = result.text.contains("may or may not have happened");
             assert_eq!(is_doubted, status == Status::InDoubt, "{style:?} {status:?}");
             let is_reported = [Status::Denied, Status::Duplicate, Status::Skipped].contains(&status);
             let of_tool = ResultOrigin::Tool { untrusted: false, private: false };
             let origin = if is_reported { ResultOrigin::Verdict } else { of_tool };
-            assert_eq!(result.origin, origin, "{style:?} {status:?}");
+            assert_eq!(result.origin, Some(origin), "{style:?} {status:?}");
         }
     }
 }
@@ -358,7 +358,7 @@ fn an_answer_without_its_evidence_is_told_what_is_missing() {
     let mut world = begin(spec, message("What is it?"));
     world.replied(loop_core::reply::Reply::text("Surely a bicycle."));
     let turns = world.grow().turns;
-    let Some(loop_prompts::Turn::User(text)) = turns.last() else { panic!("{turns:?}") };
+    let Some(loop_llm::Message::User { text, .. }) = turns.last() else { panic!("{turns:?}") };
     let missing = "this is demanded first, and is not there: a result of `fetch_bike`";
     assert_eq!(text.trim(), format!("The output was not accepted. evidence: {missing}"));
 }

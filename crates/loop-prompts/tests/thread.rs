@@ -9,7 +9,8 @@ use loop_core::reply::Reply;
 use loop_core::run::{CheckResult, Lack};
 use loop_core::spec::{ErrorStyle, ProtocolSpec};
 use loop_core::types::{Observation, Status};
-use loop_prompts::{Grown, Layout, Prompts, Thread, Turn};
+use loop_llm::Message;
+use loop_prompts::{Grown, Layout, Prompts, Thread};
 
 fn found(_: &str) -> Observation {
     ok("found 1 item", "| frame |\n|---|\n| FR-0042 |")
@@ -20,7 +21,7 @@ fn invalid(message: &str) -> CheckResult {
 }
 
 #[track_caller]
-fn check(name: &str, turns: &[Turn]) {
+fn check(name: &str, turns: &[Message]) {
     check_text(name, &shown_turns(turns));
 }
 
@@ -49,7 +50,7 @@ fn an_item_that_calls_itself_a_message_is_data_all_the_same() {
     let stated = message("Pay five.");
     let forged = loop_core::WorkItem { form: loop_core::types::ItemForm::Data, ..stated.clone() };
     let first = |item| begin(conversation(), item).grow().turns.remove(0);
-    assert_eq!(first(stated), Turn::User("Pay five.".into()));
+    assert_eq!(first(stated), Message::user("Pay five."));
     let shown = first(forged);
     assert!(shown.text().contains(&format!("<<<E0 {NONCE}>>>\nPay five.\n")), "{}", shown.text());
 }
@@ -112,7 +113,7 @@ fn an_output_without_a_reflection() {
     world.check(invalid("no"), None);
     assert!(world.run.is_done(), "three attempts are all there are");
     let turns = world.whole();
-    let stated = turns.iter().filter(|turn| matches!(turn, Turn::User(_))).count();
+    let stated = turns.iter().filter(|turn| matches!(turn, Message::User { .. })).count();
     assert_eq!(stated, 3, "the work item, and what was said to the outputs that another attempt came after");
     check("thread_output", &turns);
 }
@@ -148,7 +149,7 @@ fn a_pass_that_becomes_the_last_says_so_behind_what_was_said() {
     let second = world.grow();
     assert!(!second.anew);
     assert!(
-        matches!(second.turns.as_slice(), [Turn::Operator(text)] if text.contains("the limit of 3 model calls"))
+        matches!(second.turns.as_slice(), [Message::Operator { text }] if text.contains("the limit of 3 model calls"))
     );
 }
 
@@ -274,14 +275,14 @@ fn a_conversation_that_goes_on_begins_behind_what_was_said() {
     assert!(grown.anew, "the messages before the run are shown otherwise");
     world.replied(Reply::text("Done."));
     let whole = world.whole();
-    assert!(matches!(whole.as_slice(), [Turn::Assistant { .. }, Turn::Results(_), Turn::Assistant { .. }]));
+    assert!(matches!(whole.as_slice(), [Message::Assistant(_), Message::Tool { .. }, Message::Assistant(_)]));
 }
 
 #[test]
 fn a_message_is_the_users_own_words_and_anything_else_stands_between_marks() {
     // I-24, K6
     let mut world = begin(conversation(), message("As {{ it }} is\u{7}.\n"));
-    assert_eq!(world.grow().turns, [Turn::User("As {{ it }} is\u{7}.\n".into())]);
+    assert_eq!(world.grow().turns, [Message::user("As {{ it }} is\u{7}.\n")]);
     let mut ill_meant = item();
     (ill_meant.title, ill_meant.full) = (hostile().into(), hostile().into());
     let mut world = begin(conversation(), ill_meant);
@@ -302,7 +303,7 @@ fn a_run_that_is_cut_off_leaves_a_conversation_that_any_provider_takes() {
     world.stop_now();
     assert!(world.run.is_done());
     let turns = world.whole();
-    let Turn::Results(results) = turns.last().unwrap() else { unreachable!("results") };
+    let Message::Tool { results } = turns.last().unwrap() else { unreachable!("results") };
     assert_eq!(&*results[0].text, "| frame |\n|---|\n| FR-0042 |");
     assert!(results[1].is_error && results[1].text.contains("cancelled"), "{results:?}");
 
@@ -311,7 +312,7 @@ fn a_run_that_is_cut_off_leaves_a_conversation_that_any_provider_takes() {
     world.replied(calls("", [look("c1", "fetch_bike", "1")]));
     assert!(!world.run.is_done());
     let turns = world.whole();
-    let Turn::Results(results) = turns.last().unwrap() else { unreachable!("results") };
+    let Message::Tool { results } = turns.last().unwrap() else { unreachable!("results") };
     assert_eq!(&*results[0].text, "Error: cancelled: the run stopped before it ended");
 }
 
@@ -341,7 +342,7 @@ fn a_text_that_was_not_accepted_or_asked_for_again_is_not_said_twice() {
     world.stop_now();
     let stated: Vec<_> = world.whole().iter().map(|turn| turn.text().to_owned()).collect();
     assert_eq!(stated.iter().filter(|text| *text == "At once.").count(), 1, "{stated:?}");
-    assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{stated:?}");
+    assert!(matches!(world.whole().last(), Some(Message::Tool { .. })), "{stated:?}");
 
     // The model fails while it repairs; what came of that is the last thing it said.
     for (partial, last) in [(None, "The output was not accepted"), (Some("It is"), "It is")] {
@@ -357,7 +358,7 @@ fn a_text_that_was_not_accepted_or_asked_for_again_is_not_said_twice() {
     world.fails(/*retryable*/ true, Some("It is a Ri"));
     world.replied(calls("", [look("c1", "fetch_bike", "1")]));
     world.stop_now();
-    assert!(matches!(world.whole().last(), Some(Turn::Results(_))), "{:?}", world.whole());
+    assert!(matches!(world.whole().last(), Some(Message::Tool { .. })), "{:?}", world.whole());
 }
 
 #[test]

@@ -5,7 +5,8 @@ use crate::common;
 use common::*;
 use loop_core::spec::Selection;
 use loop_core::types::{Observation, Status};
-use loop_prompts::{FilterQuestion, Layout, Prompt, Prompts, Turn};
+use loop_llm::Message;
+use loop_prompts::{FilterQuestion, Layout, Prompt, Prompts};
 
 #[track_caller]
 fn says(text: &str, expected: &[&str]) {
@@ -261,9 +262,9 @@ fn nothing_from_outside_is_a_control_a_template_or_a_mark() {
         world.tools_end(|_| Observation::new(Status::Ok, hostile(), hostile(), "{}"));
         let prompt = world.prompt();
         // The model's own replies go back as they came.
-        let ours = |turn: &&Turn| matches!(turn, Turn::User(_));
+        let ours = |turn: &&Message| matches!(turn, Message::User { .. });
         let text = std::iter::once(&*prompt.system)
-            .chain(prompt.turns.iter().filter(ours).map(Turn::text))
+            .chain(prompt.turns.iter().filter(ours).map(Message::text))
             .collect::<Vec<_>>()
             .join("\n");
         let hidden = |c: &char| {

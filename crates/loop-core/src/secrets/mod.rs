@@ -312,12 +312,14 @@ pub struct Masker {
     secrets: Secrets,
     /// The possible beginning of a secret.
     held: String,
+    /// Whether more was held back than is possible, so that a secret may have been passed on in parts.
+    gave_up: bool,
 }
 
 impl Masker {
     /// A masker for a new text.
     pub fn new(secrets: &Secrets) -> Self {
-        Self { secrets: secrets.clone(), held: String::new() }
+        Self { secrets: secrets.clone(), held: String::new(), gave_up: false }
     }
 
     /// The text that is certain after this piece.
@@ -330,6 +332,7 @@ impl Masker {
         let (mut certain, end) = found.masked(&text, MASKED);
         let rest = text.get(end..).unwrap_or_default();
         if rest.len() > self.max() {
+            self.gave_up = true;
             certain.push_str(&self.secrets.mask(rest));
         } else {
             self.held.push_str(rest);
@@ -343,10 +346,22 @@ impl Masker {
         self.secrets.mask(&held).into_owned()
     }
 
+    /// The whole text that was passed on. A secret that was spread too far for its pieces is masked in it.
+    pub fn whole<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.gave_up { self.secrets.mask(text) } else { text.into() }
+    }
+
     /// The maximum number of bytes that are held back. Each character may be escaped.
     fn max(&self) -> usize {
         let forms = self.secrets.all.iter().flat_map(|all| &all.forms.texts);
         MAX_HELD.max(forms.map(|form| form.len() * 8).max().unwrap_or(0))
+    }
+}
+
+impl PartialEq for Secrets {
+    fn eq(&self, other: &Self) -> bool {
+        let secrets = self.all.as_ref().map(|all| &all.secrets);
+        self.masks_short == other.masks_short && secrets == other.all.as_ref().map(|all| &all.secrets)
     }
 }
 

@@ -260,3 +260,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_key_that_is_spread_too_far_for_pieces_is_masked_in_the_whole() {
+    let secrets = Secrets::of(["sk-canary/0123456789"]);
+    let spread: String = "skcanary0123456789".chars().map(|c| format!("{c}{}", " .".repeat(60))).collect();
+    let mut masker = Masker::new(&secrets);
+    let mut passed = String::new();
+    for piece in spread.as_bytes().chunks(7) {
+        passed.push_str(&masker.push(std::str::from_utf8(piece).unwrap()));
+    }
+    passed.push_str(&masker.finish());
+    assert_eq!(passed, spread, "no piece is held back for ever");
+    assert!(masker.whole(&passed).starts_with("[masked]"));
+    let mut other = Masker::new(&secrets);
+    let text = other.push("as it is").into_owned();
+    assert_eq!(other.whole(&text), "as it is");
+}

@@ -548,8 +548,8 @@ impl Assembly {
         let is_filtered = stop == ReplyEnd::ContentFilter;
         let stated = std::mem::take(&mut self.stated);
         ModelReply {
-            text: std::mem::take(&mut self.text).into(),
-            reasoning: std::mem::take(&mut self.reasoning).into(),
+            text: self.text_masker.whole(&std::mem::take(&mut self.text)).into(),
+            reasoning: self.reasoning_masker.whole(&std::mem::take(&mut self.reasoning)).into(),
             finish: stop.finish(),
             stop: Some(stop),
             raw_stop: raw_stop.filter(|word| !word.is_empty()),

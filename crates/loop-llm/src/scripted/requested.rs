@@ -1,5 +1,7 @@
 //! The requests that a scripted model received.
 
+use loop_core::secrets::Secrets;
+
 use crate::codec::Memory;
 use crate::progress::ProgressListener;
 use crate::request::{Message, ModelRequest};
@@ -57,6 +59,7 @@ impl Requests {
             meta: request.meta.clone(),
             memory: Memory::default(),
             progress: ProgressListener::default(),
+            secrets: Secrets::default(),
         };
         self.requests.push(Grown { request, kept, turns });
     }

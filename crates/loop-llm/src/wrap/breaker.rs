@@ -248,6 +248,10 @@ impl<M: ChatModel + ?Sized> ChatModel for CircuitBreaker<M> {
         self.inner.secrets()
     }
 
+    fn masks(&self) -> bool {
+        self.inner.masks()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut call = self.breaker.enter(Patience::of(request))?;
         match self.inner.stream(request).await {

@@ -389,6 +389,10 @@ impl<M: ChatModel + ?Sized> ChatModel for RateLimited<M> {
         self.inner.secrets()
     }
 
+    fn masks(&self) -> bool {
+        self.inner.masks()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let patience = Patience::of(request);
         let permit = self.gate.enter(estimate(request), patience, &request.progress).await?;

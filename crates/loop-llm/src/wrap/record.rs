@@ -212,6 +212,10 @@ impl<M: ChatModel + ?Sized> ChatModel for RecordingModel<M> {
         self.inner.secrets()
     }
 
+    fn masks(&self) -> bool {
+        self.inner.masks()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut hearing = Hearing {
             recorder: self.recorder.clone(),

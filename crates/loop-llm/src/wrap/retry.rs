@@ -169,6 +169,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Retrying<M> {
         self.inner.secrets()
     }
 
+    fn masks(&self) -> bool {
+        self.inner.masks()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let mut billed = None;
         self.tries(request, &mut billed).await.map_err(|error| match billed {

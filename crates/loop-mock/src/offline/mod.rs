@@ -26,6 +26,7 @@ use loop_llm::{ChatModel, EventStream, LlmError, ModelReply, ModelRequest};
 use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
 use serde_json::{Value, json};
 
+use crate::purpose::with_purpose;
 use look::{Wanted, changes, names_nothing, not_found, spoken_of, wanted, why_not};
 use read::Read;
 use words::{count, overlap, stems};
@@ -52,6 +53,7 @@ impl Offline {
 
     /// Its reply to a prompt.
     pub fn reply(&self, request: &ModelRequest) -> ModelReply {
+        let request = &*with_purpose(request);
         if is_conversation(request) {
             return converse(request);
         }

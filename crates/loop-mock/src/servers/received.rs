@@ -45,6 +45,7 @@ impl ReadRequest {
         request.tools = self.tools.into();
         request.tool_choice = self.tool_choice;
         request.one_call_at_a_time = self.one_call_at_a_time;
+        request.meta.purpose = Some(crate::purpose::of_prompt(&request));
         request
     }
 }

@@ -10,8 +10,8 @@ use loop_core::reply::Reply;
 use loop_core::spec::{ArgSpec, Cite, SectionSpec, ToolSpec};
 use loop_core::types::{Observation, Status, Usage};
 use loop_core::{Facts, RunSpec, WorkItem};
-use loop_llm::ModelRequest;
-use loop_prompts::{Dialogue, Layout, Prompt, Prompts, Turn};
+use loop_llm::{Message, ModelRequest};
+use loop_prompts::{Dialogue, Layout, Prompt, Prompts};
 use loop_testkit::{Setup, bare_draft, facts, failure, read, target};
 use serde_json::json;
 
@@ -186,9 +186,9 @@ pub fn shown(prompt: &Prompt) -> String {
     show(0, "system", &prompt.system);
     for (n, turn) in prompt.turns.iter().enumerate() {
         let role = match turn {
-            Turn::User(_) => "user",
-            Turn::Assistant { .. } => "assistant",
-            Turn::Results(_) | Turn::Operator(_) => unreachable!("not in a document"),
+            Message::User { .. } => "user",
+            Message::Assistant(_) => "assistant",
+            Message::Tool { .. } | Message::Operator { .. } => unreachable!("not in a document"),
         };
         show(n + 1, role, turn.text());
     }
@@ -198,11 +198,10 @@ pub fn shown(prompt: &Prompt) -> String {
 
 /// System and turns without what closes them: by it prefixes are compared.
 pub fn bytes(prompt: &Prompt) -> String {
-    std::iter::once(&*prompt.system).chain(prompt.turns.iter().map(Turn::text)).collect()
+    std::iter::once(&*prompt.system).chain(prompt.turns.iter().map(Message::text)).collect()
 }
 
 /// The request that a client would get.
 pub fn request(prompt: &Prompt) -> ModelRequest {
-    let messages = prompt.turns.iter().map(native::message_of);
-    ModelRequest { messages: messages.collect(), ..ModelRequest::new("m", Arc::clone(&prompt.system), "") }
+    ModelRequest { messages: prompt.turns.clone(), ..ModelRequest::new("m", Arc::clone(&prompt.system), "") }
 }

@@ -10,9 +10,9 @@ use loop_core::run::{History, PersonAnswer, PromptSize, StopMode};
 use loop_core::spec::{OutputSpec, ToolSpec};
 use loop_core::types::{Effect, ModelFailure, Observation, Status, ToolCall};
 use loop_core::{EventKind, Facts, RunSpec, WorkItem};
+use loop_llm::Message;
 use loop_llm::request::AssistantTurn;
-use loop_llm::{Message, ToolOutput};
-use loop_prompts::{Grown, Prompts, Thread, Turn};
+use loop_prompts::{Grown, Prompts, Thread};
 use loop_testkit::{Setup, facts, failure, key, used};
 
 pub use loop_testkit::call;
@@ -85,7 +85,7 @@ pub struct Native {
     pub inner: loop_testkit::World,
     pub prompts: Prompts,
     pub thread: Thread,
-    pub turns: Vec<Turn>,
+    pub turns: Vec<Message>,
 }
 
 impl Deref for Native {
@@ -190,17 +190,17 @@ impl Native {
 
     /// All turns of the run at its end.
     #[track_caller]
-    pub fn whole(&self) -> Vec<Turn> {
+    pub fn whole(&self) -> Vec<Message> {
         let turns = Thread::whole(&self.prompts, &self.run);
         expect_valid(&turns);
-        assert!(!turns.iter().any(|turn| matches!(turn, Turn::Operator(_))));
+        assert!(!turns.iter().any(|turn| matches!(turn, Message::Operator { .. })));
         turns
     }
 
     /// The texts of the results of the last turn but those after it, with a mark for errors.
     pub fn results(&self) -> Vec<String> {
         let last = self.turns.iter().rev().find_map(|turn| match turn {
-            Turn::Results(results) => Some(results),
+            Message::Tool { results } => Some(results),
             _ => None,
         });
         let results = last.expect("there are results");
@@ -213,68 +213,44 @@ impl Native {
 
 /// What every provider demands (S1-25, S2-42), and that sizes are those of the messages.
 #[track_caller]
-pub fn expect_valid(turns: &[Turn]) {
+pub fn expect_valid(turns: &[Message]) {
     let mut owed: Vec<Arc<str>> = Vec::new();
     for turn in turns {
         let answers: Vec<Arc<str>> = match turn {
-            Turn::Results(results) => results.iter().map(|result| Arc::clone(&result.id)).collect(),
-            Turn::User(_) | Turn::Assistant { .. } | Turn::Operator(_) => Vec::new(),
+            Message::Tool { results } => results.iter().map(|result| Arc::clone(&result.call)).collect(),
+            Message::User { .. } | Message::Assistant(_) | Message::Operator { .. } => Vec::new(),
         };
         assert_eq!(answers, owed, "each call is answered once, in order, right after it");
         owed = match turn {
-            Turn::Assistant { calls, text, .. } => {
+            Message::Assistant(AssistantTurn { calls, text, .. }) => {
                 assert!(!calls.is_empty() || !text.trim().is_empty(), "an empty turn");
                 calls.iter().map(|call| Arc::clone(&call.id)).collect()
             }
-            Turn::User(_) | Turn::Results(_) | Turn::Operator(_) => Vec::new(),
+            Message::User { .. } | Message::Tool { .. } | Message::Operator { .. } => Vec::new(),
         };
-        assert_eq!(turn.bytes(), message_of(turn).bytes() as u64);
     }
     assert!(owed.is_empty(), "calls without results: {owed:?}");
 }
 
-/// The turn as a client gets it.
-pub fn message_of(turn: &Turn) -> Message {
-    match turn {
-        Turn::User(text) => Message::user(Arc::clone(text)),
-        Turn::Operator(text) => Message::Operator { text: Arc::clone(text) },
-        Turn::Assistant { text, calls, .. } => Message::Assistant(AssistantTurn {
-            text: Arc::clone(text),
-            calls: calls.to_vec(),
-            ..AssistantTurn::default()
-        }),
-        Turn::Results(results) => {
-            let results = results.iter().map(|result| ToolOutput {
-                call: Arc::clone(&result.id),
-                is_error: result.is_error,
-                text: Arc::clone(&result.text),
-                images: Vec::new(),
-                status: Some(result.status),
-                origin: Some(result.origin),
-            });
-            Message::Tool { results: results.collect() }
-        }
-    }
-}
-
 /// Turns as numbered lines.
-pub fn shown_turns(turns: &[Turn]) -> String {
+pub fn shown_turns(turns: &[Message]) -> String {
     let mut out = String::new();
     for (n, turn) in (1..).zip(turns) {
         let role = match turn {
-            Turn::User(_) => "user",
-            Turn::Assistant { .. } => "assistant",
-            Turn::Results(_) => "results",
-            Turn::Operator(_) => "operator",
+            Message::User { .. } => "user",
+            Message::Assistant(_) => "assistant",
+            Message::Tool { .. } => "results",
+            Message::Operator { .. } => "operator",
         };
         let _ = writeln!(out, "{n:02}:{role}");
         for line in turn.text().lines() {
             let _ = writeln!(out, "    {line}");
         }
         match turn {
-            Turn::Assistant { raw, calls, reasoning, .. } => {
+            Message::Assistant(AssistantTurn { raw, calls, reasoning, .. }) => {
+                let raw = raw.as_ref().map_or("", |raw| raw.text());
                 for (name, text) in [("raw", raw), ("reasoning", reasoning)] {
-                    if let Some(text) = text {
+                    if !text.is_empty() {
                         let _ = writeln!(out, "  {name}: {text}");
                     }
                 }
@@ -282,16 +258,16 @@ pub fn shown_turns(turns: &[Turn]) -> String {
                     let _ = writeln!(out, "  → {} {} {}", call.id, call.name, call.arguments);
                 }
             }
-            Turn::Results(results) => {
+            Message::Tool { results } => {
                 for result in results.iter() {
                     let kind = if result.is_error { " error" } else { "" };
-                    let _ = writeln!(out, "  ← {}{kind}", result.id);
+                    let _ = writeln!(out, "  ← {}{kind}", result.call);
                     for line in result.text.lines() {
                         let _ = writeln!(out, "    {line}");
                     }
                 }
             }
-            Turn::User(_) | Turn::Operator(_) => {}
+            Message::User { .. } | Message::Operator { .. } => {}
         }
     }
     out

@@ -6,9 +6,9 @@ use loop_core::policy::{forbids, is_forbidden, offered_ends};
 use loop_core::run::PromptSize;
 use loop_core::types::{CommandKey, Digest, ItemForm, cleaned};
 use loop_core::{Run, RunSpec};
-use loop_llm::request::{AssistantTurn, Author, Raw};
+use loop_llm::request::{AssistantTurn, Author};
 use loop_llm::{Message, ToolDefinition, ToolOutput};
-use loop_prompts::{CallResult, Prompts, Thread, Turn, end_call_tool};
+use loop_prompts::{Prompts, Thread, end_call_tool};
 use loop_tools::Registry;
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,12 +75,8 @@ impl Conversation {
             self.bytes = self.messages.iter().map(|message| message.bytes() as u64).sum();
             self.before = 0;
         }
-        self.messages.reserve(grown.turns.len());
-        for turn in grown.turns {
-            let message = message(turn);
-            self.bytes += message.bytes() as u64;
-            self.messages.push(message);
-        }
+        self.bytes += grown.turns.iter().map(|message| message.bytes() as u64).sum::<u64>();
+        self.messages.extend(grown.turns);
         let bytes = self.fixed_bytes + self.bytes;
         // Without any message in common there are still the rules.
         let shared_bytes = self.before.min(bytes).max(if self.before == 0 { 0 } else { self.fixed_bytes });
@@ -217,8 +213,8 @@ pub(crate) fn stored(prompts: &Prompts, run: &Run) -> Vec<Message> {
         item.is_some_and(|item| *item.full == *text)
             || run.instructions().iter().any(|instruction| cleaned(&instruction.text) == text)
     };
-    let turns = Thread::whole(prompts, run).into_iter().map(message);
-    turns
+    Thread::whole(prompts, run)
+        .into_iter()
         .map(|message| match message {
             Message::User { text, images, .. } if !said(&text) => {
                 Message::User { text, images, author: Author::Runner }
@@ -242,32 +238,6 @@ fn ends(spec: &RunSpec) -> impl Iterator<Item = ToolDefinition> {
         let name = end.name().into();
         ToolDefinition { name, description: description.into(), parameters, strict: Default::default() }
     })
-}
-
-/// A turn in the terms of models.
-pub(crate) fn message(turn: Turn) -> Message {
-    match turn {
-        Turn::User(text) => Message::user(text),
-        Turn::Operator(text) => Message::Operator { text },
-        Turn::Assistant { text, raw, calls, reasoning } => Message::Assistant(AssistantTurn {
-            text,
-            calls: calls.to_vec(),
-            reasoning: reasoning.unwrap_or_default(),
-            raw: raw.map(Raw::from_text),
-        }),
-        Turn::Results(results) => Message::Tool { results: results.iter().map(result).collect() },
-    }
-}
-
-fn result(result: &CallResult) -> ToolOutput {
-    ToolOutput {
-        call: Arc::clone(&result.id),
-        is_error: result.is_error,
-        text: Arc::clone(&result.text),
-        images: Vec::new(),
-        status: Some(result.status),
-        origin: Some(result.origin),
-    }
 }
 
 /// A message of before the run in short: what its provider alone can read is left out, and of results their beginning

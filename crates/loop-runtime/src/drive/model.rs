@@ -1,6 +1,5 @@
 //! One call to a model: drained piece by piece, cut off in time, nothing lost that came.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use loop_core::reply::{FinishReason, Reply};
 use loop_core::run::CallModel;
-use loop_core::secrets::{Masker, Secrets};
+use loop_core::secrets::Secrets;
 use loop_core::spec::{CostMode, Execution, MAX_REQUESTED_CALLS};
 use loop_core::types::{
     CallExtent, FailureKind, ModelFailure, Received, RequestPart, Slot, Tier, ToolCall, Usage,
@@ -17,7 +16,7 @@ use loop_core::types::{
 use loop_core::{EventKind, Run};
 use loop_llm::codec::{Memory, OutputCap, short_line};
 use loop_llm::error::{ErrorDetail, Partial, RequestChange, RetryAdvice};
-use loop_llm::model::ReplyEnd;
+use loop_llm::model::{ReplyEnd, masked};
 use loop_llm::options::Caching;
 use loop_llm::request::RequestMeta;
 use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, ToolChoice};
@@ -25,7 +24,7 @@ use loop_prompts::Prompt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::conversation::{self, Conversation};
+use crate::drive::conversation::Conversation;
 use crate::drive::eager::Collector;
 use crate::watch::events::ReplyPart;
 use crate::watch::waits::{CallEvent, Hear, Quiet, Waits};
@@ -81,11 +80,10 @@ pub(crate) fn request(
     prompt: &Prompt,
     memory: Memory,
 ) -> ModelRequest {
-    let messages = prompt.turns.iter().cloned().map(conversation::message);
     ModelRequest {
         model: Arc::clone(&run.spec().model(call.tier).model),
         system: Arc::clone(&prompt.system),
-        messages: messages.collect(),
+        messages: prompt.turns.clone(),
         max_output_tokens: Some(max_output_tokens),
         // The calls of one run begin alike.
         cache: Caching::hint(Arc::clone(&run.id().0)),
@@ -163,8 +161,9 @@ pub(crate) async fn call(
     (hear, secrets, early): (Hear, Secrets, Option<Collector>),
 ) -> Settled {
     let (key, attempt) = (command.key, command.attempt);
-    let mut received = StreamProgress { early, ..StreamProgress::new(secrets) };
+    let mut received = StreamProgress { early, extent: CallExtent::Ended, ..StreamProgress::default() };
     request.progress = waits.listener(&hear);
+    request.secrets = secrets;
     let result = tokio::select! {
         biased;
         () = cancel.cancelled() => {
@@ -182,7 +181,6 @@ pub(crate) async fn call(
             result.unwrap_or_else(|_| Err(panicked()))
         }
     };
-    received.show_held(&hear);
     let result = result.and_then(|reply| if request.tools.is_empty() { Ok(reply) } else { readable(reply) });
     let messages = Some(std::mem::take(&mut request.messages));
     match result {
@@ -305,8 +303,8 @@ impl Settled {
     }
 }
 
-/// What was heard of a reply so far.
-#[derive(Debug)]
+/// What was heard of a reply so far, without secrets.
+#[derive(Debug, Default)]
 struct StreamProgress {
     text: String,
     /// Bytes of text, reasoning and calls.
@@ -318,99 +316,8 @@ struct StreamProgress {
     usage: Option<Usage>,
     /// Whether the provider has taken the call: from then on it costs something.
     began: bool,
-    /// What is taken out of what is shown while it comes; the whole is masked once it is there.
-    secrets: Secrets,
-    /// One for each text that comes in pieces of its own.
-    text_masker: Masker,
-    reasoning_masker: Masker,
-    /// By the position of the call in the reply, in order.
-    arguments_maskers: Vec<(u32, Masker)>,
     /// Collects complete calls. `None`: none of them may start early.
     early: Option<Collector>,
-}
-
-impl StreamProgress {
-    fn new(secrets: Secrets) -> Self {
-        Self {
-            text_masker: Masker::new(&secrets),
-            reasoning_masker: Masker::new(&secrets),
-            arguments_maskers: Vec::new(),
-            early: None,
-            secrets,
-            text: String::new(),
-            bytes: 0,
-            extent: CallExtent::Ended,
-            served_model: None,
-            usage: None,
-            began: false,
-        }
-    }
-
-    fn show_text(&mut self, text: &Arc<str>, hear: &Hear) {
-        if let Some(text) = shown(&mut self.text_masker, text) {
-            hear(CallEvent::Text(&text));
-        }
-    }
-
-    fn show_reasoning(&mut self, text: &Arc<str>, hear: &Hear) {
-        if let Some(text) = shown(&mut self.reasoning_masker, text) {
-            hear(CallEvent::Part(ReplyPart::Reasoning { text }));
-        }
-    }
-
-    fn show_call(&mut self, nth: u32, name: &Arc<str>, hear: &Hear) {
-        if nth < MAX_REQUESTED_CALLS {
-            let name = match self.secrets.mask(name) {
-                Cow::Borrowed(_) => Arc::clone(name),
-                Cow::Owned(masked) => masked.into(),
-            };
-            hear(CallEvent::Part(ReplyPart::ToolCall { nth, name }));
-        }
-    }
-
-    fn show_arguments(&mut self, nth: u32, text: &Arc<str>, hear: &Hear) {
-        if nth >= MAX_REQUESTED_CALLS {
-            return;
-        }
-        let maskers = &mut self.arguments_maskers;
-        let at = match maskers.binary_search_by_key(&nth, |(known, _)| *known) {
-            Ok(at) => at,
-            Err(at) => {
-                maskers.insert(at, (nth, Masker::new(&self.secrets)));
-                at
-            }
-        };
-        if let Some((_, masker)) = maskers.get_mut(at)
-            && let Some(text) = shown(masker, text)
-        {
-            hear(CallEvent::Part(ReplyPart::Arguments { nth, text }));
-        }
-    }
-
-    /// Shows what was held back because it might have been the beginning of a secret.
-    fn show_held(&mut self, hear: &Hear) {
-        let held = |masker: &mut Masker| Some(masker.finish()).filter(|held| !held.is_empty());
-        if let Some(text) = held(&mut self.reasoning_masker) {
-            hear(CallEvent::Part(ReplyPart::Reasoning { text: text.into() }));
-        }
-        if let Some(text) = held(&mut self.text_masker) {
-            hear(CallEvent::Text(&text.into()));
-        }
-        for (nth, masker) in &mut self.arguments_maskers {
-            if let Some(text) = held(masker) {
-                hear(CallEvent::Part(ReplyPart::Arguments { nth: *nth, text: text.into() }));
-            }
-        }
-    }
-}
-
-/// What can be shown after this piece; nothing where all of it is held back.
-fn shown(masker: &mut Masker, text: &Arc<str>) -> Option<Arc<str>> {
-    match masker.push(text) {
-        Cow::Borrowed(shown) if shown.len() == text.len() => Some(Arc::clone(text)),
-        shown if shown.is_empty() => None,
-        shown => Some(shown.into()),
-    }
 }
 
 async fn drain(
@@ -421,7 +328,8 @@ async fn drain(
     hear: &Hear,
 ) -> Result<ModelReply, LlmError> {
     let mut quiet = Quiet::new(waits, hear);
-    let mut events = quiet.during(model.stream(request)).await?;
+    let events = quiet.during(model.stream(request)).await?;
+    let mut events = if model.masks() { events } else { masked(events, &request.secrets) };
     received.began = true;
     let cap = OutputCap::of_request(request);
     let mut pieces = 0_u32;
@@ -448,7 +356,7 @@ async fn drain(
                 }
                 received.text.push_str(&text);
                 if !is_beyond {
-                    received.show_text(&text, hear);
+                    hear(CallEvent::Text(&text));
                 }
             }
             ModelEvent::Usage(usage) => received.usage = Some(usage),
@@ -465,9 +373,14 @@ async fn drain(
             | ModelEvent::ToolCallStarted { .. }
             | ModelEvent::ToolArgumentsDelta { .. }
                 if is_beyond => {}
-            ModelEvent::ReasoningDelta { text } => received.show_reasoning(&text, hear),
-            ModelEvent::ToolCallStarted { nth, name } => received.show_call(nth, &name, hear),
-            ModelEvent::ToolArgumentsDelta { nth, text } => received.show_arguments(nth, &text, hear),
+            ModelEvent::ReasoningDelta { text } => hear(CallEvent::Part(ReplyPart::Reasoning { text })),
+            ModelEvent::ToolCallStarted { nth, name } if nth < MAX_REQUESTED_CALLS => {
+                hear(CallEvent::Part(ReplyPart::ToolCall { nth, name }));
+            }
+            ModelEvent::ToolArgumentsDelta { nth, text } if nth < MAX_REQUESTED_CALLS => {
+                hear(CallEvent::Part(ReplyPart::Arguments { nth, text }));
+            }
+            ModelEvent::ToolCallStarted { .. } | ModelEvent::ToolArgumentsDelta { .. } => {}
             ModelEvent::ToolCallCompleted { .. } | ModelEvent::KeepAlive => {}
         }
         if is_beyond {

@@ -48,6 +48,10 @@ impl<M: ChatModel + ?Sized> ChatModel for Priced<M> {
         self.inner.secrets()
     }
 
+    fn masks(&self) -> bool {
+        self.inner.masks()
+    }
+
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
         let at = (self.clock)();
         let events = self.inner.stream(request).await?;

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::drive::conversation::{self, Offered, Rules};
+use crate::drive::conversation::{Offered, Rules};
 use crate::drive::driver::opening::Clock;
 use crate::drive::driver::sharing::Sharing;
 use crate::drive::driver::{Driver, Opening, Pace};
@@ -363,7 +363,7 @@ impl Runner {
     /// # Errors
     /// If the messages before the run cannot be read.
     pub fn messages_of(&self, run: &Run) -> Result<Vec<Message>, StartError> {
-        let own = Thread::whole(&self.parts.prompts, run).into_iter().map(conversation::message);
+        let own = Thread::whole(&self.parts.prompts, run);
         Ok(read_history(run.started())?.iter().cloned().chain(own).collect())
     }
 

@@ -15,7 +15,7 @@ use loop_llm::codec::OutputCap;
 use loop_llm::request::RequestMeta;
 use loop_llm::scripted::RequestPurpose;
 use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest};
-use loop_prompts::{Prompt, Turn};
+use loop_prompts::Prompt;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -61,7 +61,7 @@ impl SubCall {
             progress: waits.listener(hear),
             model: Arc::clone(&self.model),
             system: Arc::clone(&prompt.system),
-            messages: vec![Message::user(Arc::clone(&prompt.user))],
+            messages: prompt.turns.clone(),
             max_output_tokens: Some(self.budget.output_tokens),
             meta: self.meta.clone(),
             ..ModelRequest::default()
@@ -80,18 +80,17 @@ impl SubCall {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Question {
     system: Arc<str>,
-    user: Arc<str>,
+    turns: Vec<Message>,
 }
 
 impl Question {
     pub(crate) fn of(prompt: Prompt) -> Self {
-        let user = prompt.turns.last().map_or("", Turn::text).into();
-        Self { system: prompt.system, user }
+        Self { system: prompt.system, turns: prompt.turns }
     }
 
     /// Its size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.system.len() + self.user.len()) as u64
+        (self.system.len() + self.turns.iter().map(Message::bytes).sum::<usize>()) as u64
     }
 }
 

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use loop_core::reply::Reply;
 use loop_core::run::{Cause, CheckResult, History, Lack, PersonAnswer, SaveResult, Started};
 use loop_core::secrets::Secrets;
-use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope, ToolCall};
+use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope};
 use loop_core::{EventKind, WorkItem};
 use loop_llm::Message;
 
@@ -20,7 +19,6 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
     }
     match &mut kind {
         EventKind::Started(started) => mask_started(secrets, started),
-        EventKind::ModelReplied { reply, .. } => mask_reply(secrets, reply),
         EventKind::ModelFailed { failure, .. } => mask_failure(secrets, failure),
         EventKind::EagerStarted { name, arguments, .. } => mask_requested(secrets, name, arguments),
         EventKind::ToolFinished { observation, .. } => {
@@ -50,7 +48,9 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
             SaveResult::Saved { location } => text(secrets, location),
             SaveResult::Failed { message, .. } => text(secrets, message),
         },
-        EventKind::CallStarted { .. }
+        // A reply is masked where its texts are made: by the decoder, or as the events of another model are read.
+        EventKind::ModelReplied { .. }
+        | EventKind::CallStarted { .. }
         | EventKind::CallRefused { .. }
         | EventKind::CheckStarted { .. }
         | EventKind::ToolStarted { .. }
@@ -130,16 +130,6 @@ fn mask_item(secrets: &Secrets, item: &mut WorkItem) {
     let named = [account, account_name, asset, item, person, caller, trace];
     let named = named.into_iter().filter_map(Option::as_mut);
     [id, kind, title, full, compact].into_iter().chain(named).for_each(|it| text(secrets, it));
-}
-
-fn mask_reply(secrets: &Secrets, reply: &mut Reply) {
-    let Reply { text: stated, calls, reasoning, refusal, raw, served_model, warnings, .. } = reply;
-    for ToolCall { id, name, arguments } in calls {
-        text(secrets, id);
-        mask_requested(secrets, name, arguments);
-    }
-    let optional = [reasoning, refusal, raw, served_model].into_iter().filter_map(Option::as_mut);
-    std::iter::once(stated).chain(optional).chain(warnings).for_each(|it| text(secrets, it));
 }
 
 /// Masks the name and the arguments of a call as a model wrote them.

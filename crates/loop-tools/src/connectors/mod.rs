@@ -63,7 +63,6 @@ mod scope;
 mod sql;
 #[cfg(any(feature = "http", feature = "postgres"))]
 mod tls;
-#[cfg(feature = "http")]
 mod trouble;
 
 #[cfg(all(feature = "command", unix))]

@@ -198,7 +198,7 @@ impl Signer {
         let signed = Signed { headers: vec![(AUTHORIZATION, value)], query: None };
         let asked = client.send(&prepared, &signed, url, TOKEN_BYTES, &Departure::default()).await;
         let passes = |message: String, after| {
-            Err(Trouble::Retryable(format!("no token for this tool: {message}"), after))
+            Err(Trouble::passing(format!("no token for this tool: {message}"), after))
         };
         let answer = match asked {
             Ok(answer) => answer,

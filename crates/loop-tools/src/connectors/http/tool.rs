@@ -229,7 +229,7 @@ impl Tool for HttpTool {
         let done = done.unwrap_or_else(|| Err(call.cut_off(cut_off)));
         match done {
             Ok(result) => result,
-            Err(trouble) => call.masked(trouble).result(name, title),
+            Err(trouble) => trouble.masked(&call.mask).result(name, title),
         }
     }
 }
@@ -353,7 +353,8 @@ impl Call<'_> {
                 Err(None) => return Ok(Answer::nothing(own)),
             };
             let wait = match &trouble {
-                Trouble::Retryable(_, after) => after.unwrap_or(PAUSE),
+                Trouble::Later(_, after) => *after,
+                Trouble::Retryable(_) => PAUSE,
                 _ => return Err(trouble),
             };
             let left = self.context.remaining().unwrap_or(TIME_ALONE);
@@ -381,8 +382,8 @@ impl Call<'_> {
                 Trouble::InDoubt(message)
             }
             SendError::Refused(message) => Trouble::Permanent(message),
-            SendError::Limited(message, wait) => Trouble::Retryable(message, Some(wait)),
-            SendError::Unreachable(message) => Trouble::Retryable(message, None),
+            SendError::Limited(message, wait) => Trouble::Later(message, wait),
+            SendError::Unreachable(message) => Trouble::Retryable(message),
             SendError::Lost(message) => self.lost(message),
             // Only the answer to what was done cannot be read.
             SendError::Unreadable { status, .. } if status.is_success() && !self.is_read() => return None,
@@ -399,16 +400,12 @@ impl Call<'_> {
     }
 
     fn lost(&self, message: String) -> Trouble {
-        if self.is_repeatable() { Trouble::Retryable(message, None) } else { Trouble::InDoubt(message) }
+        if self.is_repeatable() { Trouble::Retryable(message) } else { Trouble::InDoubt(message) }
     }
 
     /// What a call is that was stopped from outside.
     fn cut_off(&self, why: &str) -> Trouble {
-        if self.departure.has_left() {
-            self.lost(why.to_owned())
-        } else {
-            Trouble::Retryable(why.to_owned(), None)
-        }
+        if self.departure.has_left() { self.lost(why.to_owned()) } else { Trouble::Retryable(why.to_owned()) }
     }
 
     /// What follows from the status of an answer. `None`: it is a success.
@@ -421,8 +418,8 @@ impl Call<'_> {
         Some(match status.as_u16() {
             401 | 403 => Trouble::Permanent(format!("access was refused ({status})")),
             404 | 410 if self.is_read() => Trouble::Empty,
-            408 | 425 | 429 => Trouble::Retryable(says(status, &text), answer.retry_after()),
-            500.. if self.is_repeatable() => Trouble::Retryable(says(status, &text), answer.retry_after()),
+            408 | 425 | 429 => Trouble::passing(says(status, &text), answer.retry_after()),
+            500.. if self.is_repeatable() => Trouble::passing(says(status, &text), answer.retry_after()),
             500.. => Trouble::InDoubt(says(status, &text)),
             // What a browser does after a form was taken.
             300..=399 if !self.is_repeatable() => Trouble::InDoubt(says(status, "")),
@@ -475,16 +472,6 @@ impl Call<'_> {
             Content::Nothing => Content::Nothing,
             Content::Json(value) => Content::Json(self.mask.mask_value(value)),
             Content::Text(text) => Content::Text(self.mask.mask_message(&text)),
-        }
-    }
-
-    fn masked(&self, trouble: Trouble) -> Trouble {
-        match trouble {
-            Trouble::Input(message) => Trouble::Input(self.mask.mask_message(&message)),
-            Trouble::Permanent(message) => Trouble::Permanent(self.mask.mask_message(&message)),
-            Trouble::Retryable(message, after) => Trouble::Retryable(self.mask.mask_message(&message), after),
-            Trouble::InDoubt(message) => Trouble::InDoubt(self.mask.mask_message(&message)),
-            Trouble::Empty => Trouble::Empty,
         }
     }
 }

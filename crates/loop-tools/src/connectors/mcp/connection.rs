@@ -178,7 +178,7 @@ impl Live {
         live.listen();
         match live.list(plan).await {
             Ok(()) => Ok(live),
-            Err(trouble) => Err(NoConnection { message: words(trouble), passes: true }),
+            Err(trouble) => Err(NoConnection { message: trouble.message(), passes: true }),
         }
     }
 
@@ -337,7 +337,7 @@ impl Live {
             self.list(plan).await?;
         }
         let message = format!("the server `{}` changes its tools again and again", plan.name);
-        Err(Trouble::Retryable(message, None))
+        Err(Trouble::Retryable(message))
     }
 
     /// Reads the list of tools and remembers their digests.
@@ -439,9 +439,8 @@ impl Live {
         limit: Duration,
         work: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
-        let late = || {
-            Trouble::Retryable(format!("the server did not answer within {} s", limit.as_secs_f32()), None)
-        };
+        let late =
+            || Trouble::Retryable(format!("the server did not answer within {} s", limit.as_secs_f32()));
         timeout(limit, work).await.unwrap_or_else(|_| Err(late()))
     }
 
@@ -598,7 +597,7 @@ impl Unconnected {
                 )),
                 ClientInitializeError::TransportError { error, .. } => match of_transport(&error) {
                     Trouble::Permanent(message) | Trouble::Input(message) => Self::failed(message, false),
-                    trouble => Self::failed(last_words.unwrap_or_else(|| words(trouble)), passes),
+                    trouble => Self::failed(last_words.unwrap_or_else(|| trouble.message()), passes),
                 },
                 ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
                     let versions: Vec<String> = server_supported.iter().map(ToString::to_string).collect();
@@ -653,12 +652,12 @@ fn of_server(error: &ErrorData, mask: &Secrets) -> Trouble {
 fn of_transport(error: &DynamicTransportError) -> Trouble {
     match http_error(error) {
         Some(StreamableHttpError::SessionExpired) => {
-            Trouble::Retryable("the server has forgotten the session".to_owned(), None)
+            Trouble::Retryable("the server has forgotten the session".to_owned())
         }
         Some(StreamableHttpError::Client(EndpointError(why))) => match why {
             NoAnswer::Refused(_) => Trouble::Permanent(why.message()),
             NoAnswer::NotSent(_) | NoAnswer::Status(StatusCode::TOO_MANY_REQUESTS) => {
-                Trouble::Retryable(why.message(), None)
+                Trouble::Retryable(why.message())
             }
             NoAnswer::Status(status) if status.is_client_error() => Trouble::Permanent(why.message()),
             NoAnswer::Lost(_) | NoAnswer::Status(_) => Trouble::InDoubt(why.message()),
@@ -669,17 +668,6 @@ fn of_transport(error: &DynamicTransportError) -> Trouble {
 
 fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<EndpointError>> {
     error.error.downcast_ref()
-}
-
-/// A trouble in words.
-pub(crate) fn words(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Input(message)
-        | Trouble::Permanent(message)
-        | Trouble::Retryable(message, _)
-        | Trouble::InDoubt(message) => message,
-        Trouble::Empty => "nothing is there".to_owned(),
-    }
 }
 
 /// What a server says, on one line and short.

@@ -164,11 +164,8 @@ impl Session {
         *self.mask.lock().unwrap_or_else(PoisonError::into_inner) = mask;
         signed.map_err(|trouble| {
             no_answer(match trouble {
-                Trouble::Retryable(message, _) => NoAnswer::NotSent(message),
-                Trouble::Input(message) | Trouble::Permanent(message) | Trouble::InDoubt(message) => {
-                    NoAnswer::Refused(message)
-                }
-                Trouble::Empty => NoAnswer::Refused("there is nothing to sign with".to_owned()),
+                Trouble::Retryable(message) | Trouble::Later(message, _) => NoAnswer::NotSent(message),
+                other => NoAnswer::Refused(other.message()),
             })
         })
     }

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::connectors::command::sandbox;
 use crate::connectors::error::{ConnectorError, one_line};
-use crate::connectors::mcp::connection::{Answer, Ask, Live, NoConnection, words};
+use crate::connectors::mcp::connection::{Answer, Ask, Live, NoConnection};
 use crate::connectors::mcp::endpoint::Endpoint;
 use crate::connectors::mcp::manifest::McpManifest;
 use crate::connectors::mcp::program::Recipe;
@@ -235,7 +235,7 @@ impl Connections {
     async fn manifest(&self, credentials: &Credentials) -> Result<McpManifest, McpError> {
         let live = self.live(credentials).await.map_err(|error| McpError { message: error.message })?;
         let listed = live.manifest(&self.plan).await;
-        listed.map_err(|trouble| McpError { message: words(trouble) })
+        listed.map_err(|trouble| McpError { message: trouble.message() })
     }
 
     async fn ask(&self, ask: &Ask, credentials: &Credentials) -> Result<Answer, Trouble> {
@@ -243,11 +243,13 @@ impl Connections {
         loop {
             let live = self.live(credentials).await.map_err(|error| {
                 let message = format!("the server `{}` is not there: {}", self.plan.name, error.message);
-                if error.passes { Trouble::Retryable(message, None) } else { Trouble::Permanent(message) }
+                if error.passes { Trouble::Retryable(message) } else { Trouble::Permanent(message) }
             })?;
             match live.ask(ask, &self.plan).await {
                 // Nothing was done, and another session may be all that it takes.
-                Err(Trouble::Retryable(..)) if live.is_forgotten() && !is_second => is_second = true,
+                Err(Trouble::Retryable(_) | Trouble::Later(..)) if live.is_forgotten() && !is_second => {
+                    is_second = true
+                }
                 answer => return answer,
             }
         }

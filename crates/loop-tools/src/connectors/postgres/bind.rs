@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use serde_json::Value;
 use tokio_postgres::types::{Format, IsNull, Kind, ToSql, Type, to_sql_checked};
 
-use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::trouble::Trouble;
 
 /// The largest whole number that a floating-point number holds exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -42,18 +42,18 @@ impl ToSql for Bound {
 ///
 /// # Errors
 /// It does not fit the type, in a message that names both.
-pub(crate) fn bound(name: &str, value: Option<&Value>, ty: &Type) -> Result<Bound, QueryFailure> {
+pub(crate) fn bound(name: &str, value: Option<&Value>, ty: &Type) -> Result<Bound, Trouble> {
     let value = match value {
         None | Some(Value::Null) => return Ok(Bound(None)),
         Some(value) => value,
     };
     let text = text_of(value, ty).map_err(|expected| {
         let shown: String = value.to_string().chars().take(60).collect();
-        QueryFailure::Input(format!("`{name}` is {shown}, and the query takes {expected} there"))
+        Trouble::Input(format!("`{name}` is {shown}, and the query takes {expected} there"))
     })?;
     if text.contains('\0') {
         let message = format!("`{name}` holds a NUL character, which PostgreSQL does not store; take it out");
-        return Err(QueryFailure::Input(message));
+        return Err(Trouble::Input(message));
     }
     Ok(Bound(Some(text)))
 }
@@ -182,7 +182,7 @@ mod tests {
     #[track_caller]
     fn refused(value: Value, ty: &Type) -> String {
         match bound("x", Some(&value), ty) {
-            Err(QueryFailure::Input(message)) => message,
+            Err(Trouble::Input(message)) => message,
             other => panic!("{other:?}"),
         }
     }

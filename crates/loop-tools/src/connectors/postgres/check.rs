@@ -12,7 +12,7 @@ use crate::connectors::postgres::pool::Lease;
 use crate::connectors::postgres::run::{Fault, Query, Work, begin, parameters};
 use crate::connectors::postgres::settings::{Postgres, PostgresSettings};
 use crate::connectors::postgres::tool::PostgresTool;
-use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::trouble::Trouble;
 
 /// How long the check of a source takes at most.
 const CHECKS_WITHIN: Duration = Duration::from_secs(20);
@@ -77,7 +77,7 @@ impl Postgres {
     async fn checked(&self, tools: &[&PostgresTool], credentials: &Credentials) -> PostgresReport {
         let login = match self.pool.login(credentials) {
             Ok(login) => login,
-            Err(failure) => return PostgresReport::unreachable(says(failure)),
+            Err(failure) => return PostgresReport::unreachable(failure.message()),
         };
         let mask = login.mask(credentials, &self.pool.place);
         let mut report = PostgresReport::default();
@@ -85,17 +85,17 @@ impl Postgres {
         let pool = Arc::new(self.pool.empty_copy());
         let mut lease = match pool.lease(&login, CHECKS_WITHIN).await {
             Ok(lease) => lease,
-            Err(failure) => return PostgresReport::unreachable(mask.mask_message(&says(failure))),
+            Err(failure) => return PostgresReport::unreachable(mask.mask_message(&failure.message())),
         };
         match role(&mut lease, &self.pool.settings).await {
             Ok(warnings) => report.warnings = warnings,
             Err(failure) => {
-                report.warnings.push(format!("what the role may do is not known: {}", says(failure)))
+                report.warnings.push(format!("what the role may do is not known: {}", failure.message()))
             }
         }
         for (at, tool) in tools.iter().enumerate() {
             if let Err(failure) = explain(&mut lease, &tool.query, &self.pool.settings).await {
-                report.wrong.push((at, mask.mask_message(&says(failure))));
+                report.wrong.push((at, mask.mask_message(&failure.message())));
             }
         }
         lease.close().await;
@@ -104,17 +104,8 @@ impl Postgres {
     }
 }
 
-fn says(failure: QueryFailure) -> String {
-    match failure {
-        QueryFailure::Retryable(says)
-        | QueryFailure::Permanent(says)
-        | QueryFailure::Input(says)
-        | QueryFailure::InDoubt(says) => says,
-    }
-}
-
 /// What the role may do beyond what its tools need, a line each.
-async fn role(lease: &mut Lease, settings: &PostgresSettings) -> Result<Vec<String>, QueryFailure> {
+async fn role(lease: &mut Lease, settings: &PostgresSettings) -> Result<Vec<String>, Trouble> {
     let client = &lease.connection()?.client;
     let wrong = |error: tokio_postgres::Error| failure(&error, Place::NONE);
     let row = client.query_one(ROLE, &[]).await.map_err(wrong)?;
@@ -152,7 +143,7 @@ async fn role(lease: &mut Lease, settings: &PostgresSettings) -> Result<Vec<Stri
 }
 
 /// Prepares and explains a query, which shows that it can run and that the role may run it.
-async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) -> Result<(), QueryFailure> {
+async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) -> Result<(), Trouble> {
     let notices_end = lease.connection()?.notices_end;
     let client = &lease.connection()?.client;
     let wrong = |fault: Fault| match fault {
@@ -171,7 +162,7 @@ async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) 
         if query.work == Work::Change && !plan.changes() {
             let message = "with an effect that writes it must be one INSERT, UPDATE, DELETE or MERGE, and it changes nothing; \
                            correct the query or the effect";
-            return Err(Fault::Known(QueryFailure::Permanent(message.to_owned())));
+            return Err(Fault::Known(Trouble::Permanent(message.to_owned())));
         }
         Ok(())
     }

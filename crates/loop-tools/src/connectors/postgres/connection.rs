@@ -17,8 +17,8 @@ use crate::connectors::postgres::failure::{Place, failure, line};
 use crate::connectors::postgres::login::Login;
 use crate::connectors::postgres::run::Prepared;
 use crate::connectors::postgres::wire::{Checked, Stream, WireError};
-use crate::connectors::sql::rows::QueryFailure;
 use crate::connectors::tls::client_config;
+use crate::connectors::trouble::Trouble;
 
 /// What a client sends before anything else where it wants TLS.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
@@ -72,11 +72,7 @@ impl Drop for Driver {
 
 impl Connection {
     /// A new connection. The caller bounds its time.
-    pub(crate) async fn open(
-        login: &Login,
-        encryption: &Encryption,
-        options: &str,
-    ) -> Result<Self, QueryFailure> {
+    pub(crate) async fn open(login: &Login, encryption: &Encryption, options: &str) -> Result<Self, Trouble> {
         let stream = stream(login, encryption).await?;
         let mut config = Config::new();
         config
@@ -119,7 +115,7 @@ impl Connection {
     }
 
     /// Why the connection ended, where it has; waits a moment for the end to be known.
-    pub(crate) async fn end(&mut self) -> Option<QueryFailure> {
+    pub(crate) async fn end(&mut self) -> Option<Trouble> {
         let error = self.driver.end(Duration::from_millis(100)).await?;
         // What the server says when an operator ends it comes here where no request waits for an answer.
         Some(failure(&error, Place::NONE))
@@ -144,16 +140,16 @@ impl Connection {
 }
 
 /// Asks the server to stop a statement, as another connection.
-async fn cancel(token: &CancelToken, login: &Login, encryption: &Encryption) -> Result<(), QueryFailure> {
+async fn cancel(token: &CancelToken, login: &Login, encryption: &Encryption) -> Result<(), Trouble> {
     let stream = stream(login, encryption).await?;
     token.cancel_query_raw(stream, NoTls).await.map_err(|error| refused(&error))
 }
 
 /// A stream to the server, encrypted where it has to be.
-async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, QueryFailure> {
+async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Trouble> {
     let (host, port) = (login.host.as_str(), login.port);
     let unreachable = |error: io::Error| {
-        QueryFailure::Retryable(format!("no connection to {host} port {port}: {}", line(&error.to_string())))
+        Trouble::Retryable(format!("no connection to {host} port {port}: {}", line(&error.to_string())))
     };
     #[cfg(unix)]
     if host.starts_with('/') {
@@ -167,12 +163,12 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Query
         Encryption::Off => return Ok(Checked::new(Box::new(stream), !login.is_local())),
         Encryption::Platform => {
             let settings = client_config(None);
-            Arc::new(settings.map_err(|error| QueryFailure::Permanent(error.to_string()))?)
+            Arc::new(settings.map_err(|error| Trouble::Permanent(error.to_string()))?)
         }
         Encryption::Trusting(settings) => Arc::clone(settings),
     };
     stream.write_all(&TLS_REQUEST).await.map_err(unreachable)?;
-    let permanent = |message: String| QueryFailure::Permanent(message);
+    let permanent = |message: String| Trouble::Permanent(message);
     match stream.read_u8().await.map_err(unreachable)? {
         b'S' => {}
         // A server that does not encrypt does not receive the name of the role either.
@@ -196,18 +192,18 @@ async fn stream(login: &Login, encryption: &Encryption) -> Result<Checked, Query
                      `host`"
                 ))
             } else {
-                QueryFailure::Retryable(format!("no connection to {host} port {port}: {says}"))
+                Trouble::Retryable(format!("no connection to {host} port {port}: {says}"))
             }
         })?);
     Ok(Checked::new(encrypted, false))
 }
 
 /// Why a login failed.
-fn refused(error: &tokio_postgres::Error) -> QueryFailure {
+fn refused(error: &tokio_postgres::Error) -> Trouble {
     match failure(error, Place::NONE) {
         // A server that closes the connection while it logs in.
-        QueryFailure::Retryable(message) if error.as_db_error().is_none() => {
-            QueryFailure::Retryable(format!("{message} during the login"))
+        Trouble::Retryable(message) if error.as_db_error().is_none() => {
+            Trouble::Retryable(format!("{message} during the login"))
         }
         other => other,
     }

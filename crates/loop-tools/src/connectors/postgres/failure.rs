@@ -4,7 +4,7 @@ use tokio_postgres::error::{DbError, ErrorPosition, SqlState};
 
 use crate::connectors::error::short_line;
 use crate::connectors::postgres::wire::WireError;
-use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::trouble::Trouble;
 
 /// The most characters of a server's own message.
 const MESSAGE_CHARS: usize = 300;
@@ -24,18 +24,15 @@ impl Place<'_> {
 }
 
 /// What an error means for a call.
-pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> QueryFailure {
+pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> Trouble {
     if let Some(wire) = WireError::behind(error) {
-        return QueryFailure::Permanent(wire.to_string());
+        return Trouble::Permanent(wire.to_string());
     }
     let Some(db) = error.as_db_error() else {
         return if error.is_closed() || is_io(error) {
-            QueryFailure::Retryable("the connection to the server broke".to_owned())
+            Trouble::Retryable("the connection to the server broke".to_owned())
         } else {
-            QueryFailure::Permanent(format!(
-                "the server's answer cannot be read: {}",
-                line(&error.to_string())
-            ))
+            Trouble::Permanent(format!("the server's answer cannot be read: {}", line(&error.to_string())))
         };
     };
     let class = class_of(db.code());
@@ -43,23 +40,19 @@ pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> QueryF
     let passes = matches!(class, Class::Passes | Class::Stopped | Class::Locked);
     let says = message(db, if passes { Place::NONE } else { place });
     match class {
-        Class::Passes => QueryFailure::Retryable(says),
+        Class::Passes => Trouble::Retryable(says),
         Class::Stopped => {
-            QueryFailure::Retryable(format!("the server stopped the statement, as it took too long: {says}"))
+            Trouble::Retryable(format!("the server stopped the statement, as it took too long: {says}"))
         }
-        Class::Locked => {
-            QueryFailure::Retryable(format!("another transaction holds a lock for too long: {says}"))
-        }
-        Class::Login => QueryFailure::Permanent(format!("the server refuses the login: {says}")),
+        Class::Locked => Trouble::Retryable(format!("another transaction holds a lock for too long: {says}")),
+        Class::Login => Trouble::Permanent(format!("the server refuses the login: {says}")),
         Class::Data => match parameter_of(db, place) {
-            Some(name) => QueryFailure::Input(format!("`{name}` does not fit the query: {says}")),
-            None => QueryFailure::Permanent(says),
+            Some(name) => Trouble::Input(format!("`{name}` does not fit the query: {says}")),
+            None => Trouble::Permanent(says),
         },
-        Class::Forbidden => QueryFailure::Permanent(format!("the role may not do this: {says}")),
-        Class::ReadOnly => {
-            QueryFailure::Permanent(format!("it would write, and this tool only reads: {says}"))
-        }
-        Class::Other => QueryFailure::Permanent(says),
+        Class::Forbidden => Trouble::Permanent(format!("the role may not do this: {says}")),
+        Class::ReadOnly => Trouble::Permanent(format!("it would write, and this tool only reads: {says}")),
+        Class::Other => Trouble::Permanent(says),
     }
 }
 

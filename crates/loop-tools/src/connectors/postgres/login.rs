@@ -7,7 +7,7 @@ use loop_core::secrets::Secrets;
 use tokio_postgres::config::Host;
 
 use crate::connectors::postgres::settings::PostgresLogin;
-use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::trouble::Trouble;
 
 /// The port, unless another is named.
 const PORT: u16 = 5_432;
@@ -53,19 +53,13 @@ impl Place {
     ///
     /// # Errors
     /// The secret is not there, or is not what it has to be. No message holds a part of it.
-    pub(crate) fn login(
-        &self,
-        credentials: &Credentials,
-        is_unencrypted: bool,
-    ) -> Result<Login, QueryFailure> {
+    pub(crate) fn login(&self, credentials: &Credentials, is_unencrypted: bool) -> Result<Login, Trouble> {
         let secret = match self.secret() {
             None => None,
             Some(name) => {
                 let found = credentials.get(name).map(str::trim).filter(|secret| !secret.is_empty());
                 Some(found.ok_or_else(|| {
-                    QueryFailure::Permanent(format!(
-                        "the secret `{name}` is not set, and this source needs it"
-                    ))
+                    Trouble::Permanent(format!("the secret `{name}` is not set, and this source needs it"))
                 })?)
             }
         };
@@ -80,9 +74,9 @@ impl Place {
                 })
             }
             (Self::Url { secret: name }, Some(url)) => of_url(url, is_unencrypted)
-                .map_err(|wrong| QueryFailure::Permanent(format!("the secret `{name}`: {wrong}"))),
+                .map_err(|wrong| Trouble::Permanent(format!("the secret `{name}`: {wrong}"))),
             (Self::Parts { .. } | Self::Url { .. }, _) => {
-                Err(QueryFailure::Permanent("the source names no server".to_owned()))
+                Err(Trouble::Permanent("the source names no server".to_owned()))
             }
         }
     }
@@ -205,7 +199,7 @@ mod tests {
             "postgres://ada:topsecret1@db/erp?options=topsecret1",
             "",
         ] {
-            let Err(QueryFailure::Permanent(message)) = place().login(&credentials(url), false) else {
+            let Err(Trouble::Permanent(message)) = place().login(&credentials(url), false) else {
                 panic!("{url} is accepted");
             };
             assert!(message.starts_with("the secret `DB`") && !message.contains("secret1"), "{message}");

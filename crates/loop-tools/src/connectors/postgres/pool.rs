@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::connectors::postgres::connection::{Connection, Encryption};
 use crate::connectors::postgres::login::{Login, Place};
 use crate::connectors::postgres::settings::PostgresSettings;
-use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::trouble::Trouble;
 
 /// How long a connection may have been idle to be used without a look whether it still works.
 const FRESH: Duration = Duration::from_millis(500);
@@ -95,21 +95,17 @@ impl Pool {
     }
 
     /// The login with what `credentials` hold.
-    pub(crate) fn login(&self, credentials: &Credentials) -> Result<Login, QueryFailure> {
+    pub(crate) fn login(&self, credentials: &Credentials) -> Result<Login, Trouble> {
         self.place.login(credentials, self.is_unencrypted())
     }
 
     /// A connection for one call: an idle one that still works, or a new one.
-    pub(crate) async fn lease(
-        self: &Arc<Self>,
-        login: &Login,
-        within: Duration,
-    ) -> Result<Lease, QueryFailure> {
+    pub(crate) async fn lease(self: &Arc<Self>, login: &Login, within: Duration) -> Result<Lease, Trouble> {
         let limit = within.min(self.settings.connect_timeout);
         let waits = tokio::time::timeout(limit, Arc::clone(&self.permits).acquire_owned()).await;
         let Ok(Ok(permit)) = waits else {
             let count = self.settings.pool;
-            return Err(QueryFailure::Retryable(format!(
+            return Err(Trouble::Retryable(format!(
                 "all {count} connections of the source are in use; try again later"
             )));
         };
@@ -132,9 +128,7 @@ impl Pool {
             tokio::time::timeout(limit, Connection::open(login, &self.encryption, &self.options)).await;
         let opened = opened.unwrap_or_else(|_| {
             let (host, port, ms) = (&login.host, login.port, limit.as_millis());
-            Err(QueryFailure::Retryable(format!(
-                "no connection to {host} port {port}: no answer within {ms} ms"
-            )))
+            Err(Trouble::Retryable(format!("no connection to {host} port {port}: no answer within {ms} ms")))
         });
         lease.connection = Some(opened?);
         Ok(lease)
@@ -158,8 +152,8 @@ impl Lease {
     ///
     /// # Errors
     /// It was given back already.
-    pub(crate) fn connection(&mut self) -> Result<&mut Connection, QueryFailure> {
-        let gone = || QueryFailure::Retryable("the connection is closed".to_owned());
+    pub(crate) fn connection(&mut self) -> Result<&mut Connection, Trouble> {
+        let gone = || Trouble::Retryable("the connection is closed".to_owned());
         self.connection.as_mut().ok_or_else(gone)
     }
 

@@ -20,7 +20,8 @@ use crate::connectors::postgres::pool::Lease;
 use crate::connectors::postgres::settings::{PostgresSettings, SCOPE_PARTS};
 use crate::connectors::scope::part_of;
 use crate::connectors::sql::given::{KEY, SCOPE};
-use crate::connectors::sql::rows::{Changed, Done, QueryFailure, ROWS_MAX, Rows};
+use crate::connectors::sql::rows::{Changed, Done, ROWS_MAX, Rows};
+use crate::connectors::trouble::Trouble;
 
 /// What a reading statement is put into: nothing but a query fits there, and the server makes no more rows than are shown.
 const BEFORE: &str = "SELECT * FROM (";
@@ -75,7 +76,7 @@ impl CommitSent {
 /// Why a statement did not run.
 pub(crate) enum Fault {
     Server(tokio_postgres::Error),
-    Known(QueryFailure),
+    Known(Trouble),
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -84,8 +85,8 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-impl From<QueryFailure> for Fault {
-    fn from(failure: QueryFailure) -> Self {
+impl From<Trouble> for Fault {
+    fn from(failure: Trouble) -> Self {
         Self::Known(failure)
     }
 }
@@ -116,7 +117,7 @@ impl Query {
         let mut seen = BTreeSet::new();
         if let Some(column) = columns.iter().find(|column| !seen.insert(column.as_str())) {
             let message = format!("the query has two columns `{column}`; rename one with AS");
-            return Err(QueryFailure::Permanent(message).into());
+            return Err(Trouble::Permanent(message).into());
         }
         let unread = |column: &&tokio_postgres::Column| !is_readable(column.type_());
         if let Some(column) = statement.columns().iter().find(unread) {
@@ -125,7 +126,7 @@ impl Query {
                 let message = format!(
                     "RETURNING returns `{name}` of the type {ty}, which cannot be shown; write `{name}::text AS {name}`"
                 );
-                return Err(QueryFailure::Permanent(message).into());
+                return Err(Trouble::Permanent(message).into());
             }
             let list: Vec<String> = statement
                 .columns()
@@ -149,7 +150,7 @@ impl Query {
         settings: &PostgresSettings,
         given: &Given<'_>,
         commit: &CommitSent,
-    ) -> Result<(Done, Arc<Prepared>), QueryFailure> {
+    ) -> Result<(Done, Arc<Prepared>), Trouble> {
         let mut may_be_outdated = true;
         loop {
             let connection = lease.connection()?;
@@ -215,18 +216,18 @@ impl Query {
     }
 
     /// What a failed COMMIT means: only where the server says that it failed is it known.
-    fn commit_failed(&self, error: &tokio_postgres::Error) -> QueryFailure {
+    fn commit_failed(&self, error: &tokio_postgres::Error) -> Trouble {
         let severity = error.as_db_error().and_then(|error| error.parsed_severity());
         match (severity, failure(error, Place::NONE)) {
             (Some(Severity::Error), known) => known,
-            (_, QueryFailure::Retryable(says) | QueryFailure::Permanent(says)) => QueryFailure::InDoubt(
-                format!("it may or may not have been changed: the server did not answer to COMMIT: {says}"),
-            ),
+            (_, Trouble::Retryable(says) | Trouble::Permanent(says)) => Trouble::InDoubt(format!(
+                "it may or may not have been changed: the server did not answer to COMMIT: {says}"
+            )),
             (_, other) => other,
         }
     }
 
-    fn values(&self, prepared: &Prepared, given: &Given<'_>) -> Result<Vec<Bound>, QueryFailure> {
+    fn values(&self, prepared: &Prepared, given: &Given<'_>) -> Result<Vec<Bound>, Trouble> {
         let types = prepared.statement.params();
         let values = self.names.iter().zip(types).map(|(name, ty)| {
             if SCOPE.contains(&name.as_str()) {
@@ -242,7 +243,7 @@ impl Query {
     }
 
     /// What a fault means for the call. A broken connection may have said why.
-    async fn known(&self, fault: Fault, connection: &mut Connection) -> QueryFailure {
+    async fn known(&self, fault: Fault, connection: &mut Connection) -> Trouble {
         match fault {
             Fault::Known(failure) => failure,
             Fault::Server(error) if error.is_closed() => {
@@ -295,13 +296,13 @@ fn set_scope(settings: &PostgresSettings) -> String {
 }
 
 /// The values of them. What is not there is empty: a setting cannot be NULL.
-fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>, QueryFailure> {
+fn scope_values(settings: &PostgresSettings, scope: &Scope) -> Result<Vec<Bound>, Trouble> {
     let values = scope_settings(settings).map(|(_, part)| {
         let text = part_of(scope, part).map(ToString::to_string).unwrap_or_default();
         if text.contains('\0') {
             let message =
                 format!("the scope's `{part}` holds a NUL character, which PostgreSQL does not take");
-            return Err(QueryFailure::Permanent(message));
+            return Err(Trouble::Permanent(message));
         }
         Ok(Bound(Some(text)))
     });
@@ -330,7 +331,7 @@ async fn rows_of(
             let raw: Option<Raw<'_>> = row.try_get(at)?;
             let value = json_of(raw, column.type_(), cell_bytes_max).map_err(|_| {
                 let (name, ty) = (column.name(), column.type_().name());
-                QueryFailure::Permanent(format!(
+                Trouble::Permanent(format!(
                     "the server sent a value of `{name}` that is not of the type {ty}"
                 ))
             })?;

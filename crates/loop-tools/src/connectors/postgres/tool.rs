@@ -16,7 +16,8 @@ use crate::connectors::postgres::run::{CommitSent, Given, Query, Work};
 use crate::connectors::postgres::settings::Postgres;
 use crate::connectors::postgres::statement::{ScanError, Statement};
 use crate::connectors::sql::given::{KEY, check_name};
-use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, QueryFailure, result};
+use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, result};
+use crate::connectors::trouble::Trouble;
 
 /// How long a call takes at most outside of a dispatcher.
 const TIME_ALONE: Duration = Duration::from_secs(30);
@@ -113,7 +114,7 @@ impl PostgresTool {
         context: &ToolContext,
         login: &Login,
         commit: &CommitSent,
-    ) -> (Vec<String>, Result<Done, QueryFailure>) {
+    ) -> (Vec<String>, Result<Done, Trouble>) {
         let pool = &self.source.pool;
         let mut has_retried = false;
         loop {
@@ -138,7 +139,7 @@ impl PostgresTool {
                     return (prepared.columns.clone(), Ok(done));
                 }
                 // A connection that the server had closed while it was idle. Nothing was done, as no COMMIT was sent.
-                Err(QueryFailure::Retryable(_))
+                Err(Trouble::Retryable(_))
                     if was_used && lease.is_closed() && !commit.get() && !has_retried =>
                 {
                     has_retried = true;
@@ -154,14 +155,11 @@ impl PostgresTool {
     }
 
     /// What a call is whose COMMIT is not answered.
-    fn settled(&self, failure: QueryFailure, mask: &Secrets) -> QueryFailure {
+    fn settled(&self, failure: Trouble, mask: &Secrets) -> Trouble {
         let is_repeatable = self.declaration.effect.is_none_or(Effect::is_repeatable);
-        match failure {
-            QueryFailure::InDoubt(says) if is_repeatable => QueryFailure::Retryable(mask.mask_message(&says)),
-            QueryFailure::InDoubt(says) => QueryFailure::InDoubt(mask.mask_message(&says)),
-            QueryFailure::Retryable(says) => QueryFailure::Retryable(mask.mask_message(&says)),
-            QueryFailure::Permanent(says) => QueryFailure::Permanent(mask.mask_message(&says)),
-            QueryFailure::Input(says) => QueryFailure::Input(mask.mask_message(&says)),
+        match failure.masked(mask) {
+            Trouble::InDoubt(says) if is_repeatable => Trouble::Retryable(says),
+            known => known,
         }
     }
 }
@@ -199,10 +197,10 @@ impl Tool for PostgresTool {
             // What was sent cannot be taken back, so its answer is worth a moment.
             None if commit.get() => {
                 let says = "it may or may not have been changed: the call was stopped before the server answered to COMMIT";
-                let in_doubt = (Vec::new(), Err(QueryFailure::InDoubt(says.to_owned())));
+                let in_doubt = (Vec::new(), Err(Trouble::InDoubt(says.to_owned())));
                 tokio::time::timeout(GRACE, &mut work).await.unwrap_or(in_doubt)
             }
-            None => (Vec::new(), Err(QueryFailure::stopped())),
+            None => (Vec::new(), Err(Trouble::stopped())),
         };
         // What was not finished is stopped on the server.
         drop(work);

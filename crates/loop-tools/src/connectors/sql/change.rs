@@ -20,7 +20,8 @@ use crate::connectors::error::{ConnectorError, one_line};
 use crate::connectors::sql::database::{Database, Writer};
 use crate::connectors::sql::given::{self, Given, KEY};
 use crate::connectors::sql::query::{columns_of, place_of, rows_of, stop_when_cancelled};
-use crate::connectors::sql::rows::{Changed, QueryFailure};
+use crate::connectors::sql::rows::Changed;
+use crate::connectors::trouble::Trouble;
 
 /// How often a change waits for a lock, each time for as long as a connection does. Between two waits it looks whether it is
 /// still wanted.
@@ -88,7 +89,7 @@ impl Change {
         given: &Given<'_>,
         cell_bytes_max: usize,
         cancel: &CancellationToken,
-    ) -> Result<Changed, QueryFailure> {
+    ) -> Result<Changed, Trouble> {
         // A connection that is dropped takes back what it did not commit.
         let connection = self.writer.connect()?;
         stop_when_cancelled(&connection, cancel)?;
@@ -105,7 +106,7 @@ impl Change {
             count => count,
         };
         if cancel.is_cancelled() {
-            return Err(QueryFailure::stopped());
+            return Err(Trouble::stopped());
         }
         if count > 0 {
             patiently(&connection, "COMMIT", cancel)?;
@@ -138,13 +139,13 @@ fn allow_changes_only(connection: &Connection) -> rusqlite::Result<Arc<AtomicBoo
 }
 
 /// Takes a step that may have to wait for another connection's lock.
-fn patiently(connection: &Connection, step: &str, cancel: &CancellationToken) -> Result<(), QueryFailure> {
+fn patiently(connection: &Connection, step: &str, cancel: &CancellationToken) -> Result<(), Trouble> {
     let mut waits = 1;
     loop {
         match connection.execute_batch(step) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && waits < WAITS => {
                 if cancel.is_cancelled() {
-                    return Err(QueryFailure::stopped());
+                    return Err(Trouble::stopped());
                 }
                 waits += 1;
             }

@@ -264,7 +264,7 @@ fn what_is_no_longer_wanted_changes_nothing() {
             Change::check("t", Effect::WriteIdempotent, &world.database, query, &parameters).unwrap();
         let parameters = json!({ "id": 2, "company": "EPAM" });
         let given = Given { parameters: &parameters, scope: &Scope::default(), key: Some("k") };
-        assert_eq!(change.run(&given, 1_000, &cancel), Err(QueryFailure::stopped()), "{query}");
+        assert_eq!(change.run(&given, 1_000, &cancel), Err(Trouble::stopped()), "{query}");
     }
     assert_eq!(people(&world.database), "Ann Acme, Bob Acme, Cid Brix");
 }

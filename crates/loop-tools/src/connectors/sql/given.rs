@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::connectors::error::ConnectorError;
 use crate::connectors::scope::part_of;
-use crate::connectors::sql::rows::QueryFailure;
+use crate::connectors::trouble::Trouble;
 
 /// The name of the key that all tries of one call share, and no two calls.
 pub(crate) const KEY: &str = "call_key";
@@ -28,7 +28,7 @@ pub(crate) struct Given<'a> {
 
 impl Given<'_> {
     /// Gives each named value.
-    pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> Result<(), QueryFailure> {
+    pub(crate) fn bind(&self, statement: &mut Statement<'_>) -> Result<(), Trouble> {
         for at in 1..=statement.parameter_count() {
             let name =
                 statement.parameter_name(at).and_then(|name| name.strip_prefix(':')).unwrap_or_default();
@@ -76,7 +76,7 @@ pub(crate) fn check_name(
     Err(ConnectorError::UnknownName { tool: tool.to_owned(), name: name.to_owned(), known })
 }
 
-fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
+fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, Trouble> {
     Ok(match value {
         None | Some(Value::Null) => SqlValue::Null,
         Some(Value::Bool(flag)) => SqlValue::Integer((*flag).into()),
@@ -90,7 +90,7 @@ fn sql_of(name: &str, value: Option<&Value>) -> Result<SqlValue, QueryFailure> {
                     "`{name}` is {number}, and whole numbers of SQLite are from {least} to {max}; give it as a text, for a \
                      column of type TEXT"
                 );
-                return Err(QueryFailure::Permanent(says));
+                return Err(Trouble::Permanent(says));
             }
             (None, Some(real)) => SqlValue::Real(real),
             (None, None) => SqlValue::Text(number.to_string()),

@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::connectors::error::{ConnectorError, one_line};
 use crate::connectors::sql::database::{Database, VALUE_BYTES_MAX};
 use crate::connectors::sql::given::{self, Given};
-use crate::connectors::sql::rows::{QueryFailure, Rows, cut_text};
+use crate::connectors::sql::rows::{Rows, cut_text};
+use crate::connectors::trouble::Trouble;
 
 /// How many steps of SQLite's machine pass between two looks at whether the query is still wanted.
 const STEPS: i32 = 1_000;
@@ -70,7 +71,7 @@ impl Query {
         given: &Given<'_>,
         cell_bytes_max: usize,
         cancel: &CancellationToken,
-    ) -> Result<Rows, QueryFailure> {
+    ) -> Result<Rows, Trouble> {
         let connection = database.connect()?;
         stop_when_cancelled(&connection, cancel)?;
         let mut statement = connection.prepare(&self.sql)?;
@@ -79,7 +80,7 @@ impl Query {
     }
 }
 
-impl From<rusqlite::Error> for QueryFailure {
+impl From<rusqlite::Error> for Trouble {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -4,6 +4,8 @@ use crate::{ToolDeclaration, ToolResult};
 use loop_core::types::Scope;
 use serde_json::{Map, Value, json};
 
+use crate::connectors::trouble::Trouble;
+
 /// The most rows that a query returns.
 pub const ROWS_MAX: usize = 200;
 /// The most bytes of one value that a query returns, unless its tool says otherwise. The rest is cut off, and the value says so.
@@ -34,28 +36,6 @@ pub(crate) struct Changed {
 pub(crate) enum Done {
     Found(Rows),
     Changed(Changed),
-}
-
-/// Why a statement returned nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum QueryFailure {
-    /// It may succeed another time.
-    Retryable(String),
-    /// It will fail again.
-    Permanent(String),
-    /// An argument does not fit the statement.
-    #[cfg(feature = "postgres")]
-    Input(String),
-    /// It may or may not have been done.
-    #[cfg(feature = "postgres")]
-    InDoubt(String),
-}
-
-impl QueryFailure {
-    /// It was no longer wanted.
-    pub(crate) fn stopped() -> Self {
-        Self::Retryable("the query was stopped".to_owned())
-    }
 }
 
 impl Rows {
@@ -106,18 +86,13 @@ pub(crate) fn result(
     declaration: &ToolDeclaration,
     scope: &Scope,
     columns: &[String],
-    outcome: Result<Done, QueryFailure>,
+    outcome: Result<Done, Trouble>,
 ) -> ToolResult {
     let (name, title) = (&*declaration.name, &*declaration.title);
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let found = |rows| ToolResult::found_columns(name, title, scope, &columns, rows);
     match outcome {
-        Err(QueryFailure::Retryable(message)) => ToolResult::retryable(name, title, message),
-        Err(QueryFailure::Permanent(message)) => ToolResult::failed(name, title, message),
-        #[cfg(feature = "postgres")]
-        Err(QueryFailure::Input(message)) => ToolResult::invalid_input(name, title, message),
-        #[cfg(feature = "postgres")]
-        Err(QueryFailure::InDoubt(message)) => ToolResult::in_doubt(name, title, message),
+        Err(trouble) => trouble.result(name, title),
         Ok(Done::Found(Rows { rows, cut, .. })) => {
             let shown = rows.len();
             let mut result = found(rows);

@@ -12,7 +12,8 @@ use crate::connectors::sql::change::Change;
 use crate::connectors::sql::database::Database;
 use crate::connectors::sql::given::Given;
 use crate::connectors::sql::query::Query;
-use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, QueryFailure, result};
+use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, result};
+use crate::connectors::trouble::Trouble;
 
 /// A tool over one SELECT, or over one INSERT, UPDATE or DELETE where its effect is to write: its parameters and the scope go
 /// in by name, a table comes out.
@@ -107,7 +108,7 @@ impl Tool for SqlTool {
             }
         };
         let outcome = tokio::task::spawn_blocking(work).await;
-        let outcome = outcome.unwrap_or_else(|error| Err(QueryFailure::Permanent(error.to_string())));
+        let outcome = outcome.unwrap_or_else(|error| Err(Trouble::Permanent(error.to_string())));
         result(&self.declaration, &context.scope, self.work.columns(), outcome)
     }
 }
