@@ -20,8 +20,7 @@ use crate::drive::model::Models;
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
 use crate::drive::validate::Validator;
-use crate::watch::callbacks::Callbacks;
-use crate::watch::observer::Watcher;
+use crate::watch::observer::{Observer, Watcher};
 use crate::watch::sink;
 use crate::watch::trace::TraceSampler;
 
@@ -41,7 +40,8 @@ pub(crate) struct Parts {
     /// The tools as models see them.
     pub(crate) offered: Offered,
     pub(crate) rules: Rules,
-    pub(crate) callbacks: Arc<Callbacks>,
+    /// Observers that are called on the run's own task.
+    pub(crate) in_place: Vec<Arc<dyn Observer>>,
     /// What an output is compared with, beside its schema.
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
     /// The budgets that all its runs share. `None`: they share none.

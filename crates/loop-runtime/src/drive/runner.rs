@@ -30,7 +30,6 @@ use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
 use crate::drive::taint::{doubts_of, requested_of, taint_of, user_texts_of};
 use crate::drive::validate::Validator;
-use crate::watch::callbacks::Callbacks;
 use crate::watch::events::Events;
 use crate::watch::observer::{Observed, Observer, Watcher};
 use crate::watch::sink;
@@ -62,7 +61,7 @@ impl Runner {
         let parts = Parts {
             offered: Offered::of(&registry, &spec),
             rules: Rules::default(),
-            callbacks: Arc::default(),
+            in_place: Vec::new(),
             validators: Arc::new([]),
             names: OnceLock::new(),
             secrets: models.secrets(),
@@ -229,18 +228,13 @@ impl Runner {
         &self.parts.hooks
     }
 
-    /// The same loop with callbacks, which are called on the run's own task.
-    pub fn with_callbacks(self, callbacks: Callbacks) -> Self {
-        self.with(|parts| parts.callbacks = Arc::new(callbacks))
-    }
-
     /// The same loop, holding each output against these validators once it fits its schema, in this order.
     pub fn with_validators(self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
         self.with(|parts| parts.validators = validators.into_iter().collect())
     }
 
     /// The same runner with an observer, which receives what happens in all its runs on a thread of its own and can
-    /// neither slow nor break one.
+    /// neither slow nor break one; one that is [in place](Observer::is_in_place) is called on the run's own task.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -267,10 +261,13 @@ impl Runner {
     /// # Panics
     /// When the system gives no thread.
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
-        self.with(|parts| parts.watchers.push(Arc::new(Watcher::new(observer))))
+        self.with(|parts| match observer.is_in_place() {
+            true => parts.in_place.push(observer),
+            false => parts.watchers.push(Arc::new(Watcher::new(observer))),
+        })
     }
 
-    /// What each observer heard so far, in the order in which they were added.
+    /// What each observer with a thread heard so far, in the order in which they were added.
     pub fn observed(&self) -> Vec<Observed> {
         self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
     }
@@ -472,7 +469,7 @@ impl Runner {
             offered: shared.offered.clone(),
             // Like the names they follow from what may change.
             rules: Rules::default(),
-            callbacks: Arc::clone(&shared.callbacks),
+            in_place: shared.in_place.clone(),
             validators: Arc::clone(&shared.validators),
             shared: shared.shared.clone(),
             leaves: shared.leaves,

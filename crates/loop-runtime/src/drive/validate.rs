@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::drive::model::Settled;
-use crate::watch::callbacks::panic_text;
+use crate::watch::steps::panic_text;
 
 /// The second layer of validation (S2-4): what a schema cannot say.
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What commands stand on: what their arguments name, the loop of a domain or of a run, signals, telemetry.
+//! What commands need: what their arguments name, the loop of a domain or of a run, signals, telemetry.
 
 mod found;
 #[cfg(feature = "restate")]
