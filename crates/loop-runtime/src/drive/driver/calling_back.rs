@@ -1,4 +1,4 @@
-//! The observers in place of a run, told of what it starts and records.
+//! The observers in place of a run, which receive what it starts and records.
 
 use loop_core::gate::JudgedAction;
 use loop_core::run::{Phase, RunTool};
@@ -22,7 +22,7 @@ impl Driver {
         }
     }
 
-    /// Tells of a tool that is to be run. One that was not ready and is polled again was told of before.
+    /// Tells of a tool that is to be run. One that was not ready and is polled again was reported before.
     pub(super) fn call_back_first(&self, command: &RunTool) {
         let Phase::Running { batch, .. } = self.run.phase() else { return };
         let Some(work) = batch.work.iter().find(|work| work.key == command.key && work.poll.is_none()) else {
