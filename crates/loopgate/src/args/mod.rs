@@ -11,8 +11,6 @@ use std::sync::Arc;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use loop_core::WorkItem;
-use loop_domain::Domain;
-use loop_runtime::journal::SyncPolicy;
 use loop_runtime::report::EvidenceDetail;
 use serde::Serialize;
 
@@ -114,6 +112,11 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
+    /// How much of an outcome's evidence is printed. `None`: no JSON is printed.
+    pub(crate) fn detail(self) -> Option<EvidenceDetail> {
+        self.json.then_some(EvidenceDetail::Full)
+    }
+
     /// Prints a report.
     pub(crate) fn print(
         self,
@@ -144,21 +147,11 @@ pub(crate) struct RecordedArgs {
     pub(crate) journal: JournalArgs,
 }
 
-/// How commands that write runs write them.
-#[derive(Clone, Copy, Debug, clap::Args)]
-pub(crate) struct SyncArgs {
-    /// Which entries of the journal are synced to the disk [default: the domain's `journal.sync`, or effects]
-    #[arg(long, value_parser = one_of(POLICIES), value_name = "ENTRIES")]
-    sync: Option<SyncPolicy>,
-}
-
 /// How runs are written, and whether their outcomes are saved.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct WrittenArgs {
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
     /// Do not save outcomes to the save target of the domain
     #[arg(long)]
     no_save: bool,
@@ -170,9 +163,9 @@ impl WrittenArgs {
         !self.no_save
     }
 
-    /// The same for a run whose outcome is saved, under the sync policy of its domain.
+    /// The same for a run whose outcome is saved.
     pub(crate) fn to(journal: JournalArgs) -> Self {
-        Self { journal, sync: SyncArgs::of_domain(), no_save: false }
+        Self { journal, no_save: false }
     }
 }
 
@@ -194,31 +187,9 @@ const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
 ];
 
 impl JsonArgs {
-    /// The outcome is not printed as JSON.
-    pub(crate) fn none() -> Self {
-        Self { json: false, evidence: EvidenceDetail::Omitted }
-    }
-
     /// How much of the evidence is printed. `None`: no JSON is printed.
     pub(crate) fn detail(self) -> Option<EvidenceDetail> {
         self.json.then_some(self.evidence)
-    }
-}
-
-// Each value is explained in `docs/reference/journal.md`: comments here would make the help of six commands four times as
-// long.
-const POLICIES: [(&str, &str, SyncPolicy); 3] =
-    [("full", "", SyncPolicy::Full), ("effects", "", SyncPolicy::Effects), ("none", "", SyncPolicy::None)];
-
-impl SyncArgs {
-    /// As the domain says.
-    pub(crate) fn of_domain() -> Self {
-        Self { sync: None }
-    }
-
-    /// The policy for runs of this domain.
-    pub(crate) fn policy(self, domain: &Domain) -> SyncPolicy {
-        self.sync.unwrap_or(domain.sync)
     }
 }
 
@@ -232,16 +203,14 @@ pub(crate) struct AgainArgs {
     pub(crate) base_urls: Vec<String>,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
 }
 
 impl AgainArgs {
     /// How a run of a journal is resumed by a server.
     #[cfg(any(feature = "mcp-server", feature = "server"))]
     pub(crate) fn of_server(written: &WrittenArgs) -> Self {
-        let WrittenArgs { journal, sync, .. } = written.clone();
-        Self { folder: FolderArgs::default(), base_urls: Vec::new(), journal, sync }
+        let journal = written.journal.clone();
+        Self { folder: FolderArgs::default(), base_urls: Vec::new(), journal }
     }
 
     /// What differs from how the run was begun.
@@ -278,7 +247,7 @@ pub(crate) struct GoOnArgs {
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) json: ReportArgs,
     #[command(flatten)]
     pub(crate) again: AgainArgs,
 }

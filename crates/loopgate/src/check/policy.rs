@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::args::{DomainArgs, ReportArgs};
 use crate::context::places;
-use crate::output::{Failure, stream};
+use crate::output::{Failure, columns, stream};
 
 pub(crate) fn policy(PolicyCommand::Check(args): &PolicyCommand) -> Result<ExitCode, Failure> {
     let domain = places::load(&args.domain)?;
@@ -68,18 +68,8 @@ fn as_text(spec: &RunSpec) -> String {
     let lines: Vec<[String; 4]> = std::iter::once(["tool", "effect", "may happen", "why"].map(str::to_owned))
         .chain(rows.iter().flat_map(|row| of_row(spec, row)))
         .collect();
-    let mut widths = [0; 4];
-    for line in &lines {
-        for (width, field) in widths.iter_mut().zip(line) {
-            *width = (*width).max(field.chars().count());
-        }
-    }
     text.push('\n');
-    for [tool, effect, may, why] in &lines {
-        let [first, second, third, _] = widths;
-        let line = format!("{tool:first$}  {effect:second$}  {may:third$}  {why}");
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+    text.push_str(&columns(&lines));
     text
 }
 

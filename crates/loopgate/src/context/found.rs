@@ -32,10 +32,7 @@ impl Found {
             return Ok(found);
         }
         let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.primary.reason.name());
-        let (id, at) = (found.id(), again.at());
-        Err(Failure::new(format!(
-            "run {id} is over ({reason}); `loopgate show {id}{at}` shows what it came to"
-        )))
+        Err(is_over(found.id(), reason, &again.at()))
     }
 
     /// The run that these arguments name.
@@ -79,19 +76,18 @@ impl Found {
         let mut entries = entries_before(self.journal.as_ref(), self.run.started()).await;
         entries.extend(self.recorded.entries.iter().cloned());
         loaded.domain.goes_on_behind(&entries);
-        let runner = self.put_together(&loaded, again)?;
+        let runner = self.put_together(&loaded)?;
         Ok((loaded.domain, runner))
     }
 
     /// The run's loop, of its domain as it is now.
-    pub(crate) fn put_together(&self, loaded: &Loaded, again: &AgainArgs) -> Result<Runner, Failure> {
+    pub(crate) fn put_together(&self, loaded: &Loaded) -> Result<Runner, Failure> {
         let Loaded { domain, saves, asks, origin, .. } = loaded;
         let mut runner = to_loop(domain, *saves);
         if *asks {
             runner = runner.with_people();
         }
-        // A setting of this process, not of the run: the run is resumed under any of them.
-        let journal = StoredJournal::clone(&self.journal).with_sync(again.sync.policy(domain));
+        let journal = StoredJournal::clone(&self.journal).with_sync(domain.sync);
         let batch = origin.as_ref().and_then(|origin| origin.batch.as_ref()).map(BatchOrigin::budget);
         let token = origin.as_ref().and_then(|origin| origin.token.as_ref()).map(TokenOrigin::budget);
         let more = batch.into_iter().chain(token);
@@ -143,11 +139,16 @@ impl Found {
             )));
         }
         let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());
-        let domain = places::load_from(&arguments, cwd.clone())?;
+        let domain = places::load_with(&arguments, /*record*/ None, cwd.clone())?;
         let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
         let asks = origin.as_ref().is_some_and(|origin| origin.asks);
         Ok(Loaded { domain, arguments, cwd, saves, asks, origin })
     }
+}
+
+/// That a run has ended. `at`: the option that names its journal.
+pub(crate) fn is_over(run: &RunId, reason: &str, at: &str) -> Failure {
+    Failure::new(format!("run {run} is over ({reason}); `loopgate show {run}{at}` shows what it came to"))
 }
 
 /// A run's domain as it is now, and how the run was begun with it.

@@ -15,7 +15,7 @@ pub(crate) mod telemetry;
 #[path = "no_telemetry.rs"]
 pub(crate) mod telemetry;
 
-pub(crate) use found::{Found, Loaded, entries_before, explained, find, named, opened, unverified};
+pub(crate) use found::{Found, Loaded, entries_before, explained, find, is_over, named, opened, unverified};
 #[cfg(feature = "restate")]
 pub(crate) use ingress::{client, failed};
 pub(crate) use listed::tags_of;

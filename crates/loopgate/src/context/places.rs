@@ -16,17 +16,18 @@ use crate::output::{Failure, panics, stream};
 
 /// Reads and checks a domain.
 pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
-    load_recorded(args, None)
+    load_with(args, None, cwd()?)
 }
 
-/// Reads and checks a domain whose exchanges with models are written to `record`.
-pub(crate) fn load_recorded(args: &DomainArgs, record: Option<&Path>) -> Result<Domain, Failure> {
-    load_with(args, record, cwd()?)
-}
-
-/// Reads and checks a domain as it would be from the folder `cwd`.
-pub(crate) fn load_from(args: &DomainArgs, cwd: PathBuf) -> Result<Domain, Failure> {
-    load_with(args, None, cwd)
+/// Says how many exchanges of a domain were written to `record`, if any were to be.
+pub(crate) fn finish_recording(domain: &Domain, record: Option<&Path>) {
+    match (domain.finish_recording(), record) {
+        (Ok(Some(exchanges)), Some(path)) => {
+            stream::note(format!("recorded: {exchanges} exchanges in {}", path.display()));
+        }
+        (Ok(_), _) => {}
+        (Err(error), _) => stream::note(format!("recorded: no: {error}")),
+    }
 }
 
 /// The folder that relative paths begin at.
@@ -44,7 +45,7 @@ pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
     Ok(McpServers::load(&args.domain, &options(args, None, cwd()?)?)?)
 }
 
-/// The same, with the exchanges with models written to `record`.
+/// The same, as it would be from the folder `cwd`, with the exchanges with models written to `record`.
 pub(crate) fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
     let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
     panics::add(domain.secrets());
@@ -158,7 +159,7 @@ pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<Stored
 impl WrittenArgs {
     /// The journal for runs of this domain.
     pub(crate) fn open(&self, domain: &Domain) -> Result<Arc<StoredJournal>, Failure> {
-        journal(&self.journal, self.sync.policy(domain))
+        journal(&self.journal, domain.sync)
     }
 }
 

@@ -12,7 +12,7 @@ use loop_runtime::run::{Driven, StopMode};
 use tokio::time::Instant;
 
 use crate::args::AgainArgs;
-use crate::context::{Found, Signals, explained, find, places};
+use crate::context::{Found, Signals, explained, find, is_over, places};
 use crate::output::{Failure, stream};
 use crate::shown::ended;
 
@@ -61,12 +61,7 @@ async fn stopped(args: &StopArgs) -> Result<String, Failure> {
         let line = journal.line(&run).await?.ok_or_else(|| Failure::new(format!("run {run} was pruned")))?;
         match (line.stop, &request) {
             (Some(reason), Some(_)) => return Ok(format!("stopped: run {run}: {}", reason.name())),
-            (Some(reason), None) => {
-                let reason = reason.name();
-                return Err(Failure::new(format!(
-                    "run {run} is over ({reason}); `loopgate show {run}{at}` shows what it came to"
-                )));
-            }
+            (Some(reason), None) => return Err(is_over(&run, reason.name(), &at)),
             (None, Some(id)) if !line.is_written => _ = journal.withdraw_request(id).await?,
             (None, _) => {}
         }

@@ -241,7 +241,7 @@ impl Found {
                 };
             }
         };
-        let runner = self.put_together(&loaded, again)?;
+        let runner = self.put_together(&loaded)?;
         runner.note_down(id, stated).await.map_err(|error| explained(error, loaded.domain.folder()))?;
         Ok(())
     }

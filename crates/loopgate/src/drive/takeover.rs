@@ -10,7 +10,7 @@ use loop_runtime::journal::transfer::{Lost, Salvaged};
 use loop_runtime::run::Handle;
 
 use super::driving::Driving;
-use crate::args::{FolderArgs, JournalArgs, JsonArgs, Progress, SettingArgs, WrittenArgs};
+use crate::args::{FolderArgs, JournalArgs, Progress, ReportArgs, SettingArgs, WrittenArgs};
 use crate::context::{
     BatchOrigin, Found, Loaded, Origin, Signals, entries_before, find, on_journal, opened, places, to_loop,
 };
@@ -25,7 +25,7 @@ pub(crate) struct NextArgs {
     #[command(flatten)]
     pub(crate) folder: FolderArgs,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) json: ReportArgs,
     #[command(flatten)]
     pub(crate) written: WrittenArgs,
 }
@@ -33,7 +33,7 @@ pub(crate) struct NextArgs {
 impl NextArgs {
     /// With the settings of the run before.
     pub(crate) fn unchanged(folder: FolderArgs, journal: JournalArgs) -> Self {
-        let (settings, json) = (SettingArgs::default(), JsonArgs::none());
+        let (settings, json) = (SettingArgs::default(), ReportArgs { json: false });
         Self { settings, folder, json, written: WrittenArgs::to(journal) }
     }
 }
@@ -55,7 +55,7 @@ pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), 
     if asks {
         runner = runner.with_people();
     }
-    let journal = StoredJournal::clone(&from.journal).with_sync(next.written.sync.policy(&domain));
+    let journal = StoredJournal::clone(&from.journal).with_sync(domain.sync);
     let runner = on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
     Ok((domain, runner))
 }

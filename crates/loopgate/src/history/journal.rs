@@ -14,7 +14,7 @@ use loop_tools::files;
 
 use crate::args::{FilterArgs, JournalArgs, ReportArgs, When};
 use crate::context::{find, places};
-use crate::output::{Failure, grouped, row, stream, time};
+use crate::output::{Failure, count, grouped, row, stream, time};
 use crate::shown::listed;
 
 #[derive(Debug, clap::Subcommand)]
@@ -184,7 +184,7 @@ async fn prune(args: PruneArgs) -> Result<ExitCode, Failure> {
         stream::note(format!("kept:    {run}: {why}"));
     }
     let verb = if args.dry_run { "would be pruned" } else { "pruned" };
-    let runs = if pruned == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(pruned)) };
+    let runs = count(pruned, "run");
     stream::note(format!("{verb}: {runs} with {} entries; kept: {}", grouped(entries), kept.len()));
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -224,8 +224,7 @@ async fn export(args: ExportArgs) -> Result<ExitCode, Failure> {
     for (run, why) in &exported.left_out {
         stream::note(format!("loopgate: run {run} is left out: {why}"));
     }
-    let runs =
-        if exported.runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(exported.runs)) };
+    let runs = count(exported.runs, "run");
     stream::note(format!("exported: {runs} with {} entries to {place}", grouped(exported.entries)));
     Ok(if exported.left_out.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -320,7 +319,7 @@ async fn import(args: ImportArgs) -> Result<ExitCode, Failure> {
     let imported = journal.import(lines).await;
     let ImportedRuns { runs, own, skipped } =
         imported.map_err(|error| Failure::new(format!("{place}, {error}")))?;
-    let runs = if runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(runs)) };
+    let runs = count(runs, "run");
     stream::note(format!(
         "imported: {runs}, {} of them made by this journal; {} were there already",
         grouped(own),

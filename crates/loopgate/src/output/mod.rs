@@ -8,4 +8,6 @@ mod text;
 pub(crate) mod typed;
 
 pub(crate) use failure::Failure;
-pub(crate) use text::{Line, at_journal, cut, grouped, harmless, one_line, quoted, row, time};
+pub(crate) use text::{
+    Line, at_journal, columns, count, cut, grouped, harmless, one_line, quoted, row, time,
+};

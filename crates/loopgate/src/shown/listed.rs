@@ -5,7 +5,7 @@ use loop_inspect::listed::{ListedRun, ListedTotals};
 use loop_runtime::report::counted;
 
 use super::outcome::cost;
-use crate::output::{cut, grouped, row, time};
+use crate::output::{count, cut, grouped, row, time};
 
 /// A run in a line.
 pub(crate) fn one(text: &mut String, listed: &ListedRun) {
@@ -29,7 +29,7 @@ pub(crate) fn one(text: &mut String, listed: &ListedRun) {
 
 /// Runs together, in a line.
 pub(crate) fn in_words(totals: &ListedTotals) -> String {
-    let runs = if totals.runs == 1 { "1 run".to_owned() } else { format!("{} runs", grouped(totals.runs)) };
+    let runs = count(totals.runs, "run");
     let outcomes = totals.by_outcome.iter().map(|(outcome, count)| format!("{} {outcome}", grouped(*count)));
     let outcomes = outcomes.collect::<Vec<_>>().join(", ");
     if outcomes.is_empty() {

@@ -6,7 +6,7 @@ use loop_core::policy::shown;
 use loop_core::run::{PersonRequest, Started};
 use loop_core::types::{Millis, Scope};
 
-use crate::output::{at_journal, grouped, one_line, time};
+use crate::output::{at_journal, count, one_line, time};
 
 /// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
 pub(crate) fn in_words(
@@ -94,15 +94,11 @@ pub(crate) fn kind_of(requested: &PersonRequest) -> String {
 pub(crate) fn details(requested: &PersonRequest) -> Vec<String> {
     let shown = shown(&requested.parameters);
     let mut lines: Vec<String> = shown.text.lines().map(str::to_owned).collect();
-    lines.push(format!("{}, {}", counted(shown.bytes, "byte"), counted(shown.values, "value")));
+    lines.push(format!("{}, {}", count(shown.bytes, "byte"), count(shown.values, "value")));
     lines.extend(shown.warnings.iter().map(|warning| format!("mind: {warning}")));
     lines.push(format!("asked because: {}", requested.why));
     if !requested.reason.is_empty() {
         lines.push(format!("the model says: {}", requested.reason));
     }
     lines
-}
-
-fn counted(n: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(n), if n == 1 { "" } else { "s" })
 }

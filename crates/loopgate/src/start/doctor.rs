@@ -152,7 +152,7 @@ fn prices() -> Finding {
 async fn domain(folder: &Path, profile: Option<String>) -> Result<Vec<Finding>, Failure> {
     let settings = SettingArgs { profile, ..SettingArgs::default() };
     let args = DomainArgs { domain: folder.to_owned(), settings };
-    let domain = match places::load_from(&args, places::cwd()?) {
+    let domain = match places::load(&args) {
         Ok(domain) => domain,
         Err(failure) => return Ok(vec![Finding::new(Health::Missing, "domain", failure.line())]),
     };

@@ -16,7 +16,7 @@ use crate::output::{Failure, stream};
 use crate::shown::Live;
 
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
-    let domain = places::load_recorded(&args.domain, args.record.as_deref())?;
+    let domain = places::load_with(&args.domain, args.record.as_deref(), places::cwd()?)?;
     let item = places::item_or_text(&domain, args.items.first().map(PathBuf::as_path), args.text.as_deref())?;
     let item = args.request.on(item)?;
     domain.ready(args.written.saves())?;
@@ -56,15 +56,6 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
     if let Some((journal, id)) = explained {
         signals.unless_received(selection::explain(&domain, &*journal, &id)).await;
     }
-    let finish = async {
-        match (domain.finish_recording(), &args.record) {
-            (Ok(Some(exchanges)), Some(path)) => {
-                stream::note(format!("recorded: {exchanges} exchanges in {}", path.display()));
-            }
-            (Ok(_), _) => {}
-            (Err(error), _) => stream::note(format!("recorded: no: {error}")),
-        }
-    };
-    signals.unless_received(finish).await;
+    signals.unless_received(async { places::finish_recording(&domain, args.record.as_deref()) }).await;
     Ok(code)
 }

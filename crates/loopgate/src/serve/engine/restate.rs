@@ -21,7 +21,7 @@ use super::{EngineCommand, StatusArgs, StopArgs, SubmitArgs, SweepArgs, WorkerAr
 
 use crate::args::DomainArgs;
 use crate::context::{Origin, Signals, client, failed, on_journal, places, to_loop};
-use crate::output::{Failure, grouped, row, stream, time};
+use crate::output::{Failure, count, grouped, row, stream, time};
 
 pub(crate) async fn engine(command: EngineCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -44,7 +44,7 @@ async fn worker(args: WorkerArgs) -> Result<ExitCode, Failure> {
         let domain = places::load(&of)?;
         domain.ready(args.written.saves())?;
         domain.start_servers();
-        let journal = places::journal(&args.written.journal, args.written.sync.policy(&domain))?;
+        let journal = places::journal(&args.written.journal, domain.sync)?;
         let origin = Origin::of(&of, args.written.saves(), /*asks*/ false)?.text()?;
         let runner =
             on_journal(to_loop(&domain, args.written.saves()), &domain, &journal, /*batch*/ None);
@@ -173,7 +173,11 @@ async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
         let verb = if goes { "delete" } else { "keep" };
         row(
             &mut text,
-            &format!("{verb:<6}  {run}  {}, {} bytes: {why}", count(blobs.len() as u64), grouped(*all)),
+            &format!(
+                "{verb:<6}  {run}  {}, {} bytes: {why}",
+                count(blobs.len() as u64, "blob"),
+                grouped(*all)
+            ),
         );
         match goes && args.delete {
             true => {
@@ -191,21 +195,17 @@ async fn sweep(args: SweepArgs) -> Result<ExitCode, Failure> {
     }
     stream::print(&text);
     if found.others > 0 {
-        stream::note(format!("kept:    {} without the name of a run", count(found.others)));
+        stream::note(format!("kept:    {} without the name of a run", count(found.others, "blob")));
     }
     if found.is_cut {
         stream::note(format!(
             "{} were looked at, and there are more: sweep again, or raise --max",
-            count(args.max as u64)
+            count(args.max as u64, "blob")
         ));
     }
     let did = if args.delete { "deleted:" } else { "would be deleted with --delete:" };
-    stream::note(format!("{did} {}, {} bytes", count(deleted), grouped(bytes)));
+    stream::note(format!("{did} {}, {} bytes", count(deleted, "blob"), grouped(bytes)));
     Ok(ExitCode::SUCCESS)
-}
-
-fn count(blobs: u64) -> String {
-    if blobs == 1 { "1 blob".to_owned() } else { format!("{} blobs", grouped(blobs)) }
 }
 
 fn in_words(run: &RunId, status: &EngineStatus, url: &str) -> String {

@@ -14,7 +14,7 @@ use loop_server::engine::{RunnerSource, ServedDomain};
 
 use super::kept::Kept;
 
-use crate::args::{AgainArgs, DomainArgs, SyncArgs};
+use crate::args::{AgainArgs, DomainArgs};
 use crate::context::{Found, Origin, TokenOrigin, on_journal, places, to_loop};
 use crate::output::{Failure, panics, stream};
 
@@ -25,7 +25,6 @@ pub(super) struct Runners {
     pub(super) domains: BTreeMap<Arc<str>, DomainArgs>,
     pub(super) cwd: PathBuf,
     pub(super) saves: bool,
-    pub(super) sync: SyncArgs,
     pub(super) again: AgainArgs,
     pub(super) kept: Kept<Runner>,
 }
@@ -33,7 +32,7 @@ pub(super) struct Runners {
 impl Runners {
     /// A domain's runner as it is served.
     pub(super) fn runner(&self, domain: &Domain) -> Runner {
-        let journal = StoredJournal::clone(&self.journal).with_sync(self.sync.policy(domain));
+        let journal = StoredJournal::clone(&self.journal).with_sync(domain.sync);
         let runner = to_loop(domain, self.saves);
         on_journal(runner, domain, &Arc::new(journal), /*batch*/ None).leave_when_waiting()
     }

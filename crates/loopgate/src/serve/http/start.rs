@@ -33,8 +33,7 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         loaded.push((of, domain));
     }
     let mut named: BTreeMap<Arc<str>, DomainArgs> = BTreeMap::new();
-    let policies: Vec<SyncPolicy> =
-        loaded.iter().map(|(_, domain)| args.written.sync.policy(domain)).collect();
+    let policies: Vec<SyncPolicy> = loaded.iter().map(|(_, domain)| domain.sync).collect();
     let journal = places::journal(&args.written.journal, strictest(&policies))?;
     let mut domains = Vec::new();
     for (of, domain) in loaded {
@@ -51,7 +50,6 @@ pub(super) async fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
         domains: named,
         cwd,
         saves: args.written.saves(),
-        sync: args.written.sync,
         again: AgainArgs::of_server(&args.written),
         kept: Kept::default(),
     };

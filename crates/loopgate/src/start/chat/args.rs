@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::args::{JournalArgs, SettingArgs, SyncArgs};
+use crate::args::{JournalArgs, SettingArgs};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = CHAT_HELP)]
@@ -17,8 +17,6 @@ pub(crate) struct ChatArgs {
     pub(crate) continues: Option<String>,
     #[command(flatten)]
     pub(crate) journal: JournalArgs,
-    #[command(flatten)]
-    pub(crate) sync: SyncArgs,
     /// Record every exchange with a model to this file; the provider `recorded` plays it back
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

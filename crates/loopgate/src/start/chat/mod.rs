@@ -57,7 +57,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
     check(&domain)?;
     domain.ready(false)?;
     domain.start_servers();
-    let journal = places::journal(&args.journal, args.sync.policy(&domain))?;
+    let journal = places::journal(&args.journal, domain.sync)?;
     let origin = Origin::of_folder(&arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;
     let item_bytes_max = domain.item_bytes_max();
     let lines = typed::Lines::begin(item_bytes_max);
@@ -98,13 +98,7 @@ pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
         Err(failure) => Err(failure),
     };
     note(chat.session.to_string());
-    match (domain.finish_recording(), &args.record) {
-        (Ok(Some(exchanges)), Some(path)) => {
-            note(format!("recorded: {exchanges} exchanges in {}", path.display()));
-        }
-        (Ok(_), _) => {}
-        (Err(error), _) => note(format!("recorded: no: {error}")),
-    }
+    places::finish_recording(&domain, args.record.as_deref());
     match ended? {
         End::Quit | End::Waiting if chat.is_in_doubt => Ok(ExitCode::from(StopClass::InDoubt.exit_code())),
         End::Quit if chat.is_undone => Ok(ExitCode::from(StopClass::Partial.exit_code())),

@@ -6,7 +6,7 @@ use loop_core::StopReason;
 use loop_core::types::PicoUsd;
 use loop_runtime::report::{BatchLine, BatchState};
 
-use crate::output::{cut, one_line};
+use crate::output::{columns, cut, one_line};
 
 /// The most characters of an item's id and of a reason in the table on a terminal. Elsewhere nothing is cut.
 const MAX_ITEM: usize = 32;
@@ -16,19 +16,7 @@ const MAX_REASON: usize = 48;
 pub(super) fn table(lines: &[BatchLine], is_cut: bool) -> String {
     let mut rows = vec![["item", "outcome", "reason", "passes", "cost", "run"].map(str::to_owned)];
     rows.extend(lines.iter().map(|line| row(line, is_cut)));
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
-    text
+    columns(&rows)
 }
 
 fn row(line: &BatchLine, is_cut: bool) -> [String; 6] {
