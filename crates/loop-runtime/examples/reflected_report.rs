@@ -8,7 +8,12 @@ use std::io::{Write, stdout};
 use std::sync::mpsc;
 
 use loop_llm::scripted::ScriptedReply;
-use loop_runtime::{Agent, Message, OutputTool, models::Scripted, observe::Callbacks, read};
+use loop_runtime::{
+    Agent, Message, OutputTool,
+    models::Scripted,
+    observe::{Step, steps},
+    read,
+};
 use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -59,13 +64,15 @@ pub(crate) async fn show(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let search = read("search_user", "Search users by name");
     let report = OutputTool::<Report>::new("report", "Takes the final report").reflect(Report::to_markdown);
     let (instructions, received) = mpsc::channel();
-    let callbacks = Callbacks::new().on_tool_result(move |at, tool, result| {
+    let watching = steps(move |at, step| {
+        let Step::ToolResult { tool, result } = step else { return Ok(()) };
         let first_line = result.lines().next().unwrap_or_default();
-        instructions.send(format!("pass {}: {tool} -> {first_line}", at.pass))
+        let line = format!("pass {}: {tool} -> {first_line}", at.pass);
+        instructions.send(line).map_err(|error| error.to_string())
     });
     let agent = Agent::output(model(), report)
         .helper(search, |search: Search| async move { users_named(&search.name) })
-        .with_callbacks(callbacks)
+        .with_observer(watching)
         .build()?;
 
     let mut messages = vec![Message::user("A report on Bob, please")];

@@ -30,7 +30,7 @@
 //! | [`run`] | a run under way: requests, handles, streams, stopping, verdicts |
 //! | [`people`] | what people are asked, and their answers |
 //! | [`journal`] | where runs are journaled and from where they are resumed and replayed |
-//! | [`observe`] | events, observers, callbacks |
+//! | [`observe`] | events, observers |
 //! | [`engine`] | a run that a durable engine drives |
 //! | [`report`] | the outcome as JSON and in sentences |
 //! | [`again`] | the prompts and reads of a recorded run, once more |
@@ -75,7 +75,7 @@
 //!   at a time; not polling it is a pause.
 //! - **From a queue**: [`Runner::run_all`] and [`Runner::queue`] run many items, so many at a time.
 //!
-//! [`Runner::with_observer`] adds callbacks to all of them. An [`Observer`](observe::Observer) can neither slow nor
+//! [`Runner::with_observer`] adds observers to all of them. An [`Observer`](observe::Observer) can neither slow nor
 //! break a run: it has a thread of its own and a bounded queue. When it falls behind, it misses pieces of replies
 //! first, and receives the number of what it missed ([`RunEvent::Lost`](observe::RunEvent::Lost)). A panic in it is
 //! counted ([`Observed`](observe::Observed)).
@@ -150,10 +150,10 @@ pub mod budget {
     };
 }
 
-/// What happens in a run, for those who watch it: events, observers on threads of their own, callbacks on the run's task.
+/// What happens in a run, for those who watch it: events, observers on threads of their own or on the run's task.
 pub mod observe {
-    pub use crate::watch::callbacks::{CallbackError, CallbackReturn, Callbacks, Progress};
     pub use crate::watch::events::{CallNews, Events, ReplyPart, RunEvent};
     pub use crate::watch::observer::{Observed, Observer};
+    pub use crate::watch::steps::{Progress, Step, StepError, steps};
     pub use crate::watch::trace::TraceSampler;
 }

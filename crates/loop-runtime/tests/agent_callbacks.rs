@@ -1,4 +1,4 @@
-//! Callbacks of an agent: when they are called, with what, and that nothing they do reaches the run.
+//! Observers in place: when they are called, with what, and that nothing they do reaches the run.
 
 use crate::agents;
 
@@ -16,27 +16,27 @@ use loop_runtime::{
     Agent, AgentError, Limits, OutputTool,
     agent::{AgentBuilder, Reflected},
     journal::{Journal, MemoryJournal},
-    observe::{Callbacks, Progress, RunEvent},
+    observe::{Observer, RunEvent, Step, steps},
     tools::ToolDeclaration,
 };
 use loop_tools::{CancellationToken, ToolResult};
 use serde_json::json;
 
-/// Callbacks that say everything that they are told.
-fn telling(activity: &Activity) -> Callbacks {
-    let all: Vec<Activity> = (0..5).map(|_| activity.clone()).collect();
-    let [attempt, pass, call, result, failure] = <[Activity; 5]>::try_from(all).unwrap();
-    let place = |progress: &Progress| format!("{}.{}", progress.attempt, progress.pass);
-    Callbacks::new()
-        .on_attempt_start(move |at| attempt.say(format!("attempt {}", place(at))))
-        .on_pass(move |at| pass.say(format!("pass {} ({} calls)", place(at), at.totals.model_calls)))
-        .on_tool_call(move |at, tool, input| call.say(format!("call {} {tool} {input}", place(at))))
-        .on_tool_result(move |at, tool, reported| {
-            result.say(format!("result {} {tool} {reported}", place(at)))
-        })
-        .on_validation_failure(move |at, by, what| {
-            failure.say(format!("rejected {} {by}: {what}", place(at)))
-        })
+/// One that says everything that it is told.
+fn telling(activity: &Activity) -> Arc<dyn Observer> {
+    let activity = activity.clone();
+    steps(move |at, step| {
+        let place = format!("{}.{}", at.attempt, at.pass);
+        activity.say(match step {
+            Step::AttemptStart => format!("attempt {place}"),
+            Step::Pass => format!("pass {place} ({} calls)", at.totals.model_calls),
+            Step::ToolCall { tool, input } => format!("call {place} {tool} {input}"),
+            Step::ToolResult { tool, result } => format!("result {place} {tool} {result}"),
+            Step::ValidationFailure { by, message } => format!("rejected {place} {by}: {message}"),
+            other => panic!("{other:?}"),
+        });
+        Ok(())
+    })
 }
 
 fn reflected() -> OutputTool<Lead, Reflected> {
@@ -63,9 +63,9 @@ fn agent(model: Arc<Scripted>) -> AgentBuilder<Lead> {
 async fn they_are_called_before_and_after_each_step_with_what_it_is_about() {
     // S2-43..S2-47, S2-68, S2-89, S2-91, S2-94
     let activity = Activity::default();
-    let agent = agent(busy()).with_callbacks(telling(&activity)).build().unwrap();
+    let agent = agent(busy()).with_observer(telling(&activity)).build().unwrap();
     let found = agent.prompt("Go").await.unwrap();
-    assert!(found.meta.callback_errors.is_empty());
+    assert!(found.meta.observer_errors.is_empty());
     let expected = [
         "attempt 1.1",
         "pass 1.1 (1 calls)",
@@ -93,10 +93,8 @@ async fn in_a_conversation_there_are_passes_and_tools() {
     // S2-43, S2-44, S2-45
     let activity = Activity::default();
     let model = scripted([looks(&["x"]), ScriptedReply::call("nobody", json!({})), says("Done.")]);
-    let agent = agents::conversation(&model, &Activity::default())
-        .with_callbacks(telling(&activity))
-        .build()
-        .unwrap();
+    let agent =
+        agents::conversation(&model, &Activity::default()).with_observer(telling(&activity)).build().unwrap();
     agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
         activity.lines(),
@@ -143,7 +141,7 @@ async fn a_retry_is_told_where_it_is_and_a_call_once_however_often_it_is_asked_a
                 })
             }
         });
-    let agent = agent.with_callbacks(telling(&activity)).build().unwrap();
+    let agent = agent.with_observer(telling(&activity)).build().unwrap();
     let answer = agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(
         activity.lines(),
@@ -208,23 +206,31 @@ async fn several_are_called_in_the_order_in_which_they_were_added() {
     // S2-68
     let activity = Activity::default();
     let (one, two) = (activity.clone(), activity.clone());
-    let callbacks = Callbacks::new()
-        .on_tool_call(move |_, tool, _| one.say(format!("one {tool}")))
-        .on_tool_call(move |_, tool, _| two.say(format!("two {tool}")));
+    let naming = |name: &'static str, activity: Activity| {
+        steps(move |_, step| {
+            if let Step::ToolCall { tool, .. } = step {
+                activity.say(format!("{name} {tool}"));
+            }
+            Ok(())
+        })
+    };
     let model = scripted([looks(&["x"]), says("Done.")]);
-    let agent = agents::conversation(&model, &Activity::default()).with_callbacks(callbacks).build().unwrap();
+    let agent = agents::conversation(&model, &Activity::default());
+    let agent = agent.with_observer(naming("one", one)).with_observer(naming("two", two)).build().unwrap();
     agent.chat(&mut ask("Go")).await.unwrap();
     assert_eq!(activity.lines(), ["one look", "two look"]);
 }
 
-/// Callbacks that throw each time, by an error or by a panic.
-fn hostile() -> Callbacks {
-    Callbacks::new()
-        .on_attempt_start(|_| Err("no attempt"))
-        .on_pass(|at| -> () { panic!("no pass {}", at.pass) })
-        .on_tool_call(|_, tool, _| Err(format!("no {tool}")))
-        .on_tool_result(|_, _, _| -> () { panic!("no result") })
-        .on_validation_failure(|_, by, _| Err(format!("no {by}")))
+/// One that fails each time, by an error or by a panic.
+fn hostile() -> Arc<dyn Observer> {
+    steps(|at, step| match step {
+        Step::AttemptStart => Err("no attempt".to_owned()),
+        Step::Pass => panic!("no pass {}", at.pass),
+        Step::ToolCall { tool, .. } => Err(format!("no {tool}")),
+        Step::ToolResult { .. } => panic!("no result"),
+        Step::ValidationFailure { by, .. } => Err(format!("no {by}")),
+        _ => Ok(()),
+    })
 }
 
 async fn written(agent: &Agent<Lead>, run: &loop_runtime::run::RunId) -> String {
@@ -240,33 +246,33 @@ async fn what_they_throw_is_collected_and_changes_nothing() {
     let plain = agent(busy()).with_journal(journal()).build().unwrap();
     let mut expected = ask("Go");
     let straight = plain.chat(&mut expected).await.unwrap();
-    let thrown = agent(busy()).with_journal(journal()).with_callbacks(hostile()).build().unwrap();
+    let thrown = agent(busy()).with_journal(journal()).with_observer(hostile()).build().unwrap();
     let mut messages = ask("Go");
     let found = thrown.chat(&mut messages).await.unwrap();
     assert_eq!((&found.value, &messages), (&straight.value, &expected));
     assert_eq!(written(&thrown, &found.meta.run).await, written(&plain, &straight.meta.run).await);
-    assert!(straight.meta.callback_errors.is_empty());
-    let errors: Vec<String> = found.meta.callback_errors.iter().map(ToString::to_string).collect();
+    assert!(straight.meta.observer_errors.is_empty());
+    let errors: Vec<String> = found.meta.observer_errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         errors,
         [
-            "on_attempt_start: no attempt",
-            "on_pass: it panicked: no pass 1",
-            "on_tool_call: no look",
-            "on_tool_result: it panicked: no result",
-            "on_tool_call: no look",
-            "on_tool_result: it panicked: no result",
-            "on_pass: it panicked: no pass 2",
-            "on_tool_call: no save_lead",
-            "on_tool_result: it panicked: no result",
-            "on_pass: it panicked: no pass 3",
-            "on_validation_failure: no score",
-            "on_attempt_start: no attempt",
-            "on_pass: it panicked: no pass 4",
-            "on_tool_call: no save_lead",
-            "on_tool_result: it panicked: no result",
-            "on_tool_call: no look",
-            "on_tool_result: it panicked: no result",
+            "attempt_start: no attempt",
+            "pass: it panicked: no pass 1",
+            "tool_call: no look",
+            "tool_result: it panicked: no result",
+            "tool_call: no look",
+            "tool_result: it panicked: no result",
+            "pass: it panicked: no pass 2",
+            "tool_call: no save_lead",
+            "tool_result: it panicked: no result",
+            "pass: it panicked: no pass 3",
+            "validation_failure: no score",
+            "attempt_start: no attempt",
+            "pass: it panicked: no pass 4",
+            "tool_call: no save_lead",
+            "tool_result: it panicked: no result",
+            "tool_call: no look",
+            "tool_result: it panicked: no result",
         ]
     );
 }
@@ -275,20 +281,20 @@ async fn what_they_throw_is_collected_and_changes_nothing() {
 async fn an_error_tells_of_them_as_well() {
     // S2-93
     let limits = Limits { passes: 1, ..Limits::extract(3, 15) };
-    let agent = agent(scripted([looks(&["x"])])).limits(limits).with_callbacks(hostile()).build().unwrap();
+    let agent = agent(scripted([looks(&["x"])])).limits(limits).with_observer(hostile()).build().unwrap();
     let error = agent.prompt("Go").await.unwrap_err();
     assert!(matches!(error, AgentError::MaxIterations { .. }), "{error:?}");
-    assert_eq!(meta_of(&error).callback_errors.len(), 2, "{:?}", meta_of(&error).callback_errors);
+    assert_eq!(meta_of(&error).observer_errors.len(), 2, "{:?}", meta_of(&error).observer_errors);
 }
 
 #[tokio::test]
 async fn each_run_has_its_own() {
     // S2-90
-    let callbacks = Callbacks::new().on_pass(|_| Err("thrown"));
-    let agent = Agent::new(scripted([says("One."), says("Two.")])).with_callbacks(callbacks).build().unwrap();
+    let failing = steps(|_, step| if step == Step::Pass { Err("thrown".to_owned()) } else { Ok(()) });
+    let agent = Agent::new(scripted([says("One."), says("Two.")])).with_observer(failing).build().unwrap();
     for _ in 0..2 {
         let answer = agent.chat(&mut ask("Go")).await.unwrap();
-        assert_eq!(answer.meta.callback_errors.len(), 1);
+        assert_eq!(answer.meta.observer_errors.len(), 1);
     }
 }
 
@@ -297,11 +303,15 @@ async fn one_that_cancels_is_heard_before_the_next_call() {
     // S2-49, S2-66
     let cancel = CancellationToken::new();
     let token = cancel.clone();
+    let cancelling = steps(move |_, step| {
+        if let Step::ToolResult { .. } = step {
+            token.cancel();
+        }
+        Ok(())
+    });
     let model = scripted([looks(&["x"]), says("Never asked.")]);
-    let agent = agents::conversation(&model, &Activity::default())
-        .with_callbacks(Callbacks::new().on_tool_result(move |_, _, _| token.cancel()))
-        .build()
-        .unwrap();
+    let agent = agents::conversation(&model, &Activity::default());
+    let agent = agent.with_observer(cancelling).build().unwrap();
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).until(&cancel).await.unwrap_err();
     let AgentError::Cancelled { phase, pass, .. } = &error else { panic!("{error:?}") };

@@ -14,7 +14,7 @@ use loop_runtime::{
     Outcome, RunSpec, Runner, StopReason,
     journal::{StoredJournal, replay},
     models::{ChatModel, Models},
-    observe::{Callbacks, RunEvent},
+    observe::{RunEvent, Step, steps},
     run::StopMode,
     tools::{Registry, ToolDeclaration, ToolUses},
 };
@@ -465,24 +465,20 @@ async fn callbacks_hear_of_each_call_once_and_in_the_same_order() {
     let mut told = Vec::new();
     for eager in [true, false] {
         let said = Arc::new(Mutex::new(Vec::<String>::new()));
-        let say = || {
-            let said = Arc::clone(&said);
-            move |line: String| said.lock().unwrap().push(line)
-        };
-        let (pass, called, result) = (say(), say(), say());
-        let callbacks = Callbacks::new()
-            .on_pass(move |progress| pass(format!("pass {}", progress.pass)))
-            .on_tool_call(move |progress, tool, input| {
-                called(format!("{} call {tool} {input}", progress.pass))
-            })
-            .on_tool_result(move |progress, tool, text| {
-                result(format!("{} result {tool} {text}", progress.pass))
+        let heard = Arc::clone(&said);
+        let watching = steps(move |at, step| {
+            heard.lock().unwrap().push(match step {
+                Step::ToolCall { tool, input } => format!("{} call {tool} {input}", at.pass),
+                Step::ToolResult { tool, result } => format!("{} result {tool} {result}", at.pass),
+                other => format!("{} {}", at.pass, other.name()),
             });
+            Ok(())
+        });
         let log = Log::new();
         let mut spec = in_order();
         spec.gate.eager = Some(eager);
         let wanted = [("look", "slow-50"), ("look", "slow-3000"), ("look", "ok-3")];
-        let runner = runner(&log, spec, calls(&wanted)).with_callbacks(callbacks);
+        let runner = runner(&log, spec, calls(&wanted)).with_observer(watching);
         let outcome = runner.run(common::item()).await.unwrap();
         assert_eq!(begun_early(&runner, &outcome.run).await, if eager { 2 } else { 0 });
         told.push(said.lock().unwrap().clone());

@@ -19,7 +19,7 @@ use loop_runtime::{
     Agent, AgentError, Limits, RunSpec, Runner, StopReason,
     journal::MemoryJournal,
     models::Models,
-    observe::Callbacks,
+    observe::{Step, steps},
     report::Report,
     run::{StartError, StopClass},
     tools::{ToolContext, ToolDeclaration},
@@ -411,7 +411,7 @@ async fn totals_are_there_whether_it_succeeds_or_fails() {
         };
         let usage = meta.totals.usage;
         assert_eq!((usage.input, usage.output), (100 * calls, 10 * calls), "{code}");
-        assert_eq!((u64::from(meta.totals.model_calls), meta.callback_errors.len()), (calls, 0), "{code}");
+        assert_eq!((u64::from(meta.totals.model_calls), meta.observer_errors.len()), (calls, 0), "{code}");
     }
 }
 
@@ -420,9 +420,11 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
     // S2-89: "Callbacks can monitor per-iteration costs if needed."
     let seen: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
     let costs = Arc::clone(&seen);
-    let callbacks = Callbacks::new().on_pass(move |at| {
-        let totals = at.totals;
-        costs.lock().unwrap().push((totals.usage.total(), totals.cost.known.0));
+    let watching = steps(move |at, step| {
+        if step == Step::Pass {
+            costs.lock().unwrap().push((at.totals.usage.total(), at.totals.cost.known.0));
+        }
+        Ok(())
     });
     let log = Log::new();
     let stage = Stage::new(&log).on(
@@ -437,7 +439,7 @@ async fn observers_can_follow_the_cost_of_each_iteration() {
         spec.selection.enabled = false;
         spec.gate.stale = loop_core::spec::Stale::Off;
     });
-    let runner = runner(spec, &log, stage).with_callbacks(callbacks);
+    let runner = runner(spec, &log, stage).with_observer(watching);
     let outcome = runner.run(common::item()).await.unwrap();
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen.len(), 3);

@@ -11,7 +11,7 @@ use loop_runtime::{
     agent::{AgentModel, BuildError},
     journal::{Journal, MemoryJournal, replay},
     models::{HttpModel, ModelSpec, Offline, Price, Profile, Scripted, ScriptedReply},
-    observe::{Callbacks, RunEvent},
+    observe::{RunEvent, Step, steps},
     people::PersonAnswer,
     read,
     run::{CancellationToken, Driven, EventKind, Note, Verdict},
@@ -295,23 +295,25 @@ async fn it_is_driven_in_each_way() -> Tested {
 }
 
 #[tokio::test]
-async fn callbacks_hear_of_each_step() -> Tested {
+async fn an_observer_in_place_hears_of_each_step() -> Tested {
     // S2-43, S2-44, S2-89, S2-90
     let builder = Agent::new(Offline::new()).tool(search(), |search: Search, _| found(search));
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let (calling, passed) = (Arc::clone(&seen), Arc::clone(&seen));
-    let callbacks = Callbacks::new()
-        .on_tool_call(move |_, tool, input| calling.lock().unwrap().push(format!("using {tool} {input}")))
-        .on_tool_result(|_, tool, _| Err(format!("nobody wants to hear of {tool}")))
-        .on_pass(move |at| passed.lock().unwrap().push(format!("{} tokens", at.totals.usage.total())));
-    let agent = builder.with_callbacks(callbacks).build()?;
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&shown);
+    let watching = steps(move |at, step| {
+        match step {
+            Step::ToolCall { tool, input } => seen.lock().unwrap().push(format!("using {tool} {input}")),
+            Step::ToolResult { tool, .. } => return Err(format!("{tool} is not shown")),
+            Step::Pass => seen.lock().unwrap().push(format!("{} tokens", at.totals.usage.total())),
+            _ => {}
+        }
+        Ok(())
+    });
+    let agent = builder.with_observer(watching).build()?;
     let answer = agent.chat(&mut vec![Message::user("Search user Bob")]).await?;
-    assert_eq!(answer.meta.callback_errors.len(), 1);
-    assert_eq!(
-        answer.meta.callback_errors[0].to_string(),
-        "on_tool_result: nobody wants to hear of search_user"
-    );
-    let seen = seen.lock().unwrap();
+    assert_eq!(answer.meta.observer_errors.len(), 1);
+    assert_eq!(answer.meta.observer_errors[0].to_string(), "tool_result: search_user is not shown");
+    let seen = shown.lock().unwrap();
     assert_eq!((seen.len(), seen[1].as_str()), (3, r#"using search_user {"name":"Bob"}"#));
     Ok(())
 }
@@ -567,34 +569,38 @@ async fn rejections_are_received() -> Tested {
         });
     let builder = Agent::output(Scripted::new([lead(20), lead(5_000)]), save);
     let received = Arc::new(Mutex::new(Vec::new()));
-    let (begun, rejected) = (Arc::clone(&received), Arc::clone(&received));
-    let callbacks = Callbacks::new()
-        .on_attempt_start(move |at| begun.lock().unwrap().push(format!("attempt {}", at.attempt)))
-        .on_validation_failure(move |_, by, message| {
-            rejected.lock().unwrap().push(format!("{by}: {message}"))
-        });
-    let agent = builder.with_callbacks(callbacks).build()?;
+    let seen = Arc::clone(&received);
+    let watching = steps(move |at, step| {
+        match step {
+            Step::AttemptStart => seen.lock().unwrap().push(format!("attempt {}", at.attempt)),
+            Step::ValidationFailure { by, message } => seen.lock().unwrap().push(format!("{by}: {message}")),
+            _ => {}
+        }
+        Ok(())
+    });
+    let agent = builder.with_observer(watching).build()?;
     agent.prompt(MAIL).await?;
     assert_eq!(*received.lock().unwrap(), ["attempt 1", "worth_it: too small", "attempt 2"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn errors_cancelling_callbacks_and_validation_go_together() -> Tested {
+async fn errors_cancelling_observers_and_validation_go_together() -> Tested {
     // S2-9, S2-90, S2-91
     let cancel = CancellationToken::new();
     let elsewhere = cancel.clone();
     let save = OutputTool::<Lead>::new("save_lead", "Save the lead")
         .validator("worth_it", |_: Lead| async { Err::<(), _>("too small") });
-    let callbacks = Callbacks::new().on_validation_failure(move |_, by, _| {
+    let watching = steps(move |_, step| {
+        let Step::ValidationFailure { by, .. } = step else { return Ok(()) };
         elsewhere.cancel();
         Err(format!("{by} was heard"))
     });
-    let agent = Agent::output(Scripted::new([lead(20), lead(20)]), save).with_callbacks(callbacks).build()?;
+    let agent = Agent::output(Scripted::new([lead(20), lead(20)]), save).with_observer(watching).build()?;
     let error = agent.chat(&mut vec![Message::user(MAIL)]).until(&cancel).await.unwrap_err();
     assert_eq!(error.code().as_ref(), "EXECUTION_CANCELLED");
     let meta = error.meta().unwrap();
-    assert_eq!(meta.callback_errors[0].to_string(), "on_validation_failure: worth_it was heard");
+    assert_eq!(meta.observer_errors[0].to_string(), "validation_failure: worth_it was heard");
     assert_eq!(meta.outcome.rejection.as_ref().unwrap().to_string(), "worth_it: too small");
     assert_eq!(meta.totals.passes, 1);
     Ok(())

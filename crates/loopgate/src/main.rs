@@ -1,75 +1,24 @@
 //! The `loopgate` command: arguments in; a document, an answer or a value, a reason and a cost out. All logic lives in the libraries.
 
 mod args;
-mod attach;
-mod audit;
-mod backtest;
-mod budgets;
-mod cache;
-mod chat;
-mod diff;
-mod doctor;
-mod domain;
-mod engine;
-mod eval;
-mod failure;
-mod fork;
-mod grounding;
-mod hooks;
-mod init;
-mod journal;
-mod live;
-mod manual;
-mod many;
-#[cfg(feature = "mcp-server")]
-mod mcp;
-#[cfg(not(feature = "mcp-server"))]
-#[path = "no_mcp.rs"]
-mod mcp;
-#[cfg(feature = "mock")]
-mod mock;
-#[cfg(not(feature = "mock"))]
-#[path = "no_mock.rs"]
-mod mock;
-mod model;
-mod models;
-mod panics;
-mod people;
-mod places;
-mod plan;
-mod policy;
-mod recorded;
-mod redteam;
-mod replay;
-mod resume;
-mod run;
-mod run_page;
-mod runs;
-mod save;
-mod saving;
-mod screen;
-mod selection;
+mod check;
+mod context;
+mod decide;
+mod drive;
+mod history;
+mod look;
+mod output;
 mod serve;
-mod servers;
-mod show;
-mod status;
-mod stop;
-mod stream;
-#[cfg(feature = "otel")]
-mod telemetry;
-#[cfg(not(feature = "otel"))]
-#[path = "no_telemetry.rs"]
-mod telemetry;
-mod tokens;
-mod tools;
-mod verify;
-mod view;
-mod why;
-mod wrote;
+mod shown;
+mod start;
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use args::{Args, Command, DomainCommand, PolicyCommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+use context::{survive_file_limits, telemetry};
+use output::{Failure, panics, screen, stream};
 
 fn main() -> ExitCode {
     panics::mask();
@@ -80,47 +29,47 @@ fn main() -> ExitCode {
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failure::Failure::new(format!("no threads to run on: {error}")).report(),
+        Err(error) => return Failure::new(format!("no threads to run on: {error}")).report(),
     };
     let result = runtime.block_on(async {
-        run::survive_file_limits();
+        survive_file_limits();
         let result = match args.command {
-            Command::Init(args) => init::init(args),
-            Command::Doctor(args) => doctor::doctor(&args).await,
-            Command::Run(run) if run.is_many() => many::many(*run).await,
-            Command::Run(run) => run::run(*run).await,
-            Command::Chat(chat) => chat::chat(*chat).await,
-            Command::Show(show) => show::show(show).await,
-            Command::Why(args) => why::why(args).await,
-            Command::Replay(args) => replay::replay(*args).await,
-            Command::Verify(args) => verify::verify(args).await,
-            Command::Diff(args) => diff::diff(args).await,
-            Command::Plan(args) => plan::plan(&args),
-            Command::Backtest(args) => backtest::backtest(*args).await,
-            Command::Runs(args) => runs::runs(*args).await,
-            Command::Journal(command) => journal::journal(command).await,
-            Command::Tools(tools) => tools::tools(tools).await,
-            Command::Model(command) => model::model(command).await,
-            Command::Mcp(args) => mcp::mcp(*args).await,
-            Command::View(args) => view::view(args).await,
+            Command::Init(args) => start::init(args),
+            Command::Doctor(args) => start::doctor(&args).await,
+            Command::Run(run) if run.is_many() => start::many(*run).await,
+            Command::Run(run) => start::run(*run).await,
+            Command::Chat(chat) => start::chat(*chat).await,
+            Command::Show(show) => look::show(show).await,
+            Command::Why(args) => look::why(args).await,
+            Command::Replay(args) => history::replay(*args).await,
+            Command::Verify(args) => history::verify(args).await,
+            Command::Diff(args) => look::diff(args).await,
+            Command::Plan(args) => check::plan(&args),
+            Command::Backtest(args) => history::backtest(*args).await,
+            Command::Runs(args) => look::runs(*args).await,
+            Command::Journal(command) => history::journal(command).await,
+            Command::Tools(tools) => serve::tools(tools).await,
+            Command::Model(command) => serve::model(command).await,
+            Command::Mcp(args) => serve::mcp(*args).await,
+            Command::View(args) => look::view(args).await,
             Command::Serve(args) => serve::serve(*args).await,
-            Command::Stop(args) => stop::stop(args).await,
-            Command::Engine(command) => engine::engine(command).await,
-            Command::Mock(mock) => mock::mock(*mock).await,
-            Command::Domain(DomainCommand::Check(check)) => domain::check(&check),
-            Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
-            Command::Pending(args) => people::pending(args).await,
-            Command::Approve(args) => people::approve(args).await,
-            Command::Deny(args) => people::deny(args).await,
-            Command::Answer(args) => people::answer(args).await,
-            Command::Tell(args) => people::tell(args).await,
-            Command::Resume(args) => resume::resume(args).await,
-            Command::Fork(args) => fork::fork(args).await,
-            Command::Retry(args) => fork::retry(args).await,
-            Command::Eval(args) => eval::eval(*args).await,
-            Command::Redteam(args) => redteam::redteam(*args).await,
-            Command::Completions(args) => manual::completions(&args),
-            Command::Man(args) => manual::man(&args),
+            Command::Stop(args) => decide::stop(args).await,
+            Command::Engine(command) => serve::engine(command).await,
+            Command::Mock(mock) => serve::mock(*mock).await,
+            Command::Domain(command) => check::domain(&command),
+            Command::Policy(command) => check::policy(&command),
+            Command::Pending(args) => decide::pending(args).await,
+            Command::Approve(args) => decide::approve(args).await,
+            Command::Deny(args) => decide::deny(args).await,
+            Command::Answer(args) => decide::answer(args).await,
+            Command::Tell(args) => decide::tell(args).await,
+            Command::Resume(args) => start::resume(args).await,
+            Command::Fork(args) => history::fork(args).await,
+            Command::Retry(args) => history::retry(args).await,
+            Command::Eval(args) => check::eval(*args).await,
+            Command::Redteam(args) => check::redteam(*args).await,
+            Command::Completions(args) => start::completions(&args, Args::grouped()),
+            Command::Man(args) => start::man(&args, Args::grouped()),
         };
         telemetry::end().await;
         result
@@ -131,4 +80,132 @@ fn main() -> ExitCode {
     // What a tool left behind in a thread of its own must not hold the exit up.
     runtime.shutdown_background();
     stream::code(result.unwrap_or_else(|failure| failure.report()))
+}
+
+/// Bounded AI agent loops: give it a work item; get a document, an answer or a valid value, the exact reason it
+/// stopped, and what it cost.
+#[derive(Debug, Parser)]
+#[command(name = "loopgate", version, about, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Args {
+    /// The command line, with the commands of the help in their groups.
+    pub(crate) fn grouped() -> clap::Command {
+        let command = Self::command();
+        let (heading, name) = (*command.get_styles().get_header(), *command.get_styles().get_literal());
+        let mut lines = String::new();
+        for (group, commands) in GROUPS {
+            let _ = writeln!(lines, "{heading}{group}:{heading:#}");
+            for of in commands.iter().filter_map(|name| command.find_subcommand(name)) {
+                let about = of.get_about().map(ToString::to_string).unwrap_or_default();
+                let _ = writeln!(lines, "  {name}{:<9}{name:#} {about}", of.get_name());
+            }
+            lines.push('\n');
+        }
+        command.help_template(format!(
+            "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{lines}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
+        ))
+    }
+
+    /// What the program was called with.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&Self::grouped().try_get_matches()?)
+    }
+}
+
+/// The commands by what a person wants.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Start", &["init", "doctor", "run", "chat", "resume"]),
+    ("Look", &["runs", "show", "why", "diff", "view"]),
+    ("Decide", &["pending", "approve", "deny", "answer", "tell", "stop"]),
+    ("Check", &["domain", "policy", "plan", "eval", "redteam"]),
+    ("History", &["replay", "verify", "backtest", "fork", "retry", "journal"]),
+    ("Serve", &["serve", "mcp", "mock", "engine", "tools", "model"]),
+];
+
+const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
+    7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a new domain folder, which runs at once
+    Init(start::InitArgs),
+    /// Say what is missing: keys, prices, servers, places to write
+    Doctor(start::DoctorArgs),
+    /// Run a work item through a domain's loop
+    Run(Box<start::RunArgs>),
+    /// Hold a conversation with a domain, turn by turn
+    Chat(Box<start::ChatArgs>),
+    /// Resume a run that has not ended, or save the outcome of one that has
+    Resume(start::ResumeArgs),
+    /// List the runs in the journal, newest first
+    Runs(Box<look::RunsCommandArgs>),
+    /// Show a run from the journal: outcome, reason, actions, cost
+    Show(look::ShowArgs),
+    /// Explain why a run stopped, what would have continued it, and how to continue
+    Why(look::WhyArgs),
+    /// Compare two runs: settings, decisions, document, evidence, cost, stop
+    Diff(look::DiffArgs),
+    /// Look at the runs of a journal in a browser, on this machine
+    View(look::ViewArgs),
+    /// List the actions and questions that wait for a person
+    Pending(decide::PendingArgs),
+    /// Approve a waiting action, once, and resume its run
+    Approve(decide::ApproveArgs),
+    /// Deny a waiting action, and resume its run
+    Deny(decide::DenyArgs),
+    /// Answer a waiting question, and resume its run
+    Answer(decide::AnswerArgs),
+    /// Give a run an instruction, which its next pass reads
+    Tell(decide::TellArgs),
+    /// Stop a run, wherever it is driven on this machine
+    Stop(decide::StopArgs),
+    /// Check domain folders
+    #[command(subcommand)]
+    Domain(check::DomainCommand),
+    /// Show what a domain's policy allows its tools to do
+    #[command(subcommand)]
+    Policy(check::PolicyCommand),
+    /// Print what a run may use at most, and which limit can bind first
+    Plan(check::PlanArgs),
+    /// Run eval cases and compare the results with expectations
+    Eval(Box<check::EvalArgs>),
+    /// Attack a domain with injected texts and with models that obey them
+    Redteam(Box<check::RedteamArgs>),
+    /// Replay a recorded run: decisions, prompts and reads; or show it after an entry
+    Replay(Box<history::ReplayArgs>),
+    /// Check recorded runs: the chain and its key, each decision, every invariant
+    Verify(history::VerifyArgs),
+    /// Find out what recorded runs would have done under other settings
+    Backtest(Box<history::BacktestArgs>),
+    /// Begin a new run that continues from an entry of another one
+    Fork(history::ForkArgs),
+    /// Begin a new run of the same work item with the evidence of one that has ended
+    Retry(history::RetryArgs),
+    /// Look after the journal: its size, deleting, exporting and importing runs
+    #[command(subcommand)]
+    Journal(history::JournalCommand),
+    /// Serve domains over HTTP; its tokens, its audit log, and messages of hooks
+    Serve(Box<serve::ServeArgs>),
+    /// Offer a domain to MCP clients as tools and resources
+    Mcp(Box<serve::McpArgs>),
+    /// Serve a domain's models with the protocols of OpenAI, Anthropic and Gemini
+    Mock(Box<serve::MockArgs>),
+    /// Run on a durable engine, Restate: its workers, and the runs that it keeps
+    #[command(subcommand)]
+    Engine(serve::EngineCommand),
+    /// List a domain's tools, or call one
+    Tools(serve::ToolsArgs),
+    /// List the models whose prices are known, call one, or decode a reply
+    #[command(subcommand)]
+    Model(serve::ModelCommand),
+    /// Print the completions of a shell
+    #[command(hide = true)]
+    Completions(start::CompletionsArgs),
+    /// Print the manual page, or write the pages of all commands
+    #[command(hide = true)]
+    Man(start::ManArgs),
 }

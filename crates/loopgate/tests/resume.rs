@@ -127,20 +127,18 @@ fn what_is_synced_is_a_setting_of_each_process_and_no_part_of_a_run() {
         &folder,
         "--text",
         "search_user Bob, get_user_by_id 42, update_user 42 EPAM",
-        "--sync",
-        "none",
+        "--set",
+        "journal.sync=none",
     ];
     assert_eq!(shell.run(&request).code, 5);
     let waiting = last(&shell);
     let file = Path::new(&folder).join("loopgate.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{text}\n[journal]\nsync = \"full\"\n")).unwrap();
-    for more in [&[][..], &["--sync", "effects"]] {
-        let ran = shell.run(&[&["resume", &waiting][..], more].concat());
-        assert_eq!(ran.code, 5, "{more:?}: {}", ran.err);
-    }
-    let ran = shell.run(&["resume", &waiting, "--sync", "half"]);
-    assert_eq!(ran.code, 2, "{}", ran.err);
+    let ran = shell.run(&["resume", &waiting]);
+    assert_eq!(ran.code, 5, "{}", ran.err);
+    let ran = shell.run(&["run", &folder, "--text", "again", "--set", "journal.sync=half"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
     assert!(["full", "effects", "none"].iter().all(|name| ran.err.contains(name)), "{}", ran.err);
 }
 

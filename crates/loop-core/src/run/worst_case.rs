@@ -58,13 +58,17 @@ impl WorstCase {
             most.add(Most::call(model.price.as_ref(), model.context_tokens, output));
         }
         let mut in_flight = most;
-        if spec.tools.iter().any(|tool| tool.smart) {
+        let has_smart = spec.tools.iter().any(|tool| tool.smart);
+        let asks = spec.gate.second_opinion.is_some() && spec.sections().iter().any(|section| section.verify);
+        if has_smart || asks {
+            // A check is alone in flight.
+            let at_once = if has_smart { sub_calls_at_once(spec) } else { 1 };
             let input = limits.sub_call_bytes.saturating_add(FRAME_TOKENS);
             for model in models.into_iter().filter(|model| is_called(model.price.as_ref())) {
                 let output = limits.cost_mode.reserved_output(limits.sub_call_tokens);
                 let one = Most::call(model.price.as_ref(), input, output);
                 most.add(one);
-                in_flight.add(one.times(sub_calls_at_once(spec)));
+                in_flight.add(one.times(at_once));
             }
         }
         let all = most.times(limits.model_calls);

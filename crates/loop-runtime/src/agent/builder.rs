@@ -22,7 +22,7 @@ use crate::agent::output::{OutputParts, submit_declaration};
 use crate::agent::{Agent, Text};
 use crate::drive::model::Models;
 use crate::drive::runner::Runner;
-use crate::watch::callbacks::Callbacks;
+use crate::watch::observer::Observer;
 
 /// Collects the parts of an agent. [`build`](Self::build) reports what is wrong with them.
 #[must_use = "an agent is made by `build`"]
@@ -43,7 +43,7 @@ pub struct AgentBuilder<Output> {
     /// The cost limit as it was set, separately from `limits`.
     cost: Option<Result<CostLimit, NotUsd>>,
     journal: Arc<dyn Journal>,
-    callbacks: Callbacks,
+    observers: Vec<Arc<dyn Observer>>,
     credentials: Credentials,
     prompts: Option<Arc<Prompts>>,
     types: PhantomData<fn() -> Output>,
@@ -202,7 +202,7 @@ impl<Output> AgentBuilder<Output> {
             limits: None,
             cost: None,
             journal: Arc::new(NoJournal),
-            callbacks: Callbacks::new(),
+            observers: Vec::new(),
             credentials: Credentials::none(),
             prompts: None,
             types: PhantomData,
@@ -379,9 +379,9 @@ impl<Output> AgentBuilder<Output> {
         self
     }
 
-    /// The agent with callbacks.
-    pub fn with_callbacks(mut self, callbacks: Callbacks) -> Self {
-        self.callbacks = callbacks;
+    /// The agent with an observer; see [`Runner::with_observer`].
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
         self
     }
 
@@ -458,9 +458,11 @@ impl<Output> AgentBuilder<Output> {
         spec.limits = Limits { cost, ..self.limits.unwrap_or(spec.limits) };
         let mut runner = Runner::new(spec, registry, Models::one(client))
             .with_journal(self.journal)
-            .with_callbacks(self.callbacks)
             .with_validators(validators)
             .with_credentials(Arc::new(self.credentials));
+        for observer in self.observers {
+            runner = runner.with_observer(observer);
+        }
         if let Some(prompts) = self.prompts {
             runner = runner.with_prompts(prompts);
         }

@@ -24,9 +24,9 @@ impl Appending {
 
     /// Appends it, and tells how the run ended.
     pub(crate) fn append(self, ended: Ended, messages: &mut Vec<Message>) -> Meta {
-        let Ended { outcome, messages: stated, thrown, tools, .. } = ended;
+        let Ended { outcome, messages: stated, step_errors, tools, .. } = ended;
         messages.extend(stated.into_iter().skip(self.known));
-        Meta::new(outcome, thrown, tools)
+        Meta::new(outcome, step_errors, tools)
     }
 }
 

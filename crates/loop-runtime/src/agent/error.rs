@@ -8,8 +8,8 @@ use loop_core::types::{RunId, StopClass, Totals};
 use loop_core::{Outcome, StopReason};
 
 use crate::drive::start_error::StartError;
-use crate::watch::callbacks::CallbackError;
 use crate::watch::explain::explain;
+use crate::watch::steps::StepError;
 use crate::watch::uses::ToolUse;
 
 /// What is known of every run, successful or not.
@@ -23,8 +23,8 @@ pub struct Meta {
     pub latency_ms: u64,
     /// How many attempts at an output were begun; 0 in a conversation.
     pub attempts: u32,
-    /// Errors and panics of callbacks. They changed nothing. Empty if there were none.
-    pub callback_errors: Vec<CallbackError>,
+    /// Errors and panics of observers in place. They changed nothing. Empty if there were none.
+    pub observer_errors: Vec<StepError>,
     /// What each tool was used for.
     pub tools: Vec<ToolUse>,
     /// Everything else: the reason, the evidence, each call with its verdict.
@@ -32,13 +32,13 @@ pub struct Meta {
 }
 
 impl Meta {
-    pub(super) fn new(outcome: Outcome, callback_errors: Vec<CallbackError>, tools: Vec<ToolUse>) -> Self {
+    pub(super) fn new(outcome: Outcome, observer_errors: Vec<StepError>, tools: Vec<ToolUse>) -> Self {
         Self {
             run: outcome.run.clone(),
             totals: outcome.totals,
             latency_ms: outcome.totals.wall_ms,
             attempts: outcome.attempts,
-            callback_errors,
+            observer_errors,
             tools,
             outcome,
         }

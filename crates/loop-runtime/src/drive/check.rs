@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::drive::model::Settled;
 use crate::drive::parts::Parts;
 use crate::drive::sub_call::{Question, SubCall};
-use crate::watch::callbacks::panic_text;
+use crate::watch::steps::panic_text;
 use crate::watch::waits::Hear;
 
 /// A checker of the program's own (S2-4): what a schema cannot say of an output, or what a document has to hold.

@@ -57,9 +57,9 @@ use crate::drive::model::{self, Settled};
 use crate::drive::parts::Parts;
 use crate::drive::save::SaveError;
 use crate::drive::tool::{Dispatch, ToolWork};
-use crate::watch::callbacks::{CallbackError, Caller};
 use crate::watch::events::{Control, Feed, RunEvent};
 use crate::watch::sink;
+use crate::watch::steps::{InPlace, StepError};
 use crate::watch::trace::Spans;
 use crate::watch::uses::{ToolUse, ToolUses};
 use crate::watch::waits::{CallEvent, Hear, Waits};
@@ -103,7 +103,7 @@ pub(crate) struct Driver {
     /// Who polls a run that continues in step.
     listener: Option<Feed>,
     pace: Pace,
-    caller: Caller,
+    in_place: InPlace,
     uses: ToolUses,
     /// What was asked in another process, and is looked at next.
     remote: Option<Box<(Arc<str>, EventKind)>>,
@@ -146,7 +146,7 @@ pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
     /// What the run has added to the messages before it; none for documents.
     pub(crate) messages: Vec<Message>,
-    pub(crate) thrown: Vec<CallbackError>,
+    pub(crate) step_errors: Vec<StepError>,
     pub(crate) tools: Vec<ToolUse>,
     /// What a run waits for that was left; none of a run that is over.
     pub(crate) requested: Option<Vec<PersonRequest>>,
@@ -180,7 +180,7 @@ impl Driver {
             spans,
             before,
             conversation,
-            caller: Caller::new(Arc::clone(&parts.callbacks)),
+            in_place: InPlace::new(parts.in_place.clone()),
             remote: None,
             answers: EarlyAnswers::new(),
             uses,
@@ -243,7 +243,7 @@ impl Driver {
             Some(_) => conversation::stored(prompts, run),
             None => Vec::new(),
         };
-        Ended { outcome, messages, thrown: self.caller.thrown(), tools: self.uses.all(), requested }
+        Ended { outcome, messages, step_errors: self.in_place.errors(), tools: self.uses.all(), requested }
     }
 
     async fn outcome_after(&mut self, driven: Result<(), Broken>) -> Outcome {
@@ -584,7 +584,7 @@ impl Driver {
         if command.sub_call.is_some() && !self.reserve_shared_sub_call(command.key, command.attempt).await? {
             command.sub_call = None;
         }
-        if self.caller.is_needed() {
+        if self.in_place.is_needed() {
             self.call_back_first(&command);
         }
         let token = CancellationToken::new();
@@ -714,8 +714,8 @@ impl Driver {
         notes.shrink_to_fit();
         let entry = Arc::new(Entry { seq: self.seq, event, notes });
         let durability = Durability::of(&entry.event.kind, &self.run);
-        // Callbacks receive the run as it is after each entry.
-        let waits = durability == Durability::Committed && !self.caller.is_needed();
+        // Observers in place receive the run as it is after each entry.
+        let waits = durability == Durability::Committed && !self.in_place.is_needed();
         self.seq += 1;
         self.durability = self.durability.max(durability);
         if tells_hooks {
@@ -763,7 +763,7 @@ impl Driver {
     /// Tells of an entry that is durable.
     fn recorded(&mut self, entry: Arc<Entry>) {
         self.uses.hear(&entry, self.run.spec());
-        if self.caller.is_needed() {
+        if self.in_place.is_needed() {
             self.call_back(&entry);
         }
         self.feeds.retain(|feed| !feed.is_gone());

@@ -16,13 +16,12 @@ use loop_tools::{Credentials, Registry};
 
 use crate::drive::conversation::{Conversation, Offered, Rules};
 use crate::drive::fresh::nonce;
+use crate::drive::check::Validator;
 use crate::drive::hooks::{Before, HookMessage, Hooks};
 use crate::drive::model::Models;
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
-use crate::drive::check::Validator;
-use crate::watch::callbacks::Callbacks;
-use crate::watch::observer::Watcher;
+use crate::watch::observer::{Observer, Watcher};
 use crate::watch::sink;
 use crate::watch::trace::TraceSampler;
 
@@ -42,7 +41,8 @@ pub(crate) struct Parts {
     /// The tools as models see them.
     pub(crate) offered: Offered,
     pub(crate) rules: Rules,
-    pub(crate) callbacks: Arc<Callbacks>,
+    /// Observers that are called on the run's own task.
+    pub(crate) in_place: Vec<Arc<dyn Observer>>,
     /// What an output is compared with, beside its schema.
     pub(crate) validators: Arc<[Arc<dyn Validator>]>,
     /// The budgets that all its runs share. `None`: they share none.

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::drive::check::Validator;
 use crate::drive::conversation::{Offered, Rules};
 use crate::drive::driver::opening::Clock;
 use crate::drive::driver::sharing::Sharing;
@@ -31,8 +32,6 @@ use crate::drive::parts::{Parts, read_history};
 use crate::drive::save::Saver;
 use crate::drive::start_error::StartError;
 use crate::drive::taint::{doubts_of, requested_of, taint_of, user_texts_of};
-use crate::drive::check::Validator;
-use crate::watch::callbacks::Callbacks;
 use crate::watch::events::Events;
 use crate::watch::observer::{Observed, Observer, Watcher};
 use crate::watch::sink;
@@ -64,7 +63,7 @@ impl Runner {
         let parts = Parts {
             offered: Offered::of(&registry, &spec),
             rules: Rules::default(),
-            callbacks: Arc::default(),
+            in_place: Vec::new(),
             validators: Arc::new([]),
             names: OnceLock::new(),
             secrets: models.secrets(),
@@ -231,11 +230,6 @@ impl Runner {
         &self.parts.hooks
     }
 
-    /// The same loop with callbacks, which are called on the run's own task.
-    pub fn with_callbacks(self, callbacks: Callbacks) -> Self {
-        self.with(|parts| parts.callbacks = Arc::new(callbacks))
-    }
-
     /// The same loop with these validators, which are asked in this order: about each output that fits its schema, or about
     /// the document before a run ends as confident.
     pub fn with_validators(self, validators: impl IntoIterator<Item = Arc<dyn Validator>>) -> Self {
@@ -250,7 +244,7 @@ impl Runner {
     }
 
     /// The same runner with an observer, which receives what happens in all its runs on a thread of its own and can
-    /// neither slow nor break one.
+    /// neither slow nor break one; one that is [in place](Observer::is_in_place) is called on the run's own task.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -277,10 +271,13 @@ impl Runner {
     /// # Panics
     /// When the system gives no thread.
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
-        self.with(|parts| parts.watchers.push(Arc::new(Watcher::new(observer))))
+        self.with(|parts| match observer.is_in_place() {
+            true => parts.in_place.push(observer),
+            false => parts.watchers.push(Arc::new(Watcher::new(observer))),
+        })
     }
 
-    /// What each observer heard so far, in the order in which they were added.
+    /// What each observer with a thread heard so far, in the order in which they were added.
     pub fn observed(&self) -> Vec<Observed> {
         self.parts.watchers.iter().map(|watcher| watcher.observed()).collect()
     }
@@ -482,7 +479,7 @@ impl Runner {
             offered: shared.offered.clone(),
             // Like the names they follow from what may change.
             rules: Rules::default(),
-            callbacks: Arc::clone(&shared.callbacks),
+            in_place: shared.in_place.clone(),
             validators: Arc::clone(&shared.validators),
             shared: shared.shared.clone(),
             leaves: shared.leaves,

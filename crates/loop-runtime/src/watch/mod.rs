@@ -1,7 +1,6 @@
 //! Runs are watched: events, observers, spans, and what is reported of a run.
 
 pub(crate) mod batch_line;
-pub(crate) mod callbacks;
 pub(crate) mod claims;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -11,6 +10,7 @@ pub mod people;
 pub mod report;
 pub(crate) mod served;
 pub(crate) mod sink;
+pub(crate) mod steps;
 pub(crate) mod trace;
 pub(crate) mod uses;
 pub(crate) mod waits;

@@ -1,4 +1,4 @@
-//! Observers: callbacks that receive what happens in a runner's runs, on threads of their own.
+//! Observers: they receive what happens in a runner's runs, on threads of their own.
 //!
 //! Nothing of what an observer does reaches a run. One that is slow misses events and receives how many it missed, one
 //! that panics is called again with the next event, one that never returns keeps its own thread and nothing else.
@@ -16,12 +16,13 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::watch::events::{Feed, Load, MAX_TEXT_BYTES, Queued, RunEvent};
+use crate::watch::steps::{Progress, Step};
 
 /// Receives what happens in a runner's runs. A closure over the run's name and the event is one.
 pub trait Observer: Send + Sync {
     /// Receives one event. The events of one run come in order; those of runs in parallel may mix. It is never called
     /// twice at the same time, and it may block.
-    fn observe(&self, run: &RunId, event: &RunEvent);
+    fn observe(&self, _run: &RunId, _event: &RunEvent) {}
 
     /// A driver begins to drive a run that is in this state. `earlier` are the entries that other drivers journaled;
     /// none of them is reported. It is called on the task that begins the run, before the first event, and must not
@@ -40,6 +41,20 @@ pub trait Observer: Send + Sync {
     /// number, which is the next one. It is called on the run's task and must not block; the last events may still be
     /// waiting for the observer.
     fn leaves(&self, _run: &RunId, _next: u64) {}
+
+    /// Whether this observer is called in place, with [`step`](Self::step) alone, and has no thread.
+    fn is_in_place(&self) -> bool {
+        false
+    }
+
+    /// A step of a run. It is called on the run's own task, in the order in which observers were added, and should
+    /// return soon. An error and a panic are collected with the outcome, and nothing of it reaches the run.
+    ///
+    /// # Errors
+    /// What went wrong in the observer.
+    fn step(&self, _at: &Progress, _step: Step<'_>) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 impl<F: Fn(&RunId, &RunEvent) + Send + Sync> Observer for F {
@@ -64,11 +79,11 @@ pub(crate) struct Watcher {
     observer: Arc<dyn Observer>,
     sender: UnboundedSender<Queued>,
     load: Arc<Load>,
-    progress: Arc<Progress>,
+    progress: Arc<Received>,
 }
 
 #[derive(Default)]
-struct Progress {
+struct Received {
     received: AtomicU64,
     panics: AtomicU64,
     went_on: Notify,
@@ -77,7 +92,7 @@ struct Progress {
 impl Watcher {
     pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
         let (sender, receiver) = unbounded_channel();
-        let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Progress>::default());
+        let (load, progress) = (Arc::new(Load::new(MAX_TEXT_BYTES)), Arc::<Received>::default());
         let (own_load, own_progress) = (Arc::clone(&load), Arc::clone(&progress));
         let listener = Arc::clone(&observer);
         // A thread rather than a task: the end of a runtime waits for its blocking tasks, but not for this.
@@ -131,7 +146,7 @@ fn listen(
     observer: &dyn Observer,
     mut receiver: UnboundedReceiver<Queued>,
     load: &Load,
-    progress: &Progress,
+    progress: &Received,
 ) {
     let hear = |run: &RunId, event: &RunEvent| {
         if std::panic::catch_unwind(AssertUnwindSafe(|| observer.observe(run, event))).is_err() {

@@ -1,4 +1,4 @@
-//! The callbacks of a run, called for what it starts and records.
+//! The observers in place of a run, which receive what it starts and records.
 
 use loop_core::gate::JudgedAction;
 use loop_core::run::{Phase, RunTool};
@@ -8,7 +8,7 @@ use loop_journal::Entry;
 use loop_prompts::observation_text;
 
 use super::Driver;
-use crate::watch::callbacks::Progress;
+use crate::watch::steps::{Progress, Step};
 
 impl Driver {
     /// How far the run is, as a step of `pass` sees it.
@@ -22,8 +22,7 @@ impl Driver {
         }
     }
 
-    /// Calls the callbacks for a tool that is to be run. For one that was not ready and is polled again, they were
-    /// called before.
+    /// Tells of a tool that is to be run. One that was not ready and is polled again was reported before.
     pub(super) fn call_back_first(&self, command: &RunTool) {
         let Phase::Running { batch, .. } = self.run.phase() else { return };
         let Some(work) = batch.work.iter().find(|work| work.key == command.key && work.poll.is_none()) else {
@@ -32,17 +31,19 @@ impl Driver {
         // A retry goes by the key of the first try.
         let action = self.run.actions().get(work.action as usize);
         let pass = action.map_or(command.key.pass, |action| action.key.pass);
-        self.caller.tool_call(&self.progress(pass), &command.tool, &command.parameters);
+        let (tool, input) = (&*command.tool, &*command.parameters);
+        self.in_place.tell(&self.progress(pass), Step::ToolCall { tool, input });
     }
 
-    /// Tells callbacks of the calls that ran before their reply was complete, now that the gate has admitted them.
+    /// Tells of the calls that ran before their reply was complete, now that the gate has admitted them.
     fn call_back_early(&self, entry: &Entry) {
         for note in &entry.notes {
             let Note::ReadUsed { action, .. } = note else { continue };
             let Some(action) = self.run.actions().iter().rev().find(|judged| judged.key == *action) else {
                 continue;
             };
-            self.caller.tool_call(&self.progress(action.key.pass), action.tool_name(), &action.parameters);
+            let (tool, input) = (action.tool_name(), &*action.parameters);
+            self.in_place.tell(&self.progress(action.key.pass), Step::ToolCall { tool, input });
             let mut settled = settled_in(entry).filter(|settled| action.evidence == Some(*settled));
             if let Some(observation) = settled.next().and_then(|evidence| self.run.observation(evidence)) {
                 self.call_back_last(action, observation);
@@ -50,10 +51,11 @@ impl Driver {
         }
     }
 
-    /// Tells callbacks how an action ended.
+    /// Tells how an action ended.
     fn call_back_last(&self, action: &JudgedAction, observation: &Observation) {
-        let reported = observation_text(&self.run, action, observation);
-        self.caller.tool_result(&self.progress(action.key.pass), action.tool_name(), &reported);
+        let result = &*observation_text(&self.run, action, observation);
+        let step = Step::ToolResult { tool: action.tool_name(), result };
+        self.in_place.tell(&self.progress(action.key.pass), step);
     }
 
     /// The action whose result has this number.
@@ -62,7 +64,7 @@ impl Driver {
         actions.rfind(|action| action.evidence == Some(evidence))
     }
 
-    /// Tells callbacks what has been recorded.
+    /// Tells what has been recorded.
     pub(super) fn call_back(&self, entry: &Entry) {
         let pass = match &entry.event.kind {
             EventKind::ModelReplied { key, .. }
@@ -76,7 +78,7 @@ impl Driver {
                 if matches!(key.slot, Slot::Main | Slot::Final)
                     && self.run.passes().len() >= key.pass as usize =>
             {
-                self.caller.pass(&self.progress(pass));
+                self.in_place.tell(&self.progress(pass), Step::Pass);
                 self.call_back_early(entry);
             }
             EventKind::ToolFinished { observation, .. } => {
@@ -88,9 +90,11 @@ impl Driver {
         }
         for note in &entry.notes {
             match note {
-                Note::AttemptBegan { pass, .. } => self.caller.attempt_start(&self.progress(*pass)),
+                Note::AttemptBegan { pass, .. } => {
+                    self.in_place.tell(&self.progress(*pass), Step::AttemptStart);
+                }
                 Note::OutputRejected { by, message, .. } => {
-                    self.caller.validation_failure(&self.progress(pass), by, message);
+                    self.in_place.tell(&self.progress(pass), Step::ValidationFailure { by, message });
                 }
                 _ => {}
             }

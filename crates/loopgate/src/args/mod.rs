@@ -1,0 +1,294 @@
+//! Arguments that several commands have.
+
+mod named;
+mod when;
+
+pub(crate) use named::{name_of, tags, traceparent};
+pub(crate) use when::{FilterArgs, When, age};
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use loop_core::WorkItem;
+use loop_runtime::report::EvidenceDetail;
+use serde::Serialize;
+
+use crate::output::{Failure, at_journal, stream};
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DomainArgs {
+    /// The domain folder, or its loopgate.toml
+    pub(crate) domain: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+}
+
+#[cfg(feature = "server")]
+impl DomainArgs {
+    /// The same, with these settings in addition.
+    pub(crate) fn with_set(&self, settings: &[(String, String)]) -> Self {
+        let mut with = self.clone();
+        with.settings.set.extend(settings.iter().map(|(key, value)| format!("{key}={value}")));
+        with
+    }
+}
+
+/// The folder of a run's domain, where it is another one than when the run began.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct FolderArgs {
+    /// The run's domain folder, or its loopgate.toml [default: where it was when the run began]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) domain: Option<PathBuf>,
+}
+
+/// What a request says of itself, and of who makes it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RequestArgs {
+    /// Your own trace id, for example of a request [default: the run's id]
+    #[arg(long, value_name = "ID")]
+    trace: Option<String>,
+    /// The span in which you request the run, as the header of the W3C [default: the variable TRACEPARENT]
+    #[arg(long, value_name = "TRACEPARENT")]
+    traceparent: Option<String>,
+    /// Who requests the run; stored in the journal and in the outcome
+    #[arg(long, value_name = "NAME")]
+    caller: Option<String>,
+    /// Your own key of this request: there is one run of it, and a second request attaches to that run
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+impl RequestArgs {
+    /// The item with what the request says.
+    pub(crate) fn on(&self, item: WorkItem) -> Result<WorkItem, Failure> {
+        Ok(WorkItem {
+            caller: name_of("--caller", self.caller.as_deref())?,
+            trace: name_of("--trace", self.trace.as_deref())?,
+            traceparent: traceparent(self.traceparent.as_deref())?,
+            ..item
+        })
+    }
+
+    /// The key, where one is given.
+    pub(crate) fn key(&self) -> Result<Option<Arc<str>>, Failure> {
+        name_of("--key", self.key.as_deref())
+    }
+
+    /// Whether a key is given.
+    pub(crate) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Whether a trace id is given.
+    pub(crate) fn has_trace(&self) -> bool {
+        self.trace.is_some()
+    }
+}
+
+/// Reads one of these values, each with its name and what its help says.
+pub(crate) fn one_of<T, const N: usize>(
+    values: [(&'static str, &'static str, T); N],
+) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let named = values.each_ref().map(|(name, help, _)| {
+        let value = PossibleValue::new(*name);
+        if help.is_empty() { value } else { value.help(*help) }
+    });
+    PossibleValuesParser::new(named).try_map(move |name| {
+        let found = values.iter().find(|(known, ..)| *known == name);
+        found.map(|(.., value)| *value).ok_or("it is not among the values")
+    })
+}
+
+/// Whether a report is printed as JSON or in words.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl ReportArgs {
+    /// How much of an outcome's evidence is printed. `None`: no JSON is printed.
+    pub(crate) fn detail(self) -> Option<EvidenceDetail> {
+        self.json.then_some(EvidenceDetail::Full)
+    }
+
+    /// Prints a report.
+    pub(crate) fn print(
+        self,
+        report: &impl Serialize,
+        words: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return Ok(stream::print_report(report)?);
+        }
+        stream::print(&words());
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JournalArgs {
+    /// The journal: a file, or the URL of a PostgreSQL database [default: $XDG_STATE_HOME/loopgate/journal.db]
+    #[arg(long, value_name = "FILE|URL")]
+    pub(crate) journal: Option<PathBuf>,
+}
+
+/// A run of a journal, to look at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RecordedArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+/// How runs are written, and whether their outcomes are saved.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct WrittenArgs {
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+    /// Do not save outcomes to the save target of the domain
+    #[arg(long)]
+    no_save: bool,
+}
+
+impl WrittenArgs {
+    /// Whether outcomes are saved.
+    pub(crate) fn saves(&self) -> bool {
+        !self.no_save
+    }
+
+    /// The same for a run whose outcome is saved.
+    pub(crate) fn to(journal: JournalArgs) -> Self {
+        Self { journal, no_save: false }
+    }
+}
+
+/// Whether the outcome is printed as JSON, and with how much of its evidence.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct JsonArgs {
+    /// Print the outcome as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How much of each tool result the JSON holds: `full` adds its data and what the model read
+    #[arg(long, requires = "json", value_parser = one_of(DETAILS), default_value = "full", value_name = "DETAIL")]
+    evidence: EvidenceDetail,
+}
+
+const DETAILS: [(&str, &str, EvidenceDetail); 3] = [
+    ("full", "", EvidenceDetail::Full),
+    ("summary", "", EvidenceDetail::Summary),
+    ("none", "", EvidenceDetail::Omitted),
+];
+
+impl JsonArgs {
+    /// How much of the evidence is printed. `None`: no JSON is printed.
+    pub(crate) fn detail(self) -> Option<EvidenceDetail> {
+        self.json.then_some(self.evidence)
+    }
+}
+
+/// From what the loop of a run is put together again, and where the run is.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AgainArgs {
+    #[command(flatten)]
+    pub(crate) folder: FolderArgs,
+    /// URL of a tier's model server, if the run was started with a URL that holds a credential
+    #[arg(long = "base-url", value_name = "TIER=URL")]
+    pub(crate) base_urls: Vec<String>,
+    #[command(flatten)]
+    pub(crate) journal: JournalArgs,
+}
+
+impl AgainArgs {
+    /// How a run of a journal is resumed by a server.
+    #[cfg(any(feature = "mcp-server", feature = "server"))]
+    pub(crate) fn of_server(written: &WrittenArgs) -> Self {
+        let journal = written.journal.clone();
+        Self { folder: FolderArgs::default(), base_urls: Vec::new(), journal }
+    }
+
+    /// What differs from how the run was begun.
+    pub(crate) fn settings(&self) -> SettingArgs {
+        SettingArgs { base_urls: self.base_urls.clone(), ..SettingArgs::default() }
+    }
+
+    /// The option that names the journal again in a command that is printed.
+    pub(crate) fn at(&self) -> String {
+        at_journal(self.journal.journal.as_deref())
+    }
+}
+
+/// What differs from the settings of a domain, or from those of the run before.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct SettingArgs {
+    /// Profile of the domain to use
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Model for a tier: selector, base, escalated or fallback
+    #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
+    pub(crate) models: Vec<String>,
+    /// URL of a tier's model server
+    #[arg(long = "base-url", value_name = "TIER=URL")]
+    pub(crate) base_urls: Vec<String>,
+    /// Change a setting of the domain, for example limits.passes=3
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct GoOnArgs {
+    /// Only journal it, and do not resume the run
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
+    #[command(flatten)]
+    pub(crate) again: AgainArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PersonArgs {
+    /// The run's id, the beginning of one, or `last`
+    pub(crate) run: String,
+    /// The action's key, for example 2/action-0, or its id
+    pub(crate) action: String,
+    /// Refuse unless the action still has this binding, which `pending` prints
+    #[arg(long, value_name = "DIGITS")]
+    pub(crate) binding: Option<String>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+    #[command(flatten)]
+    pub(crate) go_on: GoOnArgs,
+}
+
+/// How much of a run's progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Progress {
+    /// On a terminal each step and a status line; elsewhere a line for each wait, and one every 15 seconds
+    Auto,
+    /// Each step, on a terminal and elsewhere
+    Always,
+    /// Nothing
+    Never,
+}
+
+/// Where a run is, if a durable engine has it.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct EngineArgs {
+    /// URL of the ingress of the durable engine that has the run, for example http://127.0.0.1:8080
+    #[arg(long, value_name = "URL")]
+    pub(crate) ingress: Option<String>,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct IngressArgs {
+    /// URL of the engine's ingress, for example http://127.0.0.1:8080
+    #[arg(long = "ingress", value_name = "URL")]
+    pub(crate) url: String,
+}

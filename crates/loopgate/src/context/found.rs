@@ -1,0 +1,258 @@
+//! A run as its journal has it, and its loop, put together again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use loop_core::run::Started;
+use loop_core::{EventKind, Run};
+use loop_domain::Domain;
+use loop_runtime::Runner;
+use loop_runtime::journal::versions::not_on_engine;
+use loop_runtime::journal::{Entry, Journal, JournalError, Recorded, RunLine, StoredJournal, replay};
+use loop_runtime::run::{RunId, StartError, Takeover};
+
+use super::origin::{BatchOrigin, Origin, TokenOrigin};
+use super::places;
+use super::runner::{on_journal, to_loop};
+use crate::args::{AgainArgs, DomainArgs, JournalArgs, RecordedArgs, SettingArgs};
+use crate::output::{Failure, stream};
+
+/// A run as its journal has it.
+pub(crate) struct Found {
+    pub(crate) journal: Arc<StoredJournal>,
+    pub(crate) recorded: Recorded,
+    pub(crate) run: Run,
+}
+
+impl Found {
+    /// The run that these arguments name, which must not be over.
+    pub(crate) async fn open(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
+        let found = Self::any(named, again).await?;
+        if !found.run.is_done() {
+            return Ok(found);
+        }
+        let reason = found.run.outcome().map_or("its end", |outcome| outcome.stop.primary.reason.name());
+        Err(is_over(found.id(), reason, &again.at()))
+    }
+
+    /// The run that these arguments name.
+    pub(crate) async fn any(named: &str, again: &AgainArgs) -> Result<Self, Failure> {
+        Self::of(named, &again.journal).await
+    }
+
+    /// The run of a journal with this name.
+    pub(crate) async fn of(named: &str, journal: &JournalArgs) -> Result<Self, Failure> {
+        let journal = places::existing_journal(journal)?;
+        let line = find(journal.as_ref(), named).await?;
+        Self::read(journal, &line.run).await
+    }
+
+    /// The run with this id.
+    pub(crate) async fn read(journal: Arc<StoredJournal>, id: &RunId) -> Result<Self, Failure> {
+        Ok(Self::replayed(journal, id).await?)
+    }
+
+    pub(crate) async fn replayed(journal: Arc<StoredJournal>, id: &RunId) -> Result<Self, StartError> {
+        let recorded = journal.read(id).await?;
+        let run = replay(id, &recorded)?;
+        Ok(Self { journal, recorded, run })
+    }
+
+    pub(crate) fn id(&self) -> &RunId {
+        self.run.id()
+    }
+
+    /// An error if a durable engine drives the run.
+    pub(crate) fn check_driver(&self) -> Result<(), Failure> {
+        Ok(not_on_engine(self.id(), &self.recorded)?)
+    }
+
+    /// The run's loop, put together again.
+    pub(crate) async fn runner(&self, again: &AgainArgs) -> Result<(Domain, Runner), Failure> {
+        self.check_driver()?;
+        let loaded = self.load(again.folder.domain.as_deref(), &again.settings())?;
+        loaded.domain.ready(loaded.saves)?;
+        loaded.domain.start_servers();
+        let mut entries = entries_before(self.journal.as_ref(), self.run.started()).await;
+        entries.extend(self.recorded.entries.iter().cloned());
+        loaded.domain.goes_on_behind(&entries);
+        let runner = self.put_together(&loaded)?;
+        Ok((loaded.domain, runner))
+    }
+
+    /// The run's loop, of its domain as it is now.
+    pub(crate) fn put_together(&self, loaded: &Loaded) -> Result<Runner, Failure> {
+        let Loaded { domain, saves, asks, origin, .. } = loaded;
+        let mut runner = to_loop(domain, *saves);
+        if *asks {
+            runner = runner.with_people();
+        }
+        let journal = StoredJournal::clone(&self.journal).with_sync(domain.sync);
+        let batch = origin.as_ref().and_then(|origin| origin.batch.as_ref()).map(BatchOrigin::budget);
+        let token = origin.as_ref().and_then(|origin| origin.token.as_ref()).map(TokenOrigin::budget);
+        let more = batch.into_iter().chain(token);
+        let runner = on_journal(runner, domain, &Arc::new(journal), more);
+        Ok(runner.leave_when_waiting())
+    }
+
+    /// The run's loop as it is now, to compare the run with it: it is not driven. `calls`: its tools are called.
+    pub(crate) fn compared(&self, folder: Option<&Path>, calls: bool) -> Result<Runner, Failure> {
+        let Loaded { domain, .. } = self.load(folder, &SettingArgs::default())?;
+        if calls {
+            domain.ready(/*saves*/ false)?;
+            domain.start_servers();
+        }
+        Ok(to_loop(&domain, /*saves*/ false))
+    }
+
+    /// The run's domain as it is now, of which nothing is started.
+    pub(crate) fn domain(&self, folder: Option<&Path>) -> Result<Domain, Failure> {
+        Ok(self.load(folder, &SettingArgs::default())?.domain)
+    }
+
+    /// The run's domain as it is now, with these settings in place of those that the run was begun with. `folder`: where it is
+    /// now. `None`: where it was.
+    pub(crate) fn load(&self, folder: Option<&Path>, settings: &SettingArgs) -> Result<Loaded, Failure> {
+        let id = self.id();
+        let origin = self.recorded.origin.as_deref().map(Origin::read).transpose()?;
+        let mut arguments = match (&origin, folder) {
+            (Some(origin), _) => origin.changed(settings),
+            (None, Some(domain)) => DomainArgs { domain: domain.to_owned(), settings: settings.clone() },
+            (None, None) => {
+                return Err(Failure::new(format!(
+                    "run {id} does not say which domain it is of; name the folder with --domain"
+                )));
+            }
+        };
+        let here = places::cwd()?;
+        if let Some(domain) = folder {
+            arguments.domain = here.join(domain);
+        }
+        if let Some(origin) = &origin {
+            origin.check_withheld(id, settings.base_urls.len())?;
+        }
+        if !arguments.domain.exists() {
+            return Err(Failure::new(format!(
+                "run {id} is of the domain {}, which is not there any more; name the folder that it is in now with \
+                 --domain",
+                arguments.domain.display()
+            )));
+        }
+        let cwd = origin.as_ref().map_or(here, |origin| origin.cwd.clone());
+        let domain = places::load_with(&arguments, /*record*/ None, cwd.clone())?;
+        let saves = origin.as_ref().map_or(self.run.spec().save, |origin| origin.saves);
+        let asks = origin.as_ref().is_some_and(|origin| origin.asks);
+        Ok(Loaded { domain, arguments, cwd, saves, asks, origin })
+    }
+}
+
+/// That a run has ended. `at`: the option that names its journal.
+pub(crate) fn is_over(run: &RunId, reason: &str, at: &str) -> Failure {
+    Failure::new(format!("run {run} is over ({reason}); `loopgate show {run}{at}` shows what it came to"))
+}
+
+/// A run's domain as it is now, and how the run was begun with it.
+pub(crate) struct Loaded {
+    pub(crate) domain: Domain,
+    /// By which it was loaded.
+    pub(crate) arguments: DomainArgs,
+    /// The folder that paths begin at.
+    pub(crate) cwd: PathBuf,
+    /// Whether the outcome is saved where the domain says.
+    pub(crate) saves: bool,
+    /// Whether a person is asked, whatever the domain says.
+    pub(crate) asks: bool,
+    /// How the run was begun. `None`: the journal does not say.
+    pub(crate) origin: Option<Origin>,
+}
+
+/// Why a run cannot continue, with what to do about it.
+pub(crate) fn explained(error: StartError, domain: &Path) -> Failure {
+    match error {
+        StartError::Changed { run, what, tools } => {
+            let (folder, named) = (domain.display(), tools.join(", "));
+            let named = if tools.is_empty() { named } else { format!(" ({named})") };
+            Failure::new(format!(
+                "run {run} was begun with other {what}{named} than {folder} has now, and an answer counts only for what was \
+                 shown; put the domain back as it was, name another folder with --domain, or start a new run, which asks again"
+            ))
+        }
+        other => other.into(),
+    }
+}
+
+/// The run as it began. It is decided otherwise today, perhaps, so that it cannot be replayed to its end.
+pub(crate) fn opened(recorded: &Recorded) -> Result<Run, Failure> {
+    let first = recorded.entries.first().ok_or_else(|| Failure::new("the run has no entries"))?;
+    let opened = Run::open(&first.event, recorded.spec.clone());
+    opened.map(|(run, _)| run).map_err(|rejected| Failure::new(rejected.to_string()))
+}
+
+/// The entries that scripted models have replied to before a fork began, the oldest first. Those that cannot be read
+/// are left out.
+pub(crate) async fn entries_before(journal: &dyn Journal, started: &Started) -> Vec<Entry> {
+    let mut parts = Vec::new();
+    let continued = |started: &Started| {
+        let parent = started.parent.as_deref().filter(|parent| parent.how != Takeover::Retry)?;
+        Some((parent.run.clone(), parent.entries))
+    };
+    let mut next = continued(started);
+    while let Some((run, entries)) = next.take() {
+        let Ok(mut recorded) = journal.read(&run).await else { break };
+        recorded.entries.truncate(usize::try_from(entries).unwrap_or(usize::MAX));
+        if let Some(EventKind::Started(first)) = recorded.entries.first().map(|first| &first.event.kind) {
+            next = continued(first);
+        }
+        parts.push(recorded.entries);
+    }
+    parts.into_iter().rev().flatten().collect()
+}
+
+/// The run with this id, with this beginning, or the last one.
+pub(crate) async fn find(journal: &dyn Journal, wanted: &str) -> Result<RunLine, Failure> {
+    Ok(named(&journal.runs().await?, wanted)?.clone())
+}
+
+/// The same, of these runs of a journal.
+pub(crate) fn named<'a>(runs: &'a [RunLine], wanted: &str) -> Result<&'a RunLine, Failure> {
+    if wanted == "last" {
+        let (damaged, whole): (Vec<_>, Vec<_>) = runs.iter().partition(|line| line.trouble.is_some());
+        let newest = whole.first().or(damaged.first());
+        // What is newer and cannot be read hides no other run.
+        let newer = damaged.iter().filter(|line| newest.is_some_and(|newest| line.unix_ms > newest.unix_ms));
+        for RunLine { run, trouble, .. } in newer {
+            let trouble = trouble.as_deref().unwrap_or_default();
+            stream::note(format!("loopgate: run {run} is newer, and damaged: {trouble}"));
+        }
+        let none = || Failure::new("the journal holds no run yet; `loopgate run` makes one");
+        return newest.copied().ok_or_else(none);
+    }
+    let mut matching = runs.iter().filter(|line| line.run.as_str().starts_with(wanted) && !wanted.is_empty());
+    match (matching.next(), matching.next()) {
+        (Some(line), None) => Ok(line),
+        (Some(_), Some(_)) => {
+            Err(Failure::new(format!("several runs begin with {wanted}; give more of the id")))
+        }
+        (None, _) => {
+            Err(JournalError::Unknown { run: RunId::new(wanted), place: "this journal".to_owned() }.into())
+        }
+    }
+}
+
+/// Says of a run that it can be read and not be resumed, on standard error.
+pub(crate) fn unverified(run: &RunId, recorded: &Recorded) {
+    if let Some(why) = &recorded.unverified {
+        stream::note(format!("loopgate: run {run} cannot be resumed: {why}"));
+    }
+}
+
+impl RecordedArgs {
+    /// The run as its journal has it. That it cannot be resumed is said on standard error.
+    pub(crate) async fn open(&self) -> Result<(Arc<StoredJournal>, RunLine, Recorded), Failure> {
+        let journal = places::existing_journal(&self.journal)?;
+        let line = find(journal.as_ref(), &self.run).await?;
+        let recorded = journal.read(&line.run).await?;
+        unverified(&line.run, &recorded);
+        Ok((journal, line, recorded))
+    }
+}

@@ -1,0 +1,282 @@
+//! What arguments name: domains, items, journals.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use loop_core::WorkItem;
+use loop_core::types::Tier;
+use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
+use loop_runtime::journal::{StoredJournal, SyncPolicy};
+use loop_tools::files;
+
+use crate::args::{DomainArgs, JournalArgs, SettingArgs, WrittenArgs};
+use crate::output::{Failure, panics, stream};
+
+/// Reads and checks a domain.
+pub(crate) fn load(args: &DomainArgs) -> Result<Domain, Failure> {
+    load_with(args, None, cwd()?)
+}
+
+/// Says how many exchanges of a domain were written to `record`, if any were to be.
+pub(crate) fn finish_recording(domain: &Domain, record: Option<&Path>) {
+    match (domain.finish_recording(), record) {
+        (Ok(Some(exchanges)), Some(path)) => {
+            stream::note(format!("recorded: {exchanges} exchanges in {}", path.display()));
+        }
+        (Ok(_), _) => {}
+        (Err(error), _) => stream::note(format!("recorded: no: {error}")),
+    }
+}
+
+/// The folder that relative paths begin at.
+pub(crate) fn cwd() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| Failure::new(format!("the current folder: {error}")))
+}
+
+/// Checks a domain with all its profiles, or with the one that is chosen.
+pub(crate) fn check(args: &DomainArgs) -> Result<DomainReport, Failure> {
+    Ok(Domain::check(&args.domain, &options(args, None, cwd()?)?)?)
+}
+
+/// Reads the MCP servers of a domain, and nothing else of it.
+pub(crate) fn servers(args: &DomainArgs) -> Result<McpServers, Failure> {
+    Ok(McpServers::load(&args.domain, &options(args, None, cwd()?)?)?)
+}
+
+/// The same, as it would be from the folder `cwd`, with the exchanges with models written to `record`.
+pub(crate) fn load_with(args: &DomainArgs, record: Option<&Path>, cwd: PathBuf) -> Result<Domain, Failure> {
+    let domain = Domain::load(&args.domain, &options(args, record, cwd)?)?;
+    panics::add(domain.secrets());
+    // A level that is not lowered because it was not measured is said where it matters.
+    for warning in domain.uncalibrated() {
+        stream::note(format!("warning: {warning}"));
+    }
+    Ok(domain)
+}
+
+/// How a domain is loaded by these arguments.
+pub(crate) fn options(
+    args: &DomainArgs,
+    record: Option<&Path>,
+    cwd: PathBuf,
+) -> Result<LoadOptions, Failure> {
+    let SettingArgs { profile, models, base_urls, set } = &args.settings;
+    let mut options = LoadOptions { profile: profile.clone(), cwd, ..LoadOptions::default() };
+    options.record = record.map(Path::to_owned);
+    options.prices = prices();
+    for text in set {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(Failure::new(format!(
+                "--set {text}: expected KEY=VALUE, for example limits.max_passes=3"
+            )));
+        };
+        options.set.push((key.trim().to_owned(), value.to_owned()));
+    }
+    for text in models {
+        options.models.push(model(text)?);
+    }
+    for text in base_urls {
+        options.base_urls.push(base_url(text)?);
+    }
+    Ok(options)
+}
+
+/// The file with prices of your own that the environment names.
+pub(crate) fn prices() -> Option<PathBuf> {
+    std::env::var_os("LOOPGATE_PRICES").filter(|path| !path.is_empty()).map(PathBuf::from)
+}
+
+/// The path that means standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// The first bytes of a file or of standard input, at most `max`.
+pub(crate) fn beginning(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path == Path::new(STANDARD_INPUT) {
+        std::io::stdin().take(max).read_to_end(&mut bytes)?;
+    } else {
+        files::open(path)?.take(max).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// Reads the work item from a file, or from standard input for `-`.
+pub(crate) fn item(domain: &Domain, path: &Path) -> Result<WorkItem, Failure> {
+    let origin = path.display().to_string();
+    if path.is_dir() {
+        return Err(Failure::new(format!(
+            "{origin}: a folder; name the files in it, for example {}/*.json",
+            origin.trim_end_matches('/')
+        )));
+    }
+    // One byte beyond the limit is enough to refuse it.
+    let max = domain.item_bytes_max().saturating_add(1);
+    let (shown, advice) = if path == Path::new(STANDARD_INPUT) {
+        ("standard input", "give the work item as UTF-8 text")
+    } else {
+        (&*origin, "give a JSON or Markdown file, or `-`")
+    };
+    let bytes = beginning(path, max).map_err(|error| Failure::new(format!("{shown}: {error}; {advice}")))?;
+    let is_cut = bytes.len() as u64 == max;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        // What is too long is refused for its length, wherever it was cut.
+        Err(error) if is_cut => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        Err(_) => return Err(Failure::new(format!("{origin}: is not UTF-8 text; {advice}"))),
+    };
+    let item = domain.item(&text, &origin)?;
+    let is_json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    // Any other file may be a text.
+    if is_json && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
+        return Err(Failure::new(format!(
+            "{origin}: not a JSON object; put one item on each line of a .jsonl file, or give a text as .md"
+        )));
+    }
+    Ok(item)
+}
+
+/// The work item that is a text itself, or in a file.
+pub(crate) fn item_or_text(
+    domain: &Domain,
+    path: Option<&Path>,
+    text: Option<&str>,
+) -> Result<WorkItem, Failure> {
+    match (text, path) {
+        (Some(text), _) => Ok(domain.item(text, "--text")?),
+        (None, Some(path)) => item(domain, path),
+        (None, None) => Err(Failure::new("no work item is given; name a file, or give --text")),
+    }
+}
+
+/// The journal to write to, under this policy.
+pub(crate) fn journal(args: &JournalArgs, sync: SyncPolicy) -> Result<Arc<StoredJournal>, Failure> {
+    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    Ok(Arc::new(StoredJournal::open(path)?.with_sync(sync)))
+}
+
+impl WrittenArgs {
+    /// The journal for runs of this domain.
+    pub(crate) fn open(&self, domain: &Domain) -> Result<Arc<StoredJournal>, Failure> {
+        journal(&self.journal, domain.sync)
+    }
+}
+
+/// The journal to read from: it has to be there.
+pub(crate) fn existing_journal(args: &JournalArgs) -> Result<Arc<StoredJournal>, Failure> {
+    let path = args.journal.clone().unwrap_or_else(StoredJournal::default_path);
+    expect_not_empty(&path)?;
+    Ok(Arc::new(StoredJournal::open_existing(path)?))
+}
+
+/// Fails for an empty file: the library lays its tables in it, and a command that reads leaves a file as it is.
+pub(crate) fn expect_not_empty(path: &Path) -> Result<(), Failure> {
+    // While a log is next to it, the tables may be there.
+    let mut log = path.to_owned().into_os_string();
+    log.push("-wal");
+    let is_empty = std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0);
+    if is_empty && !Path::new(&log).exists() {
+        let path = path.display();
+        return Err(Failure::new(format!(
+            "{path}: empty, so not a journal; name another file with --journal"
+        )));
+    }
+    Ok(())
+}
+
+/// The folder for what can be made anew: results of evals.
+pub(crate) fn cache() -> Result<PathBuf, Failure> {
+    // A relative path counts as none, as the XDG specification says.
+    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = given.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+    let missing =
+        || Failure::new("there is no folder for stored results: set XDG_CACHE_HOME, or give --cache FOLDER");
+    Ok(folder.ok_or_else(missing)?.join("loopgate/evals"))
+}
+
+/// A file to be written at the end, made at once: one that cannot be written is found out before anything is run and paid
+/// for. Only its owner can read it, since it holds what runs have read.
+pub(crate) fn opened(option: &str, path: &Path) -> Result<File, Failure> {
+    private(OpenOptions::new().write(true).create(true).truncate(true)).open(path).map_err(|error| {
+        Failure::new(format!("{option} {}: {error}; name a file in a folder that is there", path.display()))
+    })
+}
+
+/// Lets only the owner read a new file.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Refuses two options that name one file: the second report would overwrite the first.
+pub(crate) fn expect_two_files(
+    (option, path): (&str, Option<&Path>),
+    (other_option, other): (&str, Option<&Path>),
+) -> Result<(), Failure> {
+    let (Some(path), Some(other)) = (path, other) else { return Ok(()) };
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        path.canonicalize()
+            .unwrap_or_else(|_| path.file_name().map_or(folder.clone(), |name| folder.join(name)))
+    };
+    // A device such as /dev/null takes both.
+    let is_device = std::fs::metadata(path).is_ok_and(|found| !found.is_file());
+    if is_device || place(path) != place(other) {
+        return Ok(());
+    }
+    let path = path.display();
+    Err(Failure::new(format!("{option} and {other_option} name one file, {path}; name two")))
+}
+
+/// A report's file, which is made before the report.
+pub(crate) struct ReportFile<'a> {
+    option: &'static str,
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> ReportFile<'a> {
+    /// The file that an option names, empty. `None`: it names none.
+    pub(crate) fn open(option: &'static str, path: Option<&'a Path>) -> Result<Option<Self>, Failure> {
+        path.map(|path| Ok(Self { option, path, file: opened(option, path)? })).transpose()
+    }
+
+    pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
+        let Self { option, path, .. } = self;
+        self.file.write_all(text.as_bytes()).map_err(|error| {
+            Failure::new(format!("{option} {}: {error}; make room or name another file", path.display()))
+        })
+    }
+}
+
+pub(crate) fn model(text: &str) -> Result<(Tier, String), Failure> {
+    let expected = || {
+        Failure::new(format!(
+            "--model {text}: expected TIER=PROVIDER/NAME with tier selector, base, escalated or fallback, for example base=offline/offline-1"
+        ))
+    };
+    let (tier, model) = of_tier(text).ok_or_else(expected)?;
+    if !model.contains('/') {
+        return Err(expected());
+    }
+    Ok((tier, model.to_owned()))
+}
+
+pub(crate) fn base_url(text: &str) -> Result<(Tier, String), Failure> {
+    // What was given may hold a credential, and is not shown.
+    let (tier, url) = of_tier(text).ok_or_else(|| {
+        Failure::new(
+            "--base-url: expected TIER=URL with tier selector, base, escalated or fallback, for example base=http://127.0.0.1:8080/v1",
+        )
+    })?;
+    Ok((tier, url.to_owned()))
+}
+
+fn of_tier(text: &str) -> Option<(Tier, &str)> {
+    let (tier, rest) = text.split_once('=')?;
+    let tiers = [Tier::Selector, Tier::Base, Tier::Escalated, Tier::Fallback];
+    Some((tiers.into_iter().find(|known| known.name() == tier)?, rest))
+}

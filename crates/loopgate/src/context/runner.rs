@@ -1,0 +1,103 @@
+//! The loop of a domain: with its journal, its budgets and its hooks, and with saving that says what it does. A run is over by
+//! then, and a person who waits for the program sees why it has not ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use loop_core::Outcome;
+use loop_core::run::Started;
+use loop_domain::Domain;
+use loop_core::secrets::Secrets;
+use loop_runtime::budget::{SharedBudget, SharedBudgets, SharedLedger};
+use loop_runtime::hooks::{Delivered, HookReport, Hooks};
+use loop_runtime::journal::{Journal, StoredJournal};
+use loop_runtime::{
+    Runner,
+    save::{DetailedTarget, SaveError, Saver},
+};
+
+use super::telemetry;
+use crate::output::{stream, time};
+
+/// A loop that runs this domain, and saves where it says if it `saves`.
+pub(crate) fn to_loop(domain: &Domain, saves: bool) -> Runner {
+    let runner = match &domain.save {
+        Some(target) if saves => domain.to_loop().with_saver(Arc::new(ReportingSaver {
+            target: target.clone().with_spec(Arc::clone(&domain.spec)),
+        })),
+        _ => domain.unsaved_loop(),
+    };
+    telemetry::listen_to(runner.with_hooks(reporting(domain.hooks())))
+}
+
+/// Tells on standard error of a save that takes its time, or is tried again.
+#[derive(Debug)]
+struct ReportingSaver {
+    target: DetailedTarget,
+}
+
+#[async_trait]
+impl Saver for ReportingSaver {
+    fn secrets(&self) -> Secrets {
+        self.target.secrets()
+    }
+
+    async fn save(&self, started: &Started, outcome: &Outcome) -> Result<Arc<str>, SaveError> {
+        let saving = self.target.save(started, outcome);
+        tokio::pin!(saving);
+        let saved = tokio::select! {
+            biased;
+            saved = &mut saving => saved,
+            () = tokio::time::sleep(PATIENCE) => {
+                stream::note("saving:  not done yet; Ctrl-C ends it, and the journal has the outcome");
+                saving.await
+            }
+        };
+        if let Err(SaveError { message, retry: Some(_) }) = &saved {
+            stream::note(format!("saving:  {message}; it is tried again"));
+        }
+        saved
+    }
+}
+
+/// How long nothing is said.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// The loop with this journal, and with the budgets that the journal keeps: those of the domain, and that of a batch or of
+/// a token.
+pub(crate) fn on_journal(
+    runner: Runner,
+    domain: &Domain,
+    journal: &Arc<StoredJournal>,
+    more: impl IntoIterator<Item = SharedBudget>,
+) -> Runner {
+    let budgets = domain.budgets.iter().cloned().chain(more);
+    let shared = SharedBudgets::new(Arc::clone(journal) as Arc<dyn SharedLedger>, budgets);
+    runner.with_journal(Arc::clone(journal) as Arc<dyn Journal>).with_shared_budgets(shared)
+}
+
+/// The hooks of a domain, which tell on standard error of each delivery that failed.
+pub(crate) fn reporting(hooks: &Hooks) -> Hooks {
+    if hooks.is_empty() {
+        return Hooks::default();
+    }
+    hooks.clone().with_listener(Arc::new(|report| {
+        if let Some(line) = not_delivered(report) {
+            stream::note(line);
+        }
+    }))
+}
+
+/// That a message did not arrive. `None`: it did.
+fn not_delivered(report: &HookReport) -> Option<String> {
+    let HookReport { id, hook, event, delivered, .. } = report;
+    let Delivered::No { error, next_unix_ms } = delivered else { return None };
+    let next = match next_unix_ms {
+        Some(next) => format!("`loopgate serve hooks deliver` tries again from {} UTC on", time(*next)),
+        None => format!(
+            "it has failed too often; `loopgate serve hooks deliver --now` tries again, and `loopgate serve hooks drop {id}` gives it up"
+        ),
+    };
+    Some(format!("hook:    {hook} was not told of `{}`: {error}; {next}", event.name()))
+}

@@ -1,0 +1,14 @@
+//! The commands with which people decide about runs.
+
+#[cfg(feature = "restate")]
+mod engine;
+#[cfg(not(feature = "restate"))]
+#[path = "no_engine.rs"]
+mod engine;
+mod people;
+mod stop;
+
+pub(crate) use people::{
+    AnswerArgs, ApproveArgs, DenyArgs, PendingArgs, TellArgs, answer, approve, deny, pending, tell,
+};
+pub(crate) use stop::{StopArgs, stop};

@@ -1,0 +1,15 @@
+//! What people say to runs of a durable engine, in a build without one: one line that says how to get it.
+
+use std::process::ExitCode;
+
+use crate::args::PersonArgs;
+use crate::drive::Said;
+use crate::output::Failure;
+
+pub(crate) async fn say(_: &str, _: &PersonArgs, _: Said) -> Result<ExitCode, Failure> {
+    Err(Failure::not_built("engine", "restate"))
+}
+
+pub(crate) async fn tell(_: &str, _: &str, _: &str) -> Result<ExitCode, Failure> {
+    Err(Failure::not_built("engine", "restate"))
+}

@@ -1,0 +1,116 @@
+//! A person at this terminal, who is asked.
+
+use std::sync::Arc;
+
+use anstyle::Style;
+use loop_core::EventKind;
+use loop_core::run::{PersonAnswer, PersonRequest};
+use loop_core::types::{Approver, CommandKey, Digest, Effect};
+
+use crate::output::{Line, stream::note, stream::note_part, typed, typed::Typed};
+use crate::shown::people;
+
+const BOLD: Style = Style::new().bold();
+
+/// Asks whether an action may run, or what it asks, once all of it is shown. What was typed before that, and what is
+/// pasted, is no consent. Only a clear yes is one, for what cannot be undone the action's short key; anything else goes to
+/// the model. Nothing where the input ends.
+pub(crate) async fn ask(lines: &mut typed::Lines, requested: &PersonRequest) -> Option<PersonAnswer> {
+    let PersonRequest { tool, is_question, .. } = requested;
+    note(format!("{tool}  ({})", people::kind_of(requested)));
+    people::details(requested).iter().for_each(|line| note(format!("  {line}")));
+    let key = short_key(requested);
+    loop {
+        lines.forget().await;
+        note_part(Line::new().styled(
+            BOLD,
+            match &key {
+                _ if *is_question => "Answer: ".to_owned(),
+                Some(key) => format!("It cannot be undone. Type {key} to allow {tool}, or n: "),
+                None => format!("Allow {tool}? [y/N] "),
+            },
+        ));
+        let stated = match lines.next().await {
+            Typed::Line(line) => line,
+            Typed::Pasted(text) if *is_question => text,
+            Typed::Rest if *is_question => {
+                note("this is the rest of a text that was pasted before; answer again");
+                continue;
+            }
+            Typed::Pasted(_) | Typed::Rest => {
+                note("pasted text is not an answer; type it");
+                continue;
+            }
+            Typed::TooLong => {
+                note("this is too long; answer again");
+                continue;
+            }
+            Typed::Unreadable => {
+                note("");
+                return Some(denied("the person's answer could not be read"));
+            }
+            Typed::End => {
+                note("");
+                return None;
+            }
+        };
+        let stated = stated.trim();
+        let lower = stated.to_lowercase();
+        return Some(match (lower.as_str(), &key) {
+            ("", _) if *is_question => denied("the person did not answer"),
+            _ if *is_question => PersonAnswer::Answered { text: stated.into() },
+            ("", _) | ("n" | "no", _) => denied("the person said no"),
+            (typed, Some(key)) if typed == key => PersonAnswer::Approved,
+            ("y" | "yes", None) => PersonAnswer::Approved,
+            ("y" | "yes", Some(_)) => continue,
+            _ => denied(&format!("the person did not agree and said: {stated}")),
+        });
+    }
+}
+
+/// What a person types to allow an action that cannot be undone: the beginning of its binding, which no text from outside
+/// can know. None where a yes is enough.
+fn short_key(requested: &PersonRequest) -> Option<String> {
+    let is_undone = matches!(requested.effect, Effect::Read | Effect::WriteIdempotent);
+    (!is_undone).then(|| requested.binding.short().chars().take(KEY_DIGITS).collect())
+}
+
+/// How many digits of a binding are the action's short key.
+const KEY_DIGITS: usize = 4;
+
+pub(crate) fn denied(why: &str) -> PersonAnswer {
+    PersonAnswer::Denied { why: why.into() }
+}
+
+/// Who approves here: a name that is claimed. Nothing was checked, so it does not count where two people have to approve.
+pub(crate) fn approver(claim: Option<Arc<str>>) -> Approver {
+    Approver { account: "".into(), user: "".into(), claim }
+}
+
+/// The event of an answer that is given here.
+pub(crate) fn answered(key: CommandKey, answer: PersonAnswer, binding: Option<Digest>) -> EventKind {
+    match answer {
+        PersonAnswer::Approved => EventKind::ApprovedBy { key, by: approver(None), binding },
+        answer => EventKind::PersonAnswered { key, answer, binding },
+    }
+}
+
+/// Whether a person at this terminal can answer this request: not where two tokens have to approve it.
+pub(crate) fn may_answer_here(requested: &PersonRequest) -> bool {
+    requested.approvals < 2
+}
+
+/// What a person says to a request.
+pub(crate) enum Said {
+    /// An approval, with the name that is claimed.
+    Approves(Approver),
+    Answers(PersonAnswer),
+}
+
+/// Whether a person has given the beginning of an action's own binding, as `pending` prints it.
+pub(crate) fn is_binding(given: &str, own: &Digest) -> bool {
+    given.len() >= BINDING_DIGITS && own.to_string().starts_with(&given.to_ascii_lowercase())
+}
+
+/// How much of a binding has to be given.
+const BINDING_DIGITS: usize = 12;

@@ -1,0 +1,248 @@
+//! A run under way, to its end or until it waits for people who are not here.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_core::run::{PersonRequest, Started};
+use loop_core::types::{Millis, StopClass};
+use loop_core::{EventKind, Outcome, StopReason};
+use loop_runtime::Runner;
+use loop_runtime::journal::{Journal as _, StoredJournal};
+use loop_runtime::people::PeopleReport;
+use loop_runtime::report::{EvidenceDetail, Report};
+use loop_runtime::run::{Driven, EndedRun, Handle, StartError, Waiting, note_alone};
+use tokio::task::spawn_blocking;
+
+use super::ask::{answered, ask, may_answer_here};
+use super::listen::Listening;
+use super::watch::{Lines, watch};
+use crate::args::{AgainArgs, GoOnArgs};
+use crate::context::{Found, Signals, explained, telemetry};
+use crate::output::{Failure, stream, typed};
+use crate::shown::{
+    Live, bill, budget_lines, doubts, people, print_result, summary, tools_of, warned, wrote,
+};
+
+/// A run under way, and how it is shown.
+pub(crate) struct Driving<'a> {
+    pub(crate) runner: &'a Runner,
+    pub(crate) journal: Arc<StoredJournal>,
+    /// The journal as it was named on the command line, where it was.
+    pub(crate) at: Option<PathBuf>,
+    pub(crate) live: Option<Live>,
+    pub(crate) lines: Option<Lines>,
+    /// How much of the evidence is printed with the outcome as JSON. `None`: the outcome is not printed as JSON.
+    pub(crate) json: Option<EvidenceDetail>,
+    /// Whether what it came to is printed.
+    pub(crate) prints: bool,
+    pub(crate) signals: Signals,
+}
+
+impl Driving<'_> {
+    /// Drives until the run is over, or waits for people who are not here; prints what it came to.
+    pub(crate) async fn drive(mut self, mut handle: Handle) -> Result<(ExitCode, Signals), Failure> {
+        stream::outlive_reader();
+        let mut typed = None;
+        loop {
+            let watcher = watch(&mut handle, self.live.take(), self.lines.take());
+            let (started, remote) = (Arc::clone(handle.started()), handle.remote());
+            let _listening = Listening::to(&self.journal, &started.run, remote.clone());
+            let driven = tokio::select! {
+                driven = handle.driven() => driven,
+                never = self.signals.stop(&remote) => match never {},
+            };
+            if let Some(watcher) = watcher {
+                // The queue ends with the run; what it still holds is shown first.
+                (self.live, self.lines) = self.signals.unless_received(watcher).await.unwrap_or_default();
+            }
+            let (outcome, requested) = match driven {
+                Driven::Ended(outcome) => (outcome, Vec::new()),
+                Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
+            };
+            if !requested.is_empty() && is_answered_here() && requested.iter().all(may_answer_here) {
+                let typed = typed.get_or_insert_with(|| typed::Lines::begin(MAX_ANSWER_BYTES));
+                if let Some(stated) = self.ask(typed, &requested).await {
+                    let run = &outcome.run;
+                    handle = match self.runner.resume_with(run, stated).start().await {
+                        // It took too long: silence was a no.
+                        Err(StartError::Refused { rejected, .. }) => {
+                            stream::note(rejected.to_string());
+                            self.runner.resume(run).start().await?
+                        }
+                        resumed => resumed?,
+                    };
+                    continue;
+                }
+            }
+            return self.print(&started, outcome, requested).await;
+        }
+    }
+
+    /// Prints what a run came to that has ended before.
+    pub(crate) async fn has_ended(mut self, ended: EndedRun) -> Result<(ExitCode, Signals), Failure> {
+        stream::outlive_reader();
+        if let Some(mut lines) = self.lines.take() {
+            lines.show_all().await;
+        }
+        self.print(&ended.started, ended.outcome, Vec::new()).await
+    }
+
+    /// What the person at this terminal says to each of these; nothing where they leave it to later.
+    async fn ask(&mut self, typed: &mut typed::Lines, requested: &[PersonRequest]) -> Option<Vec<EventKind>> {
+        let mut stated = Vec::new();
+        for requested in requested {
+            let answer = tokio::select! {
+                biased;
+                _ = self.signals.next() => {
+                    stream::note("");
+                    return None;
+                }
+                answer = ask(typed, requested) => answer?,
+            };
+            stated.push(answered(requested.key, answer, Some(requested.binding)));
+        }
+        Some(stated)
+    }
+
+    async fn print(
+        self,
+        started: &Started,
+        outcome: Outcome,
+        requested: Vec<PersonRequest>,
+    ) -> Result<(ExitCode, Signals), Failure> {
+        let Self { runner, journal, at, json, prints, mut signals, .. } = self;
+        let code = signals.exit_code(&outcome);
+        // What still waits as a run ends has time left: the run would have ended its wait otherwise.
+        let words =
+            (!requested.is_empty()).then(|| people::in_words(started, &requested, Millis(0), at.as_deref()));
+        let report = if let Some(detail) = json {
+            let report = Report::new(started, &outcome).with_evidence(&outcome, detail);
+            let mut report = report.with_waiting(started, &requested);
+            report = report.with_spec(runner.spec(), started, &outcome);
+            match journal.read(&outcome.run).await {
+                Ok(recorded) => {
+                    let people = PeopleReport::of(&recorded);
+                    report = report.with_tools(tools_of(&recorded)).with_people(people);
+                }
+                // The outcome was paid for, and is there all the same.
+                Err(error) => stream::note(format!("loopgate: {error}; `tools` and `people` are left out")),
+            }
+            Some(serde_json::to_string_pretty(&report)?)
+        } else {
+            None
+        };
+        let wrote = wrote::lines(started, &runner.spec().domain, &outcome.calls);
+        let exceeded = outcome.stop.primary.reason == StopReason::SharedBudgetExceeded;
+        let taken = if exceeded { budget_lines(runner).await } else { Vec::new() };
+        let claims = loop_claims::of_outcome(&outcome, runner.spec(), started);
+        let trace = trace_line(started);
+        let printed = spawn_blocking(move || {
+            match (report, &words) {
+                (Some(report), _) => stream::print_json(&format!("{report}\n")),
+                (None, Some(words)) if prints => stream::print(words),
+                (None, Some(words)) => words.lines().for_each(stream::note),
+                (None, None) if prints => print_result(&outcome, &claims),
+                (None, None) => {}
+            }
+            match words {
+                Some(_) => waits(&outcome, &wrote),
+                None => summary(&outcome, &claims, &wrote),
+            }
+            trace.into_iter().for_each(stream::note);
+            taken.into_iter().for_each(stream::note);
+        });
+        // The run is over, and its report may not be read.
+        let _ = signals.unless_received(printed).await;
+        Ok((code, signals))
+    }
+}
+
+/// The trace in which the run's spans are, where they are sent or the caller has one.
+fn trace_line(started: &Started) -> Option<String> {
+    let is_known = telemetry::traces() || started.item.traceparent.is_some();
+    is_known.then(|| format!("trace:   {}", started.trace().trace))
+}
+
+/// Whether a person sits here who can be asked.
+fn is_answered_here() -> bool {
+    std::io::stdin().is_terminal() && stream::is_watched()
+}
+
+/// That a run waits, and its bill so far, on standard error.
+fn waits(outcome: &Outcome, wrote: &[String]) {
+    stream::note("");
+    stream::note(
+        "waiting: a person has to answer; everything is in the journal, and no process waits for it",
+    );
+    doubts(outcome);
+    warned(outcome);
+    stream::note(format!("totals:  {}", bill(&outcome.totals)));
+    wrote.iter().for_each(stream::note);
+    stream::note(format!("run:     {}", outcome.run));
+}
+
+/// How many bytes a person's answer may have.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+impl Found {
+    /// Applies this to the run and drives it on, or leaves it where it is then.
+    pub(crate) async fn go_on(self, stated: Vec<EventKind>, go_on: &GoOnArgs) -> Result<ExitCode, Failure> {
+        self.check_driver()?;
+        let (id, at) = (self.id().clone(), go_on.again.at());
+        if go_on.no_wait {
+            self.note(stated, &go_on.again).await?;
+            stream::note(format!("recorded; `loopgate resume {id}{at}` continues the run"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let (domain, runner) = match self.runner(&go_on.again).await {
+            Ok(both) => both,
+            Err(failure) if stated.is_empty() => return Err(failure),
+            // Who answers need not have what a driver needs.
+            Err(failure) => {
+                self.note(stated, &go_on.again).await?;
+                stream::note(format!(
+                    "recorded, and not continued here: {}; `loopgate resume {id}{at}` continues the run",
+                    failure.line()
+                ));
+                return Ok(ExitCode::from(StopClass::NeedsHuman.exit_code()));
+            }
+        };
+        let explained = |error: StartError| explained(error, domain.folder());
+        let signals = Signals::new()?;
+        let handle = runner.resume_with(&id, stated).start().await.map_err(explained)?;
+        let driving = Driving {
+            runner: &runner,
+            journal: Arc::clone(&self.journal),
+            at: go_on.again.journal.journal.clone(),
+            live: Live::of(self.run),
+            lines: None,
+            json: go_on.json.detail(),
+            prints: true,
+            signals,
+        };
+        let (code, mut signals) = driving.drive(handle).await?;
+        signals.unless_received(async {}).await;
+        Ok(code)
+    }
+
+    /// Journals this and leaves the run. Nothing is needed for it that only a driver has: no secret, and no domain where that
+    /// is not here.
+    async fn note(&self, stated: Vec<EventKind>, again: &AgainArgs) -> Result<(), Failure> {
+        let id = self.id();
+        let loaded = match self.load(again.folder.domain.as_deref(), &again.settings()) {
+            Ok(loaded) => loaded,
+            Err(failure) => {
+                return match note_alone(self.journal.as_ref(), id, stated).await? {
+                    Some(_) => Ok(()),
+                    // The hooks of its domain report the end.
+                    None => Err(failure),
+                };
+            }
+        };
+        let runner = self.put_together(&loaded)?;
+        runner.note_down(id, stated).await.map_err(|error| explained(error, loaded.domain.folder()))?;
+        Ok(())
+    }
+}

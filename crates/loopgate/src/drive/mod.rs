@@ -1,0 +1,14 @@
+//! Runs driven to their end: watched, asked about, stopped.
+
+mod ask;
+pub(crate) mod attach;
+mod driving;
+mod listen;
+mod takeover;
+mod watch;
+
+pub(crate) use ask::{Said, approver, ask, denied, is_binding};
+pub(crate) use driving::Driving;
+pub(crate) use listen::Listening;
+pub(crate) use takeover::{NextArgs, drive, runner, salvage};
+pub(crate) use watch::{Lines, watch};

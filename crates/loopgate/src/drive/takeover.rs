@@ -1,0 +1,113 @@
+//! A new run that begins with what another one had.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_domain::Domain;
+use loop_runtime::Runner;
+use loop_runtime::journal::StoredJournal;
+use loop_runtime::journal::transfer::{Lost, Salvaged};
+use loop_runtime::run::Handle;
+
+use super::driving::Driving;
+use crate::args::{FolderArgs, JournalArgs, Progress, ReportArgs, SettingArgs, WrittenArgs};
+use crate::context::{
+    BatchOrigin, Found, Loaded, Origin, Signals, entries_before, find, on_journal, opened, places, to_loop,
+};
+use crate::output::{Failure, at_journal, stream};
+use crate::shown::{Live, taken_over};
+
+/// How a new run that begins with what another one had is put together and driven.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NextArgs {
+    #[command(flatten)]
+    pub(crate) settings: SettingArgs,
+    #[command(flatten)]
+    pub(crate) folder: FolderArgs,
+    #[command(flatten)]
+    pub(crate) json: ReportArgs,
+    #[command(flatten)]
+    pub(crate) written: WrittenArgs,
+}
+
+impl NextArgs {
+    /// With the settings of the run before.
+    pub(crate) fn unchanged(folder: FolderArgs, journal: JournalArgs) -> Self {
+        let (settings, json) = (SettingArgs::default(), ReportArgs { json: false });
+        Self { settings, folder, json, written: WrittenArgs::to(journal) }
+    }
+}
+
+/// The loop of the new run.
+pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), Failure> {
+    let Loaded { domain, arguments, cwd, saves, asks, origin } =
+        from.load(next.folder.domain.as_deref(), &next.settings)?;
+    let saves = saves && next.written.saves();
+    domain.ready(saves)?;
+    domain.start_servers();
+    let tags = origin.as_ref().map_or_else(Vec::new, |origin| origin.tags().to_vec());
+    // It continues the work of a batch, so what it costs counts for that.
+    let batch = origin.as_ref().and_then(Origin::batch).cloned();
+    let budget = batch.as_ref().map(BatchOrigin::budget);
+    let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.of_batch(batch).with_tags(tags);
+    let origin = origin.text()?;
+    let mut runner = to_loop(&domain, saves).with_origin(origin);
+    if asks {
+        runner = runner.with_people();
+    }
+    let journal = StoredJournal::clone(&from.journal).with_sync(domain.sync);
+    let runner = on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
+    Ok((domain, runner))
+}
+
+/// Says what the new run begins with, drives it, and prints what it came to.
+pub(crate) async fn drive(
+    from: Found,
+    runner: &Runner,
+    handle: Handle,
+    next: &NextArgs,
+) -> Result<ExitCode, Failure> {
+    if let Some(parent) = &handle.started().parent {
+        taken_over(handle.started(), parent).into_iter().for_each(stream::note);
+    }
+    let signals = Signals::new()?;
+    let driving = Driving {
+        runner,
+        journal: Arc::clone(&from.journal),
+        at: next.written.journal.journal.clone(),
+        live: Live::new(runner.spec(), Progress::Auto),
+        lines: None,
+        json: next.json.detail(),
+        prints: true,
+        signals,
+    };
+    let (code, mut signals) = driving.drive(handle).await?;
+    signals.unless_received(async {}).await;
+    Ok(code)
+}
+
+/// Continues the good entries of a damaged run as a new run.
+pub(crate) async fn salvage(named: &str, next: &NextArgs) -> Result<ExitCode, Failure> {
+    let journal = places::existing_journal(&next.written.journal)?;
+    let id = find(journal.as_ref(), named).await?.run;
+    let Salvaged { recorded, vouched, lost, fault } = journal.salvage(&id).await?;
+    if fault.is_none() && lost == Lost::Nothing {
+        let at = at_journal(next.written.journal.journal.as_deref());
+        return Err(Failure::new(format!(
+            "run {id} is whole; `loopgate resume {id}{at}` continues it if it is not over"
+        )));
+    }
+    let entries = recorded.entries.len() as u64;
+    if vouched < entries {
+        stream::note(format!("warning: the journal's key vouches for {vouched} of the {entries} entries"));
+    }
+    let run = opened(&recorded)?;
+    let from = Found { journal, recorded, run };
+    let (domain, runner) = runner(&from, next)?;
+    let mut before = entries_before(from.journal.as_ref(), from.run.started()).await;
+    before.extend(from.recorded.entries.iter().cloned());
+    domain.goes_on_behind(&before);
+    let may_have_lost = lost != Lost::Nothing;
+    let handle = runner.salvage(from.id(), from.recorded.clone(), may_have_lost).start().await?;
+    drive(from, &runner, handle, next).await
+}

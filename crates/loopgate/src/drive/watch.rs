@@ -1,0 +1,93 @@
+//! The events of a run under way, shown as they come.
+
+use std::sync::Arc;
+
+use loop_runtime::journal::{Entry, Journal};
+use loop_runtime::observe::{Events, RunEvent};
+use loop_runtime::run::{Handle, RunId};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::output::stream;
+use crate::shown::{Live, lines_of};
+
+/// What shows the events of a run: both continue where they were when the run is driven again.
+pub(crate) type Shows = (Option<Live>, Option<Lines>);
+
+/// Shows events in a thread of their own, so that a slow terminal holds nothing up.
+pub(crate) fn watch(
+    handle: &mut Handle,
+    live: Option<Live>,
+    lines: Option<Lines>,
+) -> Option<JoinHandle<Shows>> {
+    if live.is_none() && lines.is_none() {
+        return None;
+    }
+    let received = handle.events()?;
+    let runtime = tokio::runtime::Handle::current();
+    Some(spawn_blocking(move || runtime.block_on(show(received, live, lines))))
+}
+
+async fn show(mut received: Events, mut live: Option<Live>, mut lines: Option<Lines>) -> Shows {
+    loop {
+        let status = async {
+            match &live {
+                Some(live) => tokio::time::sleep_until(live.due()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            biased;
+            event = received.recv() => event,
+            () = status => {
+                live.as_mut().into_iter().for_each(Live::status);
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
+        if let Some(lines) = &mut lines {
+            lines.show(&event).await;
+        }
+        if let Some(live) = &mut live {
+            live.show(&event);
+        }
+    }
+    live.as_mut().into_iter().for_each(Live::rest);
+    (live, lines)
+}
+
+/// The JSON lines of a run, each entry once and none left out: what was not heard is read from the journal.
+pub(crate) struct Lines {
+    journal: Arc<dyn Journal>,
+    run: RunId,
+    next: u64,
+}
+
+impl Lines {
+    pub(crate) fn new(journal: Arc<dyn Journal>, run: RunId) -> Self {
+        Self { journal, run, next: 0 }
+    }
+
+    async fn show(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Recorded(entry) => self.print(entry),
+            RunEvent::Lost { entries: 1.., .. } => self.show_all().await,
+            RunEvent::Lost { .. } | RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Call { .. } => {
+            }
+        }
+    }
+
+    /// Shows what is in the journal and was not shown yet.
+    pub(super) async fn show_all(&mut self) {
+        match self.journal.read(&self.run).await {
+            Ok(recorded) => recorded.entries.iter().for_each(|entry| self.print(entry)),
+            Err(error) => stream::note(format!("loopgate: {error}; some entries are not shown")),
+        }
+    }
+
+    fn print(&mut self, entry: &Entry) {
+        if entry.seq >= self.next {
+            self.next = entry.seq + 1;
+            stream::print_json(&lines_of(entry));
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! `loopgate show RUN --html`: a run as a page in a file.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_core::types::RunId;
+use loop_runtime::journal::{Recorded, StoredJournal};
+use loop_server::pages::{self, OneRunPage, OneRunView};
+
+use crate::context::{places::ReportFile, prompts_of};
+use crate::output::Failure;
+
+/// Writes the page of a run into a file.
+pub(crate) fn written(
+    path: &Path,
+    id: &RunId,
+    recorded: Recorded,
+    journal: Arc<StoredJournal>,
+) -> Result<ExitCode, Failure> {
+    let Some(file) = ReportFile::open("--html", Some(path))? else { return Ok(ExitCode::SUCCESS) };
+    let prompts = prompts_of(journal, &recorded);
+    let view = OneRunView { prompts: prompts.as_deref(), ..OneRunView::default() };
+    file.write(&pages::run(&OneRunPage::of(id, &recorded, view)?))?;
+    Ok(ExitCode::SUCCESS)
+}

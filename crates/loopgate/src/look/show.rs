@@ -1,0 +1,143 @@
+//! `loopgate show` and `loopgate runs`: what the journal holds.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use loop_core::Run;
+use loop_core::run::Reserve;
+use loop_runtime::{
+    journal::{Recorded, replay},
+    people::PeopleReport,
+    report::{Report, counted},
+    tools::ToolUse,
+};
+
+use super::{cache, run_page};
+use crate::args::{JsonArgs, RecordedArgs};
+use crate::context::tags_of;
+use crate::output::{Failure, at_journal, cut, grouped, row, stream};
+use crate::shown::{
+    bill, details, grounding, heading, lines_of, print_result, summary, tools_of, totals_so_far,
+};
+
+pub(crate) async fn show(args: ShowArgs) -> Result<ExitCode, Failure> {
+    let (journal, line, recorded) = args.of.open().await?;
+    let id = line.run;
+    if args.events {
+        for entry in &recorded.entries {
+            stream::print_json(&lines_of(entry));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.cache {
+        stream::print(&cache::table(&recorded.entries));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.tools {
+        stream::print(&tools_table(&tools_of(&recorded)));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(path) = &args.html {
+        return run_page::written(path, &id, recorded, journal);
+    }
+    let state = replay(&id, &recorded)?;
+    let people = PeopleReport::of(&recorded);
+    let tagged = tagged(&recorded);
+    let Some(outcome) = state.outcome() else {
+        if args.json.json {
+            let why = "has not ended, so there is no outcome; omit --json to see its state so far";
+            return Err(Failure::new(format!("run {id} {why}")));
+        }
+        stream::print(&tagged);
+        stream::print(&unfinished(&state, &people, line.is_written, args.of.journal.journal.as_deref()));
+        return Ok(ExitCode::SUCCESS);
+    };
+    if let Some(detail) = args.json.detail() {
+        let report = Report::new(state.started(), outcome).with_evidence(outcome, detail);
+        let report = report.with_spec(state.spec(), state.started(), outcome);
+        let report = report.with_tools(tools_of(&recorded)).with_people(people);
+        stream::print_report(&report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    stream::print(&tagged);
+    stream::print(&heading(&state));
+    let claims = loop_claims::of_run(&state);
+    print_result(outcome, &claims);
+    stream::print(&details(&state, &people));
+    stream::print(&grounding::list(&claims));
+    summary(outcome, &claims, &[]);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The tags that a run was begun with, in a line. Empty if there are none.
+fn tagged(recorded: &Recorded) -> String {
+    let tags = tags_of(recorded.origin.as_deref());
+    let mut text = String::new();
+    if !tags.is_empty() {
+        row(&mut text, &format!("tags: {}", tags.join(", ")));
+    }
+    text
+}
+
+fn tools_table(tools: &[ToolUse]) -> String {
+    if tools.is_empty() {
+        return "no tool was asked for\n".to_owned();
+    }
+    let mut text = format!("{:<32} {:>7} {:>8} {:>8} {:>10}\n", "tool", "calls", "failed", "not run", "ms");
+    for ToolUse { tool, calls, failures, refused, dropped, ms } in tools {
+        let tool = cut(tool, 32);
+        let early = match dropped {
+            0 => String::new(),
+            dropped => format!("  and {dropped} early, not used"),
+        };
+        let _ =
+            writeln!(text, "{tool:<32} {calls:>7} {failures:>8} {refused:>8} {:>10}{early}", grouped(*ms));
+    }
+    text
+}
+
+fn unfinished(state: &Run, people: &PeopleReport, is_written: bool, journal: Option<&Path>) -> String {
+    let mut text = heading(state);
+    let who = match (is_written, state.requested().len()) {
+        (true, _) => "running: a process writes it".to_owned(),
+        (false, 0) => "interrupted: no process writes it".to_owned(),
+        (false, _) => "waiting for a person: no process writes it".to_owned(),
+    };
+    let next = if state.requested().is_empty() { "resume" } else { "pending" };
+    row(&mut text, &format!("not ended: {}", state.phase().name()));
+    row(&mut text, &who);
+    row(&mut text, &format!("so far: {}", bill(&totals_so_far(state))));
+    let Reserve { input_tokens, output_tokens, cost } = state.reserved();
+    let money = cost.map_or_else(|| "cost unknown".to_owned(), |cost| cost.to_string());
+    let tokens =
+        format!("{}, {}", counted(input_tokens, "input token"), counted(output_tokens, "output token"));
+    row(&mut text, &format!("reserved for what was in flight: {tokens}, {money}"));
+    if !is_written {
+        row(&mut text, &format!("to continue: loopgate {next} {}{}", state.id(), at_journal(journal)));
+    }
+    text.push('\n');
+    text.push_str(&state.document().to_markdown());
+    text.push_str(&details(state, people));
+    text
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    #[command(flatten)]
+    pub(crate) of: RecordedArgs,
+    #[command(flatten)]
+    pub(crate) json: JsonArgs,
+    /// Print each event and note as a JSON line
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) events: bool,
+    /// Print, for each model request, what it shared with the one before and what the provider read from its cache
+    #[arg(long, conflicts_with_all = ["json", "events"])]
+    pub(crate) cache: bool,
+    /// Write the run as a page instead of printing it: one file, which loads nothing and can be read without scripts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "events", "cache", "tools"])]
+    pub(crate) html: Option<PathBuf>,
+    /// Print, for each tool, the number of calls, the number of failures and the time taken
+    #[arg(long, conflicts_with_all = ["json", "events", "cache"])]
+    pub(crate) tools: bool,
+}

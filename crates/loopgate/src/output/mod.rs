@@ -1,0 +1,13 @@
+//! Standard output, standard error and the terminal; what ends a command before it has begun.
+
+mod failure;
+pub(crate) mod panics;
+pub(crate) mod screen;
+pub(crate) mod stream;
+mod text;
+pub(crate) mod typed;
+
+pub(crate) use failure::Failure;
+pub(crate) use text::{
+    Line, at_journal, columns, count, cut, grouped, harmless, one_line, quoted, row, time,
+};

@@ -1,0 +1,580 @@
+//! The live view on standard error: what was selected and why, what tools return, sections as they stream, decisions, and
+//! a line that says what the run does now.
+//!
+//! It applies the run's events to a run of its own, so what it says of the cost is what the run itself holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use loop_core::gate::{JudgedAction, TierCause};
+use loop_core::reply::{LiveText, Merge, Reply};
+use loop_core::run::{CheckResult, Decision, EagerRead, SelectedBy};
+use loop_core::types::{Action, CommandKey, Millis, Slot, Status, Tier};
+use loop_core::{EventKind, Note, Run, RunSpec, Verdict};
+use loop_runtime::report::check_in_words;
+use loop_runtime::{
+    journal::Entry,
+    observe::{CallNews, RunEvent},
+};
+use tokio::time::Instant;
+
+use super::outcome::cost;
+use super::status::Waits;
+use super::{calls, status};
+use crate::args::Progress;
+use crate::output::{
+    Line, cut, harmless, screen, screen::in_locale, screen::last_rows, stream, stream::note,
+    stream::note_part,
+};
+
+/// How often the status is looked at: its seconds change once in a second.
+const TICK: Duration = Duration::from_millis(250);
+/// How soon the status follows an event.
+const FRAME: Duration = Duration::from_millis(50);
+/// How many rows of the section that streams are drawn.
+const MAX_ROWS: usize = 6;
+/// How many bytes of it are kept for that.
+const MAX_STREAMED: usize = 8 << 10;
+
+/// How many characters of what a model says before its calls are shown.
+const MAX_SAID: usize = 300;
+
+const STATUS: Style = AnsiColor::Cyan.on_default();
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const ODD: Style = AnsiColor::Yellow.on_default();
+
+/// How much is shown, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A terminal: steps as lines, and below them, in place, the end of the section that streams and what the run does now.
+    InPlace,
+    /// A log: steps as lines, and now and then a line with what the run does now. `text`: the sections as they stream.
+    Log { text: bool },
+    /// A pipe: what the run waits for, and now and then a line with what it does now.
+    Brief,
+}
+
+impl Mode {
+    /// How a run is shown. `None`: not at all.
+    pub(crate) fn of(progress: Progress) -> Option<Self> {
+        match progress {
+            Progress::Never => None,
+            _ if screen::is_able() => Some(Self::InPlace),
+            // On a terminal the document is printed at the end, and once.
+            Progress::Auto if stream::is_watched() => Some(Self::Log { text: false }),
+            Progress::Auto => Some(Self::Brief),
+            Progress::Always => Some(Self::Log { text: !stream::is_watched() }),
+        }
+    }
+}
+
+/// Draws one run.
+#[derive(Debug)]
+pub(crate) struct Live {
+    spec: Arc<RunSpec>,
+    mode: Mode,
+    run: Option<Run>,
+    waits: Waits,
+    text: LiveText,
+    /// What was streamed of the reply that is being received, as far as it is drawn.
+    streamed: String,
+    /// Whether the last piece of streamed text ended its line.
+    at_line_start: bool,
+    /// Whether no recorded entry was left out.
+    is_whole: bool,
+    /// When the status is shown next.
+    due: Instant,
+}
+
+impl Live {
+    /// Draws a run that begins. `None`: nothing is to be shown.
+    pub(crate) fn new(spec: &Arc<RunSpec>, progress: Progress) -> Option<Self> {
+        let mode = Mode::of(progress)?;
+        if mode == Mode::InPlace {
+            // Where the signal cannot be heard, Ctrl-Z leaves a row behind, and all else is as it was.
+            let _ = screen::stop_cleanly();
+        }
+        Some(Self::in_mode(spec, mode))
+    }
+
+    fn in_mode(spec: &Arc<RunSpec>, mode: Mode) -> Self {
+        Self {
+            spec: Arc::clone(spec),
+            mode,
+            run: None,
+            waits: Waits::default(),
+            text: LiveText::default(),
+            streamed: String::new(),
+            at_line_start: true,
+            is_whole: true,
+            due: Instant::now() + mode.every(),
+        }
+    }
+
+    /// Draws the rest of a run that was begun before.
+    pub(crate) fn of(run: Run) -> Option<Self> {
+        Self::new(run.spec(), Progress::Auto).map(|live| Self { run: Some(run), ..live })
+    }
+
+    /// Shows an event.
+    pub(crate) fn show(&mut self, event: &RunEvent) {
+        let now = Instant::now();
+        self.waits.hear(event, now);
+        match self.mode {
+            Mode::Brief => self.brief(event),
+            Mode::InPlace | Mode::Log { .. } => self.in_full(event),
+        }
+        if self.mode == Mode::InPlace {
+            // What streams is drawn as often as it can be read, and no more.
+            self.due = self.due.min(now + FRAME);
+        }
+        if self.due <= now {
+            self.status();
+        }
+    }
+
+    /// When [`status`](Self::status) is due.
+    pub(crate) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Shows what the run does now.
+    pub(crate) fn status(&mut self) {
+        let now = Instant::now();
+        self.due = now + self.mode.every();
+        let line = |columns| self.run.as_ref().and_then(|run| status::line(run, &self.waits, now, columns));
+        if self.mode != Mode::InPlace {
+            if let Some(line) = line(usize::MAX) {
+                self.end_line();
+                note(format!("running: {line}"));
+            }
+            return;
+        }
+        let (columns, rows) = screen::size();
+        let Some(line) = line(columns.saturating_sub(1)) else { return screen::hide() };
+        let mark = in_locale("  │ ");
+        let lines = self.streamed.lines().filter(|line| !line.trim().is_empty());
+        let text = in_locale(&harmless(&lines.collect::<Vec<_>>().join("\n")));
+        let max_rows = (rows / 3).clamp(1, MAX_ROWS);
+        let streamed = last_rows(&text, columns.saturating_sub(5), max_rows);
+        let streamed = streamed.into_iter().map(|row| Line::new().styled(DIM, format!("{mark}{row}")));
+        screen::show(streamed.chain([Line::new().styled(STATUS, line)]));
+    }
+
+    /// Takes away what is shown in place.
+    pub(crate) fn rest(&mut self) {
+        self.end_line();
+        screen::hide();
+    }
+
+    fn brief(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Recorded(entry) => self.applied(entry),
+            RunEvent::Call { key, news, .. } => self.news(*key, news),
+            RunEvent::Lost { entries: 1.., .. } => (self.run, self.is_whole) = (None, false),
+            RunEvent::Text { .. } | RunEvent::Part { .. } | RunEvent::Lost { .. } => {}
+        }
+    }
+
+    fn in_full(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
+                if !self.spec.protocol.properties().has_sections {
+                    return self.stream(text);
+                }
+                let shown = self.text.push(text);
+                self.stream(&shown);
+            }
+            RunEvent::Text { .. } | RunEvent::Part { .. } => {}
+            RunEvent::Call { key, news, .. } => self.news(*key, news),
+            RunEvent::Recorded(entry) => self.recorded(entry),
+            RunEvent::Lost { texts, entries } => self.lost(*texts, *entries),
+        }
+    }
+
+    /// What a call waits for, where it deserves a line that stays.
+    fn news(&mut self, key: CommandKey, news: &CallNews) {
+        let is_worth_a_line = match news {
+            CallNews::Retrying { .. } => true,
+            // The status counts it.
+            _ if self.mode == Mode::InPlace => false,
+            // The line that comes every 15 seconds counts on.
+            CallNews::Silent { for_ms: 15_000.. } => false,
+            // The line of the pass was shown when the call began.
+            CallNews::Silent { for_ms: ..1_000 } => {
+                self.mode != Mode::Brief && matches!(key.slot, Slot::Action(_))
+            }
+            _ => true,
+        };
+        if is_worth_a_line {
+            self.end_line();
+            let tool = self.action(key).map(|action| format!("{}: ", action.tool_name()));
+            let what = format!("{}{}", tool.unwrap_or_default(), calls::news(news));
+            note(Line::from("  ").styled(ODD, what));
+        }
+    }
+
+    /// This terminal was too slow: what it missed is in the journal.
+    fn lost(&mut self, texts: u64, entries: u64) {
+        self.at_line_start = true;
+        note("");
+        let what = format!("not shown: {texts} pieces of text, {entries} entries; the journal has them");
+        note(Line::from("  ").styled(ODD, what));
+        if entries > 0 {
+            // Without every event nothing can be said of the spend.
+            self.run = None;
+            self.is_whole = false;
+        }
+    }
+
+    fn applied(&mut self, entry: &Entry) {
+        match &mut self.run {
+            Some(run) => {
+                // What is recorded was applied once already.
+                let _ = run.apply(&entry.event);
+            }
+            None if !self.is_whole => {}
+            None => self.run = Run::open(&entry.event, Arc::clone(&self.spec)).ok().map(|(run, _)| run),
+        }
+    }
+
+    fn recorded(&mut self, entry: &Entry) {
+        self.applied(entry);
+        self.kind(&entry.event.kind);
+        for reported in &entry.notes {
+            self.note(reported, entry.event.at);
+        }
+    }
+
+    fn end_line(&mut self) {
+        if !std::mem::replace(&mut self.at_line_start, true) {
+            note("");
+        }
+    }
+
+    fn kind(&mut self, kind: &EventKind) {
+        match kind {
+            EventKind::Started(started) => {
+                let item = &started.item;
+                let name = format!("{} {}", item.kind, item.id);
+                note(Line::new().styled(BOLD, name).plain("  ").plain(&item.title));
+                note(Line::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
+            }
+            EventKind::CallStarted { key, attempt, tier, .. } => {
+                let model = &self.spec.model(*tier).model;
+                let again = if *attempt > 1 { format!(" (try {attempt})") } else { String::new() };
+                let what = match key.slot {
+                    Slot::Select => "selecting tools".to_owned(),
+                    Slot::Repair => "asking for the contract block again".to_owned(),
+                    Slot::Final => format!("pass {}, the last", key.pass),
+                    Slot::Main | Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => {
+                        format!("pass {}", key.pass)
+                    }
+                };
+                let with = format!("with {model}{}{again}", tier_of(*tier));
+                note(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
+                self.text = LiveText::default();
+                self.streamed.clear();
+            }
+            EventKind::ModelReplied { .. } | EventKind::ModelFailed { .. } => {
+                let rest = self.text.finish();
+                self.stream(&rest);
+                self.end_line();
+                self.streamed.clear();
+                if let EventKind::ModelFailed { failure, .. } = kind {
+                    let what = format!("the call failed ({}: {})", failure.kind.name(), failure.message);
+                    note(Line::from("  ").styled(BAD, what));
+                }
+                if let EventKind::ModelReplied { reply, .. } = kind {
+                    self.said(reply);
+                    for warning in &reply.warnings {
+                        note(Line::from("  ").styled(ODD, warning));
+                    }
+                }
+            }
+            EventKind::ToolFinished { key, attempt, observation } => {
+                let action = self.action(*key);
+                let early = || {
+                    let is_it = |read: &&EagerRead| (read.key, read.attempt) == (*key, *attempt);
+                    let reads = self.run.as_ref().map_or(&[][..], Run::eager_reads);
+                    reads.iter().find(is_it).map(|read| read.tool.to_string())
+                };
+                let tool =
+                    action.map(|action| action.tool_name().to_owned()).or_else(early).unwrap_or_default();
+                let id = action
+                    .and_then(|action| action.evidence)
+                    .map_or_else(String::new, |id| format!(" [{id}]"));
+                let style = match observation.status {
+                    Status::Ok => GOOD,
+                    Status::Empty => ODD,
+                    _ => BAD,
+                };
+                let status = format!("{:<7}", observation.status.name());
+                let what = format!(" {tool}: {}", observation.summary);
+                note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
+            }
+            EventKind::CheckStarted { .. } => note(Line::from("  ").styled(DIM, "checking, a model may be asked")),
+            EventKind::Checked { result, .. } => {
+                let (style, what) = match result {
+                    CheckResult::Passed => (GOOD, String::new()),
+                    CheckResult::Failed { .. } | CheckResult::Broken { .. } => {
+                        (BAD, format!(" {}", check_in_words(result)))
+                    }
+                };
+                note(Line::from("  ").styled(style, format!("check {}", result.name())).plain(what));
+            }
+            EventKind::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
+            EventKind::StopWithdrawn => note("the stop was taken back"),
+            EventKind::Instruction { text } => {
+                note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
+            }
+            EventKind::Resumed { away_ms, by } => {
+                let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+                note(format!("resumed after {away_ms} ms{by}"));
+            }
+            EventKind::EagerStarted { name, arguments, .. } => {
+                note(Line::from("  early  ").plain(format!("{name} {arguments}")));
+            }
+            EventKind::CallRefused { .. }
+            | EventKind::ToolStarted { .. }
+            | EventKind::PersonAnswered { .. }
+            | EventKind::ApprovedBy { .. }
+            | EventKind::DeadlineReached
+            | EventKind::SaveFinished { .. } => {}
+        }
+    }
+
+    fn note(&self, reported: &Note, at: Millis) {
+        match reported {
+            Note::Selected { by: SelectedBy::Selector, runs: 0 } => note("  no tool is selected"),
+            Note::Selected { by: SelectedBy::Selector, .. } => {}
+            Note::Selected { by: SelectedBy::Defaults { why }, runs } => {
+                let what = format!("the selector could not: {why}");
+                note(Line::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
+            }
+            Note::ActionJudged(judged) => {
+                let Action { reason, .. } = &judged.action;
+                let what = format!(" {} {} ", judged.tool_name(), judged.parameters);
+                note(match &judged.verdict {
+                    Verdict::Run => Line::from("  run    ").plain(what).styled(DIM, reason),
+                    Verdict::Kept => Line::from("  kept   ").plain(what).styled(DIM, judged.reason(&[])),
+                    other => {
+                        Line::from("  ").styled(ODD, other.name()).plain(what).styled(DIM, other.reason())
+                    }
+                });
+            }
+            Note::GateDecided { pass, confidence, decision } => {
+                let what = match decision {
+                    Decision::Act { runs, asks: 0 } => format!("continue, {runs} to run"),
+                    Decision::Act { runs, asks } => {
+                        format!("continue, {runs} to run, {asks} wait for a person")
+                    }
+                    Decision::Check { runs: 0 } => "check it".to_owned(),
+                    Decision::Check { runs } => format!("{runs} to run, then check the output"),
+                    Decision::Revise { missing } => {
+                        format!("one more pass, to add what is missing: {}", missing.join(", "))
+                    }
+                    Decision::FinalPass { cause } => {
+                        format!("one final call, without tools, because of {}", cause.reason)
+                    }
+                    Decision::Stop(certificate) => format!("stop, {}", certificate.name()),
+                };
+                let spend = self.run.as_ref().map_or_else(String::new, spend);
+                let sure = match !self.spec.protocol.properties().has_sections {
+                    true => String::new(),
+                    false => {
+                        let last = self.run.as_ref().and_then(|run| run.passes().last());
+                        let stated = last.and_then(|pass| pass.calibrated).map(|it| it.stated);
+                        let stated = stated.map_or_else(String::new, |it| format!(" (stated {})", it.name()));
+                        format!("confidence {}{stated}; ", confidence.name())
+                    }
+                };
+                let after = format!(" after pass {pass}: {sure}");
+                let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
+                note(line.plain(" ").styled(DIM, format!("({spend})")));
+            }
+            Note::CallRefused { key, refusal } => {
+                note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
+            }
+            Note::CallRetried { key, attempt, not_before, .. } => {
+                let wait = calls::wait(not_before.map(|to| to.since(at)));
+                note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")))
+            }
+            Note::Polled { key, not_before, .. } => {
+                let wait = calls::wait(Some(not_before.since(at)));
+                note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")))
+            }
+            Note::ReadDropped(read) => {
+                let what = format!(" {} {}: {}", read.tool, read.parameters, read.why.text());
+                note(Line::from("  ").styled(ODD, "dropped").plain(what));
+            }
+            Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
+            Note::TierChanged { from, to, why: TierCause::Ended } => {
+                let what = format!("back from the {} model to the {} model", from.name(), to.name());
+                note(Line::from("  ").styled(DIM, what));
+            }
+            Note::TierChanged { from, to, why } => {
+                let what = format!(" model in place of the {} model: {}", from.name(), why.words());
+                note(Line::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
+            }
+            Note::CallsNotRead { limit, count, .. } => {
+                let what = format!("{count} more calls are not read: limits.requested_calls is {limit}");
+                note(Line::from("  ").styled(ODD, what));
+            }
+            Note::AttemptBegan { attempt: 1, .. } => {}
+            Note::AttemptBegan { attempt, .. } => {
+                note(Line::new().styled(BOLD, format!("attempt {attempt}")))
+            }
+            Note::OutputRejected { by, message, .. } => {
+                note(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
+            }
+            Note::ResultNoted { evidence, note: repeats, .. } => {
+                let what = format!(" {evidence}: {}", repeats.summary());
+                note(Line::from("  ").styled(ODD, "note").plain(what));
+            }
+            Note::Compacted { .. } => note("  older results are shortened: the prompt did not fit"),
+            Note::EvidenceShortened { evidence } => {
+                note(format!("  {evidence} is shortened: the prompt did not fit"))
+            }
+            Note::ReplyRead { parse_warnings, .. } => {
+                for parse_warning in parse_warnings {
+                    let text = serde_json::to_string(parse_warning).unwrap_or_default();
+                    note(Line::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
+                }
+            }
+            Note::Merged { merge, .. } => {
+                self.wrote(merge);
+                for bad in &merge.bad_citations {
+                    let what = format!("section {} cites {}, which says nothing", bad.section, bad.evidence);
+                    note(Line::from("  ").styled(ODD, what));
+                }
+            }
+            Note::CallCharged { .. }
+            | Note::ReadUsed { .. }
+            | Note::ActionSettled { .. }
+            | Note::Stopped { .. }
+            | Note::StopSettled { .. } => {}
+        }
+    }
+
+    /// The sections of a reply, where its text is not in the log.
+    fn wrote(&self, merge: &Merge) {
+        let is_logged = self.mode == Mode::Log { text: true };
+        let heading = |id: &Arc<str>| {
+            let document = self.run.as_ref().map(Run::document)?;
+            let section = document.sections.iter().find(|section| section.id == *id)?;
+            Some(section.heading.to_string())
+        };
+        let changed = merge.changed.iter().filter_map(|change| heading(&change.section));
+        let changed: Vec<String> = changed.collect();
+        if !is_logged && !changed.is_empty() {
+            note(Line::from("  ").styled(GOOD, "wrote").plain(format!("  {}", changed.join(", "))));
+        }
+    }
+
+    /// What a model says before its calls in a conversation, where its text is not in the log: a person may be asked next.
+    fn said(&self, reply: &Reply) {
+        let is_logged = self.mode == Mode::Log { text: true };
+        let is_part = !self.spec.protocol.properties().has_sections && !reply.calls.is_empty();
+        if !is_logged && is_part && !reply.text.trim().is_empty() {
+            note(Line::from("  said   ").plain(format!(" {}", cut(reply.text.trim(), MAX_SAID))));
+        }
+    }
+
+    fn stream(&mut self, text: &str) {
+        match self.mode {
+            Mode::Log { text: true } => {}
+            Mode::Log { text: false } | Mode::Brief => return,
+            Mode::InPlace => {
+                self.streamed.push_str(text);
+                // Only the end is drawn.
+                if let Some(excess) = self.streamed.len().checked_sub(MAX_STREAMED) {
+                    let at = self.streamed.ceil_char_boundary(excess);
+                    self.streamed.drain(..at);
+                }
+                return;
+            }
+        }
+        for part in harmless(text).split_inclusive('\n') {
+            let mark = if self.at_line_start { "  │ " } else { "" };
+            note_part(Line::new().styled(DIM, format!("{mark}{}", part.trim_end_matches('\n'))));
+            self.at_line_start = part.ends_with('\n');
+            if self.at_line_start {
+                note("");
+            }
+        }
+    }
+
+    fn action(&self, key: CommandKey) -> Option<&JudgedAction> {
+        // A retried call runs under the key of its first asking; its newest action is what is shown.
+        let actions = self.run.as_ref()?.actions();
+        actions.iter().map(|action| &**action).find(|action| action.key == key)
+    }
+}
+
+impl Mode {
+    /// How often the status is shown while nothing happens.
+    fn every(self) -> Duration {
+        if self == Self::InPlace { TICK } else { status::EVERY }
+    }
+}
+
+fn tier_of(tier: Tier) -> String {
+    if tier == Tier::Base { String::new() } else { format!(", {}", tier.name()) }
+}
+
+fn spend(run: &Run) -> String {
+    let (totals, limits) = (run.totals(), &run.spec().limits);
+    let of = |cost: loop_core::types::PicoUsd| format!(" of {cost}");
+    let limit = limits.cost.map_or_else(String::new, of);
+    format!(
+        "passes {}/{}, {}{limit}, tools {}/{}, calls {}/{}, {:.1}/{} s",
+        totals.passes,
+        limits.passes,
+        cost(&totals.cost),
+        totals.tool_calls,
+        limits.tool_calls,
+        totals.model_calls,
+        limits.model_calls,
+        run.elapsed_ms() as f64 / 1_000.0,
+        limits.wall_ms / 1_000
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A piece of a reply's text.
+    fn piece() -> RunEvent {
+        let key = CommandKey::new(1, Slot::Main);
+        RunEvent::Text { key, attempt: 1, text: "x".into() }
+    }
+
+    // W6
+    #[tokio::test(start_paused = true)]
+    async fn a_log_has_a_line_every_15_seconds_and_a_terminal_follows_each_event() {
+        let spec = Arc::new(loop_testkit::run().spec);
+        let begun = Instant::now();
+        let mut log = Live::in_mode(&spec, Mode::Brief);
+        for nth in 1..=3 {
+            assert_eq!(log.due(), begun + Duration::from_secs(15 * nth), "{nth}");
+            log.show(&piece());
+            tokio::time::sleep_until(log.due()).await;
+            log.status();
+        }
+        let now = Instant::now();
+        let mut terminal = Live::in_mode(&spec, Mode::InPlace);
+        assert_eq!(terminal.due(), now + TICK);
+        terminal.show(&piece());
+        assert_eq!(terminal.due(), now + FRAME);
+        // A flood of pieces does not put it off, and does not draw each of them.
+        tokio::time::advance(FRAME / 2).await;
+        terminal.show(&piece());
+        assert_eq!(terminal.due(), now + FRAME);
+    }
+}

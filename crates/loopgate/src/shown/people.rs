@@ -1,0 +1,104 @@
+//! What waits for people, in words.
+
+use std::path::Path;
+
+use loop_core::policy::shown;
+use loop_core::run::{PersonRequest, Started};
+use loop_core::types::{Millis, Scope};
+
+use crate::output::{at_journal, count, one_line, time};
+
+/// What waits in a run, for people: each action with its exact arguments, and the commands that answer it.
+pub(crate) fn in_words(
+    started: &Started,
+    requested: &[PersonRequest],
+    now: Millis,
+    journal: Option<&Path>,
+) -> String {
+    let (run, item) = (&started.run, &started.item);
+    let mut text = String::new();
+    let mut row = |line: String| {
+        text.push_str(&one_line(&line));
+        text.push('\n');
+    };
+    row(format!("run {run}: {} {}: {}", item.kind, item.id, item.title));
+    let scope = scope_of(&item.scope);
+    if !scope.is_empty() {
+        row(format!("  what the item concerns, which a tool may use as well: {scope}"));
+    }
+    let at = at_journal(journal);
+    for requested in requested {
+        let PersonRequest { key, id, tool, is_question, deadline, binding, .. } = requested;
+        row(String::new());
+        row(format!("  {key}  {tool}  ({}, the model calls it {id})", kind_of(requested)));
+        for by in &requested.approvers {
+            row(format!("    approved by {by}; another token has to approve it as well"));
+        }
+        details(requested).into_iter().for_each(|line| row(format!("    {line}")));
+        let until = deadline.map(|deadline| time(started.unix_ms_at(deadline)));
+        match deadline.zip(until) {
+            None => row("    no deadline: it waits until it is answered".to_owned()),
+            Some((deadline, until)) if deadline > now => {
+                let left = left(deadline.since(now));
+                row(format!("    until {until} UTC ({left} left), then it counts as a denial"));
+            }
+            Some((_, until)) => {
+                row(format!("    its time was over at {until} UTC, which counts as a denial"));
+                row(format!("    loopgate resume {run}{at}"));
+                continue;
+            }
+        }
+        let bound = format!("--binding {}", binding.short());
+        if requested.approvals > 1 {
+            let people = requested.approvals;
+            row(format!("    {people} tokens of `loopgate serve` have to approve it"));
+        } else {
+            let yes = if *is_question { "answer" } else { "approve" };
+            let stated = if *is_question { " TEXT" } else { "" };
+            row(format!("    loopgate {yes} {run} {key}{stated} {bound}{at}"));
+        }
+        row(format!("    loopgate deny {run} {key} --why TEXT {bound}{at}"));
+    }
+    text
+}
+
+/// A time that is left, in its largest unit.
+fn left(ms: u64) -> String {
+    match ms / 1_000 {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{} h", seconds / 3_600),
+        seconds => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// What a work item concerns beside itself: a tool gets it without the model, so it is in no parameter.
+fn scope_of(scope: &Scope) -> String {
+    let Scope { account, account_name, asset, person, item: _ } = scope;
+    let all = [("account", account), ("account_name", account_name), ("asset", asset), ("person", person)];
+    let given = all.into_iter().filter_map(|(key, value)| Some(format!("{key} {}", value.as_deref()?)));
+    given.collect::<Vec<_>>().join(", ")
+}
+
+/// What is asked of a person: an answer, or consent to an effect.
+pub(crate) fn kind_of(requested: &PersonRequest) -> String {
+    if requested.is_question {
+        "a question".to_owned()
+    } else {
+        format!("effect {}", requested.effect.name())
+    }
+}
+
+/// What a person has to know of an action before they decide, in lines: every byte of its parameters, with what does not
+/// show written out, what is easily overlooked, and why they are asked.
+pub(crate) fn details(requested: &PersonRequest) -> Vec<String> {
+    let shown = shown(&requested.parameters);
+    let mut lines: Vec<String> = shown.text.lines().map(str::to_owned).collect();
+    lines.push(format!("{}, {}", count(shown.bytes, "byte"), count(shown.values, "value")));
+    lines.extend(shown.warnings.iter().map(|warning| format!("mind: {warning}")));
+    lines.push(format!("asked because: {}", requested.why));
+    if !requested.reason.is_empty() {
+        lines.push(format!("the model says: {}", requested.reason));
+    }
+    lines
+}

@@ -1,0 +1,525 @@
+//! `loopgate chat`: a conversation turn by turn, with its history kept and a person who is asked for consent.
+
+mod args;
+mod view;
+
+pub(crate) use args::ChatArgs;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anstyle::Style;
+use futures::StreamExt;
+use loop_core::run::StopMode;
+use loop_core::spec::ProtocolSpec;
+use loop_core::types::{PicoUsd, StopClass, Totals};
+use loop_core::{Run, StopReason};
+use loop_domain::Domain;
+use loop_runtime::{
+    Message, Runner,
+    agent::Meta,
+    journal::{Journal as _, RunLine, StoredJournal},
+    report::counted,
+    run::Remote,
+};
+
+use view::View;
+
+use crate::args::{DomainArgs, JournalArgs};
+use crate::context::{Found, Origin, ReceivedSignal, Signals, find, on_journal, places, reporting};
+use crate::drive::{Listening, ask, denied};
+use crate::output::{
+    Failure, Line, at_journal, cut, screen, stream, stream::note, stream::note_part, typed, typed::Typed,
+};
+use crate::shown::{bill, doubts, warned};
+
+const BOLD: Style = Style::new().bold();
+
+/// Characters of a message that `/history` shows.
+const MAX_SHOWN: usize = 160;
+
+const HELP: &str = "/help     this list
+/clear    forget what was said
+/history  show what was said
+/bill     show what the chat has used so far
+/quit     end the chat, as Ctrl-D does
+Ctrl-C stops a turn; what was said until then stays.";
+
+pub(crate) async fn chat(args: ChatArgs) -> Result<ExitCode, Failure> {
+    let continued = match &args.continues {
+        Some(named) => Some(last_turn(named, &args.journal).await?),
+        None => None,
+    };
+    let (arguments, cwd) = arguments(&args, continued.as_ref())?;
+    let domain = places::load_with(&arguments, args.record.as_deref(), cwd.clone())?;
+    check(&domain)?;
+    domain.ready(false)?;
+    domain.start_servers();
+    let journal = places::journal(&args.journal, domain.sync)?;
+    let origin = Origin::of_folder(&arguments, cwd, /*saves*/ false, /*asks*/ true)?.text()?;
+    let item_bytes_max = domain.item_bytes_max();
+    let lines = typed::Lines::begin(item_bytes_max);
+    let runner =
+        domain.unsaved_loop().with_hooks(reporting(domain.hooks())).with_people().counting_own_messages();
+    let runner = on_journal(runner, &domain, &journal, /*batch*/ None).with_origin(origin);
+    // What is piped in answers nothing: a turn that needs a person waits in the journal.
+    let runner = if lines.is_answered() { runner } else { runner.leave_when_waiting() };
+    let mut chat = Chat {
+        runner,
+        stored: journal,
+        journal: args.journal.journal.clone(),
+        signals: Signals::new()?,
+        lines,
+        messages: Vec::new(),
+        session: Session::default(),
+        item_bytes_max,
+        is_warned: false,
+        is_in_doubt: false,
+        is_undone: false,
+    };
+    if chat.lines.is_terminal() {
+        note(Line::new().styled(BOLD, &domain.spec.domain).plain("  ").plain(&domain.spec.goal));
+        note("/help lists what can be typed");
+    }
+    stream::outlive_reader();
+    if screen::is_able() {
+        // Where the signal cannot be heard, Ctrl-Z leaves a row behind, and all else is as it was.
+        let _ = screen::stop_cleanly();
+    }
+    let ended = match continued {
+        Some(turn) => chat.continued(turn, &domain).await,
+        None => Ok(None),
+    };
+    let ended = match ended {
+        Ok(None) => chat.conversation().await,
+        Ok(Some(end)) => Ok(end),
+        Err(failure) => Err(failure),
+    };
+    note(chat.session.to_string());
+    places::finish_recording(&domain, args.record.as_deref());
+    match ended? {
+        End::Quit | End::Waiting if chat.is_in_doubt => Ok(ExitCode::from(StopClass::InDoubt.exit_code())),
+        End::Quit if chat.is_undone => Ok(ExitCode::from(StopClass::Partial.exit_code())),
+        End::Quit => Ok(ExitCode::SUCCESS),
+        End::Waiting => Ok(ExitCode::from(StopClass::NeedsHuman.exit_code())),
+        // The person who ended it does not wait for what is still read from standard input.
+        End::Signal(received) => stream::exit(received.exit_code().into()),
+    }
+}
+
+/// The last turn of the chat that is to be continued: a run by its name, or the latest turn in the journal.
+async fn last_turn(named: &str, journal: &JournalArgs) -> Result<Found, Failure> {
+    let at = places::existing_journal(journal)?;
+    let run = if named == "last" {
+        let turn = at.runs().await?.into_iter().find(is_turn).map(|line| line.run);
+        turn.ok_or_else(|| Failure::new("the journal holds no chat yet; `loopgate chat DOMAIN` begins one"))?
+    } else {
+        find(at.as_ref(), named).await?.run
+    };
+    Found::read(at, &run).await
+}
+
+/// Whether a run is a turn of a chat of this program, by what the list of runs has.
+fn is_turn(line: &RunLine) -> bool {
+    &*line.item == "message" && line.origin.is_some() && !line.is_imported
+}
+
+/// The domain and the settings of the chat, and the folder that its paths begin at: as they are given, over those that it was
+/// begun with.
+fn arguments(args: &ChatArgs, continued: Option<&Found>) -> Result<(DomainArgs, PathBuf), Failure> {
+    let here = places::cwd()?;
+    let origin = continued.and_then(|turn| turn.recorded.origin.as_deref()).map(Origin::read).transpose()?;
+    match (&args.domain, origin) {
+        (domain, Some(origin)) => {
+            let arguments = origin.changed(&args.settings);
+            let domain = domain.as_ref().map_or(arguments.domain.clone(), |domain| here.join(domain));
+            Ok((DomainArgs { domain, ..arguments }, origin.cwd().to_owned()))
+        }
+        (Some(domain), None) => {
+            Ok((DomainArgs { domain: domain.clone(), settings: args.settings.clone() }, here))
+        }
+        (None, None) => {
+            Err(Failure::new("the run does not say which domain it is of; name the folder of the domain"))
+        }
+    }
+}
+
+/// Why a chat ended.
+enum End {
+    Quit,
+    /// A turn waits for a person, and none can be asked here.
+    Waiting,
+    Signal(ReceivedSignal),
+}
+
+fn check(domain: &Domain) -> Result<(), Failure> {
+    let folder = domain.folder().display();
+    let what = match &domain.spec.protocol {
+        ProtocolSpec::Conversation(_) if domain.spec.gate.approvals > 1 => {
+            return Err(Failure::new(format!(
+                "{folder}: `gate.approvals` demands two people, and one person sits at a chat; use `loopgate run`"
+            )));
+        }
+        ProtocolSpec::Conversation(_) => return Ok(()),
+        ProtocolSpec::Document(_) => "writes a document",
+        ProtocolSpec::Output(_) => "ends with an output",
+    };
+    Err(Failure::new(format!(
+        "{folder}: this domain {what} and is not a conversation; use `loopgate run`, or write type = \"conversation\" in \
+         [protocol]"
+    )))
+}
+
+struct Chat {
+    runner: Runner,
+    stored: Arc<StoredJournal>,
+    /// The journal as it was named on the command line, where it was.
+    journal: Option<PathBuf>,
+    signals: Signals,
+    lines: typed::Lines,
+    messages: Vec<Message>,
+    session: Session,
+    /// Bytes that a message may have: as many as the domain allows a work item.
+    item_bytes_max: u64,
+    /// Whether the next Ctrl-C ends the chat.
+    is_warned: bool,
+    /// Whether a turn has ended with an effect whose outcome is unknown.
+    is_in_doubt: bool,
+    /// Whether an effect that a turn asked for did not happen in it.
+    is_undone: bool,
+}
+
+/// What a turn answers.
+enum Asked {
+    Message(String),
+    /// It was begun before, and has not ended.
+    Unfinished(Box<Run>),
+}
+
+/// What is done with a line.
+enum LineAction {
+    Message(String),
+    Nothing,
+    Quit,
+}
+
+impl Chat {
+    /// Takes the chat up behind this turn. One that has not ended is continued first, with what waits for the person here.
+    async fn continued(&mut self, turn: Found, domain: &Domain) -> Result<Option<End>, Failure> {
+        let Found { journal, recorded, run } = turn;
+        let id = run.id().clone();
+        let (mut before, mut entries) = (journal.runs().await?, Vec::new());
+        // The replies of a script are used up by the turns before.
+        before.retain(|line| is_turn(line) && line.origin == recorded.origin);
+        for line in before.iter().rev().filter(|_| &*run.spec().models.base.provider == "scripted") {
+            entries.extend(journal.read(&line.run).await?.entries);
+        }
+        domain.goes_on_behind(&entries);
+        let messages = self.runner.messages_of(&run)?;
+        note(format!(
+            "continues the chat of run {id}: {}; /history shows them",
+            counted(messages.len() as u64, "message")
+        ));
+        if run.is_done() {
+            self.messages = messages;
+            return Ok(None);
+        }
+        self.turn(Asked::Unfinished(Box::new(run))).await
+    }
+
+    /// Turn by turn, to its end.
+    async fn conversation(&mut self) -> Result<End, Failure> {
+        loop {
+            if stream::is_lost() {
+                // Nothing more is asked for that could not be shown.
+                return Ok(End::Quit);
+            }
+            if self.lines.is_terminal() {
+                note_part(Line::new().styled(BOLD, "You: "));
+            }
+            let typed = tokio::select! {
+                biased;
+                received = self.signals.next() => match received {
+                    ReceivedSignal::Interrupt if !self.is_warned => {
+                        self.is_warned = true;
+                        note("");
+                        note("press Ctrl-C again, or Ctrl-D, to end the chat");
+                        continue;
+                    }
+                    received => {
+                        note("");
+                        return Ok(End::Signal(received));
+                    }
+                },
+                typed = self.lines.next() => typed,
+            };
+            self.is_warned = false;
+            match self.stated(typed)? {
+                LineAction::Nothing => {}
+                LineAction::Quit => return Ok(End::Quit),
+                LineAction::Message(text) => {
+                    if let Some(end) = self.turn(Asked::Message(text)).await? {
+                        return Ok(end);
+                    }
+                }
+            }
+        }
+    }
+
+    fn stated(&mut self, typed: Typed) -> Result<LineAction, Failure> {
+        let line = match typed {
+            Typed::Line(line) => line,
+            // Pasted text is a message, also where it looks like a command.
+            Typed::Pasted(text) => {
+                let text = text.trim();
+                let is_blank = text.is_empty();
+                return Ok(if is_blank { LineAction::Nothing } else { LineAction::Message(text.to_owned()) });
+            }
+            Typed::Rest => {
+                note("this is the rest of a text that was pasted before, and is left out");
+                return Ok(LineAction::Nothing);
+            }
+            Typed::TooLong => {
+                let max = self.item_bytes_max;
+                let limit = format!(
+                    "more than {max} bytes, which is the domain's limit of a work item; shorten it, or raise \
+                     `item.max_bytes` in loopgate.toml"
+                );
+                // What follows in a pipe was written to follow this line.
+                if !self.lines.is_terminal() {
+                    return Err(Failure::new(format!("standard input: a line has {limit}")));
+                }
+                note(format!("a message has {limit}"));
+                return Ok(LineAction::Nothing);
+            }
+            Typed::Unreadable => {
+                note("this line is not UTF-8 text and is ignored");
+                return Ok(LineAction::Nothing);
+            }
+            Typed::End => {
+                if self.lines.is_terminal() {
+                    note("");
+                }
+                return Ok(LineAction::Quit);
+            }
+        };
+        let text = line.trim();
+        if text.is_empty() {
+            return Ok(LineAction::Nothing);
+        }
+        if !text.starts_with('/') {
+            return Ok(LineAction::Message(text.to_owned()));
+        }
+        match text {
+            "/quit" | "/exit" => return Ok(LineAction::Quit),
+            "/help" => HELP.lines().for_each(note),
+            "/bill" => note(self.session.to_string()),
+            "/clear" => {
+                self.messages.clear();
+                note("what was said is forgotten");
+            }
+            "/history" => self.history(),
+            other => note(format!("unknown command `{other}`; /help lists the commands")),
+        }
+        Ok(LineAction::Nothing)
+    }
+
+    /// One turn: a run that answers a message. Gives what ends the whole chat, if anything did.
+    async fn turn(&mut self, asked: Asked) -> Result<Option<End>, Failure> {
+        let Self {
+            runner,
+            stored,
+            journal,
+            signals,
+            lines,
+            messages,
+            session,
+            is_warned,
+            is_in_doubt,
+            is_undone,
+            ..
+        } = self;
+        let before = messages.len();
+        let is_new = matches!(asked, Asked::Message(_));
+        let (mut view, request) = match asked {
+            Asked::Message(text) => {
+                messages.push(Message::user(text));
+                (View::new(runner.spec(), None), runner.chat(&mut *messages))
+            }
+            Asked::Unfinished(begun) => {
+                let request = runner.chat(&mut *messages).resume(begun.id());
+                (View::new(runner.spec(), Some(*begun)), request)
+            }
+        };
+        let mut run = request.stream().await?;
+        let remote = run.remote();
+        let _listening = Listening::to(stored, run.id(), remote.clone());
+        let mut requested = None;
+        // What ends the chat once the turn has ended.
+        let mut ends = None;
+        loop {
+            let event = tokio::select! {
+                biased;
+                received = signals.next() => {
+                    if stop(received, is_warned, &mut ends, &remote, &mut view) {
+                        return Ok(Some(End::Signal(received)));
+                    }
+                    continue;
+                }
+                event = run.next() => match event {
+                    Some(event) => Some(event),
+                    None => break,
+                },
+                () = tokio::time::sleep(STATUS) => {
+                    view.status();
+                    None
+                }
+            };
+            event.iter().for_each(|event| view.show(event));
+            if *is_warned || ends.is_some() || !lines.is_answered() {
+                continue;
+            }
+            if let Some(action) = view.question().filter(|action| requested != Some(action.key)) {
+                requested = Some(action.key);
+                view.end_line();
+                screen::hide();
+                tokio::select! {
+                    biased;
+                    received = signals.next() => {
+                        note("");
+                        if stop(received, is_warned, &mut ends, &remote, &mut view) {
+                            return Ok(Some(End::Signal(received)));
+                        }
+                    }
+                    answer = ask(lines, &action) => {
+                        let answer = answer.unwrap_or_else(|| denied("the input ended before an answer"));
+                        remote.answer_as_shown(action.key, answer, action.binding);
+                    }
+                }
+            }
+        }
+        let meta = run.finish().await;
+        screen::hide();
+        session.add(&meta);
+        *is_in_doubt |= meta.outcome.stop.also_has(StopReason::InDoubt);
+        *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
+        let waits = view.waiting(journal.as_deref());
+        if let Some(words) = &waits {
+            view.end_line();
+            words.lines().for_each(note);
+            note("");
+            note(
+                "waiting: a person has to answer, and standard input is not a terminal, so nothing in it is an answer",
+            );
+            note(format!(
+                "to continue: loopgate chat --continue {}{}",
+                meta.outcome.run,
+                at_journal(journal.as_deref())
+            ));
+        } else {
+            view.finish(&meta.outcome);
+        }
+        doubts(&meta.outcome);
+        warned(&meta.outcome);
+        if let Some(received) = ends {
+            return Ok(Some(End::Signal(received)));
+        }
+        if waits.is_some() {
+            return Ok(Some(End::Waiting));
+        }
+        let has_room = !matches!(meta.reason(), StopReason::MaxMessages | StopReason::TokenLimit);
+        if !has_room && meta.totals.passes == 0 && is_new {
+            // What came before stays as it was, so that another question can be put.
+            messages.truncate(before);
+            let clear = if before > 0 { "; /clear forgets what was said before it" } else { "" };
+            note(format!("the question is not kept, since nothing could answer it{clear}"));
+        }
+        Ok(None)
+    }
+
+    fn history(&self) {
+        if self.messages.is_empty() {
+            note("nothing was said yet");
+        }
+        // What was typed is kept as it was: it is masked when a run reads it.
+        let shown = |text: &str| cut(&self.runner.secrets().mask(text), MAX_SHOWN);
+        for message in &self.messages {
+            match message {
+                Message::User { text, .. } => note(format!("you:    {}", shown(text))),
+                Message::Operator { text } => note(format!("rules:  {}", shown(text))),
+                Message::Assistant(turn) => {
+                    if !turn.text.trim().is_empty() {
+                        note(format!("agent:  {}", shown(&turn.text)));
+                    }
+                    for call in &turn.calls {
+                        let arguments = shown(call.arguments.text());
+                        note(format!("calls:  {} {arguments}", call.name));
+                    }
+                }
+                Message::Tool { results } => {
+                    for result in results {
+                        note(format!("result: {}", shown(&result.text)));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Stops the turn at the first signal. A first Ctrl-C ends the turn alone, another signal the chat after it; true where
+/// it is the second one, which ends the chat at once.
+fn stop(
+    received: ReceivedSignal,
+    is_warned: &mut bool,
+    ends: &mut Option<ReceivedSignal>,
+    remote: &Remote,
+    view: &mut View,
+) -> bool {
+    remote.stop(StopMode::Now);
+    view.end_line();
+    if ends.is_some() || std::mem::replace(is_warned, true) {
+        return true;
+    }
+    if received == ReceivedSignal::Interrupt {
+        note("stopping; press Ctrl-C again to end the chat");
+    } else {
+        *ends = Some(received);
+    }
+    false
+}
+
+/// How soon a turn that is silent says what it does, and how often again.
+const STATUS: Duration = Duration::from_millis(250);
+
+/// What a whole chat has used.
+#[derive(Debug, Default)]
+struct Session {
+    turns: u32,
+    totals: Totals,
+}
+
+impl Session {
+    fn add(&mut self, meta: &Meta) {
+        let (sum, one) = (&mut self.totals, &meta.totals);
+        self.turns += 1;
+        sum.passes += one.passes;
+        sum.model_calls += one.model_calls;
+        sum.tool_calls += one.tool_calls;
+        sum.sub_calls += one.sub_calls;
+        sum.usage = sum.usage.plus(&one.usage);
+        sum.cost.known = PicoUsd::plus(sum.cost.known, one.cost.known);
+        sum.cost.unknown_calls += one.cost.unknown_calls;
+        sum.wall_ms += one.wall_ms;
+    }
+}
+
+impl std::fmt::Display for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.turns {
+            0 => f.write_str("session: nothing was asked"),
+            turns => write!(f, "session: {}, {}", counted(turns, "turn"), bill(&self.totals)),
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One item of a batch: attached to its run, driven to its end, begun again where that is called for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use loop_core::run::NotTakenOver;
+use loop_core::types::{RunId, StopClass};
+use loop_core::{Outcome, StopReason};
+use loop_runtime::Runner;
+use loop_runtime::journal::{JournalError, StoredJournal};
+use loop_runtime::report::{BatchLine, BatchState};
+use loop_runtime::run::{Attached, Driven, Handle, StartError};
+
+use super::items::Item;
+
+use crate::context::ReceivedSignal;
+use crate::drive::Listening;
+use crate::output::{Failure, one_line, stream};
+
+/// How often it is looked whether a run that another process drives has ended.
+const POLL: Duration = Duration::from_millis(500);
+
+/// Whether more items are started, and how many are under way. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Halt {
+    state: Arc<Mutex<HaltState>>,
+    under_way: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, Default)]
+struct HaltState {
+    /// Why no more items are started. `None`: they are.
+    why: Option<Arc<str>>,
+    signal: Option<ReceivedSignal>,
+}
+
+impl Halt {
+    fn with<T>(&self, change: impl FnOnce(&mut HaltState) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Starts no more items, for a signal. Whether it is the first signal.
+    pub(super) fn stop_for(&self, received: ReceivedSignal) -> bool {
+        self.with(|state| {
+            state.why.get_or_insert_with(|| "stopped by a signal".into());
+            state.signal.replace(received).is_none()
+        })
+    }
+
+    fn stop(&self, why: &str) {
+        self.with(|state| _ = state.why.get_or_insert_with(|| why.into()));
+    }
+
+    /// The signal that ended the batch. `None`: none did.
+    pub(super) fn signal(&self) -> Option<ReceivedSignal> {
+        self.with(|state| state.signal)
+    }
+
+    fn why(&self) -> Option<Arc<str>> {
+        self.with(|state| state.why.clone())
+    }
+
+    /// How many runs are under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts a run that is under way, until it is dropped.
+struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    fn begin(halt: &Halt) -> Self {
+        halt.under_way.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&halt.under_way))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What works the items off.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) runner: Runner,
+    pub(super) journal: Arc<StoredJournal>,
+    pub(super) halt: Halt,
+    /// Whether items whose run failed before are begun again.
+    pub(super) retries: bool,
+    /// Whether no more items are started once a run fails.
+    pub(super) fails_fast: bool,
+}
+
+/// How the run of an item ended, or did not.
+enum Done {
+    Outcome {
+        outcome: Box<Outcome>,
+        state: BatchState,
+        done_before: bool,
+    },
+    /// An earlier start did it, and its run was pruned since then.
+    Pruned(RunId),
+}
+
+/// The line of an item whose run was pruned.
+fn pruned(item: &Item, run: &RunId) -> BatchLine {
+    let line = BatchLine::without("", &item.item.id, BatchState::Pruned, None);
+    BatchLine { done_before: true, run: Some(run.to_string()), ..line }
+}
+
+/// Fails where the journal does not vouch for the run of an item: its outcome was not necessarily made here.
+fn expect_own(run: &RunId, unverified: Option<&Arc<str>>) -> Result<(), Failure> {
+    match unverified {
+        None => Ok(()),
+        Some(why) => Err(Failure::new(format!(
+            "run {run} has this item's key and does not count as done: {why}; use another journal for the batch (--journal)"
+        ))),
+    }
+}
+
+impl Worker {
+    /// Does one item. Returns a line for each time that it was given.
+    pub(super) async fn work(&self, item: Item) -> Vec<BatchLine> {
+        let line = match self.halt.why() {
+            Some(why) => self.not_started(&item, why).await,
+            None => {
+                let _under_way = UnderWay::begin(&self.halt);
+                self.drive(&item).await
+            }
+        };
+        let line = line.unwrap_or_else(|failure| {
+            let message = Some(failure.line().into());
+            BatchLine::without("", &item.item.id, BatchState::Failed, message)
+        });
+        self.consider(&line);
+        item.origins.into_iter().map(|origin| BatchLine { origin, ..line.clone() }).collect()
+    }
+
+    /// The line of an item once no more are started: one that is done already is reported as that, and one whose run an
+    /// earlier start left in the middle names that run.
+    async fn not_started(&self, item: &Item, why: Arc<str>) -> Result<BatchLine, Failure> {
+        let (_, last) = self.last(item).await?;
+        let mut line = BatchLine::without("", &item.item.id, BatchState::NotStarted, Some(why));
+        if let Some(run) = last {
+            let recorded = match self.runner.journal().read(&run).await {
+                Err(JournalError::Pruned { run, .. }) => return Ok(pruned(item, &run)),
+                recorded => recorded?,
+            };
+            expect_own(&run, recorded.unverified.as_ref())?;
+            let run = loop_runtime::journal::replay(&run, &recorded)?;
+            if let Some(outcome) =
+                run.outcome().filter(|outcome| run.is_done() && !self.begins_again(outcome))
+            {
+                let line = BatchLine::of("", &item.item.id, outcome, BatchState::Ended);
+                return Ok(BatchLine { done_before: true, ..line });
+            }
+            line.run = Some(run.id().to_string());
+        }
+        Ok(line)
+    }
+
+    async fn drive(&self, item: &Item) -> Result<BatchLine, Failure> {
+        let (outcome, state, done_before) = match self.attach(item).await? {
+            Done::Outcome { outcome, state, done_before } => (outcome, state, done_before),
+            Done::Pruned(run) => return Ok(pruned(item, &run)),
+        };
+        let line = BatchLine::of("", &item.item.id, &outcome, state);
+        let waits = (state == BatchState::Waiting)
+            .then(|| format!("a person has to answer; `loopgate pending {}` shows what", outcome.run));
+        Ok(BatchLine { done_before, message: waits.or(line.message.clone()), ..line })
+    }
+
+    /// The number of the item's last run, and the run. Number 1 and none if it has none.
+    async fn last(&self, item: &Item) -> Result<(u32, Option<RunId>), Failure> {
+        let (mut nth, mut last) = (1, None);
+        while let Some(run) = self.runner.journal().run_of_key(&item.key(nth)).await? {
+            last = Some(run);
+            nth += 1;
+        }
+        Ok((nth.saturating_sub(1).max(1), last))
+    }
+
+    async fn attach(&self, item: &Item) -> Result<Done, Failure> {
+        let (mut nth, _) = self.last(item).await?;
+        // The run before this one, from which it knows the evidence.
+        let mut before: Option<RunId> = None;
+        let mut is_noted = false;
+        loop {
+            let attached = match before.take() {
+                Some(run) => self.begin_again(item, &run, nth).await,
+                None => self.runner.run(item.item.clone()).with_key(item.key(nth)).attach().await,
+            };
+            match attached {
+                Ok(Attached::Began(handle) | Attached::Resumed(handle)) => {
+                    return Ok(self.driven(handle).await);
+                }
+                Ok(Attached::Ended(ended)) if ended.unverified.is_some() => {
+                    expect_own(&ended.started.run, ended.unverified.as_ref())?;
+                }
+                Err(StartError::ImportedRequest { run, .. }) => {
+                    expect_own(&run, Some(&Arc::from("it was imported")))?;
+                }
+                Ok(Attached::Ended(ended)) if self.begins_again(&ended.outcome) && !is_noted => {
+                    before = Some(ended.outcome.run.clone());
+                    nth += 1;
+                }
+                Ok(Attached::Ended(ended)) => {
+                    let (outcome, state) = (Box::new(ended.outcome), BatchState::Ended);
+                    return Ok(Done::Outcome { outcome, state, done_before: !is_noted });
+                }
+                Ok(Attached::Elsewhere { run, pid }) => {
+                    if !std::mem::replace(&mut is_noted, true) {
+                        stream::note(format!(
+                            "item {}: another process drives run {run} (pid {pid}); waiting for its end",
+                            one_line(&item.item.id)
+                        ));
+                    }
+                    tokio::time::sleep(POLL).await;
+                }
+                Err(StartError::Journal(JournalError::Pruned { run, .. })) => return Ok(Done::Pruned(run)),
+                // Another process has begun it in between.
+                Err(StartError::Journal(JournalError::KeyTaken { .. })) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Begins a run of an item again, with the evidence of the one before where that can be taken over.
+    async fn begin_again(&self, item: &Item, run: &RunId, nth: u32) -> Result<Attached, StartError> {
+        match self.runner.retry(run).with_key(item.key(nth)).start().await {
+            Ok(handle) => Ok(Attached::Began(handle)),
+            Err(StartError::NotTakenOver {
+                why: NotTakenOver::NoDocument | NotTakenOver::OtherProtocol,
+                ..
+            }) => self.runner.run(item.item.clone()).with_key(item.key(nth)).attach().await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a run that ended before leaves its item to do: it was stopped by hand or by a shared budget, or it failed
+    /// and failed ones are retried.
+    fn begins_again(&self, outcome: &Outcome) -> bool {
+        let stop = &outcome.stop;
+        let is_cut_off =
+            matches!(stop.primary.reason, StopReason::SharedBudgetExceeded | StopReason::ManualStop)
+                && matches!(stop.class, StopClass::Partial | StopClass::Cancelled);
+        is_cut_off || self.retries && stop.class == StopClass::Failed
+    }
+
+    /// Whether more items are started after this one.
+    fn consider(&self, line: &BatchLine) {
+        if line.done_before {
+            return;
+        }
+        let has_failed = line.state == BatchState::Failed
+            || line.class.as_deref().is_some_and(|class| {
+                [StopClass::Failed, StopClass::InDoubt].iter().any(|failed| failed.name() == class)
+            });
+        if self.fails_fast && has_failed {
+            self.halt.stop("an item failed (--fail-fast)");
+        }
+        if line.reason.as_deref() == Some(StopReason::SharedBudgetExceeded.name()) {
+            self.halt.stop("a shared budget is used up");
+        }
+    }
+
+    async fn driven(&self, handle: Handle) -> Done {
+        let _listening = Listening::to(&self.journal, handle.id(), handle.remote());
+        let (outcome, state) = match handle.driven().await {
+            Driven::Ended(outcome) => (outcome, BatchState::Ended),
+            Driven::Waiting(waiting) => (waiting.outcome, BatchState::Waiting),
+        };
+        Done::Outcome { outcome: Box::new(outcome), state, done_before: false }
+    }
+}

@@ -1,0 +1,61 @@
+//! `loopgate run`: a work item in; a document, an answer or a value, a reason and a cost out.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use loop_inspect::Forecast;
+use loop_runtime::journal::Journal;
+
+use super::run_args::RunArgs;
+use super::selection;
+use crate::args::tags;
+use crate::context::{Origin, Signals, on_journal, places, to_loop};
+use crate::drive::{Driving, Lines, attach, attach::Request};
+use crate::output::{Failure, stream};
+use crate::shown::Live;
+
+pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Failure> {
+    let domain = places::load_with(&args.domain, args.record.as_deref(), places::cwd()?)?;
+    let item = places::item_or_text(&domain, args.items.first().map(PathBuf::as_path), args.text.as_deref())?;
+    let item = args.request.on(item)?;
+    domain.ready(args.written.saves())?;
+    domain.start_servers();
+    let journal = args.written.open(&domain)?;
+    let prepared = to_loop(&domain, args.written.saves());
+    let tags = tags(&args.tags)?;
+    let origin = Origin::of(&args.domain, args.written.saves(), /*asks*/ false)?.with_tags(tags).text()?;
+    let prepared = on_journal(prepared, &domain, &journal, /*batch*/ None);
+    let prepared = prepared.with_origin(origin).leave_when_waiting();
+    let spec = Arc::clone(prepared.spec());
+    let forecast = Forecast::new(&spec, &domain.prompts, &item);
+    let mut signals = Signals::new()?;
+    let key = args.request.key()?;
+    let request = attach::request(&prepared, item, key, args.progress, &mut signals).await?;
+    stream::note(format!("limits:  {forecast}"));
+    let id = match &request {
+        Request::Drive(handle) => handle.id().clone(),
+        Request::Ended(ended) => ended.started.run.clone(),
+    };
+    let explained = args.explain_picks.then(|| (Arc::clone(&journal), id.clone()));
+    let lines = args.events.then(|| Lines::new(Arc::clone(&journal) as Arc<dyn Journal>, id));
+    let driving = Driving {
+        runner: &prepared,
+        journal,
+        at: args.written.journal.journal.clone(),
+        live: Live::new(&spec, args.progress),
+        lines,
+        json: args.json.detail(),
+        prints: !args.events,
+        signals,
+    };
+    let (code, mut signals) = match request {
+        Request::Drive(handle) => driving.drive(handle).await?,
+        Request::Ended(ended) => driving.has_ended(*ended).await?,
+    };
+    if let Some((journal, id)) = explained {
+        signals.unless_received(selection::explain(&domain, &*journal, &id)).await;
+    }
+    signals.unless_received(async { places::finish_recording(&domain, args.record.as_deref()) }).await;
+    Ok(code)
+}
