@@ -80,6 +80,7 @@ mod scripts;
 mod secret;
 mod selection;
 mod server;
+mod settings;
 mod similar;
 mod smart;
 mod spec;

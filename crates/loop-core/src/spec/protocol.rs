@@ -153,6 +153,14 @@ impl ProtocolSpec {
             Self::Output(output) => Some(output),
         }
     }
+
+    /// The settings of the output, to be changed. `None`: the protocol has none.
+    pub fn output_mut(&mut self) -> Option<&mut OutputSpec> {
+        match self {
+            Self::Document(_) | Self::Conversation(_) => None,
+            Self::Output(output) => Some(output),
+        }
+    }
 }
 
 /// An end that a model proposes with a native call. The protocol handles the call, and no tool runs. In a document the

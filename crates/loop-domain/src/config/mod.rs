@@ -3,10 +3,8 @@
 mod budget;
 mod command;
 mod files;
-mod gate;
 mod hooks;
 mod http;
-mod limits;
 mod models;
 mod ordered;
 mod prices;
@@ -19,7 +17,7 @@ mod sources;
 mod stops;
 mod tools;
 
-use loop_core::spec::{GroundingRule, NonceMode};
+use loop_core::spec::{GateSettings, GroundingRule, Limits, NonceMode};
 use loop_prompts::Layout;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;
@@ -34,12 +32,10 @@ pub(crate) use command::OutputForm;
 pub(crate) use files::FilesConfig;
 #[cfg(feature = "files")]
 pub(crate) use files::FilesWorkConfig;
-pub(crate) use gate::{BreakersConfig, GateConfig, RepeatNotesConfig, ThreeTierConfig};
 pub(crate) use hooks::HookConfig;
 pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]
 pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};
-pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
@@ -112,15 +108,15 @@ pub(crate) struct Config {
     /// Where prices are found that are not given beside a model.
     #[serde(default)]
     pub(crate) prices: PricesConfig,
-    /// What a run never passes.
+    /// What a run never exceeds.
     #[serde(default)]
-    pub(crate) limits: LimitsConfig,
+    pub(crate) limits: Limits,
     /// What all runs of the domain in one journal may cost together. Default: no such budget.
     #[serde(default)]
     pub(crate) budget: BudgetConfig,
     /// How it is decided after each pass whether to continue.
     #[serde(default)]
-    pub(crate) gate: GateConfig,
+    pub(crate) gate: GateSettings,
     /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
     #[serde(default)]
     pub(crate) stop_reasons: Ordered<StopReasonConfig>,
