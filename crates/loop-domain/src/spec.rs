@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loop_core::reply::PREAMBLE;
 use loop_core::spec::{
-    Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec, ModelSpecs,
+    CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec, ModelSpecs,
     OpinionWhen, OwnReason, ReasonName, SectionSpec, Selection, ToolSpec,
 };
 use loop_core::types::{PicoUsd, Price, edits};
@@ -15,7 +15,7 @@ use loop_tools::Registry;
 use serde_json::Value;
 
 use crate::calibration::{CalibrationFile, Taken};
-use crate::config::{CiteConfig, CiteWord, ModelConfig, ProtocolKind};
+use crate::config::{ModelConfig, ProtocolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
@@ -144,7 +144,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
     for (at, section) in sections.iter().enumerate() {
         let at = at.to_string();
         let error = |key: &str, message: String| Err(file.error(&["section", &at, key], message));
-        let id = section.id.as_str();
+        let id = &*section.id;
         let is_id = id.starts_with(|c: char| c.is_ascii_lowercase())
             && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
         if !is_id {
@@ -170,17 +170,9 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         }
     }
     let specs = sections.iter().map(|section| SectionSpec {
-        id: section.id.as_str().into(),
         heading: section.heading.trim().into(),
         describe: section.describe.trim().into(),
-        required: section.required,
-        cite: match section.cite {
-            CiteConfig::Flag(false) => Cite::No,
-            CiteConfig::Flag(true) => Cite::Any,
-            CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
-        },
-        grounding: section.grounding,
-        verify: section.verify,
+        ..section.clone()
     });
     Ok(specs.collect())
 }

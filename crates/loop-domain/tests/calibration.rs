@@ -5,7 +5,8 @@ use std::path::Path;
 
 use loop_core::spec::Calibration;
 use loop_core::types::{Confidence, Tier};
-use loop_domain::{CalibrationFile, CalibrationRow, CountedLevel, Domain, LoadOptions, PolicyFile};
+use loop_domain::calibration::{CalibrationFile, CalibrationRow, CountedLevel};
+use loop_domain::{Domain, LoadOptions, PolicyFile};
 
 const FILE: &str = "calibration.json";
 

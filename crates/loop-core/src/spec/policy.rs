@@ -1,9 +1,11 @@
 //! Policy settings of a spec: the tool's own, and those of the gate for repeats, denials, failures and taint.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::types::{Status, is_default};
 
@@ -35,31 +37,83 @@ pub struct ToolPolicy {
     pub repeats: ToolRepeats,
 }
 
-/// How repeats of one tool are judged.
+/// How repeats of one tool are judged. The word `"allowed"` sets [`allowed`](Self::allowed) alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = or_allowed))]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct ToolRepeats {
-    /// How often it runs within the scope of repeats, with any parameters. `None`: no limit.
+    /// How often it runs within the scope of repeats, whatever its parameters. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
-    /// JSON pointers to parts of its data that change in every call, such as times and request ids: two results that
-    /// differ only there are the same. `*` means every entry of a list or an object. Empty: the default list.
+    /// JSON pointers to parts of its data that change in every call, such as times: results that differ only there are the
+    /// same. `*` matches every entry. Default: fields whose names say that they are a request's time or id.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volatile: Vec<Arc<str>>,
-    /// JSON pointers to the parameters that distinguish its calls. Empty: all parameters.
+    /// The parameters that tell its calls apart; in a program, JSON pointers to them. Default: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<Arc<str>>,
-    /// The parameter that holds a search text: near-duplicate texts count as the same, if the other parameters are
-    /// equal. `None`: no search text.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The parameter that holds a search text: near-duplicate texts count as the same, if the other parameters are equal.
+    /// Default: none, only equal ones do.
+    #[serde(rename = "search", skip_serializing_if = "Option::is_none")]
     pub query: Option<Arc<str>>,
-    /// How often it is polled, without a model call, while it answers `pending`. Default 20.
+    /// How often it is polled, without a model call, while it answers that it is not ready. Default: 20.
     #[serde(skip_serializing_if = "is_twenty")]
     pub polls: u32,
-    /// Whether a keyed or irreversible write that ran may run again in this run with the same arguments. Default
-    /// `false`: a person is asked before it does, under every policy of repeats.
+    /// Whether a keyed or irreversible write that ran may run again in this run with the same arguments. Default: false, a
+    /// person is asked before it does, under every policy of repeats.
     #[serde(skip_serializing_if = "is_default")]
     pub allowed: bool,
+}
+
+/// The word that is written in place of the table.
+const ALLOWED: &str = "allowed";
+
+impl Serialize for ToolRepeats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The name is that of the derived function for the table.
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolRepeats {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrTable;
+        impl<'de> Visitor<'de> for WordOrTable {
+            type Value = ToolRepeats;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`\"allowed\"` or a table")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<ToolRepeats, E> {
+                match word {
+                    ALLOWED => Ok(ToolRepeats { allowed: true, ..ToolRepeats::default() }),
+                    word => Err(E::unknown_variant(word, &[ALLOWED])),
+                }
+            }
+
+            // By hand, so that an error in the table is about its key.
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ToolRepeats, A::Error> {
+                ToolRepeats::deserialize(de::value::MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(WordOrTable)
+    }
+}
+
+/// The word in place of the table, for editors.
+#[cfg(feature = "schema")]
+fn or_allowed(schema: &mut schemars::Schema) {
+    let table = std::mem::take(schema);
+    *schema = schemars::json_schema!({
+        "anyOf": [
+            {
+                "const": ALLOWED,
+                "description": "A keyed or irreversible write runs again with the same arguments, without approval.",
+            },
+            table,
+        ],
+    });
 }
 
 impl Default for ToolRepeats {

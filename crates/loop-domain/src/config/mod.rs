@@ -17,7 +17,7 @@ mod sources;
 mod stops;
 mod tools;
 
-use loop_core::spec::{GateSettings, GroundingRule, Limits, NonceMode};
+use loop_core::spec::{GateSettings, Limits, NonceMode, SectionSpec};
 use loop_prompts::Layout;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;
@@ -48,7 +48,7 @@ pub(crate) use servers::ServerConfig;
 pub(crate) use sources::TlsKind;
 pub(crate) use sources::{SourceConfig, SourceKind};
 pub(crate) use stops::StopReasonConfig;
-pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind, ToolRepeatsConfig};
+pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;
@@ -82,7 +82,7 @@ pub(crate) struct Config {
     /// For the protocol `document`: the sections, in the order in which they are shown. At least one.
     #[serde(default)]
     #[schemars(length(min = 1))]
-    pub(crate) section: Vec<SectionConfig>,
+    pub(crate) section: Vec<SectionSpec>,
     /// Where data is, by name. Tools name a source.
     #[serde(default)]
     pub(crate) sources: Ordered<SourceConfig>,
@@ -221,58 +221,6 @@ pub(crate) struct ScopeConfig {
     pub(crate) person: Option<String>,
 }
 
-/// One section of the document.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SectionConfig {
-    /// Its type, for example `next_steps`: small letters, digits, `_` and `-`.
-    #[schemars(regex(pattern = r"^[a-z][a-z0-9_-]*$"))]
-    pub(crate) id: String,
-    /// Its heading, an emoji included where one is wanted, for example `✅ Next steps`.
-    pub(crate) heading: String,
-    /// What belongs in it. The model reads it.
-    #[serde(default)]
-    pub(crate) describe: String,
-    /// Whether an answer without it is unfinished. Default: false.
-    #[serde(default)]
-    pub(crate) required: bool,
-    /// Whether it must cite, as `[E1]`: `true` for anything, the work item (`[E0]`) too; `"evidence"` for at least one
-    /// result of a tool. Default: false.
-    #[serde(default)]
-    pub(crate) cite: CiteConfig,
-    /// What follows from a value of it that is in no evidence: `report`, `demand` or `off`. Default: `gate.grounding`.
-    #[serde(default)]
-    #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
-    pub(crate) grounding: Option<GroundingRule>,
-    /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.
-    #[serde(default)]
-    pub(crate) verify: bool,
-}
-
-/// What a section must cite.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "expected true, false or \"evidence\"")]
-pub(crate) enum CiteConfig {
-    /// Anything, or nothing.
-    Flag(bool),
-    /// A result of a tool.
-    Word(CiteWord),
-}
-
-/// What a citation must name.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum CiteWord {
-    /// A result of a tool.
-    Evidence,
-}
-
-impl Default for CiteConfig {
-    fn default() -> Self {
-        Self::Flag(false)
-    }
-}
-
 /// What runs before the first pass.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -304,8 +252,7 @@ pub(crate) struct DefaultCallConfig {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ContractConfig {
-    /// `prefer`: a block with this run's nonce wins. `require`: only such a block counts. Default: `prefer`.
-    #[schemars(extend("enum" = ["prefer", "require"]), with = "String")]
+    /// Which contract blocks count. Default: `prefer`.
     pub(crate) nonce: NonceMode,
 }
 
