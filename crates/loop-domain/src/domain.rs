@@ -166,7 +166,7 @@ impl Domain {
             prompts: Arc::new(prompts),
             models,
             credentials: tools.secrets.values.into_iter().collect(),
-            sync: file.config.journal.sync.into(),
+            sync: file.config.journal.sync,
             budgets,
             file,
             save,

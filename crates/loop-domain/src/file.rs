@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use loop_core::spec::{GateSettings, Limits};
 use loop_core::types::{PicoUsd, Tier};
+use loop_llm::Profile;
 use loop_llm::prices::{ModelPrices, PriceRow};
 use loop_tools::files;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ use crate::remote;
 use crate::secret::{FoundSecrets, shown_setting};
 use crate::settings;
 use crate::similar::hint;
-use crate::tree::{Fault, Node, Origin};
+use crate::tree::{Fault, Node, NodeValue, Origin};
 
 /// The name of the file in a domain's folder.
 const FILE: &str = "loopgate.toml";
@@ -117,6 +118,14 @@ impl File {
     /// The settings of the file's gate, over these.
     pub(crate) fn gate(&self, over: &GateSettings) -> Result<GateSettings, DomainError> {
         settings::gate(&self.tree, over).map_err(|fault| self.place.error(fault))
+    }
+
+    /// What the table of a provider says of its server, over `base`.
+    pub(crate) fn profile(&self, name: &str, base: &Profile) -> Result<Profile, DomainError> {
+        let table = self.tree.get("providers").and_then(|it| it.node.get(name));
+        let profile = table.map_or(Ok(base.clone()), |table| settings::profile(&table.node, base));
+        let profile = profile.map_err(|fault| self.place.error(fault))?;
+        Ok(Profile { name: name.into(), ..profile })
     }
 
     /// The cost limit that the file sets. `None`: it sets none.
@@ -309,6 +318,15 @@ struct Typed {
 impl Typed {
     fn of(mut tree: Node) -> Result<Self, Fault> {
         let calibration = tree.table_mut("gate").map(settings::take_calibration).transpose()?.flatten();
+        if let Some(Node { value: NodeValue::Table(providers), .. }) = tree.table_mut("providers") {
+            for provider in providers {
+                // Any profile does to find what is no key or does not fit.
+                if let Some(any) = Profile::all().first() {
+                    settings::profile(&provider.node, any)?;
+                }
+                provider.node.retain(settings::is_of_provider);
+            }
+        }
         Ok(Self { config: Config::deserialize(&tree)?, calibration })
     }
 }

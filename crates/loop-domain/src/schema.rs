@@ -27,9 +27,12 @@ pub fn schema() -> Value {
     let definitions = root.get("definitions").and_then(Value::as_object).cloned().unwrap_or_default();
     let needing = needing(&definitions);
     let part = |schema: &Value| part_of(schema, &needing);
-    let parts: Vec<(String, Value)> =
+    let mut parts: Vec<(String, Value)> =
         needing.iter().map(|name| (format!("{PART}{name}"), part(&definitions[*name]))).collect();
     let whole = part(&Value::Object(root.clone()));
+    // What is in lists alone is never given in part.
+    let written = format!("{whole}{}", json!(parts));
+    parts.retain(|(name, _)| written.contains(&format!("\"{DEFINITIONS}{name}\"")));
     if let Some(Value::Object(definitions)) = root.get_mut("definitions") {
         definitions.extend(parts);
         definitions.insert("Profile".to_owned(), profile(&whole));
@@ -73,6 +76,8 @@ fn needs(schema: &Value, needing: &[&str]) -> bool {
         Value::Object(members) => members.iter().any(|(key, value)| match (key.as_str(), value) {
             ("oneOf", Value::Array(choices)) if choices.iter().all(is_choice) => false,
             ("required", Value::Array(_)) => true,
+            // A list is given as a whole.
+            ("items", _) => false,
             ("$ref", Value::String(target)) => {
                 target.strip_prefix(DEFINITIONS).is_some_and(|name| needing.contains(&name))
             }
@@ -98,6 +103,7 @@ fn part_of(schema: &Value, needing: &[&str]) -> Value {
                 let name = value.as_str().and_then(|target| target.strip_prefix(DEFINITIONS));
                 let value = match name.filter(|name| key == "$ref" && needing.contains(name)) {
                     Some(name) => json!(format!("{DEFINITIONS}{PART}{name}")),
+                    None if key == "items" => value.clone(),
                     None => part_of(value, needing),
                 };
                 (key.clone(), value)

@@ -168,6 +168,13 @@ impl Node {
         }
     }
 
+    /// Takes the entries out whose keys do not fit.
+    pub(crate) fn retain(&mut self, fits: impl Fn(&str) -> bool) {
+        if let NodeValue::Table(entries) = &mut self.value {
+            entries.retain(|entry| fits(&entry.key));
+        }
+    }
+
     /// Takes the entry with this key out.
     pub(crate) fn take(&mut self, key: &str) -> Option<Entry> {
         let NodeValue::Table(entries) = &mut self.value else {

@@ -104,6 +104,7 @@ pub(crate) struct Config {
     pub(crate) models: ModelsConfig,
     /// Providers of your own, and changes to known ones, by name.
     #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, providers::ProviderTable>")]
     pub(crate) providers: Ordered<ProviderConfig>,
     /// Where prices are found that are not given beside a model.
     #[serde(default)]
@@ -149,30 +150,7 @@ pub(crate) struct Config {
 pub(crate) struct JournalConfig {
     /// Which entries are synced to the disk before the run continues: `full` (all), `effects` (what changes something, what
     /// people said, a wait for a person, the end) or `none`. A power failure may take the others. Default: `effects`.
-    pub(crate) sync: SyncConfig,
-}
-
-/// Which entries are synced to the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SyncConfig {
-    /// All.
-    Full,
-    /// What changes something, what people said, a wait for a person, and the end.
-    #[default]
-    Effects,
-    /// None.
-    None,
-}
-
-impl From<SyncConfig> for SyncPolicy {
-    fn from(sync: SyncConfig) -> Self {
-        match sync {
-            SyncConfig::Full => Self::Full,
-            SyncConfig::Effects => Self::Effects,
-            SyncConfig::None => Self::None,
-        }
-    }
+    pub(crate) sync: SyncPolicy,
 }
 
 /// What a work item is. Places are JSON pointers such as `/contact/email`.
@@ -282,28 +260,5 @@ pub(crate) struct SaveConfig {
     pub(crate) limit_ms: Option<u64>,
     /// How much of each result is saved: `full` (its data and what the model read), `summary` (tool, parameters, status and
     /// one line) or `none`. Default: `full`.
-    pub(crate) evidence: EvidenceConfig,
-}
-
-/// How much of each result is saved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum EvidenceConfig {
-    /// Its data, and what the model read.
-    #[default]
-    Full,
-    /// Tool, parameters, status and one line.
-    Summary,
-    /// Nothing.
-    None,
-}
-
-impl From<EvidenceConfig> for EvidenceDetail {
-    fn from(evidence: EvidenceConfig) -> Self {
-        match evidence {
-            EvidenceConfig::Full => Self::Full,
-            EvidenceConfig::Summary => Self::Summary,
-            EvidenceConfig::None => Self::Omitted,
-        }
-    }
+    pub(crate) evidence: EvidenceDetail,
 }
