@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use loop_core::spec::{GateSettings, Limits, OnToolError};
+use loop_core::spec::{GateSettings, Limits};
 use loop_core::types::PicoUsd;
 use loop_llm::Profile;
 use serde::de::{DeserializeOwned, Error};
@@ -26,12 +26,9 @@ pub(crate) fn gate(tree: &Node, over: &GateSettings) -> Result<GateSettings, Fau
     let mut over = over.clone();
     if let Some(table) = &mut table {
         take_calibration(table)?;
-        // These are given as a whole: a table of tools, and a choice with its number.
+        // A table of tools is given as a whole.
         if table.get("three_tier").is_some_and(|it| it.node.get("limits").is_some()) {
             over.three_tier.limits.clear();
-        }
-        if table.get("on_tool_error").is_some() {
-            over.on_tool_error = OnToolError::default();
         }
     }
     let calibration = over.calibration.take();

@@ -103,6 +103,9 @@ pub(crate) struct Entry {
 const NAMED: [(&[&str], &str); 3] =
     [(&["tools"], "tool"), (&["sources"], "source"), (&["tools", "*", "parameters"], "parameter")];
 
+/// A key whose table is a choice with its number, and is replaced as a whole.
+const CHOICE: &str = "on_tool_error";
+
 impl Node {
     /// The tree of a file.
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
@@ -209,6 +212,7 @@ impl Node {
             (NodeValue::Table(entries), Node { value: NodeValue::Table(new), .. }) => {
                 for entry in new {
                     match entries.iter_mut().find(|old| old.key == entry.key) {
+                        Some(old) if entry.key == CHOICE => *old = entry,
                         Some(old) => {
                             old.origin = entry.origin;
                             old.node.merge(entry.node);

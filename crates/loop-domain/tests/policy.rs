@@ -67,6 +67,8 @@ fn what_a_domain_says_itself_wins_over_its_preset() {
     let spec = load(&text).spec;
     assert_eq!((spec.gate.on_denied, spec.gate.on_invalid), (OnDenied::FeedBack, OnInvalid::Stop));
     assert_eq!(spec.limits.passes, 3);
+    let text = format!("preset = \"step\"\n{SEARCH}[gate]\non_tool_error = {{ escalate_after = 3 }}\n");
+    assert_eq!(load(&text).spec.gate.on_tool_error, OnToolError::EscalateAfter(3));
     // What a preset says for another protocol is left out, and not held against the file.
     let document = load(
         &format!("preset = \"agent\"\n{CONVERSATION}{SEARCH}")
