@@ -10,15 +10,18 @@ use loop_core::{Event, Note, Run, RunSpec, StopReason};
 use loop_testkit::*;
 
 /// The base model's levels: passes of as many runs, for low, medium and high.
-fn measured(spec: &RunSpec, [low, medium, high]: [(u32, u32); 3], allow_raise: bool) -> Arc<Calibration> {
+fn measured(spec: &RunSpec, [low, medium, high]: [(u32, u32); 3]) -> Arc<Calibration> {
     let level = |(passed, runs)| MeasuredLevel { passed, runs };
     let ModelSpec { provider, model, .. } = spec.models.base.clone();
     let (low, medium, high) = (level(low), level(medium), level(high));
-    Arc::new(Calibration { allow_raise, models: vec![MeasuredModel { provider, model, low, medium, high }] })
+    Arc::new(Calibration { models: vec![MeasuredModel { provider, model, low, medium, high }] })
 }
 
 fn calibrated(levels: [(u32, u32); 3], allow_raise: bool) -> Setup {
-    run().with(|spec| spec.gate.calibration = Some(measured(spec, levels, allow_raise)))
+    run().with(|spec| {
+        spec.gate.calibration = Some(measured(spec, levels));
+        spec.gate.allow_raise = allow_raise;
+    })
 }
 
 #[test]
@@ -110,7 +113,7 @@ fn without_permission_to_raise_no_run_ends_confident_that_would_not_have_without
         let levels = [0, 1, 2].map(|_| (numbers.below(41) as u32, 40));
         let setup = setup.with(|spec| {
             spec.gate.high_is_final = numbers.below(3) == 0;
-            spec.gate.calibration = Some(measured(spec, levels, false));
+            spec.gate.calibration = Some(measured(spec, levels));
             if numbers.below(2) == 0 {
                 spec.models.escalated =
                     Some(ModelSpec { model: "better".into(), ..spec.models.base.clone() });

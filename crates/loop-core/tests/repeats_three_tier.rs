@@ -284,7 +284,8 @@ fn search_texts_are_compared_under_each_policy_where_a_tool_says_so() {
 #[test]
 fn a_text_is_held_against_the_last_of_its_tool_however_many_there_are() {
     // At most 32 of them, and none that is very long.
-    let three_tier = ThreeTier { limits: vec![("search_knowledge".into(), 1_000)], ..ThreeTier::default() };
+    let three_tier =
+        ThreeTier { limits: [("search_knowledge".into(), 1_000)].into(), ..ThreeTier::default() };
     let mut world = Guarded::new(Repeats::ThreeTier, three_tier);
     let rules = ToolRepeats::default();
     let mut search =
@@ -309,7 +310,7 @@ fn the_limit_comes_first_then_the_parameters_then_the_text() {
     // S3-19, S3-20
     let run = |limit: u32, second: &str| {
         let three_tier =
-            ThreeTier { limits: vec![("search_knowledge".into(), limit)], ..ThreeTier::default() };
+            ThreeTier { limits: [("search_knowledge".into(), limit)].into(), ..ThreeTier::default() };
         let mut world = Guarded::new(Repeats::ThreeTier, three_tier);
         let rules = ToolRepeats::default();
         let mut search =

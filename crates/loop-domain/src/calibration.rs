@@ -149,20 +149,13 @@ impl CalibrationFile {
         path: &Path,
         domain: &str,
         models: &ModelSpecs,
-        allow_raise: bool,
         is_replaced: bool,
     ) -> Result<Taken, NotTaken> {
         let text = files::text(path, MAX_BYTES).map_err(|error| NotTaken::Unreadable(error.to_string()))?;
-        Self::read(&text)?.of_domain(domain, models, allow_raise, is_replaced)
+        Self::read(&text)?.of_domain(domain, models, is_replaced)
     }
 
-    fn of_domain(
-        &self,
-        domain: &str,
-        models: &ModelSpecs,
-        allow_raise: bool,
-        is_replaced: bool,
-    ) -> Result<Taken, NotTaken> {
+    fn of_domain(&self, domain: &str, models: &ModelSpecs, is_replaced: bool) -> Result<Taken, NotTaken> {
         let names = |rows: Vec<&String>| match rows.is_empty() {
             true => "nothing".to_owned(),
             false => rows
@@ -178,8 +171,7 @@ impl CalibrationFile {
             let found = names(self.rows.iter().map(|row| &row.domain).collect());
             return Err(NotTaken::OtherDomain { domain: domain.to_owned(), found });
         }
-        let mut taken =
-            Taken { calibration: Calibration { allow_raise, models: Vec::new() }, warnings: Vec::new() };
+        let mut taken = Taken { calibration: Calibration { models: Vec::new() }, warnings: Vec::new() };
         // The selector's confidence never counts.
         let others = [models.escalated.as_ref(), models.fallback.as_ref()].into_iter().flatten();
         for (at, model) in std::iter::once(&models.base).chain(others).enumerate() {
@@ -308,8 +300,7 @@ mod tests {
     #[test]
     fn another_domain_or_model_is_refused_and_what_is_hardly_measured_is_told() {
         let file = CalibrationFile::new(vec![row("desk", "p/m", (12, 20)), row("shop", "p/m", (2, 3))]);
-        let of =
-            |domain: &str, base: &str, is_replaced| file.of_domain(domain, &models(base), false, is_replaced);
+        let of = |domain: &str, base: &str, is_replaced| file.of_domain(domain, &models(base), is_replaced);
         let taken = of("desk", "m", false).unwrap();
         assert_eq!(taken.calibration.models.len(), 1);
         assert_eq!(taken.warnings, Vec::<String>::new());
@@ -337,8 +328,7 @@ mod tests {
         let mut more = models("m");
         more.escalated = Some(ModelSpec::new("p", "big"));
         more.fallback = Some(ModelSpec::new("p", "m"));
-        let taken = file.of_domain("desk", &more, true, false).unwrap();
+        let taken = file.of_domain("desk", &more, false).unwrap();
         assert_eq!((taken.calibration.models.len(), taken.warnings.len()), (1, 1));
-        assert!(taken.calibration.allow_raise);
     }
 }

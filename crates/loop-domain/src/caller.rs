@@ -1,11 +1,12 @@
 //! Which settings a domain may let the callers of a server give: those by which a caller loosens nothing.
 
+use loop_core::spec::Limits;
 use loop_core::types::Tier;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use crate::config::{Config, LimitsConfig, ModelsConfig};
+use crate::config::{Config, ModelsConfig};
 use crate::remote::LOCAL;
 use crate::similar::hint;
 use crate::tree::own_limit;
@@ -49,7 +50,7 @@ pub(crate) fn check(key: &str, models: &ModelsConfig) -> Result<(), String> {
             "`{key}` is not a setting that a caller can give; write one such as `limits.max_passes`"
         )),
         ["limits", limit] => {
-            let known = keys_of::<LimitsConfig>();
+            let known = keys_of::<Limits>();
             if known.iter().any(|known| known == limit) { Ok(()) } else { Err(unknown(limit, &known)) }
         }
         ["models", tier, field] if OF_MODEL.contains(field) => {

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use loop_core::spec::AS_WRITTEN;
 use serde::de::{
     DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
     Visitor,
@@ -10,9 +11,6 @@ use serde::forward_to_deserialize_any;
 
 use crate::similar::hint;
 use crate::tree::{Entry, Fault, Node, NodeValue};
-
-/// The name of types that want a number as it was written.
-pub(crate) const AS_WRITTEN: &str = "$as_written";
 
 impl std::error::Error for Fault {}
 
@@ -100,7 +98,11 @@ impl<'de> Deserializer<'de> for &'de Node {
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         let read = match &self.value {
             NodeValue::Text(text) => visitor.visit_borrowed_str(text),
-            NodeValue::Integer(whole) => visitor.visit_i64(*whole),
+            NodeValue::Integer(whole) => match (i64::try_from(*whole), u64::try_from(*whole)) {
+                (Ok(whole), _) => visitor.visit_i64(whole),
+                (_, Ok(whole)) => visitor.visit_u64(whole),
+                _ => visitor.visit_i128(*whole),
+            },
             NodeValue::Float(text) => match text.parse() {
                 Ok(real) => visitor.visit_f64(real),
                 Err(_) => Err(Fault::custom(format!("{text} is no number; correct the value"))),

@@ -122,14 +122,15 @@ impl Domain {
 
     fn made(file: File, options: &LoadOptions) -> Result<Self, DomainError> {
         protocol::check(&file)?;
-        if file.config.gate.approvals.is_some_and(|people| !(1..=2).contains(&people)) {
+        let gate = &file.config.gate;
+        if !(1..=2).contains(&gate.approvals) {
             let message = "one or two people approve an action; write 1 or 2";
             return Err(file.error(&["gate", "approvals"], message));
         }
         file.check_serve()?;
         // A profile may ask no person where the domain asks two.
-        let asks = file.config.gate.people.is_some_and(|people| people || options.profile.is_some());
-        if file.config.gate.approvals == Some(2) && !asks {
+        let asks = gate.people || options.profile.is_some() && file.has(&["gate", "people"]);
+        if gate.approvals == 2 && !asks {
             let message = "runs ask a person only with `people = true`; write that as well, or take it out";
             return Err(file.error(&["gate", "approvals"], message));
         }
@@ -166,7 +167,7 @@ impl Domain {
             prompts: Arc::new(prompts),
             models,
             credentials: tools.secrets.values.into_iter().collect(),
-            sync: file.config.journal.sync.into(),
+            sync: file.config.journal.sync,
             budgets,
             file,
             save,

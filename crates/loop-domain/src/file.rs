@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use loop_core::types::Tier;
+use loop_core::spec::{GateSettings, Limits};
+use loop_core::types::{PicoUsd, Tier};
+use loop_llm::Profile;
 use loop_llm::prices::{ModelPrices, PriceRow};
 use loop_tools::files;
 use serde::Deserialize;
@@ -18,8 +20,9 @@ use crate::prices::{self, PriceList};
 use crate::protocol;
 use crate::remote;
 use crate::secret::{FoundSecrets, shown_setting};
+use crate::settings;
 use crate::similar::hint;
-use crate::tree::{Fault, Node, Origin};
+use crate::tree::{Fault, Node, NodeValue, Origin};
 
 /// The name of the file in a domain's folder.
 const FILE: &str = "loopgate.toml";
@@ -34,6 +37,8 @@ pub(crate) struct File {
     /// What its models cost that have no price of their own.
     pub(crate) prices: PriceList,
     pub(crate) secrets: FoundSecrets,
+    /// `gate.calibration`: the name of a file, or `none`.
+    pub(crate) calibration: Option<String>,
     /// Whether `gate.calibration` is not read.
     pub(crate) is_uncalibrated: bool,
     replaced: Replaced,
@@ -72,13 +77,25 @@ impl File {
             _ => PathBuf::from("."),
         };
         let place = Place { path, text };
-        let Layered { tree, config, profiles, replaced } =
+        let Layered { tree, typed, profiles, replaced } =
             layered(&place.text, options).map_err(|fault| place.error(fault))?;
         let (prices, cwd) = (PriceList::new(Vec::new()), options.cwd.clone());
         let secrets = FoundSecrets::default();
         let is_uncalibrated = options.uncalibrated;
-        let mut file =
-            Self { config, folder, profiles, prices, secrets, is_uncalibrated, replaced, tree, place, cwd };
+        let Typed { config, calibration } = typed;
+        let mut file = Self {
+            config,
+            folder,
+            profiles,
+            prices,
+            secrets,
+            calibration,
+            is_uncalibrated,
+            replaced,
+            tree,
+            place,
+            cwd,
+        };
         file.prices = PriceList::new(file.own_prices(options)?);
         Ok(file)
     }
@@ -91,6 +108,29 @@ impl File {
     /// An error about the value at `path` of the tree.
     pub(crate) fn error(&self, path: &[&str], message: impl Into<String>) -> DomainError {
         self.place.error(Fault::new(self.tree.origin_of(path), message))
+    }
+
+    /// The limits of the file, over these.
+    pub(crate) fn limits(&self, over: &Limits) -> Result<Limits, DomainError> {
+        settings::limits(&self.tree, over).map_err(|fault| self.place.error(fault))
+    }
+
+    /// The settings of the file's gate, over these.
+    pub(crate) fn gate(&self, over: &GateSettings) -> Result<GateSettings, DomainError> {
+        settings::gate(&self.tree, over).map_err(|fault| self.place.error(fault))
+    }
+
+    /// What the table of a provider says of its server, over `base`.
+    pub(crate) fn profile(&self, name: &str, base: &Profile) -> Result<Profile, DomainError> {
+        let table = self.tree.get("providers").and_then(|it| it.node.get(name));
+        let profile = table.map_or(Ok(base.clone()), |table| settings::profile(&table.node, base));
+        let profile = profile.map_err(|fault| self.place.error(fault))?;
+        Ok(Profile { name: name.into(), ..profile })
+    }
+
+    /// The cost limit that the file sets. `None`: it sets none.
+    pub(crate) fn cost_limit(&self) -> Option<Option<PicoUsd>> {
+        settings::cost_limit(&self.tree, &self.config.limits)
     }
 
     /// The path that the text at `path` of the tree means: from the domain's folder where it is written in the file, from
@@ -209,7 +249,7 @@ impl Place {
 /// A file with everything laid over it.
 struct Layered {
     tree: Node,
-    config: Config,
+    typed: Typed,
     /// The names of its profiles.
     profiles: Vec<String>,
     replaced: Replaced,
@@ -230,7 +270,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         // Also of those that are not chosen, so that a slip is not found in the night in which one is.
         let mut with = tree.clone();
         with.merge(profile.node.clone());
-        typed(&with)?;
+        check(&with)?;
     }
     let names: Vec<String> = profiles.iter().map(|profile| profile.key.clone()).collect();
     if let Some(chosen) = &options.profile {
@@ -247,7 +287,7 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
         }
     }
     // What is wrong in the file itself is said before what is wrong in a setting.
-    typed(&tree)?;
+    check(&tree)?;
     let lay_settings = |tree: &mut Node| -> Result<(), Fault> {
         options.set.iter().try_for_each(|(key, value)| tree.set(key, value, &shown_setting(key, value)))
     };
@@ -265,13 +305,35 @@ fn layered(text: &str, options: &LoadOptions) -> Result<Layered, Fault> {
     }
     protocol::check_submit(&tree)?;
     let tree = over_preset(&tree)?;
-    let config = Config::deserialize(&tree)?;
-    Ok(Layered { tree, config, profiles: names, replaced })
+    let typed = Typed::of(tree.clone())?;
+    Ok(Layered { tree, typed, profiles: names, replaced })
 }
 
-fn typed(tree: &Node) -> Result<Config, Fault> {
+/// A tree as typed configuration.
+struct Typed {
+    config: Config,
+    calibration: Option<String>,
+}
+
+impl Typed {
+    fn of(mut tree: Node) -> Result<Self, Fault> {
+        let calibration = tree.table_mut("gate").map(settings::take_calibration).transpose()?.flatten();
+        if let Some(Node { value: NodeValue::Table(providers), .. }) = tree.table_mut("providers") {
+            for provider in providers {
+                // Any profile does to find what is no key or does not fit.
+                if let Some(any) = Profile::all().first() {
+                    settings::profile(&provider.node, any)?;
+                }
+                provider.node.retain(settings::is_of_provider);
+            }
+        }
+        Ok(Self { config: Config::deserialize(&tree)?, calibration })
+    }
+}
+
+fn check(tree: &Node) -> Result<(), Fault> {
     protocol::check_submit(tree)?;
-    Config::deserialize(&over_preset(tree)?)
+    Typed::of(over_preset(tree)?).map(drop)
 }
 
 fn check_version(tree: &Node) -> Result<(), Fault> {

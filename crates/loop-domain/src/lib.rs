@@ -39,7 +39,7 @@
 //! # }
 //! ```
 
-mod calibration;
+pub mod calibration;
 mod caller;
 mod command;
 mod config;
@@ -51,7 +51,7 @@ mod files;
 mod hooks;
 #[cfg(feature = "http")]
 mod http;
-mod import;
+pub mod import;
 mod item;
 mod json;
 mod lock;
@@ -69,36 +69,32 @@ mod policy_file;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod preset;
-mod prices;
+pub mod prices;
 mod protocol;
 mod remote;
 mod report;
-mod review;
-mod scaffold;
+pub mod review;
+pub mod scaffold;
 mod schema;
 mod scripts;
 mod secret;
 mod selection;
 mod server;
+mod settings;
 mod similar;
 mod smart;
 mod spec;
 mod tools;
 mod tree;
 
-pub use calibration::{CalibrationFile, CalibrationRow, CountedLevel, calibration_schema};
 pub use caller::outlives_model;
 pub use command::kill_commands;
 pub use domain::{Domain, LoadOptions};
 pub use error::{DomainError, ItemError};
-pub use import::{ImportError, ImportOptions, Imported, OPENAPI_BYTES_MAX, import_openapi};
 pub use lock::lock_schema;
 pub use policy_file::PolicyFile;
 pub use preset::preset;
-pub use prices::{price_schema, read_prices};
 pub use report::DomainReport;
-pub use review::{McpServers, PartChange, ServerReview, ServerTrust, ToolChange, ToolReview};
-pub use scaffold::{Scaffold, Scaffolded, Template};
 pub use schema::schema;
 pub use secret::may_hold_secret;
 pub use selection::ToolSelection;

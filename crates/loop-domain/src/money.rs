@@ -1,14 +1,11 @@
 //! Dollars as people write them, read into pico-dollars without rounding.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use loop_core::spec::{CostLimit, NotUsd};
+use loop_core::spec::{NotUsd, dollars_as_written};
 use loop_core::types::PicoUsd;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-
-use crate::de::AS_WRITTEN;
+use serde::de::{Deserialize, Deserializer, Error};
 
 /// Tokens for which a price is given.
 const TOKENS: u64 = 1_000_000;
@@ -34,23 +31,9 @@ impl Usd {
     }
 }
 
-struct Written;
-
-impl Visitor<'_> for Written {
-    type Value = String;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an amount of dollars such as 0.10")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
-        Ok(text.to_owned())
-    }
-}
-
 impl<'de> Deserialize<'de> for Usd {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)?;
+        let text = dollars_as_written(deserializer)?;
         Self::parse(&text).map_err(D::Error::custom)
     }
 }
@@ -65,31 +48,6 @@ impl JsonSchema for Usd {
             "description": "Dollars, as a number or as a text: 0.10 or \"0.10\".",
             "anyOf": [{ "type": "number", "minimum": 0 }, { "type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?$" }],
         })
-    }
-}
-
-/// A limit of money that a file sets; `"none"` is no limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CostSetting(pub(crate) CostLimit);
-
-impl<'de> Deserialize<'de> for CostSetting {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)?;
-        if text == "none" {
-            return Ok(Self(CostLimit::None));
-        }
-        Usd::parse(&text).map(|usd| Self(CostLimit::At(usd.0))).map_err(D::Error::custom)
-    }
-}
-
-impl JsonSchema for CostSetting {
-    fn schema_name() -> Cow<'static, str> {
-        "CostLimit".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let usd = generator.subschema_for::<Usd>();
-        json_schema!({ "anyOf": [usd, { "const": "none" }] })
     }
 }
 

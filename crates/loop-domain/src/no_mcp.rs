@@ -22,7 +22,7 @@ pub(crate) struct MadeTools {
     pub(crate) warnings: Vec<String>,
 }
 
-/// What [`McpServers`](crate::McpServers) is in a build without servers: there is not a value of it.
+/// What [`McpServers`](crate::review::McpServers) is in a build without servers: there is not a value of it.
 #[derive(Debug)]
 pub(crate) enum Asker {}
 

@@ -63,7 +63,7 @@ pub(crate) fn save(file: &File, unset: &mut Vec<DomainError>) -> Result<Option<D
         (Some(template), None) => Ok(SaveTarget::File(save_file(file, template)?)),
         (None, Some(url)) => Ok(SaveTarget::Http(save_url(file, url, config.bearer_env.as_deref(), unset)?)),
     };
-    target.map(|target| Some(DetailedTarget { target, evidence: config.evidence.into(), spec: None }))
+    target.map(|target| Some(DetailedTarget { target, evidence: config.evidence, spec: None }))
 }
 
 /// The file; `{item}` and `{run}` in it are filled in when an outcome is saved.

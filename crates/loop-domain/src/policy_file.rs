@@ -7,26 +7,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use loop_core::RunSpec;
-use loop_core::spec::ProtocolSpec;
+use loop_core::spec::{CostLimit, GateSettings, Limits, ProtocolSpec};
 use loop_core::types::edits;
 use loop_tools::files;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::calibration::CalibrationFile;
-use crate::config::{GateConfig, LimitsConfig};
 use crate::error::DomainError;
 use crate::file::Place;
 use crate::secret::shown_setting;
+use crate::settings;
 use crate::similar::hint;
-use crate::spec::{GateLists, LONGEST, NO_CALIBRATION, SLIP, gate_over, limits};
+use crate::spec::{LONGEST, NO_CALIBRATION, NONE_ALLOWED, SLIP, each};
 use crate::tree::{Fault, Node, NodeValue, Origin};
 
 /// Settings that replace those of a run's spec, for the question what the run would have done under them.
 #[derive(Debug)]
 pub struct PolicyFile {
     name: String,
-    config: PolicyConfig,
+    output: PolicyOutput,
+    /// `gate.calibration`: the name of a file, or `none`.
+    calibration: Option<String>,
     tree: Node,
     place: Place,
 }
@@ -37,9 +39,20 @@ pub struct PolicyFile {
 struct PolicyConfig {
     /// Its name in reports. Default: the name of the file.
     name: Option<String>,
-    limits: LimitsConfig,
-    gate: GateConfig,
+    /// Checked here, and laid over those of a spec.
+    #[serde(rename = "limits")]
+    _limits: Limits,
+    #[serde(rename = "gate")]
+    _gate: GateSettings,
     output: PolicyOutput,
+}
+
+impl PolicyConfig {
+    /// A tree as typed configuration, and the file of its calibration.
+    fn of(mut tree: Node) -> Result<(Self, Option<String>), Fault> {
+        let calibration = tree.table_mut("gate").map(settings::take_calibration).transpose()?.flatten();
+        Ok((Self::deserialize(&tree)?, calibration))
+    }
 }
 
 /// The keys of `[output]` that decide.
@@ -81,24 +94,24 @@ impl PolicyFile {
     /// The first thing that is wrong, with its place.
     pub fn of_text(path: PathBuf, text: String, set: &[(String, String)]) -> Result<Self, DomainError> {
         let place = Place { path, text };
-        let read = || -> Result<(Node, PolicyConfig), Fault> {
+        let read = || -> Result<_, Fault> {
             let mut tree = Node::parse(&place.text)?;
             // What is wrong in the file itself is reported before what is wrong in a setting.
-            PolicyConfig::deserialize(&tree)?;
+            PolicyConfig::of(tree.clone())?;
             for (key, value) in set {
                 tree.set(key, value, &shown_setting(key, value))?;
             }
-            let config = PolicyConfig::deserialize(&tree)?;
-            Ok((tree, config))
+            let (config, calibration) = PolicyConfig::of(tree.clone())?;
+            Ok((tree, config, calibration))
         };
-        let (tree, config) = read().map_err(|fault| place.error(fault))?;
+        let (tree, config, calibration) = read().map_err(|fault| place.error(fault))?;
         let of_file = || place.path.file_name().map(|name| name.to_string_lossy().into_owned());
         let name = config.name.clone().or_else(of_file).unwrap_or_default();
         if name.trim().is_empty() {
             let fault = Fault::new(tree.origin_of(&["name"]), "the name is empty; write a short one");
             return Err(place.error(fault));
         }
-        Ok(Self { name: name.trim().to_owned(), config, tree, place })
+        Ok(Self { name: name.trim().to_owned(), output: config.output, calibration, tree, place })
     }
 
     /// Its name in reports: that of the file, unless it gives another.
@@ -122,14 +135,16 @@ impl PolicyFile {
     /// price, an attempt of a run without an output.
     pub fn applied(&self, spec: &RunSpec) -> Result<RunSpec, DomainError> {
         let mut changed = spec.clone();
-        let cost = match self.config.limits.cost_usd {
+        let of_tree = |fault| self.place.error(fault);
+        changed.limits = settings::limits(&self.tree, &spec.limits).map_err(of_tree)?;
+        changed.limits.cost = match settings::cost_limit(&self.tree, &changed.limits) {
             None => spec.limits.cost,
             Some(limit) => {
                 let models = &spec.models;
                 let all = [Some(&models.base), models.selector.as_ref(), models.escalated.as_ref()];
                 let mut all = all.into_iter().chain([models.fallback.as_ref()]).flatten();
                 let is_priced = all.all(|model| model.price.is_some());
-                limit.0.resolve(is_priced).map_err(|_| {
+                CostLimit::from(limit).resolve(is_priced).map_err(|_| {
                     let message = format!(
                         "the price of a model of {} is not known, so that the limit cannot be kept; write \"none\"",
                         spec.domain
@@ -138,11 +153,8 @@ impl PolicyFile {
                 })?
             }
         };
-        changed.limits = limits(&self.config.limits, cost, spec.limits.clone());
-        let lists = self.lists(spec)?;
-        changed.gate = gate_over(&self.config.gate, lists, spec.gate.clone(), |path, message| {
-            self.error(path, message)
-        })?;
+        changed.gate = settings::gate(&self.tree, &spec.gate).map_err(of_tree)?;
+        self.name_tools(spec, &mut changed.gate)?;
         self.calibration(&mut changed)?;
         self.output(&mut changed)?;
         Ok(changed)
@@ -150,11 +162,13 @@ impl PolicyFile {
 
     /// What evals measured, where the policy names a file: from its own folder, or from the working directory in a setting.
     fn calibration(&self, spec: &mut RunSpec) -> Result<(), DomainError> {
-        let GateConfig { calibration, allow_raise, .. } = &self.config.gate;
         let path = ["gate", "calibration"];
-        match calibration.as_deref() {
+        match self.calibration.as_deref() {
             None => {}
-            Some(NO_CALIBRATION) => spec.gate.calibration = None,
+            Some(NO_CALIBRATION) => {
+                spec.gate.calibration = None;
+                spec.gate.allow_raise = false;
+            }
             Some(_) if !spec.protocol.properties().states_confidence => {
                 let message = format!("the runs of {} state no confidence; take it out", spec.domain);
                 return Err(self.error(&path, message));
@@ -165,20 +179,17 @@ impl PolicyFile {
                     Origin::Setting(_) | Origin::Preset(_) => Path::new(""),
                 };
                 let place = folder.join(named);
-                let taken = CalibrationFile::taken(&place, &spec.domain, &spec.models, false, false);
+                let taken = CalibrationFile::taken(&place, &spec.domain, &spec.models, false);
                 let taken =
                     taken.map_err(|error| self.error(&path, format!("{}: {error}", place.display())))?;
                 spec.gate.calibration = Some(Arc::new(taken.calibration));
             }
         }
-        if let (Some(allow_raise), Some(calibration)) = (*allow_raise, &mut spec.gate.calibration) {
-            Arc::make_mut(calibration).allow_raise = allow_raise;
-        }
         Ok(())
     }
 
     fn output(&self, spec: &mut RunSpec) -> Result<(), DomainError> {
-        let PolicyOutput { attempts, passes_per_attempt } = self.config.output;
+        let PolicyOutput { attempts, passes_per_attempt } = self.output;
         if attempts.is_none() && passes_per_attempt.is_none() {
             return Ok(());
         }
@@ -192,41 +203,30 @@ impl PolicyFile {
         Ok(())
     }
 
-    /// The lists of the gate: those of the file where it has them, else the spec's.
-    fn lists(&self, spec: &RunSpec) -> Result<GateLists, DomainError> {
-        let (config, gate) = (&self.config.gate, &spec.gate);
+    /// Puts tools by their own names into the lists that the file sets.
+    fn name_tools(&self, spec: &RunSpec, gate: &mut GateSettings) -> Result<(), DomainError> {
         let is_set = |key: &str| self.tree.get("gate").is_some_and(|gate| gate.node.get(key).is_some());
-        let list = |key: &str, names: &[String], before: &Vec<Arc<str>>, may_be_new: bool| {
-            if !is_set(key) {
-                return Ok(before.clone());
-            }
-            let named = names.iter().enumerate();
-            named.map(|(at, name)| self.tool(spec, key, at, name, may_be_new)).collect()
-        };
-        if config.allow.as_ref().is_some_and(Vec::is_empty) {
-            let message = "no tool could ever run; name those that may, or take it out where all may";
-            return Err(self.error(&["gate", "allow"], message));
+        if gate.allow.is_empty() && is_set("allow") {
+            return Err(self.error(&["gate", "allow"], NONE_ALLOWED));
         }
-        let allow = config.allow.as_deref().unwrap_or_default();
-        Ok(GateLists {
-            required_tools: list("required_tools", &config.required_tools, &gate.required_tools, false)?,
-            allow: list("allow", allow, &gate.allow, false)?,
-            forbid: list("forbid", &config.forbid, &gate.forbid, true)?,
-            authorities: match is_set("authorities") {
-                true => config.authorities.iter().map(|value| value.as_str().into()).collect(),
-                false => gate.authorities.clone(),
-            },
-            repeats_for: list("repeats_for", &config.repeats_for, &gate.repeats_for, false)?,
-            approved: list("approved", &config.approved, &gate.approved, false)?,
-        })
+        let lists = [
+            ("required_tools", &mut gate.required_tools, false),
+            ("allow", &mut gate.allow, false),
+            ("forbid", &mut gate.forbid, true),
+            ("repeats_for", &mut gate.repeats_for, false),
+            ("approved", &mut gate.approved, false),
+        ];
+        for (key, names, may_be_new) in lists.into_iter().filter(|(key, ..)| is_set(key)) {
+            each(key, names, |path, name| self.tool(spec, path, name, may_be_new))?;
+        }
+        Ok(())
     }
 
     /// A tool's own name, or a pattern that a tool's name fits. What is forbidden may have a name that no tool has.
     fn tool(
         &self,
         spec: &RunSpec,
-        key: &str,
-        at: usize,
+        path: &[&str],
         name: &str,
         may_be_new: bool,
     ) -> Result<Arc<str>, DomainError> {
@@ -245,7 +245,7 @@ impl PolicyFile {
         }
         let hint = hint(name, names.iter().copied(), "there are");
         let message = format!("{} has no tool `{name}`; {hint}", spec.domain);
-        Err(self.error(&["gate", key, &at.to_string()], message))
+        Err(self.error(path, message))
     }
 
     fn error(&self, path: &[&str], message: impl Into<String>) -> DomainError {

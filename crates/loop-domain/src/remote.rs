@@ -80,11 +80,11 @@ fn own_profile(file: &File, name: &str, config: &ProviderConfig) -> Result<Arc<P
             return Err(file.error(&["providers", name, key], message));
         }
     }
-    // An empty one says that there is none.
-    if config.api_key_env.as_ref().is_some_and(|name| !name.trim().is_empty() && !is_variable(name.trim())) {
+    let profile = file.profile(name, &base)?;
+    if profile.api_key_env.as_ref().is_some_and(|name| !is_variable(name)) {
         return Err(file.error(&["providers", name, "api_key_env"], NO_VARIABLE));
     }
-    Ok(Arc::new(config.over(&base, name)))
+    Ok(Arc::new(profile))
 }
 
 /// The servers of a domain. All models of one provider share its limits.

@@ -211,8 +211,8 @@ fn gate(spec: &RunSpec) -> String {
 /// Limits of tools that there are not; the table that comes with the rules names some that a domain need not have.
 fn limits_of_none(spec: &RunSpec) -> impl Iterator<Item = String> {
     let usual = ThreeTier::default().limits;
-    let is_none = move |(name, limit): &&(Arc<str>, u32)| {
-        spec.tool(name).is_none() && !usual.contains(&(Arc::clone(name), *limit))
+    let is_none = move |(name, limit): &(&Arc<str>, &u32)| {
+        spec.tool(name).is_none() && usual.get(*name) != Some(*limit)
     };
     spec.gate.three_tier.limits.iter().filter(is_none).map(|(name, _)| {
         format!("gate.three_tier.limits: no tool is called `{name}`; correct it or take it out")

@@ -82,7 +82,7 @@ impl ServerModel {
         }
         let list = match (file, prices) {
             (Some(file), _) => file.prices,
-            (None, Some(prices)) => PriceList::new(crate::read_prices(prices)?),
+            (None, Some(prices)) => PriceList::new(crate::prices::read_prices(prices)?),
             (None, None) => PriceList::new(Vec::new()),
         };
         let row = list.row(self, Some(&spoken));

@@ -5,21 +5,17 @@ use std::sync::Arc;
 
 use loop_core::reply::PREAMBLE;
 use loop_core::spec::{
-    Breakers, Cite, CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec,
-    ModelSpecs, OpinionWhen, OwnReason, ReasonName, RepeatNotes, SecondOpinion, SectionSpec, Selection,
-    ThreeTier, ToolSpec,
+    CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec, ModelSpecs,
+    OpinionWhen, OwnReason, ReasonName, SectionSpec, Selection, ToolSpec,
 };
-use loop_core::types::{PicoUsd, Price, Tier, edits};
+use loop_core::types::{PicoUsd, Price, edits};
 use loop_core::{RunSpec, StopReason};
 use loop_runtime::budget::{SharedBudget, Span};
 use loop_tools::Registry;
 use serde_json::Value;
 
 use crate::calibration::{CalibrationFile, Taken};
-use crate::config::{
-    BreakersConfig, CiteConfig, CiteWord, GateConfig, LimitsConfig, ModelConfig, ProtocolKind,
-    RepeatNotesConfig, ThreeTierConfig,
-};
+use crate::config::{ModelConfig, ProtocolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::models;
@@ -48,6 +44,7 @@ pub(crate) fn spec(
     let tools = registry.specs();
     check_opinion(file)?;
     let calibration = calibration(file, &models, is_document)?;
+    let limits = Limits { cost, ..file.limits(&defaults.limits)? };
     let spec = RunSpec {
         goal: config.goal.trim().into(),
         profile: profile.map(Arc::from),
@@ -56,7 +53,7 @@ pub(crate) fn spec(
             calibration: calibration.as_ref().map(|taken| Arc::new(taken.calibration.clone())),
             ..gate(file, registry, defaults.gate)?
         },
-        limits: limits(&config.limits, cost, defaults.limits),
+        limits,
         tools,
         models,
         save: config.save.is_some(),
@@ -75,8 +72,8 @@ fn check_opinion(file: &File) -> Result<(), DomainError> {
     }
     let of_gate = file.config.gate.grounding;
     let mut verified = file.config.section.iter().filter(|section| section.verify);
-    if opinion.when.unwrap_or_default() == OpinionWhen::Ungrounded
-        && verified.all(|section| section.grounding.or(of_gate) == Some(GroundingRule::Off))
+    if opinion.when == OpinionWhen::Ungrounded
+        && verified.all(|section| section.grounding.unwrap_or(of_gate) == GroundingRule::Off)
     {
         let message = "values are not looked for with `grounding = \"off\"`, so it is never asked for; write when = \"always\"";
         return Err(file.error(&["gate", "second_opinion", "when"], message));
@@ -89,11 +86,10 @@ pub(crate) const NO_CALIBRATION: &str = "none";
 
 /// What evals measured of the domain's models. `None`: the file names none, or the caller does not want it.
 fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Option<Taken>, DomainError> {
-    let gate = &file.config.gate;
     let path = ["gate", "calibration"];
-    let named = gate.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
+    let named = file.calibration.as_deref().filter(|named| *named != NO_CALIBRATION);
     let Some(named) = named.filter(|_| is_document) else {
-        if gate.allow_raise.is_some() && gate.calibration.is_none() {
+        if file.has(&["gate", "allow_raise"]) && file.calibration.is_none() {
             let message =
                 "nothing can be raised without `calibration`; name its file as well, or take this out";
             return Err(file.error(&["gate", "allow_raise"], message));
@@ -104,9 +100,7 @@ fn calibration(file: &File, models: &ModelSpecs, is_document: bool) -> Result<Op
         return Ok(None);
     }
     let place = file.resolve(&path, named);
-    let allow_raise = gate.allow_raise.unwrap_or_default();
-    let is_replaced = file.is_base_model_given();
-    let taken = CalibrationFile::taken(&place, &file.config.name, models, allow_raise, is_replaced);
+    let taken = CalibrationFile::taken(&place, &file.config.name, models, file.is_base_model_given());
     taken.map(Some).map_err(|error| file.error(&path, format!("{}: {error}", place.display())))
 }
 
@@ -150,7 +144,7 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
     for (at, section) in sections.iter().enumerate() {
         let at = at.to_string();
         let error = |key: &str, message: String| Err(file.error(&["section", &at, key], message));
-        let id = section.id.as_str();
+        let id = &*section.id;
         let is_id = id.starts_with(|c: char| c.is_ascii_lowercase())
             && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-'));
         if !is_id {
@@ -176,17 +170,9 @@ fn sections(file: &File) -> Result<Vec<SectionSpec>, DomainError> {
         }
     }
     let specs = sections.iter().map(|section| SectionSpec {
-        id: section.id.as_str().into(),
         heading: section.heading.trim().into(),
         describe: section.describe.trim().into(),
-        required: section.required,
-        cite: match section.cite {
-            CiteConfig::Flag(false) => Cite::No,
-            CiteConfig::Flag(true) => Cite::Any,
-            CiteConfig::Word(CiteWord::Evidence) => Cite::Evidence,
-        },
-        grounding: section.grounding,
-        verify: section.verify,
+        ..section.clone()
     });
     Ok(specs.collect())
 }
@@ -219,31 +205,25 @@ fn selection(file: &File, registry: &Registry, tools: &[ToolSpec]) -> Result<Sel
 }
 
 fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<GateSettings, DomainError> {
-    let config = &file.config.gate;
     let is_document = file.config.protocol.kind == ProtocolKind::Document;
-    let defaults = GateSettings { min_words: if is_document { MIN_WORDS } else { 0 }, ..defaults };
-    let tools = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
-        let named = names.iter().enumerate();
-        named.map(|(at, name)| tool_named(file, registry, &["gate", key, &at.to_string()], name)).collect()
-    };
-    let required_tools = tools("required_tools", &config.required_tools)?;
-    let globs = |key: &str, names: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
-        let named = names.iter().enumerate();
-        let one = |(at, name): (usize, &String)| match name.contains('*') {
-            true => glob_of(file, registry, &["gate", key, &at.to_string()], name),
-            false => tool_named(file, registry, &["gate", key, &at.to_string()], name),
-        };
-        named.map(one).collect()
-    };
-    if config.allow.as_ref().is_some_and(Vec::is_empty) {
-        let message = "no tool could ever run; name those that may, or take it out where all may";
-        return Err(file.error(&["gate", "allow"], message));
+    let mut gate =
+        file.gate(&GateSettings { min_words: if is_document { MIN_WORDS } else { 0 }, ..defaults })?;
+    if gate.allow.is_empty() && file.has(&["gate", "allow"]) {
+        return Err(file.error(&["gate", "allow"], NONE_ALLOWED));
     }
-    let allow = globs("allow", config.allow.as_deref().unwrap_or_default())?;
-    let forbid = forbidden(file, registry, &config.forbid)?;
-    let approved = globs("approved", &config.approved)?;
+    let named = |path: &[&str], name: &str| tool_named(file, registry, path, name);
+    let fits = |path: &[&str], name: &str| match name.contains('*') {
+        true => glob_of(file, registry, path, name),
+        false => named(path, name),
+    };
+    each("required_tools", &mut gate.required_tools, named)?;
+    each("allow", &mut gate.allow, fits)?;
+    each("forbid", &mut gate.forbid, |path, name| forbidden(file, registry, path, name))?;
+    each("approved", &mut gate.approved, fits)?;
+    each("repeats_for", &mut gate.repeats_for, fits)?;
+    let GateSettings { required_tools, forbid, approved, .. } = &gate;
     let output = file.config.output.as_ref().map(|output| output.name.as_str());
-    for (key, names) in [("required_tools", &required_tools), ("forbid", &forbid), ("approved", &approved)] {
+    for (key, names) in [("required_tools", required_tools), ("forbid", forbid), ("approved", approved)] {
         if let Some(at) = names.iter().position(|name| Some(&**name) == output) {
             let message = "this is what the run ends with, and no tool to choose; take it out";
             return Err(file.error(&["gate", key, &at.to_string()], message));
@@ -258,108 +238,26 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         let message = "the tool is forbidden as well, and never runs; take it out of one list";
         return Err(file.error(&["gate", "approved", &at.to_string()], message));
     }
-    let authorities = config.authorities.iter().map(|value| value.as_str().into()).collect();
-    let repeats_for = globs("repeats_for", &config.repeats_for)?;
-    let lists = GateLists { required_tools, allow, forbid, authorities, repeats_for, approved };
-    gate_over(config, lists, defaults, |path, message| file.error(path, message))
+    Ok(gate)
 }
+
+/// What is wrong with an empty `gate.allow`.
+pub(crate) const NONE_ALLOWED: &str =
+    "no tool could ever run; name those that may, or take it out where all may";
 
 /// How many words of its own a section needs that must cite.
 const MIN_WORDS: u32 = 3;
 
-/// The minutes of an offset from UTC: `Z`, `+01:00`.
-fn utc_offset(text: &str) -> Option<i32> {
-    if text == "Z" {
-        return Some(0);
+/// Puts tools by their own names into a list of `[gate]`. `named` is given the place of each.
+pub(crate) fn each(
+    key: &str,
+    names: &mut [Arc<str>],
+    named: impl Fn(&[&str], &str) -> Result<Arc<str>, DomainError>,
+) -> Result<(), DomainError> {
+    for (at, name) in names.iter_mut().enumerate() {
+        *name = named(&["gate", key, &at.to_string()], name)?;
     }
-    let (sign, rest) = match text.split_at_checked(1)? {
-        ("+", rest) => (1, rest),
-        ("-", rest) => (-1, rest),
-        _ => return None,
-    };
-    let (hours, minutes) = rest.split_once(':')?;
-    let number = |part: &str| -> Option<i32> {
-        (part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()))
-            .then(|| part.parse().ok())
-            .flatten()
-    };
-    let (hours, minutes) = (number(hours)?, number(minutes)?);
-    (hours <= 14 && minutes < 60).then_some(sign * (hours * 60 + minutes))
-}
-
-/// The lists of the gate, with every tool by its own name.
-#[derive(Debug)]
-pub(crate) struct GateLists {
-    pub(crate) required_tools: Vec<Arc<str>>,
-    pub(crate) allow: Vec<Arc<str>>,
-    pub(crate) forbid: Vec<Arc<str>>,
-    pub(crate) authorities: Vec<Arc<str>>,
-    pub(crate) repeats_for: Vec<Arc<str>>,
-    pub(crate) approved: Vec<Arc<str>>,
-}
-
-/// The settings of the gate: the lists, and what the file sets over the defaults.
-pub(crate) fn gate_over(
-    config: &GateConfig,
-    lists: GateLists,
-    defaults: GateSettings,
-    error: impl Fn(&[&str], String) -> DomainError,
-) -> Result<GateSettings, DomainError> {
-    let clock = match &config.utc_offset {
-        Some(text) => utc_offset(text).ok_or_else(|| {
-            let message = format!("`{text}` is not an offset from UTC; write it as \"+01:00\" or \"Z\"");
-            error(&["gate", "utc_offset"], message)
-        })?,
-        None => defaults.utc_offset,
-    };
-    Ok(GateSettings {
-        required_tools: lists.required_tools,
-        cheaper_tier: config.cheaper_tier.unwrap_or(defaults.cheaper_tier),
-        people: config.people.unwrap_or(defaults.people),
-        approvals: config.approvals.unwrap_or(defaults.approvals),
-        label: config.label.as_deref().map_or(defaults.label, |label| label.trim().into()),
-        allow: lists.allow,
-        forbid: lists.forbid,
-        taint: config.taint.unwrap_or(defaults.taint),
-        item_untrusted: config.item_untrusted.unwrap_or(defaults.item_untrusted),
-        authorities: lists.authorities,
-        resolve: config.resolve.unwrap_or(defaults.resolve),
-        on_denied: config.on_denied.unwrap_or(defaults.on_denied),
-        on_invalid: config.on_invalid.unwrap_or(defaults.on_invalid),
-        final_pass: config.final_pass.unwrap_or(defaults.final_pass),
-        repeats_for: lists.repeats_for,
-        on_tool_error: config.on_tool_error.unwrap_or(defaults.on_tool_error),
-        breakers: breakers(&config.breakers, defaults.breakers),
-        scope: config.scope.unwrap_or(defaults.scope),
-        on_duplicate: config.on_duplicate.unwrap_or(defaults.on_duplicate),
-        repeat_notes: repeat_notes(&config.repeat_notes, defaults.repeat_notes),
-        three_tier: three_tier(&config.three_tier, defaults.three_tier, error)?,
-        high_is_final: config.high_is_final.unwrap_or(defaults.high_is_final),
-        stale: config.stale.unwrap_or(defaults.stale),
-        stale_unless_new_evidence: config
-            .stale_unless_new_evidence
-            .unwrap_or(defaults.stale_unless_new_evidence),
-        no_progress: config.no_progress.unwrap_or(defaults.no_progress),
-        escalate_after: config.escalate_after.unwrap_or(defaults.escalate_after),
-        revision_passes: config.revision_passes.unwrap_or(defaults.revision_passes),
-        approved: lists.approved,
-        repeats: config.repeats.or(defaults.repeats),
-        eager: config.eager.or(defaults.eager),
-        grounding: config.grounding.unwrap_or(defaults.grounding),
-        locale: config.locale.unwrap_or(defaults.locale),
-        min_words: config.min_words.unwrap_or(defaults.min_words),
-        utc_offset: clock,
-        // The caller knows where its file is.
-        calibration: defaults.calibration,
-        validators: Vec::new(),
-        second_opinion: config
-            .second_opinion
-            .map(|it| SecondOpinion {
-                tier: it.tier.unwrap_or(Tier::Selector),
-                when: it.when.unwrap_or_default(),
-            })
-            .or(defaults.second_opinion),
-    })
+    Ok(())
 }
 
 /// The domain's own reasons to stop.
@@ -397,67 +295,17 @@ fn stop_reasons(file: &File, registry: &Registry) -> Result<Vec<OwnReason>, Doma
     Ok(reasons)
 }
 
-fn breakers(config: &BreakersConfig, defaults: Breakers) -> Breakers {
-    Breakers {
-        tool_failures: config.tool_failures.unwrap_or(defaults.tool_failures),
-        denied: config.denied.unwrap_or(defaults.denied),
-        bad_arguments: config.bad_arguments.unwrap_or(defaults.bad_arguments),
-    }
-}
-
-fn repeat_notes(config: &RepeatNotesConfig, defaults: RepeatNotes) -> RepeatNotes {
-    RepeatNotes {
-        failures: config.failures.unwrap_or(defaults.failures),
-        same: config.same.unwrap_or(defaults.same),
-        searches: config.searches.unwrap_or(defaults.searches),
-    }
-}
-
-fn three_tier(
-    config: &ThreeTierConfig,
-    defaults: ThreeTier,
-    error: impl Fn(&[&str], String) -> DomainError,
-) -> Result<ThreeTier, DomainError> {
-    let names = |names: &Option<Vec<String>>, defaults: Vec<Arc<str>>| match names {
-        Some(names) => names.iter().map(|name| name.as_str().into()).collect(),
-        None => defaults,
-    };
-    let similar_millis = match config.similar {
-        Some(similar) if !(0.0..=1.0).contains(&similar) => {
-            let message = format!("a likeness is a number from 0 to 1, and this is {similar}; write 0.75");
-            return Err(error(&["gate", "three_tier", "similar"], message));
-        }
-        Some(similar) => (similar * 1_000.0).round() as u32,
-        None => defaults.similar_millis,
-    };
-    let limits = config.limits.as_ref().map_or(defaults.limits, |limits| {
-        limits.iter().map(|(name, limit)| (Arc::from(name), *limit)).collect()
-    });
-    Ok(ThreeTier {
-        limits,
-        other: config.other.unwrap_or(defaults.other),
-        similar_millis,
-        search: names(&config.search, defaults.search),
-        query: names(&config.query, defaults.query),
-        dangerous: names(&config.dangerous, defaults.dangerous),
-        literal: config.literal.unwrap_or(defaults.literal),
-    })
-}
-
 /// What is forbidden. It may be a name that no tool has, for a model can request it and the operator may add such a
 /// tool later. A name that is very similar to a tool's is a slip, and would leave that tool allowed.
-fn forbidden(file: &File, registry: &Registry, names: &[String]) -> Result<Vec<Arc<str>>, DomainError> {
-    let tools = registry.specs();
-    let is_slip = |name: &str| tools.iter().any(|tool| edits(name, &tool.name) <= SLIP);
-    let named = names.iter().enumerate();
-    let one = |(at, name): (usize, &String)| match registry.resolve(name) {
+fn forbidden(file: &File, registry: &Registry, path: &[&str], name: &str) -> Result<Arc<str>, DomainError> {
+    let is_slip = || registry.specs().iter().any(|tool| edits(name, &tool.name) <= SLIP);
+    match registry.resolve(name) {
         Some(own) => Ok(own),
-        None if name.trim().is_empty() || !name.contains('*') && name.len() <= LONGEST && is_slip(name) => {
-            tool_named(file, registry, &["gate", "forbid", &at.to_string()], name)
+        None if name.trim().is_empty() || !name.contains('*') && name.len() <= LONGEST && is_slip() => {
+            tool_named(file, registry, path, name)
         }
-        None => Ok(name.as_str().into()),
-    };
-    named.map(one).collect()
+        None => Ok(name.into()),
+    }
 }
 
 /// So many letters apart, one name is a slip of the other.
@@ -553,7 +401,7 @@ fn is_free(provider: &str) -> bool {
 /// The cost limit of a run with these models: one that was set needs the price of each.
 fn cost_limit(file: &File, models: &ModelSpecs) -> Result<Option<PicoUsd>, DomainError> {
     let unpriced = unpriced(models);
-    let limit = file.config.limits.cost_usd.map_or(CostLimit::Default, |limit| limit.0);
+    let limit = file.cost_limit().map_or(CostLimit::Default, CostLimit::from);
     limit.resolve(unpriced.is_none()).map_err(|_| {
         let (tier, model) = unpriced.unwrap_or(("base", &models.base));
         let (provider, name) = (&model.provider, &model.model);
@@ -600,28 +448,6 @@ fn unpriced(models: &ModelSpecs) -> Option<(&'static str, &ModelSpec)> {
     tiers.find(|(_, model)| model.price.is_none())
 }
 
-pub(crate) fn limits(config: &LimitsConfig, cost: Option<PicoUsd>, defaults: Limits) -> Limits {
-    Limits {
-        passes: config.passes.unwrap_or(defaults.passes),
-        cost,
-        cost_mode: config.cost_mode.unwrap_or(defaults.cost_mode),
-        tokens: config.tokens.or(defaults.tokens),
-        tool_calls: config.tool_calls.unwrap_or(defaults.tool_calls),
-        requested_calls: config.requested_calls.unwrap_or(defaults.requested_calls),
-        model_calls: config.model_calls.unwrap_or(defaults.model_calls),
-        wall_ms: config.wall_ms.unwrap_or(defaults.wall_ms),
-        selected: config.selected.unwrap_or(defaults.selected),
-        selector_ms: config.selector_ms.unwrap_or(defaults.selector_ms),
-        output_tokens: config.output_tokens.unwrap_or(defaults.output_tokens),
-        markdown_chars: config.markdown_chars.unwrap_or(defaults.markdown_chars),
-        sub_call_ms: config.sub_call_ms.unwrap_or(defaults.sub_call_ms),
-        sub_call_tokens: config.sub_call_tokens.unwrap_or(defaults.sub_call_tokens),
-        sub_call_bytes: config.sub_call_bytes.unwrap_or(defaults.sub_call_bytes),
-        person_ms: config.person_ms.or(defaults.person_ms),
-        messages: config.messages.or(defaults.messages),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -644,7 +470,5 @@ mod tests {
         };
         assert_eq!(unpriced(&known), None);
         assert_eq!(unpriced(&unknown).map(|(tier, _)| tier), Some("selector"));
-        let unset = limits(&LimitsConfig::default(), Some(CostLimit::DEFAULT), Limits::default());
-        assert_eq!(unset, Limits::default());
     }
 }

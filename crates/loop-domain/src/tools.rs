@@ -1,6 +1,5 @@
 //! From `[sources]` and `[tools]` to a registry.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use loop_tools::{
 use serde_json::{Map, Value, json};
 
 use crate::command;
-use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind, ToolRepeatsConfig};
+use crate::config::{ProtocolKind, SourceConfig, SourceKind, ToolConfig, ToolKind};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::files;
@@ -519,7 +518,7 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
         let hint = hint(parameter, parameters.iter().copied(), "there are");
         Err(file.error(path, format!("there is no parameter `{parameter}`; {hint}")))
     };
-    let pointers = |key: &[&str], parameters: &[String]| -> Result<Vec<Arc<str>>, DomainError> {
+    let pointers = |key: &[&str], parameters: &[Arc<str>]| -> Result<Vec<Arc<str>>, DomainError> {
         let all = parameters.iter().enumerate();
         all.map(|(at, parameter)| {
             let at = at.to_string();
@@ -528,38 +527,27 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
         })
         .collect()
     };
-    let (repeats, allowed) = match &tool.repeats {
-        ToolRepeatsConfig::By(repeats) => (Cow::Borrowed(repeats), false),
-        ToolRepeatsConfig::Allowed(_) => (Cow::Owned(Default::default()), true),
-    };
+    let repeats = &tool.repeats;
     let mut volatile = repeats.volatile.iter().enumerate();
     if let Some((at, pointer)) = volatile.find(|(_, pointer)| !pointer.starts_with('/')) {
         let message =
             format!("`{pointer}` is not a JSON pointer; write it as `/{}`", pointer.replace('.', "/"));
         return Err(file.error(&["tools", name, "repeats", "volatile", &at.to_string()], message));
     }
-    if let Some(search) = &repeats.search {
+    if let Some(search) = &repeats.query {
         named(&["tools", name, "repeats", "search"], search)?;
     }
     if tool.cheap && (tool.effect.is_some_and(|effect| !effect.is_read()) || tool.smart.is_on()) {
         let message = "only a tool that reads and is not smart may start early; take it out";
         return Err(file.error(&["tools", name, "cheap"], message));
     }
-    let defaults = ToolRepeats::default();
     Ok(ToolPolicy {
         reads_private: tool.reads_private,
         returns_untrusted: tool.returns_untrusted,
         authority: pointers(&["authority"], &tool.authority)?,
         asks_person: false,
         cheap: tool.cheap,
-        repeats: ToolRepeats {
-            max_calls: repeats.max_calls,
-            volatile: repeats.volatile.iter().map(|pointer| pointer.as_str().into()).collect(),
-            key: pointers(&["repeats", "key"], &repeats.key)?,
-            query: repeats.search.as_deref().map(Arc::from),
-            polls: repeats.polls.unwrap_or(defaults.polls),
-            allowed,
-        },
+        repeats: ToolRepeats { key: pointers(&["repeats", "key"], &repeats.key)?, ..repeats.clone() },
     })
 }
 

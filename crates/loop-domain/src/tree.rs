@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -53,13 +54,40 @@ pub(crate) struct Node {
 #[derive(Clone, Debug)]
 pub(crate) enum NodeValue {
     Text(String),
-    Integer(i64),
+    /// Wider than TOML's, for what a program sets.
+    Integer(i128),
     /// As it was written, so that money is read without rounding.
     Float(String),
     Boolean(bool),
     List(Vec<Node>),
     /// In the order of the file.
     Table(Vec<Entry>),
+}
+
+impl NodeValue {
+    /// What a program has, as if it was written. What is absent there is left out.
+    pub(crate) fn of(value: &impl Serialize, origin: &Origin) -> Self {
+        Self::of_json(serde_json::to_value(value).unwrap_or_default(), origin)
+    }
+
+    fn of_json(value: Value, origin: &Origin) -> Self {
+        let node = |value| Node { value: Self::of_json(value, origin), origin: origin.clone() };
+        match value {
+            Value::Null => Self::Table(Vec::new()),
+            Value::Bool(is) => Self::Boolean(is),
+            Value::Number(number) => match number.as_i128() {
+                Some(whole) => Self::Integer(whole),
+                None => Self::Float(number.to_string()),
+            },
+            Value::String(text) => Self::Text(text),
+            Value::Array(elements) => Self::List(elements.into_iter().map(node).collect()),
+            Value::Object(members) => {
+                let members = members.into_iter().filter(|(_, value)| !value.is_null());
+                let entry = |(key, value)| Entry { key, origin: origin.clone(), node: node(value) };
+                Self::Table(members.map(entry).collect())
+            }
+        }
+    }
 }
 
 /// A key with its value.
@@ -74,6 +102,9 @@ pub(crate) struct Entry {
 /// Tables whose keys are names that the file gives, so that a setting cannot bring a new one.
 const NAMED: [(&[&str], &str); 3] =
     [(&["tools"], "tool"), (&["sources"], "source"), (&["tools", "*", "parameters"], "parameter")];
+
+/// A key whose table is a choice with its number, and is replaced as a whole.
+const CHOICE: &str = "on_tool_error";
 
 impl Node {
     /// The tree of a file.
@@ -122,13 +153,28 @@ impl Node {
     pub(crate) fn data(&self) -> Value {
         match &self.value {
             NodeValue::Text(text) => json!(text),
-            NodeValue::Integer(number) => json!(number),
+            NodeValue::Integer(number) => json!(*number as i64),
             NodeValue::Float(written) => json!({ "float": written }),
             NodeValue::Boolean(is) => json!(is),
             NodeValue::List(elements) => elements.iter().map(Self::data).collect(),
             NodeValue::Table(entries) => {
                 Value::Object(entries.iter().map(|entry| (entry.key.clone(), entry.node.data())).collect())
             }
+        }
+    }
+
+    /// The node of the entry with this key, to be changed.
+    pub(crate) fn table_mut(&mut self, key: &str) -> Option<&mut Node> {
+        match &mut self.value {
+            NodeValue::Table(entries) => entries.iter_mut().find(|it| it.key == key).map(|it| &mut it.node),
+            _ => None,
+        }
+    }
+
+    /// Takes the entries out whose keys do not fit.
+    pub(crate) fn retain(&mut self, fits: impl Fn(&str) -> bool) {
+        if let NodeValue::Table(entries) = &mut self.value {
+            entries.retain(|entry| fits(&entry.key));
         }
     }
 
@@ -166,6 +212,7 @@ impl Node {
             (NodeValue::Table(entries), Node { value: NodeValue::Table(new), .. }) => {
                 for entry in new {
                     match entries.iter_mut().find(|old| old.key == entry.key) {
+                        Some(old) if entry.key == CHOICE => *old = entry,
                         Some(old) => {
                             old.origin = entry.origin;
                             old.node.merge(entry.node);
@@ -284,9 +331,9 @@ fn node_of(value: &DeValue<'_>, origin: &impl Fn(usize) -> Origin, at: usize) ->
         DeValue::String(text) => NodeValue::Text(text.to_string()),
         DeValue::Integer(integer) => {
             let whole = i64::from_str_radix(integer.as_str(), integer.radix());
-            NodeValue::Integer(whole.map_err(|_| {
+            NodeValue::Integer(i128::from(whole.map_err(|_| {
                 Fault::new(origin(at), format!("the number {integer} is too large; write a smaller one"))
-            })?)
+            })?))
         }
         DeValue::Float(float) => NodeValue::Float(float.as_str().to_owned()),
         DeValue::Boolean(flag) => NodeValue::Boolean(*flag),

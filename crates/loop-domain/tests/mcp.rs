@@ -23,7 +23,7 @@ fn a_program_without_the_feature_says_how_to_build_one_with_it() {
     let says = "this program was built without MCP servers; build it with `--features mcp`";
     let (folder, domain) = load("[servers.x]\nurl = \"https://mcp.example.com/mcp\"\n", None);
     assert_eq!(domain.map(|_| ()).unwrap_err(), format!("loopgate.toml:8:1: {says}"));
-    let servers = loop_domain::McpServers::load(folder.path(), &LoadOptions::default());
+    let servers = loop_domain::review::McpServers::load(folder.path(), &LoadOptions::default());
     assert!(servers.unwrap_err().to_string().ends_with(&format!("loopgate.toml:8:1: {says}")));
     let (_folder, domain) = load("[tools.t]\nkind = \"mcp\"\n", None);
     assert_eq!(domain.map(|_| ()).unwrap_err(), format!("loopgate.toml:9:1: {says}"));
@@ -32,7 +32,8 @@ fn a_program_without_the_feature_says_how_to_build_one_with_it() {
 #[cfg(all(feature = "mcp", unix))]
 mod with_the_feature {
     use loop_core::types::Effect;
-    use loop_domain::{Domain, LoadOptions, McpServers};
+    use loop_domain::review::McpServers;
+    use loop_domain::{Domain, LoadOptions};
     use loop_tools::connectors::McpToolSpec;
     use serde_json::{Value, json};
 

@@ -49,12 +49,7 @@ fn each_preset_is_the_rules_of_its_document() {
     let turn = load(&format!("preset = \"turn\"\n{SEARCH}")).spec;
     assert_eq!((turn.repeats(), turn.gate.scope), (Repeats::ThreeTier, RepeatScope::Run));
     assert_eq!(turn.gate.on_duplicate, OnDuplicate::SkipMessage);
-    let sorted = |three: &ThreeTier| {
-        let mut limits = three.limits.clone();
-        limits.sort();
-        limits
-    };
-    assert_eq!(sorted(&turn.gate.three_tier), sorted(&ThreeTier::default()));
+    assert_eq!(turn.gate.three_tier, ThreeTier::default());
     assert_eq!((turn.gate.three_tier.other, turn.gate.three_tier.similar_millis), (3, 750));
     // S4-27, S4-31, S4-57, S4-67, S4-79, S4-80, S4-84, S4-85: a step.
     let step = load(&format!("preset = \"step\"\n{SEARCH}")).spec;
@@ -72,6 +67,8 @@ fn what_a_domain_says_itself_wins_over_its_preset() {
     let spec = load(&text).spec;
     assert_eq!((spec.gate.on_denied, spec.gate.on_invalid), (OnDenied::FeedBack, OnInvalid::Stop));
     assert_eq!(spec.limits.passes, 3);
+    let text = format!("preset = \"step\"\n{SEARCH}[gate]\non_tool_error = {{ escalate_after = 3 }}\n");
+    assert_eq!(load(&text).spec.gate.on_tool_error, OnToolError::EscalateAfter(3));
     // What a preset says for another protocol is left out, and not held against the file.
     let document = load(
         &format!("preset = \"agent\"\n{CONVERSATION}{SEARCH}")
@@ -116,7 +113,7 @@ fn every_setting_of_policy_is_kept() {
     assert_eq!(gate.breakers, Breakers { tool_failures: 7, denied: 8, bad_arguments: 0 });
     assert_eq!(gate.repeat_notes, RepeatNotes { failures: 0, searches: 5, ..RepeatNotes::default() });
     let expected = ThreeTier {
-        limits: vec![("search".into(), 1)],
+        limits: [("search".into(), 1)].into(),
         other: 9,
         similar_millis: 800,
         search: vec!["search".into()],
@@ -160,7 +157,7 @@ fn what_is_wrong_with_policy_is_told_at_its_place() {
     );
     ends(
         &with("[gate.three_tier]\nsimilar = 75\n"),
-        "11:1: a likeness is a number from 0 to 1, and this is 75; write 0.75",
+        "11:11: a likeness is a number from 0 to 1, and this is 75; write 0.75",
     );
     let error = wrong(&with("[gate]\non_tool_error = \"panic\"\n"));
     assert!(error.contains("toml:11:17") && error.contains("escalate_after"), "{error}");

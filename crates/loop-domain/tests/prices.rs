@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use loop_core::types::{PicoUsd, Price, PriceAbove, Tier};
-use loop_domain::{Domain, LoadOptions, read_prices};
+use loop_domain::prices::read_prices;
+use loop_domain::{Domain, LoadOptions};
 
 const SECTION: &str = "version = 1\nname = \"x\"\n\n[[section]]\nid = \"a\"\nheading = \"A\"\n\n";
 

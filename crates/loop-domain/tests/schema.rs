@@ -4,9 +4,9 @@ use std::path::Path;
 
 #[test]
 fn the_committed_schemas_are_those_the_code_makes() {
-    check("calibration", &loop_domain::calibration_schema());
+    check("calibration", &loop_domain::calibration::calibration_schema());
     check("domain", &loop_domain::schema());
-    check("prices", &loop_domain::price_schema());
+    check("prices", &loop_domain::prices::price_schema());
     check("tools-lock", &loop_domain::lock_schema());
 }
 
@@ -25,9 +25,9 @@ fn check(name: &str, schema: &serde_json::Value) {
 
 #[test]
 fn every_key_of_the_schemas_is_described() {
-    is_described(&loop_domain::calibration_schema(), 1);
+    is_described(&loop_domain::calibration::calibration_schema(), 1);
     is_described(&loop_domain::schema(), 10);
-    is_described(&loop_domain::price_schema(), 2);
+    is_described(&loop_domain::prices::price_schema(), 2);
     is_described(&loop_domain::lock_schema(), 1);
 }
 

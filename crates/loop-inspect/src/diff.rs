@@ -260,7 +260,7 @@ pub fn decided(decision: &Decision) -> String {
 fn settings(spec: &RunSpec) -> Values {
     let mut values = Values::new();
     let mut written: BTreeSet<&str> = IN_PROTOCOL.into_iter().collect();
-    for setting in Setting::ALL {
+    for setting in Setting::ALL.iter().copied() {
         // The value is not read: only the setting is.
         let before = Change { setting, to: Measure::Count(0) }.before(spec);
         if let Some(before) = before {
@@ -268,10 +268,7 @@ fn settings(spec: &RunSpec) -> Values {
             let value = line.split_once(" = ").map_or(line.as_str(), |(_, value)| value);
             values.insert(setting.path().to_owned(), value.to_owned());
         }
-        written.insert(match setting {
-            Setting::Cost => "limits.cost",
-            setting => setting.path(),
-        });
+        written.insert(setting.path());
     }
     for (path, value) in leaves(&serde_json::to_value(spec).unwrap_or_default()) {
         let is_written = written.iter().any(|known| {

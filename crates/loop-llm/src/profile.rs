@@ -18,28 +18,29 @@ pub struct Profile {
     pub name: Arc<str>,
     /// The protocol that it speaks.
     pub api: Api,
-    /// Where it is, up to and with the version; `None` where everybody has their own.
+    /// Where it is, up to and with the version, for example `https://gateway.example/v1`. Default: each user has their own.
     pub base_url: Option<Arc<str>>,
-    /// The environment variable that its users keep their key in; `None` where there is no key.
+    /// The environment variable that holds the key; in a domain file `""` for no key.
     pub api_key_env: Option<Arc<str>>,
     /// How the key is sent.
     pub auth: Auth,
-    /// Whether its models are those of the protocol's inventor, so that what is known of their names holds.
+    /// Whether its models are those of the protocol's inventor under their own names, so that what is known of these holds.
     pub known_models: bool,
     /// What the limit of output tokens is called.
     pub max_tokens_field: MaxTokensField,
-    /// Whose word the rules are.
+    /// The role in which the rules are sent.
     pub system_role: SystemRole,
-    /// The role of instructions behind the first message.
+    /// The role of instructions behind the first message, such as that the next reply is the last.
     pub late_instructions: LateInstructions,
-    /// The text of a turn that has calls alone.
+    /// What is in place of the text of a turn of calls alone.
     pub null_content: NullContent,
     /// Whether usage has to be asked for in a stream.
     pub ask_usage: bool,
     /// Whether reasoning goes back with the turns that it belongs to.
     pub reasoning_back: ReasoningBack,
     /// Members of a reply's message, or of its calls, that the server is known to take back, besides text, calls, refusal and
-    /// reasoning. All others stay out of a history: some servers answer a member that they do not know with an error.
+    /// reasoning, for example `["extra_content"]`. All others stay out of the history: some servers answer a member that they do
+    /// not know with an error.
     pub members_back: Arc<[Arc<str>]>,
     /// Whether a refusal goes back as `refusal`; otherwise it goes back as text.
     pub refusal_back: bool,
@@ -47,7 +48,7 @@ pub struct Profile {
     pub think_tags: bool,
     /// Which ids of calls are taken.
     pub tool_ids: ToolIds,
-    /// The word that says that some tool must be called; `None` where there is none.
+    /// The word that says that some tool must be called; in a domain file `""` where there is none.
     pub required_choice: Option<Arc<str>>,
     /// Whether one tool can be named that must be called.
     pub named_choice: bool,
@@ -62,13 +63,15 @@ pub struct Profile {
     /// Whether an effort is taken.
     pub effort: bool,
     /// Which efforts its models take, where that is known: the first row that fits a model holds, and a model without a
-    /// row takes none. Without any row each effort is taken, as far as the model is known to take it.
+    /// row takes none. Without any row each effort is taken, as far as the model is known to take it. A domain file gives
+    /// one list for all models, for example `["none", "high"]`; the nearest is sent.
+    #[schemars(with = "Vec<Effort>")]
     pub efforts: Arc<[EffortRow]>,
     /// Whether `thinking: {"type": "disabled"}` says that a model is not to reason, in place of an effort.
     pub thinking_switch: bool,
     /// Whether a request can set how many tokens to draw from.
     pub top_k: bool,
-    /// What a seed is called; `None` where there is none.
+    /// What a seed is called; in a domain file `""` where there is none.
     pub seed_field: Option<Arc<str>>,
     /// The most texts at which a reply ends.
     pub stop_max: usize,

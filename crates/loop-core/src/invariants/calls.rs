@@ -240,7 +240,7 @@ fn no_tool_beyond_its_limit(run: &Run) -> Checked {
         *ran.entry((scope, tool)).or_default() += u32::from(!evidence.observation.status.is_unrun());
     }
     for ((_, tool), times) in ran {
-        let limit = rules.limits.iter().find(|(name, _)| **name == *tool).map_or(rules.other, |(_, n)| *n);
+        let limit = rules.limits.get(tool).copied().unwrap_or(rules.other);
         must(times <= limit, || format!("{tool} ran {times} times of {limit}"))?;
     }
     Ok(())

@@ -648,8 +648,7 @@ impl Ledger {
     ) -> Option<CallStatus> {
         let listed = || {
             let table = rules.three_tier;
-            let named = table.limits.iter().find(|(name, _)| *name == fingerprint.tool);
-            named.map_or(table.other, |(_, limit)| *limit)
+            table.limits.get(&fingerprint.tool).copied().unwrap_or(table.other)
         };
         let limit = fingerprint.max_calls.or_else(|| (rules.repeats == Repeats::ThreeTier).then(listed))?;
         let log = self.tools.get(&fingerprint.tool);

@@ -308,7 +308,8 @@ impl Rest<'_> {
     pub(super) fn take_confidence(&mut self, proposal: &Proposal) -> Option<Calibrated> {
         let calibration = self.spec.gate.calibration.as_deref();
         let tier = self.draft.passes.last().map_or(Tier::Base, |pass| pass.tier);
-        let calibrated = calibration.and_then(|it| it.of(self.spec.model(tier), proposal.confidence));
+        let calibrated = calibration
+            .and_then(|it| it.of(self.spec.model(tier), proposal.confidence, self.spec.gate.allow_raise));
         if let Some(pass) = self.draft.passes.last_mut() {
             pass.confidence = proposal.confidence;
             pass.confidence_reason = Arc::clone(&proposal.reason);

@@ -22,9 +22,6 @@ const Z2_PER_MILLE: u64 = 3_842;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// Whether a measured level may be above the stated one. Default `false`: it is lowered only.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub allow_raise: bool,
     /// One entry for each measured model of the run. The level of any other model stays as it is stated.
     pub models: Vec<MeasuredModel>,
 }
@@ -72,9 +69,9 @@ pub struct Calibrated {
 impl Calibration {
     /// The measured level, where it is another one than `model` states. `None`: the stated level counts.
     ///
-    /// A level is lowered to that of its pass rate. It is raised only with `allow_raise`, and only to a level whose least
+    /// A level is lowered to that of its pass rate. It is raised only with `allow_raise` (`gate.allow_raise`), and only to a level whose least
     /// rate is below the 95 % interval (Wilson) of its pass rate.
-    pub fn of(&self, model: &ModelSpec, stated: Confidence) -> Option<Calibrated> {
+    pub fn of(&self, model: &ModelSpec, stated: Confidence, allow_raise: bool) -> Option<Calibrated> {
         let is_it = |it: &&MeasuredModel| it.provider == model.provider && it.model == model.model;
         let runs = self.models.iter().find(is_it)?.level(stated)?;
         if runs.is_thin() {
@@ -83,7 +80,7 @@ impl Calibration {
         let by_rate = runs.by_rate();
         let measured = if by_rate <= stated {
             by_rate
-        } else if self.allow_raise {
+        } else if allow_raise {
             [Confidence::High, Confidence::Medium]
                 .into_iter()
                 .find(|level| *level <= by_rate && *level > stated && runs.shows(*level))?
@@ -160,16 +157,16 @@ impl MeasuredLevel {
 mod tests {
     use super::*;
 
-    fn of(high: (u32, u32), medium: (u32, u32), low: (u32, u32), allow_raise: bool) -> Calibration {
+    fn of(high: (u32, u32), medium: (u32, u32), low: (u32, u32)) -> Calibration {
         let level = |(passed, runs)| MeasuredLevel { passed, runs };
         let (low, medium, high) = (level(low), level(medium), level(high));
         let models = vec![MeasuredModel { provider: "p".into(), model: "m".into(), low, medium, high }];
-        Calibration { allow_raise, models }
+        Calibration { models }
     }
 
     #[track_caller]
-    fn check(calibration: &Calibration, stated: Confidence, expected: Option<Confidence>) {
-        let found = calibration.of(&ModelSpec::new("p", "m"), stated);
+    fn check(calibration: &Calibration, allow_raise: bool, stated: Confidence, expected: Option<Confidence>) {
+        let found = calibration.of(&ModelSpec::new("p", "m"), stated, allow_raise);
         assert_eq!(found.map(|it| it.measured), expected, "{calibration:?} {stated:?}");
         assert!(found.is_none_or(|it| it.stated == stated));
     }
@@ -178,22 +175,22 @@ mod tests {
     fn a_level_is_lowered_to_its_rate_and_raised_only_where_that_is_allowed_and_shown() {
         use Confidence::{High, Low, Medium, Unknown};
         let none = (0, 0);
-        check(&of((16, 20), none, none, false), High, None);
-        check(&of((15, 20), none, none, false), High, Some(Medium));
-        check(&of((9, 20), none, none, false), High, Some(Low));
-        check(&of(none, (9, 20), none, false), Medium, Some(Low));
+        check(&of((16, 20), none, none), false, High, None);
+        check(&of((15, 20), none, none), false, High, Some(Medium));
+        check(&of((9, 20), none, none), false, High, Some(Low));
+        check(&of(none, (9, 20), none), false, Medium, Some(Low));
         // 15 runs are too few, whatever they came to.
-        check(&of((0, 15), none, none, false), High, None);
-        check(&of((0, 16), none, none, false), High, Some(Low));
+        check(&of((0, 15), none, none), false, High, None);
+        check(&of((0, 16), none, none), false, High, Some(Low));
         // Raised: not without permission, not by a rate that more runs may deny.
-        check(&of(none, (20, 20), none, false), Medium, None);
-        check(&of(none, (20, 20), none, true), Medium, Some(High));
-        check(&of(none, (18, 20), none, true), Medium, None);
-        check(&of(none, none, (18, 20), true), Low, Some(Medium));
-        check(&of(none, none, (20, 20), true), Low, Some(High));
-        check(&of((0, 20), none, none, true), Unknown, None);
+        check(&of(none, (20, 20), none), false, Medium, None);
+        check(&of(none, (20, 20), none), true, Medium, Some(High));
+        check(&of(none, (18, 20), none), true, Medium, None);
+        check(&of(none, none, (18, 20)), true, Low, Some(Medium));
+        check(&of(none, none, (20, 20)), true, Low, Some(High));
+        check(&of((0, 20), none, none), true, Unknown, None);
         // Another model states what it states.
-        let other = of((0, 20), none, none, false).of(&ModelSpec::new("p", "other"), High);
+        let other = of((0, 20), none, none).of(&ModelSpec::new("p", "other"), High, false);
         assert_eq!(other, None);
     }
 
@@ -214,7 +211,7 @@ mod tests {
             for passed in 0..=runs {
                 let counted = (passed, runs);
                 for stated in [Confidence::Unknown, Confidence::Low, Confidence::Medium, Confidence::High] {
-                    let kept = of(counted, counted, counted, false).of(&ModelSpec::new("p", "m"), stated);
+                    let kept = of(counted, counted, counted).of(&ModelSpec::new("p", "m"), stated, false);
                     assert!(kept.is_none_or(|it| it.measured < stated), "{passed} of {runs}: {kept:?}");
                 }
             }
@@ -223,8 +220,8 @@ mod tests {
 
     #[test]
     fn it_is_stored_without_what_is_not_measured() {
-        let text = serde_json::to_string(&of((3, 4), (0, 0), (0, 0), false)).unwrap();
+        let text = serde_json::to_string(&of((3, 4), (0, 0), (0, 0))).unwrap();
         assert_eq!(text, r#"{"models":[{"provider":"p","model":"m","high":{"passed":3,"runs":4}}]}"#);
-        assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), of((3, 4), (0, 0), (0, 0), false));
+        assert_eq!(serde_json::from_str::<Calibration>(&text).unwrap(), of((3, 4), (0, 0), (0, 0)));
     }
 }

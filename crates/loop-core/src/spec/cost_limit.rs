@@ -1,8 +1,15 @@
 //! The cost limit as a person sets it, and the rule when it applies: a cost limit needs a price.
 
+use std::fmt;
 use std::str::FromStr;
 
+use serde::de::{Deserializer, Error, Visitor};
+
 use crate::types::PicoUsd;
+
+/// The name of a newtype that a deserializer may give a number for as it is written, so that an amount of dollars is read
+/// without rounding.
+pub const AS_WRITTEN: &str = "$as_written";
 
 /// The cost limit of a run, as it was set: not set, an amount, or no limit.
 ///
@@ -120,5 +127,89 @@ impl From<Option<PicoUsd>> for CostLimit {
     /// A limit that was set: an amount, or none.
     fn from(limit: Option<PicoUsd>) -> Self {
         limit.map_or(Self::None, Self::At)
+    }
+}
+
+/// Reads an amount of dollars, or another text, as it is written.
+///
+/// # Errors
+/// If it is neither a number nor a text.
+pub fn dollars_as_written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    deserializer.deserialize_newtype_struct(AS_WRITTEN, Written)
+}
+
+struct Written;
+
+impl<'de> Visitor<'de> for Written {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an amount of dollars such as 0.10")
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_u64<E: Error>(self, whole: u64) -> Result<String, E> {
+        Ok(whole.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
+        Ok(number.to_string())
+    }
+}
+
+/// A cost limit in dollars, to the last digit. No limit is `"none"`.
+pub(crate) mod usd_or_none {
+    use serde::{Deserializer, Serializer, de};
+
+    use super::{NONE, PLACES, dollars_as_written};
+    use crate::types::PicoUsd;
+
+    pub(crate) fn serialize<S: Serializer>(
+        limit: &Option<PicoUsd>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let Some(PicoUsd(pico)) = limit else { return serializer.serialize_str(NONE) };
+        let (whole, rest) = (pico / PicoUsd::PER_USD, pico % PicoUsd::PER_USD);
+        let places = format!("{rest:0PLACES$}");
+        // Two places at least, as people write cents.
+        let kept = places.trim_end_matches('0').len().max(2);
+        serializer.collect_str(&format_args!("{whole}.{places:.kept$}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PicoUsd>, D::Error> {
+        match dollars_as_written(deserializer)?.as_str() {
+            NONE => Ok(None),
+            usd => usd.parse().map(Some).map_err(de::Error::custom),
+        }
+    }
+}
+
+/// How no limit is written.
+const NONE: &str = "none";
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for CostLimit {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "CostLimit".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let usd = r"^[0-9]+(\.[0-9]+)?$";
+        schemars::json_schema!({
+            "anyOf": [
+                { "type": "number", "minimum": 0 },
+                { "type": "string", "pattern": usd },
+                { "const": NONE },
+            ],
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::cost_limit::CostLimit;
+use crate::spec::cost_limit::{CostLimit, usd_or_none};
 use crate::types::{PicoUsd, is_default};
 
 /// Output tokens reserved for the final pass.
@@ -21,58 +21,60 @@ fn is_sixty_four(calls: &u32) -> bool {
     *calls == REQUESTED_CALLS
 }
 
-/// The limits of a run. Each is independent; the first that is reached, in the gate's order, is the reason for
+/// What a run never exceeds. Each limit is independent. The first that is reached, in the gate's order, is the reason for
 /// stopping.
 ///
-/// The domain's `[limits]` or the program sets them; the defaults given here are those of a document.
+/// These are the keys of `[limits]` in a domain file, and these comments are what an editor shows for them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Main model calls with a gate after each. Default 5. With 0 the run ends before its first call.
+    /// Main model calls, with a gate after each. With 0 the run ends before its first call. Default: 5 for documents, 10 for
+    /// conversations, and for outputs as many as their attempts may take.
     pub passes: u32,
-    /// Cost of all model calls, in pico-dollars. Default USD 0.10. `None` is no limit; 0 ends the run before its first
-    /// call. A limit needs the price of the model.
+    /// Dollars for all model calls, or `"none"` for no limit. With 0 the run ends before its first call. A limit needs the
+    /// price of each model. Default: 0.10, and none if a price is unknown.
+    #[serde(rename = "cost_usd", with = "usd_or_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "CostLimit"))]
     pub cost: Option<PicoUsd>,
-    /// How the limits of cost and tokens are enforced: by estimates, strictly, or after the fact. Default: estimated.
+    /// How the limits of cost and tokens are enforced. Default: `estimated`.
     #[serde(skip_serializing_if = "is_default")]
     pub cost_mode: CostMode,
-    /// Input and output tokens of all model calls together. Default `None`: no limit.
+    /// Input and output tokens of all model calls together. Default: no limit.
     pub tokens: Option<u64>,
-    /// Tool calls of the run, including those before the first pass. Default 25. With 0, a run that has tools ends
-    /// before its first call.
+    /// Tool calls of the run, including those before the first pass. With 0, a run that has tools ends before its first
+    /// call. Default: 25 for documents, 50 for conversations, and five times the passes for outputs.
     pub tool_calls: u32,
-    /// Tool calls that one reply may request, in its order. Default 64, at most [`MAX_REQUESTED_CALLS`]. Further calls
-    /// are counted and not read.
+    /// Tool calls that one reply may request, in its order; at most 128. Further calls are counted and not read. Default: 64.
     #[serde(skip_serializing_if = "is_sixty_four")]
     pub requested_calls: u32,
-    /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries. Default 12.
+    /// Model calls of every kind: selection, passes, repairs, sub-calls, failed tries. Default: 12 for documents, 20 for
+    /// conversations, and twice the passes for outputs.
     pub model_calls: u32,
-    /// Wall clock of the run in milliseconds, except for the time that people take. Default 300,000.
-    pub wall_ms: u64,
-    /// Maximum number of tools that run before the first pass. Default 5. With 0 none is selected.
-    pub selected: u32,
-    /// Time limit of the selection's model call in milliseconds. Default 8,000. After it the default tools run.
-    pub selector_ms: u64,
-    /// Maximum output tokens of one model call, reasoning included. Default 4,096. The model's own maximum applies as
-    /// well.
-    pub output_tokens: u64,
-    /// Maximum characters of one tool result that the model reads. Default 4,000. The rest is cut, and the cut is
-    /// marked.
-    pub markdown_chars: u32,
-    /// Time limit of a smart tool's sub-call in milliseconds. Default 10,000.
-    pub sub_call_ms: u64,
-    /// Maximum output tokens of a smart tool's sub-call. Default 512.
-    pub sub_call_tokens: u64,
-    /// Maximum input of a smart tool's sub-call in bytes. Default 24,000.
-    pub sub_call_bytes: u64,
-    /// Time that a person has to answer, in milliseconds. Default `None`: no deadline. Silence is then a denial; 0 leaves
-    /// no time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub person_ms: Option<u64>,
-    /// Maximum number of messages in one request, with each tool result counted. Default `None`: no limit. The preset
-    /// of a conversation sets 100.
+    /// For conversations and outputs: messages in one request, with each tool result counted. Default: 100 for
+    /// conversations, no limit for outputs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u32>,
+    /// Milliseconds that a run may take, except for the time that people take. Default: 300,000.
+    pub wall_ms: u64,
+    /// Milliseconds that a person has to answer. Silence is then a denial; 0 leaves no time. Default: no deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub person_ms: Option<u64>,
+    /// For documents: tools that run before the first pass. With 0 none is selected. Default: 5.
+    pub selected: u32,
+    /// For documents: milliseconds for the model call that selects tools. After it the default tools run. Default: 8,000.
+    pub selector_ms: u64,
+    /// Output tokens of one model call, reasoning included. The model's own maximum applies as well. Default: 4,096.
+    pub output_tokens: u64,
+    /// Characters of one tool result that the model reads. The rest is cut, and the cut is marked. Default: 4,000 for
+    /// documents, else 16,000.
+    pub markdown_chars: u32,
+    /// Milliseconds for a smart tool's question to a model. Default: 10,000.
+    pub sub_call_ms: u64,
+    /// Output tokens of such a question. Default: 512.
+    pub sub_call_tokens: u64,
+    /// Bytes of input of such a question. Default: 24,000.
+    pub sub_call_bytes: u64,
 }
 
 impl Default for Limits {
@@ -153,6 +155,7 @@ pub(crate) fn least_limit(needed: u64, final_pass: u64) -> u64 {
 
 /// How the cost and token limits are enforced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CostMode {
     /// A call is made if its estimate fits into the remaining budget. The estimate is the reported tokens for the part

@@ -22,7 +22,7 @@ mod tool;
 
 pub use args::{ArgSpec, ArgType, SchemaViolation};
 pub use calibration::{Calibrated, Calibration, MeasuredLevel, MeasuredModel};
-pub use cost_limit::{CostLimit, LimitWithoutPrice, NotUsd};
+pub use cost_limit::{AS_WRITTEN, CostLimit, LimitWithoutPrice, NotUsd, dollars_as_written};
 pub use gate::{GateSettings, GroundingRule, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS, STRICT_BYTES_A_TOKEN};
 pub use models::{ModelSpec, ModelSpecs};

@@ -1,8 +1,11 @@
 //! Policy settings of a spec: the tool's own, and those of the gate for repeats, denials, failures and taint.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::types::{Status, is_default};
 
@@ -34,31 +37,83 @@ pub struct ToolPolicy {
     pub repeats: ToolRepeats,
 }
 
-/// How repeats of one tool are judged.
+/// How repeats of one tool are judged. The word `"allowed"` sets [`allowed`](Self::allowed) alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = or_allowed))]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct ToolRepeats {
-    /// How often it runs within the scope of repeats, with any parameters. `None`: no limit.
+    /// How often it runs within the scope of repeats, whatever its parameters. Default: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
-    /// JSON pointers to parts of its data that change in every call, such as times and request ids: two results that
-    /// differ only there are the same. `*` means every entry of a list or an object. Empty: the default list.
+    /// JSON pointers to parts of its data that change in every call, such as times: results that differ only there are the
+    /// same. `*` matches every entry. Default: fields whose names say that they are a request's time or id.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volatile: Vec<Arc<str>>,
-    /// JSON pointers to the parameters that distinguish its calls. Empty: all parameters.
+    /// The parameters that tell its calls apart; in a program, JSON pointers to them. Default: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<Arc<str>>,
-    /// The parameter that holds a search text: near-duplicate texts count as the same, if the other parameters are
-    /// equal. `None`: no search text.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The parameter that holds a search text: near-duplicate texts count as the same, if the other parameters are equal.
+    /// Default: none, only equal ones do.
+    #[serde(rename = "search", skip_serializing_if = "Option::is_none")]
     pub query: Option<Arc<str>>,
-    /// How often it is polled, without a model call, while it answers `pending`. Default 20.
+    /// How often it is polled, without a model call, while it answers that it is not ready. Default: 20.
     #[serde(skip_serializing_if = "is_twenty")]
     pub polls: u32,
-    /// Whether a keyed or irreversible write that ran may run again in this run with the same arguments. Default
-    /// `false`: a person is asked before it does, under every policy of repeats.
+    /// Whether a keyed or irreversible write that ran may run again in this run with the same arguments. Default: false, a
+    /// person is asked before it does, under every policy of repeats.
     #[serde(skip_serializing_if = "is_default")]
     pub allowed: bool,
+}
+
+/// The word that is written in place of the table.
+const ALLOWED: &str = "allowed";
+
+impl Serialize for ToolRepeats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The name is that of the derived function for the table.
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolRepeats {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrTable;
+        impl<'de> Visitor<'de> for WordOrTable {
+            type Value = ToolRepeats;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("`\"allowed\"` or a table")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<ToolRepeats, E> {
+                match word {
+                    ALLOWED => Ok(ToolRepeats { allowed: true, ..ToolRepeats::default() }),
+                    word => Err(E::unknown_variant(word, &[ALLOWED])),
+                }
+            }
+
+            // By hand, so that an error in the table is about its key.
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ToolRepeats, A::Error> {
+                ToolRepeats::deserialize(de::value::MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(WordOrTable)
+    }
+}
+
+/// The word in place of the table, for editors.
+#[cfg(feature = "schema")]
+fn or_allowed(schema: &mut schemars::Schema) {
+    let table = std::mem::take(schema);
+    *schema = schemars::json_schema!({
+        "anyOf": [
+            {
+                "const": ALLOWED,
+                "description": "A keyed or irreversible write runs again with the same arguments, without approval.",
+            },
+            table,
+        ],
+    });
 }
 
 impl Default for ToolRepeats {
@@ -80,6 +135,7 @@ fn is_twenty(n: &u32) -> bool {
 
 /// How a repeated call is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
     /// It is refused as a repeat, unless it is a retry of a call that failed in a retryable way.
@@ -111,6 +167,7 @@ impl Repeats {
 
 /// How far back a repeat counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = with_turn))]
 #[serde(rename_all = "snake_case")]
 pub enum RepeatScope {
     /// The whole run. A turn of a conversation is a run of its own.
@@ -122,6 +179,14 @@ pub enum RepeatScope {
     Attempt,
     /// One pass.
     Step,
+}
+
+/// The other name of the scope `run`, for editors.
+#[cfg(feature = "schema")]
+fn with_turn(schema: &mut schemars::Schema) {
+    if let Some(serde_json::Value::Array(choices)) = schema.get_mut("oneOf") {
+        choices.push(serde_json::json!({ "const": "turn", "description": "The same as `run`." }));
+    }
 }
 
 impl RepeatScope {
@@ -137,6 +202,7 @@ impl RepeatScope {
 
 /// The tool result that the model reads for a call that is refused as a repeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnDuplicate {
     /// The reason, and the pass of the earlier result.
@@ -148,26 +214,50 @@ pub enum OnDuplicate {
     Deny,
 }
 
-/// The settings of the repeat policy `three_tier`. Limits that tools set themselves apply as well.
+/// The numbers of the repeat policy `three_tier`. Limits that tools set themselves apply as well.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreeTier {
-    /// How often each of these tools runs within the scope, by name.
-    pub limits: Vec<(Arc<str>, u32)>,
-    /// How often any other tool runs within the scope. Default 3.
+    /// How often each of these tools runs within the scope, by name. Default: 2 for `composio_execute`, `search_knowledge`,
+    /// `semantic_search`, `search_codebase`, `smart_query_database`, `query_database`, `write_file` and `list_directory`, 3
+    /// for `read_file`.
+    pub limits: BTreeMap<Arc<str>, u32>,
+    /// How often any other tool runs within the scope. Default: 3.
     pub other: u32,
-    /// Similarity from which two search texts are near-duplicates, in thousandths, 0 to 1,000. Default 750.
+    /// Similarity from which two search texts are near-duplicates, from 0 to 1, kept in thousandths. Default: 0.75.
+    #[serde(rename = "similar", with = "thousandths")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64", range(min = 0, max = 1)))]
     pub similar_millis: u32,
-    /// Names of the tools whose search texts are compared.
+    /// Tools whose search texts are compared. Default: those with a limit of 2 that search.
     pub search: Vec<Arc<str>>,
-    /// Names of the parameters that may hold a search text; the first that a call has counts.
+    /// Parameters that may hold a search text; the first that a call has counts. Default: `query`, `search_query`, `q`,
+    /// `question`, `search`, `text`.
     pub query: Vec<Arc<str>>,
-    /// Words that mark a search text as one about an action, such as `delete`.
+    /// Words that mark a search text as one about an action, such as `delete`. Default: twenty of them.
     pub dangerous: Vec<Arc<str>>,
-    /// Whether such words are removed before comparing, which makes different actions near-duplicates. Default `false`:
-    /// two texts with such words are near-duplicates only if they hold the same ones.
+    /// Whether such words are removed before comparing, which makes different actions near-duplicates. Default: false, two
+    /// texts with such words are near-duplicates only if they hold the same ones.
     #[serde(skip_serializing_if = "is_default")]
     pub literal: bool,
+}
+
+/// A likeness from 0 to 1, in thousandths.
+mod thousandths {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(millis: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(f64::from(*millis) / 1_000.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+        let likeness = f64::deserialize(deserializer)?;
+        if !(0.0..=1.0).contains(&likeness) {
+            let message = format!("a likeness is a number from 0 to 1, and this is {likeness}; write 0.75");
+            return Err(de::Error::custom(message));
+        }
+        Ok((likeness * 1_000.0).round() as u32)
+    }
 }
 
 impl Default for ThreeTier {
@@ -180,7 +270,7 @@ impl Default for ThreeTier {
             "smart_query_database",
             "query_database",
         ];
-        let mut limits = vec![(Arc::from("composio_execute"), 2)];
+        let mut limits = BTreeMap::from([(Arc::from("composio_execute"), 2)]);
         limits.extend(search.map(|name| (Arc::from(name), 2)));
         limits.extend(
             [("read_file", 3), ("write_file", 2), ("list_directory", 2)]
@@ -219,18 +309,20 @@ impl Default for ThreeTier {
     }
 }
 
-/// When a result carries a note that it repeats something. A note refuses nothing.
+/// When a result carries a note that it repeats something, not under `three_tier` and `off`; 0 for never. A note refuses
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct RepeatNotes {
-    /// Failures of one tool in a row, with any arguments and nothing changed between, from which on each carries a note.
-    /// Default 3; 0 is never.
+    /// Failures of one tool in a row, with any parameters and nothing changed between, from which on each carries a note.
+    /// Default: 3.
     pub failures: u32,
     /// Equal results of a call, or equal failures of a tool, in a row and with nothing changed between, from which on each
-    /// carries a note. Default 2; 0 is never.
+    /// carries a note. Default: 2.
     pub same: u32,
     /// Searches in different words with the same result and nothing changed between, from which on each carries a note.
-    /// Default 3; 0 is never.
+    /// Default: 3.
     pub searches: u32,
 }
 
@@ -247,6 +339,7 @@ impl RepeatNotes {
 
 /// What follows a call that policy denies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnDenied {
     /// The model reads it as a tool result and continues. A circuit breaker ends repetitions.
@@ -258,6 +351,7 @@ pub enum OnDenied {
 
 /// What follows a tool that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnToolError {
     /// The model reads the failure as a tool result and continues.
@@ -310,6 +404,7 @@ impl OnToolError {
 
 /// What follows an invalid reply: an unknown tool, invalid arguments, a blank answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnInvalid {
     /// The model reads it as a tool result and continues. A circuit breaker ends repetitions.
@@ -321,6 +416,7 @@ pub enum OnInvalid {
 
 /// How a tool's name is resolved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Resolve {
     /// Exactly, or by an alias that the tool declares.
@@ -334,6 +430,7 @@ pub enum Resolve {
 
 /// Whether the taint of a run restricts its effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaintRule {
     /// After untrusted text was read, an effect needs an approval even if `gate.approved` names the tool. After private
@@ -344,16 +441,17 @@ pub enum TaintRule {
     Off,
 }
 
-/// After how many failures in a row a circuit breaker opens. With 0 it never opens.
+/// After how many failures in a row a circuit breaker opens; 0 for never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Breakers {
-    /// Failures of one tool in a row, after which it does not run any more in this run. Default 3.
+    /// Failures of one tool in a row, after which it does not run any more in this run. Default: 3.
     pub tool_failures: u32,
-    /// Calls in a row that policy denied, after which the run ends as `needs_human`. Default 3.
+    /// Calls in a row that policy denied, after which a person has to continue. Default: 3.
     pub denied: u32,
-    /// Calls in a row with an unknown tool or with invalid arguments, after which the run ends as `needs_human`.
-    /// Default 5.
+    /// Calls in a row with an unknown tool or with parameters that do not fit, after which a person has to continue.
+    /// Default: 5.
     pub bad_arguments: u32,
 }
 

@@ -153,6 +153,14 @@ impl ProtocolSpec {
             Self::Output(output) => Some(output),
         }
     }
+
+    /// The settings of the output, to be changed. `None`: the protocol has none.
+    pub fn output_mut(&mut self) -> Option<&mut OutputSpec> {
+        match self {
+            Self::Document(_) | Self::Conversation(_) => None,
+            Self::Output(output) => Some(output),
+        }
+    }
 }
 
 /// An end that a model proposes with a native call. The protocol handles the call, and no tool runs. In a document the
@@ -255,6 +263,7 @@ fn validate_ms() -> u64 {
 
 /// How the calls of one reply are run. Their results are in the order of the calls either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
     /// One after another.
@@ -287,6 +296,7 @@ impl Execution {
 
 /// The style of error results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorStyle {
     /// `Error: …`, with similar names for an unknown tool.
@@ -328,25 +338,29 @@ pub struct DocumentSpec {
 
 /// One typed section of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SectionSpec {
-    /// Its type, for example `next_steps`.
+    /// Its type, for example `next_steps`: small letters, digits, `_` and `-`.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = r"^[a-z][a-z0-9_-]*$")))]
     pub id: Arc<str>,
-    /// Its heading, emoji included, for example `🔍 Situation`.
+    /// Its heading, an emoji included where one is wanted, for example `✅ Next steps`.
     pub heading: Arc<str>,
-    /// What belongs in it, for the model.
+    /// What belongs in it. The model reads it.
     #[serde(default)]
     pub describe: Arc<str>,
-    /// Whether an answer without it is incomplete.
+    /// Whether an answer without it is incomplete. Default: false.
     #[serde(default)]
     pub required: bool,
-    /// What it must cite.
+    /// Whether it must cite, as `[E1]`: `true` for anything, the work item (`[E0]`) too; `"evidence"` for at least one
+    /// result of a tool. Default: false.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "CiteText"))]
     pub cite: Cite,
-    /// What follows from a value of it that is in no evidence. `None`: what the gate says.
+    /// What follows from a value of it that is in no evidence. Default: `gate.grounding`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grounding: Option<GroundingRule>,
-    /// Whether a second model is asked about it, as `gate.second_opinion` says.
+    /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.
     #[serde(default, skip_serializing_if = "is_default")]
     pub verify: bool,
 }
@@ -375,17 +389,23 @@ impl Cite {
     }
 }
 
-/// The forms of [`Cite`] in a domain file.
+/// What a section must cite.
 #[derive(Serialize, Deserialize)]
-#[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged, expecting = "expected true, false or \"evidence\"")]
 enum CiteText {
+    /// Anything, or nothing.
     Flag(bool),
+    /// Evidence.
     Word(CiteWord),
 }
 
+/// What a citation must name.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum CiteWord {
+    /// A result of a tool.
     Evidence,
 }
 
@@ -451,6 +471,7 @@ impl SectionSpec {
 
 /// Which contract blocks count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NonceMode {
     /// A block with the right nonce counts before others, and one with a wrong nonce never counts. A block without a

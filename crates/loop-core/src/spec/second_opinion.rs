@@ -8,16 +8,24 @@ use crate::types::Tier;
 ///
 /// The model answers one fixed question from the cited evidence alone. It can take the confident end away and never give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 pub struct SecondOpinion {
-    /// The tier whose model is asked.
+    /// The tier whose model is asked. A tier without a model of its own is the base model. Default: `selector`.
     pub tier: Tier,
-    /// What it is asked about.
+    /// What it is asked about. Default: `ungrounded`.
     pub when: OpinionWhen,
+}
+
+impl Default for SecondOpinion {
+    fn default() -> Self {
+        Self { tier: Tier::Selector, when: OpinionWhen::default() }
+    }
 }
 
 /// What a second model is asked about, in the sections marked `verify`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OpinionWhen {
     /// The sentences with a value that is not in the evidence that they cite. Without any it is not asked.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The language of a document's numbers and dates. Names of months and words are read in every language.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Locale {
     /// `1,234.5`; `11/26/2026` is a day of November.

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// Which model of a domain's route a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     /// The auxiliary model, which selects tools and filters results.

@@ -45,7 +45,7 @@ fn measured(spec: &RunSpec, of_base: [u32; 3], of_escalated: [u32; 3]) -> Calibr
     };
     let escalated = spec.models.escalated.as_ref().map(|model| one(model, of_escalated));
     let models = std::iter::once(one(&spec.models.base, of_base)).chain(escalated).collect();
-    Calibration { allow_raise: false, models }
+    Calibration { models }
 }
 
 /// A base model whose `high` is worth `medium` and whose `medium` is worth `low`, and one that keeps its word.

@@ -314,7 +314,7 @@ pub fn worth(spec: &RunSpec, pass: &PassRecord) -> Confidence {
         Confidence::Low
     };
     // No alphabet raises a level.
-    if runs.runs < 16 || calibration.allow_raise { pass.confidence } else { rate.min(pass.confidence) }
+    if runs.runs < 16 { pass.confidence } else { rate.min(pass.confidence) }
 }
 
 /// The limits that forbid another main call.

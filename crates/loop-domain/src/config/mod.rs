@@ -3,10 +3,8 @@
 mod budget;
 mod command;
 mod files;
-mod gate;
 mod hooks;
 mod http;
-mod limits;
 mod models;
 mod ordered;
 mod prices;
@@ -19,7 +17,7 @@ mod sources;
 mod stops;
 mod tools;
 
-use loop_core::spec::{GroundingRule, NonceMode};
+use loop_core::spec::{GateSettings, Limits, NonceMode, SectionSpec};
 use loop_prompts::Layout;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;
@@ -34,12 +32,10 @@ pub(crate) use command::OutputForm;
 pub(crate) use files::FilesConfig;
 #[cfg(feature = "files")]
 pub(crate) use files::FilesWorkConfig;
-pub(crate) use gate::{BreakersConfig, GateConfig, RepeatNotesConfig, ThreeTierConfig};
 pub(crate) use hooks::HookConfig;
 pub(crate) use http::HttpConfig;
 #[cfg(feature = "http")]
 pub(crate) use http::{HttpAuthConfig, HttpPagesConfig, HttpPagingKind};
-pub(crate) use limits::LimitsConfig;
 pub(crate) use models::{ModelConfig, ModelsConfig};
 pub(crate) use ordered::Ordered;
 pub(crate) use prices::{PriceConfig, PriceFileConfig, PriceRowConfig, PricesConfig};
@@ -52,7 +48,7 @@ pub(crate) use servers::ServerConfig;
 pub(crate) use sources::TlsKind;
 pub(crate) use sources::{SourceConfig, SourceKind};
 pub(crate) use stops::StopReasonConfig;
-pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind, ToolRepeatsConfig};
+pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
 pub(crate) const VERSION: u32 = 1;
@@ -86,7 +82,7 @@ pub(crate) struct Config {
     /// For the protocol `document`: the sections, in the order in which they are shown. At least one.
     #[serde(default)]
     #[schemars(length(min = 1))]
-    pub(crate) section: Vec<SectionConfig>,
+    pub(crate) section: Vec<SectionSpec>,
     /// Where data is, by name. Tools name a source.
     #[serde(default)]
     pub(crate) sources: Ordered<SourceConfig>,
@@ -108,19 +104,20 @@ pub(crate) struct Config {
     pub(crate) models: ModelsConfig,
     /// Providers of your own, and changes to known ones, by name.
     #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, providers::ProviderTable>")]
     pub(crate) providers: Ordered<ProviderConfig>,
     /// Where prices are found that are not given beside a model.
     #[serde(default)]
     pub(crate) prices: PricesConfig,
-    /// What a run never passes.
+    /// What a run never exceeds.
     #[serde(default)]
-    pub(crate) limits: LimitsConfig,
+    pub(crate) limits: Limits,
     /// What all runs of the domain in one journal may cost together. Default: no such budget.
     #[serde(default)]
     pub(crate) budget: BudgetConfig,
     /// How it is decided after each pass whether to continue.
     #[serde(default)]
-    pub(crate) gate: GateConfig,
+    pub(crate) gate: GateSettings,
     /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
     #[serde(default)]
     pub(crate) stop_reasons: Ordered<StopReasonConfig>,
@@ -153,30 +150,7 @@ pub(crate) struct Config {
 pub(crate) struct JournalConfig {
     /// Which entries are synced to the disk before the run continues: `full` (all), `effects` (what changes something, what
     /// people said, a wait for a person, the end) or `none`. A power failure may take the others. Default: `effects`.
-    pub(crate) sync: SyncConfig,
-}
-
-/// Which entries are synced to the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum SyncConfig {
-    /// All.
-    Full,
-    /// What changes something, what people said, a wait for a person, and the end.
-    #[default]
-    Effects,
-    /// None.
-    None,
-}
-
-impl From<SyncConfig> for SyncPolicy {
-    fn from(sync: SyncConfig) -> Self {
-        match sync {
-            SyncConfig::Full => Self::Full,
-            SyncConfig::Effects => Self::Effects,
-            SyncConfig::None => Self::None,
-        }
-    }
+    pub(crate) sync: SyncPolicy,
 }
 
 /// What a work item is. Places are JSON pointers such as `/contact/email`.
@@ -225,58 +199,6 @@ pub(crate) struct ScopeConfig {
     pub(crate) person: Option<String>,
 }
 
-/// One section of the document.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SectionConfig {
-    /// Its type, for example `next_steps`: small letters, digits, `_` and `-`.
-    #[schemars(regex(pattern = r"^[a-z][a-z0-9_-]*$"))]
-    pub(crate) id: String,
-    /// Its heading, an emoji included where one is wanted, for example `✅ Next steps`.
-    pub(crate) heading: String,
-    /// What belongs in it. The model reads it.
-    #[serde(default)]
-    pub(crate) describe: String,
-    /// Whether an answer without it is unfinished. Default: false.
-    #[serde(default)]
-    pub(crate) required: bool,
-    /// Whether it must cite, as `[E1]`: `true` for anything, the work item (`[E0]`) too; `"evidence"` for at least one
-    /// result of a tool. Default: false.
-    #[serde(default)]
-    pub(crate) cite: CiteConfig,
-    /// What follows from a value of it that is in no evidence: `report`, `demand` or `off`. Default: `gate.grounding`.
-    #[serde(default)]
-    #[schemars(extend("enum" = ["off", "report", "demand"]), with = "Option<String>")]
-    pub(crate) grounding: Option<GroundingRule>,
-    /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.
-    #[serde(default)]
-    pub(crate) verify: bool,
-}
-
-/// What a section must cite.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "expected true, false or \"evidence\"")]
-pub(crate) enum CiteConfig {
-    /// Anything, or nothing.
-    Flag(bool),
-    /// A result of a tool.
-    Word(CiteWord),
-}
-
-/// What a citation must name.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum CiteWord {
-    /// A result of a tool.
-    Evidence,
-}
-
-impl Default for CiteConfig {
-    fn default() -> Self {
-        Self::Flag(false)
-    }
-}
-
 /// What runs before the first pass.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -308,8 +230,7 @@ pub(crate) struct DefaultCallConfig {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ContractConfig {
-    /// `prefer`: a block with this run's nonce wins. `require`: only such a block counts. Default: `prefer`.
-    #[schemars(extend("enum" = ["prefer", "require"]), with = "String")]
+    /// Which contract blocks count. Default: `prefer`.
     pub(crate) nonce: NonceMode,
 }
 
@@ -339,28 +260,5 @@ pub(crate) struct SaveConfig {
     pub(crate) limit_ms: Option<u64>,
     /// How much of each result is saved: `full` (its data and what the model read), `summary` (tool, parameters, status and
     /// one line) or `none`. Default: `full`.
-    pub(crate) evidence: EvidenceConfig,
-}
-
-/// How much of each result is saved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum EvidenceConfig {
-    /// Its data, and what the model read.
-    #[default]
-    Full,
-    /// Tool, parameters, status and one line.
-    Summary,
-    /// Nothing.
-    None,
-}
-
-impl From<EvidenceConfig> for EvidenceDetail {
-    fn from(evidence: EvidenceConfig) -> Self {
-        match evidence {
-            EvidenceConfig::Full => Self::Full,
-            EvidenceConfig::Summary => Self::Summary,
-            EvidenceConfig::None => Self::Omitted,
-        }
-    }
+    pub(crate) evidence: EvidenceDetail,
 }

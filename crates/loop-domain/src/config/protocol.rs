@@ -18,13 +18,9 @@ pub(crate) struct ProtocolConfig {
     /// answer. `output`: the same, and the end is a value that is valid. Default: `document`.
     #[serde(rename = "type")]
     pub(crate) kind: ProtocolKind,
-    /// For `conversation` and `output`: how the calls of one reply run, `ordered` (one after another), `parallel` (those
-    /// that only look in parallel) or `single` (only the first one). Default: `ordered`.
-    #[schemars(extend("enum" = ["ordered", "parallel", "single"]), with = "Option<String>")]
+    /// For `conversation` and `output`: how the calls of one reply run. Default: `ordered`.
     pub(crate) execution: Option<Execution>,
-    /// For `conversation` and `output`: the wording in which a failed call is reported to the model, `plain`, `quoted`,
-    /// `named`, `prefixed` or `tagged`. Default: `plain`.
-    #[schemars(extend("enum" = ["plain", "quoted", "named", "prefixed", "tagged"]), with = "Option<String>")]
+    /// For `conversation` and `output`: the wording in which a failed call is reported to the model. Default: `plain`.
     pub(crate) errors: Option<ErrorStyle>,
 }
 

@@ -1,8 +1,9 @@
 //! `[tools]`: what asks for data, and what changes it.
 
 use std::fmt;
+use std::sync::Arc;
 
-use loop_core::spec::ArgType;
+use loop_core::spec::{ArgType, ToolRepeats};
 use loop_core::types::Effect;
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
@@ -107,10 +108,10 @@ pub(crate) struct ToolConfig {
     /// in the work item, in `gate.authorities` or in what a trusted tool returned. Otherwise a person is asked.
     /// Default: none.
     #[serde(default)]
-    pub(crate) authority: Vec<String>,
+    pub(crate) authority: Vec<Arc<str>>,
     /// How its repeats are judged. With `allowed` a keyed or irreversible write runs again without a person.
     #[serde(default)]
-    pub(crate) repeats: ToolRepeatsConfig,
+    pub(crate) repeats: ToolRepeats,
     /// Whether there is such a tool; with `false` it is as if it were not written, and with `mcp` the server's tool is left
     /// out. Default: true.
     #[serde(default = "yes")]
@@ -146,7 +147,7 @@ impl ToolConfig {
             returns_untrusted: true,
             cheap: false,
             authority: Vec::new(),
-            repeats: ToolRepeatsConfig::default(),
+            repeats: ToolRepeats::default(),
             enabled: true,
         }
     }
@@ -253,72 +254,6 @@ impl ToolKind {
             Self::Mock => "mock",
         }
     }
-}
-
-/// How repeats of a tool are judged: by these rules, or not at all where they are effects.
-#[derive(Clone, Debug, JsonSchema)]
-#[schemars(untagged)]
-pub(crate) enum ToolRepeatsConfig {
-    /// A keyed or irreversible write runs again with the same arguments, without approval.
-    Allowed(AllowedWord),
-    /// By these rules.
-    By(RepeatsConfig),
-}
-
-/// The word for repeats that are allowed.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum AllowedWord {
-    /// They are allowed.
-    Allowed,
-}
-
-impl Default for ToolRepeatsConfig {
-    fn default() -> Self {
-        Self::By(RepeatsConfig::default())
-    }
-}
-
-// By hand, so that an error in the table is about its key.
-impl<'de> Deserialize<'de> for ToolRepeatsConfig {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = ToolRepeatsConfig;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("`\"allowed\"` or a table")
-            }
-
-            fn visit_str<E: de::Error>(self, value: &str) -> Result<ToolRepeatsConfig, E> {
-                AllowedWord::deserialize(de::value::StrDeserializer::new(value))
-                    .map(ToolRepeatsConfig::Allowed)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<ToolRepeatsConfig, A::Error> {
-                RepeatsConfig::deserialize(de::value::MapAccessDeserializer::new(map))
-                    .map(ToolRepeatsConfig::By)
-            }
-        }
-        deserializer.deserialize_any(Read)
-    }
-}
-
-/// How repeats of a tool are judged.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct RepeatsConfig {
-    /// How often it runs, whatever its parameters. Default: no limit.
-    pub(crate) max_calls: Option<u32>,
-    /// JSON pointers to what in its data changes by itself, such as times: results that differ only there are the same.
-    /// `*` matches every entry. Default: fields whose names say that they are a request's time or id.
-    pub(crate) volatile: Vec<String>,
-    /// The parameters that tell its calls apart. Default: all.
-    pub(crate) key: Vec<String>,
-    /// The parameter that holds a search text: texts that are alike count as the same. Default: none, only equal ones do.
-    pub(crate) search: Option<String>,
-    /// How often it is asked again, without a model, while it answers that it is not ready. Default: 20.
-    pub(crate) polls: Option<u32>,
 }
 
 /// What a tool takes.

@@ -20,7 +20,7 @@ use crate::review::{PartChange, ServerReview, ServerTrust, ToolChange, ToolRevie
 use crate::similar::hint;
 use crate::tools::ToolSecrets;
 
-/// What [`McpServers`](crate::McpServers) is in a build with servers.
+/// What [`McpServers`](crate::review::McpServers) is in a build with servers.
 pub(crate) struct Asker {
     file: File,
     lock: Lock,

@@ -3,7 +3,8 @@
 use std::fs;
 
 use loop_core::types::Effect;
-use loop_domain::{Domain, ImportOptions, Imported, LoadOptions, import_openapi};
+use loop_domain::import::{ImportOptions, Imported, import_openapi};
+use loop_domain::{Domain, LoadOptions};
 use proptest::prelude::*;
 
 const AROUND: &str = "version = 1\nname = \"shop\"\n[protocol]\ntype = \"conversation\"\n\n";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use loop_core::spec::MeasuredLevel;
 use loop_core::types::{Confidence, Tier};
 use loop_core::{Outcome, RunSpec, StopReason};
-use loop_domain::{CalibrationFile, CalibrationRow, CountedLevel};
+use loop_domain::calibration::{CalibrationFile, CalibrationRow, CountedLevel};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;

@@ -102,7 +102,8 @@ const READING_THREADS: usize = 2;
 
 /// Which entries are synced to the disk before the run does what they allow. Every entry is committed first in any case,
 /// so that none is lost when the process is killed; the policy decides what a power failure may take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum SyncPolicy {
     /// Every entry. A power failure takes nothing.
     Full,

@@ -8,7 +8,7 @@ use loop_core::types::{Digest, Slot, Totals};
 use loop_core::{Certificate, Evidence as Returned, Outcome, RunSpec};
 use loop_prompts::markdown_of;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::watch::people::{PeopleReport, deadline_unix_ms};
@@ -508,7 +508,8 @@ pub struct EvidenceReport {
 }
 
 /// How much of the evidence a report holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum EvidenceDetail {
     /// Everything: also each result as the model read it, and its data.
     #[default]
@@ -516,6 +517,7 @@ pub enum EvidenceDetail {
     /// Tool, parameters, status, summary and digest of each result.
     Summary,
     /// No list of evidence.
+    #[serde(rename = "none")]
     Omitted,
 }
 

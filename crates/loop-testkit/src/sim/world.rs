@@ -223,7 +223,8 @@ fn calibration(choices: &mut Choices, spec: &mut RunSpec) {
     let (low, medium, high) = (level(), level(), level());
     let ModelSpec { provider, model, .. } = spec.models.base.clone();
     let models = vec![MeasuredModel { provider, model, low, medium, high }];
-    spec.gate.calibration = Some(Arc::new(Calibration { allow_raise: choices.one_in(3), models }));
+    spec.gate.calibration = Some(Arc::new(Calibration { models }));
+    spec.gate.allow_raise = choices.one_in(3);
 }
 
 fn tools(choices: &mut Choices) -> Vec<ToolSpec> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use loop_core::WorkItem;
 use loop_core::types::Tier;
-use loop_domain::{Domain, DomainReport, LoadOptions, McpServers};
+use loop_domain::review::McpServers;
+use loop_domain::{Domain, DomainReport, LoadOptions};
 use loop_runtime::journal::{StoredJournal, SyncPolicy};
 use loop_tools::files;
 

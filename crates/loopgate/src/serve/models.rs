@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use loop_core::types::{Price, Rates};
-use loop_domain::read_prices;
+use loop_domain::prices::read_prices;
 use loop_llm::prices::{ModelPrices, Prices, list_of, origin};
 use serde_json::{Value, json};
 

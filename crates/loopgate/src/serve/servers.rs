@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use futures::future::join_all;
-use loop_domain::{McpServers, PartChange, ServerReview, ServerTrust, ToolChange, ToolReview};
+use loop_domain::review::{McpServers, PartChange, ServerReview, ServerTrust, ToolChange, ToolReview};
 use loop_runtime::report::counted;
 
 use crate::args::DomainArgs;

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use loop_core::types::{Scope, Status};
-use loop_domain::{Domain, ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
+use loop_domain::Domain;
+use loop_domain::import::{ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
 use loop_runtime::report::counted;
 use loop_runtime::tools::markdown_of;
 use loop_tools::ToolContext;

@@ -139,7 +139,7 @@ async fn journal(args: &JournalArgs) -> Finding {
 fn prices() -> Finding {
     match places::prices() {
         None => Finding::new(Health::Well, "prices", origin()),
-        Some(own) => match loop_domain::read_prices(&own) {
+        Some(own) => match loop_domain::prices::read_prices(&own) {
             Ok(rows) => {
                 let says = format!("{}, and {} rows of {}", origin(), rows.len(), own.display());
                 Finding::new(Health::Well, "prices", says)

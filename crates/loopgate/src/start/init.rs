@@ -4,7 +4,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use loop_domain::{Scaffold, Template};
+use loop_domain::scaffold::{Scaffold, Template};
 
 use crate::args::one_of;
 use crate::output::{Failure, one_line, quoted, stream};
