@@ -103,7 +103,8 @@ fn a_place_that_the_operator_wrote_down_may_be_inside_and_nothing_else_that_is_s
 async fn no_way_to_write_an_address_leads_to_this_machine() {
     // K10: 0 connections to a listener that every one of these would reach without the guard.
     let canary = TestServer::always(json_answer(&json!([1]))).await;
-    let mut urls: Vec<String> = HOSTS.split_whitespace().map(|host| format!("http://{host}:{}/", canary.port)).collect();
+    let mut urls: Vec<String> =
+        HOSTS.split_whitespace().map(|host| format!("http://{host}:{}/", canary.port)).collect();
     for host in ["127.0.0.1", "localhost", "[::1]"] {
         for before in ["user@", "user:pass@", "api.example.com@", "api.example.com:443@", ":@", "@"] {
             urls.push(format!("http://{before}{host}:{}/", canary.port));
