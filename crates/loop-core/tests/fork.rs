@@ -99,14 +99,19 @@ fn an_effect_of_the_parent_needs_an_approval_and_keeps_its_key() {
     }
 }
 
-#[test]
-fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
+/// A fork of a run that made an effect twice, under two keys; its first is approved.
+fn fork_of_two(wipe: &DraftReply) -> World {
     let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
     let setup = setup.with(|spec| spec.tools[3].policy.repeats.allowed = true);
-    let wipe = draft("medium").asks("wipe", target("b"));
-    let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
+    let once = |world: World, action: &str| world.replied(wipe).finished(action, found("wiped"));
     let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));
-    let fork = parent.forked(1).unwrap().replied(&wipe).answered_by_person("1/action-0", APPROVED);
+    parent.forked(1).unwrap().replied(wipe).answered_by_person("1/action-0", APPROVED)
+}
+
+#[test]
+fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
+    let wipe = draft("medium").asks("wipe", target("b"));
+    let fork = fork_of_two(&wipe);
     let fork = fork.finished("1/action-0", found("wiped")).replied(&wipe);
     assert_eq!(fork.asks(), ["2/action-0"]);
     let fork = fork.answered_by_person("2/action-0", APPROVED);
@@ -120,12 +125,8 @@ fn an_effect_that_the_parent_made_twice_needs_two_approvals() {
 #[test]
 fn every_try_of_an_approved_effect_keeps_the_key_of_its_first() {
     // I-6: the parent made it twice, under two keys. The first approved call fails and is approved once more.
-    let setup = run().people().approving(&["wipe"]).patient().repeating(Repeats::Off);
-    let setup = setup.with(|spec| spec.tools[3].policy.repeats.allowed = true);
     let wipe = draft("medium").asks("wipe", target("b"));
-    let once = |world: World, action: &str| world.replied(&wipe).finished(action, found("wiped"));
-    let parent = once(once(setup.start(), "1/action-0"), "2/action-0").replied(&draft("high"));
-    let fork = parent.forked(1).unwrap().replied(&wipe).answered_by_person("1/action-0", APPROVED);
+    let fork = fork_of_two(&wipe);
     let fork = fork.finished("1/action-0", observed(Status::RetryableError)).replied(&wipe);
     assert_eq!(fork.asks(), ["2/action-0"]);
     let fork = fork.answered_by_person("2/action-0", APPROVED).expect_tools(&["1/action-0#2 wipe"]);

@@ -14,6 +14,30 @@ use loop_core::types::Status;
 use loop_core::{Note, Run};
 use proptest::prelude::*;
 
+/// What holds of the end of each walk.
+#[track_caller]
+fn ended_well(world: &World) -> loop_core::Outcome {
+    world.check_replay();
+    notes_are_true(&world.run);
+    let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
+    assert_eq!(stops, 1, "a reason is fixed once");
+    let outcome = world.outcome();
+    // Exactly one observation for every admitted action, and every action is kept (I-5, I-32).
+    let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
+    assert_eq!(admitted, outcome.evidence.len());
+    for evidence in &outcome.evidence {
+        let requested = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
+        assert_eq!(requested, 1);
+    }
+    // I-10: the primary reason comes first, and is told once.
+    let mut reasons = world.reasons();
+    let reported = reasons.len();
+    reasons.sort();
+    reasons.dedup();
+    assert_eq!(reasons.len(), reported);
+    outcome.clone()
+}
+
 proptest! {
     #![proptest_config(cases(1500))]
 
@@ -21,18 +45,7 @@ proptest! {
     fn every_walk_keeps_the_invariants_and_comes_to_an_end(setup in setups(), choices in choices(120)) {
         // I-4, I-8, I-9, I-10, I-11, I-20, I-21: the world checks every state; the rest is checked here.
         let world = walked(setup, &choices).autopilot(&draft("high"));
-        world.check_replay();
-        notes_are_true(&world.run);
-        let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
-        prop_assert_eq!(stops, 1, "a reason is fixed once");
-        let outcome = world.outcome();
-        // Exactly one observation for every admitted action, and every action is kept (I-5, I-32).
-        let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
-        prop_assert_eq!(admitted, outcome.evidence.len());
-        for evidence in &outcome.evidence {
-            let requested = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
-            prop_assert_eq!(requested, 1);
-        }
+        let outcome = ended_well(&world);
         // I-7: the same call does not succeed twice in one scope, which may be a pass.
         let is_by_pass = world.run.spec().gate.scope == RepeatScope::Step;
         let mut done: Vec<(u32, &str, &str)> = outcome
@@ -48,12 +61,6 @@ proptest! {
         done.sort_unstable();
         done.dedup();
         prop_assert_eq!(done.len(), successes);
-        // I-10: the primary reason comes first, and is told once.
-        let mut reasons = world.reasons();
-        let reported = reasons.len();
-        reasons.sort();
-        reasons.dedup();
-        prop_assert_eq!(reasons.len(), reported);
         // What the model refused or what was paid for is in the outcome whatever the reason.
         prop_assert_eq!(&outcome.document, world.run.document());
     }
@@ -65,18 +72,7 @@ proptest! {
     ) {
         // I-4, I-5, I-8, I-9, I-20, I-21, C1, C3, S1-25, S2-14: the world checks every state; the rest is checked here.
         let world = walked(setup, &choices).autopilot(&text("Done."));
-        world.check_replay();
-        notes_are_true(&world.run);
-        let stops = world.all_notes().filter(|note| matches!(note, Note::Stopped { .. })).count();
-        prop_assert_eq!(stops, 1, "a reason is fixed once");
-        let outcome = world.outcome();
-        // Exactly one observation for every admitted call, and every call is kept.
-        let admitted = outcome.actions.iter().filter(|action| action.evidence.is_some()).count();
-        prop_assert_eq!(admitted, outcome.evidence.len());
-        for evidence in &outcome.evidence {
-            let requested = outcome.actions.iter().filter(|action| action.evidence == Some(evidence.id)).count();
-            prop_assert_eq!(requested, 1);
-        }
+        let outcome = ended_well(&world);
         // I-6: what ended well is never run again as another try of the same call.
         let mut ended: Vec<_> = outcome
             .evidence
@@ -88,11 +84,6 @@ proptest! {
         ended.sort_unstable();
         ended.dedup();
         prop_assert_eq!(ended.len(), once);
-        let mut reasons = world.reasons();
-        let reported = reasons.len();
-        reasons.sort();
-        reasons.dedup();
-        prop_assert_eq!(reasons.len(), reported);
         prop_assert_eq!(outcome.attempts as usize, world.run.attempts().len());
     }
 

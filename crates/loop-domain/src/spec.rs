@@ -221,6 +221,14 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
     each("forbid", &mut gate.forbid, |path, name| forbidden(file, registry, path, name))?;
     each("approved", &mut gate.approved, fits)?;
     each("repeats_for", &mut gate.repeats_for, fits)?;
+    each("validators", &mut gate.validators, named)?;
+    let tools = if gate.validators.is_empty() { Vec::new() } else { registry.specs() };
+    for (at, name) in gate.validators.iter().enumerate() {
+        let tool = tools.iter().find(|tool| tool.name == *name);
+        if let Some(message) = no_validator(is_document, tool) {
+            return Err(file.error(&["gate", "validators", &at.to_string()], message));
+        }
+    }
     let GateSettings { required_tools, forbid, approved, .. } = &gate;
     let output = file.config.output.as_ref().map(|output| output.name.as_str());
     for (key, names) in [("required_tools", required_tools), ("forbid", forbid), ("approved", approved)] {
@@ -238,7 +246,28 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         let message = "the tool is forbidden as well, and never runs; take it out of one list";
         return Err(file.error(&["gate", "approved", &at.to_string()], message));
     }
+    if let Some(at) = gate.validators.iter().position(|name| required_tools.contains(name)) {
+        let message = "the tool is required as well, and is not offered to the model; take it out of one list";
+        return Err(file.error(&["gate", "validators", &at.to_string()], message));
+    }
+    let hidden: Vec<_> = gate.validators.iter().filter(|name| !gate.forbid.contains(name)).cloned().collect();
+    gate.forbid.extend(hidden);
     Ok(gate)
+}
+
+/// Why a tool cannot check documents. `None`: it can.
+fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static str> {
+    let tool = tool?;
+    let call = serde_json::json!({ "document": {} });
+    if !is_document {
+        Some("only documents have validators; an output is checked by its schema")
+    } else if !tool.effect.is_read() {
+        Some("the tool does not only read: a check changes nothing; name one that reads")
+    } else if tool.args.rebuild(&call).is_err() {
+        Some("the tool is called with `document`, an object of the sections' texts, which does not fit its parameters; declare that parameter")
+    } else {
+        None
+    }
 }
 
 /// What is wrong with an empty `gate.allow`.

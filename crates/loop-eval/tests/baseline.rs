@@ -2,6 +2,7 @@
 
 use loop_eval::eval::{Baseline, BaselineComparison, CaseResult, FALSE_ALARMS, compare};
 use loop_eval::report::{EvalReport, baseline_table, junit};
+use loop_testkit::is_full;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -36,6 +37,8 @@ fn side(cases: &[(u32, u32)]) -> Vec<CaseResult> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if is_full() { 256 } else { 64 }))]
+
     #[test]
     fn the_same_rates_are_never_a_regression(
         cases in prop::collection::vec((0_u32..=8, 1_u32..=8), 1..20),
@@ -150,7 +153,7 @@ fn share_of_regressions(comparisons: u32, fall: f64) -> f64 {
 fn equal_rates_are_called_a_regression_no_more_often_than_stated() {
     // LOOPGATE_BASELINE_COMPARISONS=20000 measures what docs/how-to/evals.md says.
     let given = std::env::var("LOOPGATE_BASELINE_COMPARISONS").ok().and_then(|text| text.parse().ok());
-    let share = share_of_regressions(given.unwrap_or(600), 0.0);
+    let share = share_of_regressions(given.unwrap_or(if is_full() { 600 } else { 150 }), 0.0);
     if given.is_some() {
         use std::io::Write as _;
         writeln!(
@@ -162,7 +165,7 @@ fn equal_rates_are_called_a_regression_no_more_often_than_stated() {
     }
     assert!(share <= FALSE_ALARMS, "{share}");
     // And the comparison is not blind.
-    assert!(share_of_regressions(200, 0.3) > 0.3);
+    assert!(share_of_regressions(if is_full() { 200 } else { 60 }, 0.3) > 0.3);
 }
 
 #[test]

@@ -255,7 +255,7 @@ async fn without_guards_every_adversary_gets_its_way_so_that_the_harness_can_see
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_seed_gives_the_same_report() {
-    let how = Attack { each: Some(3), random_runs: 20, ..in_one_run() };
+    let how = Attack { each: Some(1), random_runs: 10, ..in_one_run() };
     let first = attacked("conversation", &how).await;
     assert_eq!(first, attacked("conversation", &how).await);
     let other = attacked("conversation", &Attack { seed: 2, ..how }).await;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use common::{Item, Wire, cut};
 use loop_llm::{LlmError, ModelEvent, Profile};
+use loop_testkit::is_full;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -244,7 +245,7 @@ fn both(wire: &Wire, chunks: &[String]) -> (Vec<String>, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 800, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(if is_full() { 800 } else { 200 }))]
 
     #[test]
     fn generated_chunks_decode_the_same_on_both_paths(chunks in chunks(), seed in 1_u64..1_000, profile in 0_usize..4) {

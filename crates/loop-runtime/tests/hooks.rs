@@ -191,14 +191,19 @@ async fn what_does_not_arrive_stays_and_arrives_later_under_the_same_id() {
     assert!(JournalAudit::of_all(&other).await.unwrap().ok);
 }
 
-#[tokio::test]
-async fn a_message_that_fails_too_often_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = journal(folder.path());
+/// A run that has ended, with a message of it that no try delivers.
+async fn undelivered(folder: &Path) -> (StoredJournal, Arc<Receiver>, Hooks) {
+    let journal = journal(folder);
     let receiver = Receiver::failing(u32::MAX);
     let hooks = vec![hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))];
     loop_of(&journal, confident(), hooks.clone()).run(common::item()).await.unwrap();
-    let hooks = Hooks::new(hooks);
+    (journal, receiver, Hooks::new(hooks))
+}
+
+#[tokio::test]
+async fn a_message_that_fails_too_often_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, _receiver, hooks) = undelivered(folder.path()).await;
     let mut before = 0;
     for failures in 2..=MAX_DELIVERIES {
         let next = journal.outbox().await.unwrap()[0].next_unix_ms.unwrap();
@@ -214,11 +219,7 @@ async fn a_message_that_fails_too_often_is_left_alone() {
 async fn a_message_that_failed_since_it_was_listed_waits_for_its_time() {
     // I-29: two deliverers list it before one of them tries it.
     let folder = tempfile::tempdir().unwrap();
-    let journal = journal(folder.path());
-    let receiver = Receiver::failing(u32::MAX);
-    let hooks = vec![hook("desk", &[HookEvent::Ended], To(Arc::clone(&receiver)))];
-    loop_of(&journal, confident(), hooks.clone()).run(common::item()).await.unwrap();
-    let hooks = Hooks::new(hooks);
+    let (journal, receiver, hooks) = undelivered(folder.path()).await;
     let listed = journal.outbox().await.unwrap();
     assert_eq!(hooks.deliver(&journal, listed.clone()).await.unwrap().len(), 1);
     assert_eq!(hooks.deliver(&journal, listed).await.unwrap(), []);

@@ -10,8 +10,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use common::{Ran, Shell, root};
@@ -80,12 +80,15 @@ struct Expected {
     missing: Vec<String>,
 }
 
-/// What a case printed.
+/// What a case printed, and what is said about it before and afterwards.
 struct Played {
+    plan: Value,
     found: Expected,
     outcome: Value,
     explained: String,
     shown: Ran,
+    why: Value,
+    why_in_words: Ran,
 }
 
 #[test]
@@ -102,15 +105,15 @@ fn every_case_ends_with_the_certificate_that_is_written_beside_it() {
     let cases = cases();
     let update = std::env::var_os("UPDATE_SCRIPTS").is_some();
     let mut differences = Vec::new();
-    for (name, found) in side_by_side(cases.keys(), |name| play(name, &cases[name])) {
+    for (name, played) in played() {
         let case = &cases[name];
         if update {
-            differences.extend(shown_again(&found).into_iter().map(|what| format!("{name}: {what}")));
-            write(name, case, found.found);
+            differences.extend(shown_again(played).into_iter().map(|what| format!("{name}: {what}")));
+            write(name, case, played.found.clone());
             continue;
         }
-        let differs = differences_of(case.expected.as_ref(), &found.found).into_iter();
-        let differs = differs.chain(shown_again(&found));
+        let differs = differences_of(case.expected.as_ref(), &played.found).into_iter();
+        let differs = differs.chain(shown_again(played));
         differences.extend(differs.map(|what| format!("{name}: {what}")));
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
@@ -133,7 +136,7 @@ fn with_the_change_that_a_certificate_names_the_run_goes_on() {
         changed.insert(name, Case { set, ..case });
     }
     assert!(changed.len() >= 8, "{}", changed.len());
-    for (name, Played { found, .. }) in side_by_side(changed.keys(), |name| play(name, &changed[name])) {
+    for (name, found) in side_by_side(changed.keys(), |name| end_of(name, &changed[name])) {
         let before = changed[name].expected.as_ref().unwrap();
         let [here, there] =
             [&found, before].map(|end| (&end.reason, end.passes, end.model_calls, end.tool_calls));
@@ -151,14 +154,9 @@ fn one_less(change: &Value) -> Option<String> {
 fn why_names_the_settings_under_which_each_case_continues_and_no_more() {
     // C14, S4-65: computed by the gate under the changed settings, and shown by running the case again under them.
     let cases = cases();
-    let asked = side_by_side(cases.keys(), |name| {
-        let shell = Shell::new();
-        let played = play_in(&shell, name, &cases[name]);
-        (played, shell.json(&["why", "last", "--json"]), shell.run(&["why", "last"]))
-    });
     let (mut enough, mut too_little) = (BTreeMap::new(), BTreeMap::new());
     let mut ways = BTreeSet::new();
-    for (name, (Played { found, .. }, why, words)) in &asked {
+    for (name, Played { found, why, why_in_words: words, .. }) in played() {
         assert_eq!((why["status"].as_str(), words.code), (Some("ended"), 0), "{name}: {}", words.err);
         assert_eq!(why["conditions"][0]["reason"], found.reason, "{name}");
         assert!(words.out.contains(&format!("stopped: {} ({})", found.reason, found.class)), "{}", words.out);
@@ -176,45 +174,39 @@ fn why_names_the_settings_under_which_each_case_continues_and_no_more() {
         };
         let all: Vec<String> = changes.iter().map(set).collect();
         let with = |set: &[String]| {
-            let case = &cases[*name];
+            let case = &cases[name];
             Case { set: case.set.iter().chain(set).cloned().collect(), ..case.clone() }
         };
-        enough.insert((*name).clone(), with(&all));
+        enough.insert(name.clone(), with(&all));
         for (at, change) in changes.iter().enumerate() {
             let Some(less) = one_less(change) else { continue };
             let mut set = all.clone();
             set[at] = less;
-            too_little.insert(format!("{name} {at}"), ((*name).clone(), with(&set)));
+            too_little.insert(format!("{name} {at}"), (name.clone(), with(&set)));
         }
     }
     assert_eq!(ways, BTreeSet::from(["no_setting", "with"].map(str::to_owned)));
     assert!(enough.len() >= 12 && too_little.len() >= 6, "{} {}", enough.len(), too_little.len());
-    let ends: BTreeMap<&String, &Expected> =
-        asked.iter().map(|(name, (played, ..))| (*name, &played.found)).collect();
     let end = |found: &Expected| (found.reason.clone(), found.passes, found.model_calls, found.tool_calls);
-    for (name, Played { found, .. }) in side_by_side(enough.keys(), |name| play(name, &enough[name])) {
-        assert!(end(&found) != end(ends[name]), "{name} ends at the same place with {:?}", enough[name].set);
+    for (name, found) in side_by_side(enough.keys(), |name| end_of(name, &enough[name])) {
+        assert!(
+            end(&found) != end(&played()[name].found),
+            "{name} ends at the same place with {:?}",
+            enough[name].set
+        );
     }
-    let again = side_by_side(too_little.keys(), |key| play(&too_little[key].0, &too_little[key].1));
-    for (key, Played { found, .. }) in again {
+    let again = side_by_side(too_little.keys(), |key| end_of(&too_little[key].0, &too_little[key].1));
+    for (key, found) in again {
         let (name, case) = &too_little[key];
         // It may be enough for a final pass, which ends the run for the same reason.
-        assert_eq!(found.reason, ends[name].reason, "{name} continues with {:?} already", case.set);
+        assert_eq!(found.reason, played()[name].found.reason, "{name} continues with {:?} already", case.set);
     }
 }
 
 #[test]
 fn no_case_passes_what_plan_prints_for_it() {
     // S4-62: the worst case of each case, before it is run.
-    let cases = cases();
-    let played = side_by_side(cases.keys(), |name| {
-        let shell = Shell::new();
-        let args = args_of(name, &cases[name]);
-        let args: Vec<&str> = std::iter::once("plan").chain(args.iter().map(String::as_str)).collect();
-        let plan = shell.json(&args);
-        (plan, play_in(&shell, name, &cases[name]).outcome)
-    });
-    for (name, (plan, outcome)) in played {
+    for (name, Played { plan, outcome, .. }) in played() {
         let (most, totals) = (&plan["at_most"], &outcome["totals"]);
         for what in ["passes", "model_calls", "tool_calls", "tokens", "cost_pico_usd", "wall_ms"] {
             let [used, most] =
@@ -269,13 +261,10 @@ fn every_line_that_the_guide_to_stops_quotes_is_printed_by_its_case() {
         }
     }
     let cases = cases();
-    let names: BTreeSet<&String> = quotes.iter().map(|(case, _)| case).collect();
-    let played: BTreeMap<&String, Played> =
-        side_by_side(names.into_iter(), |name| play(name, &cases[name])).into_iter().collect();
     let mut reasons = BTreeSet::new();
     let mut wrong = Vec::new();
     for (case, line) in &quotes {
-        let Played { found, explained, .. } = &played[case];
+        let Played { found, explained, .. } = &played()[case];
         if timeless(line) != *explained {
             wrong.push(format!("{case}:\n  quoted:  {line}\n  printed: {explained}"));
         }
@@ -353,9 +342,14 @@ fn side_by_side<'a, T: Send>(
     played
 }
 
-/// Runs a case with a journal of its own.
-fn play(name: &str, case: &Case) -> Played {
-    play_in(&Shell::new(), name, case)
+/// Every case, each played once with a journal of its own.
+fn played() -> &'static BTreeMap<String, Played> {
+    static PLAYED: OnceLock<BTreeMap<String, Played>> = OnceLock::new();
+    PLAYED.get_or_init(|| {
+        let cases = cases();
+        let all = side_by_side(cases.keys(), |name| play(name, &cases[name]));
+        all.into_iter().map(|(name, played)| (name.clone(), played)).collect()
+    })
 }
 
 /// The domain, the item and the settings of a case, as `run` and `plan` take them.
@@ -371,18 +365,35 @@ fn args_of(name: &str, case: &Case) -> Vec<String> {
     args
 }
 
-fn play_in(shell: &Shell, name: &str, case: &Case) -> Played {
+fn play(name: &str, case: &Case) -> Played {
+    let shell = Shell::new();
     let args = args_of(name, case);
-    let args: Vec<&str> =
-        ["run", "--progress", "always"].into_iter().chain(args.iter().map(String::as_str)).collect();
-    let ran = bounded(name, shell.command(&args), case.interrupt);
-    let outcome: Value = serde_json::from_str(&ran.out)
-        .unwrap_or_else(|error| panic!("{name}: {error}: {}\n{}", ran.out, ran.err));
+    let args: Vec<&str> = std::iter::once("plan").chain(args.iter().map(String::as_str)).collect();
+    let plan = shell.json(&args);
+    let (ran, outcome) = run_in(&shell, name, case);
     let shown = shell.run(&["show", "last"]);
     let events = shell.run(&["show", "last", "--events"]);
     let found = Expected { exit: ran.code, ..read(&outcome, &ran.err, &events.out) };
     let explained = ran.err.lines().find(|line| line.starts_with("stopped: ")).unwrap_or_default();
-    Played { found, outcome, explained: timeless(explained), shown }
+    let why = shell.json(&["why", "last", "--json"]);
+    let explained = timeless(explained);
+    Played { plan, found, outcome, explained, shown, why, why_in_words: shell.run(&["why", "last"]) }
+}
+
+/// How a case ends, without what its journal says.
+fn end_of(name: &str, case: &Case) -> Expected {
+    let (ran, outcome) = run_in(&Shell::new(), name, case);
+    read(&outcome, &ran.err, "")
+}
+
+fn run_in(shell: &Shell, name: &str, case: &Case) -> (Ran, Value) {
+    let args = args_of(name, case);
+    let args: Vec<&str> =
+        ["run", "--progress", "always"].into_iter().chain(args.iter().map(String::as_str)).collect();
+    let ran = bounded(name, shell.command(&args), case.interrupt);
+    let outcome = serde_json::from_str(&ran.out)
+        .unwrap_or_else(|error| panic!("{name}: {error}: {}\n{}", ran.out, ran.err));
+    (ran, outcome)
 }
 
 /// Runs to the end, presses Ctrl-C where the case says so, and gives up on what hangs.
@@ -581,7 +592,7 @@ fn differences_of(expected: Option<&Expected>, found: &Expected) -> Vec<String> 
 
 /// What `loopgate show` leaves out or tells otherwise, and what does not add up.
 fn shown_again(played: &Played) -> Vec<String> {
-    let Played { found, outcome, explained, shown } = played;
+    let Played { found, outcome, explained, shown, .. } = played;
     let mut wrong = Vec::new();
     let stated: Vec<String> = shown.out.lines().chain(shown.err.lines()).map(timeless).collect();
     let stated = stated.join("\n");

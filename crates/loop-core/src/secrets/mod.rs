@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::de::IgnoredAny;
@@ -197,24 +197,29 @@ impl Spellings {
 /// Texts that are searched for all at once.
 struct Patterns {
     texts: Vec<String>,
-    finder: AhoCorasick,
+    /// Made for the first text that may hold one of them: most runs have no such text.
+    finder: OnceLock<AhoCorasick>,
 }
 
 impl Patterns {
     fn new(texts: BTreeSet<String>) -> Self {
-        let texts: Vec<String> = texts.into_iter().collect();
-        // The kind that is made fastest: few texts are searched.
-        let kind = Some(AhoCorasickKind::NoncontiguousNFA);
-        let finder = AhoCorasick::builder().kind(kind).build(&texts);
-        let finder = finder.expect("an automaton of secrets fits in memory");
-        Self { texts, finder }
+        Self { texts: texts.into_iter().collect(), finder: OnceLock::new() }
+    }
+
+    fn finder(&self) -> &AhoCorasick {
+        self.finder.get_or_init(|| {
+            // The kind that is made fastest: few texts are searched.
+            let kind = Some(AhoCorasickKind::NoncontiguousNFA);
+            let finder = AhoCorasick::builder().kind(kind).build(&self.texts);
+            finder.expect("an automaton of secrets fits in memory")
+        })
     }
 
     /// The places of patterns of at least `least` bytes.
     fn places(&self, read: &[u8], least: usize) -> impl Iterator<Item = Range<usize>> {
         // Most pieces of a reply are shorter than any secret.
         let is_room = self.texts.iter().any(|text| text.len() <= read.len());
-        let all = is_room.then(|| self.finder.find_overlapping_iter(read).map(|found| found.range()));
+        let all = is_room.then(|| self.finder().find_overlapping_iter(read).map(|found| found.range()));
         all.into_iter().flatten().filter(move |place| place.len() >= least)
     }
 

@@ -219,13 +219,13 @@ fn bombs_end_soon() {
     let deep =
         format!("{{\"openapi\": \"3.0.0\", \"paths\": {}{}}}", "[".repeat(200_000), "]".repeat(200_000));
     assert!(import_openapi(&deep, &ImportOptions::default()).is_err());
-    // A reference to itself, and one hundred thousand operations of which one is chosen.
+    // A reference to itself, and twenty thousand operations of which one is chosen.
     let paths: String =
-        (0..100_000).map(|n| format!("  /p{n}: {{ get: {{ operationId: op{n} }} }}\n")).collect();
+        (0..20_000).map(|n| format!("  /p{n}: {{ get: {{ operationId: op{n} }} }}\n")).collect();
     let many = format!(
         "openapi: 3.0.0\nservers: [{{ url: \"https://x.example\" }}]\npaths:\n{paths}  /c: {{ post: {{ operationId: c, requestBody: {{ $ref: \"#/paths/~1c/post/requestBody\" }} }} }}\n"
     );
-    assert_eq!(import(&many, &["op77777", "c"]).count, 2);
+    assert_eq!(import(&many, &["op17777", "c"]).count, 2);
     let error = import_openapi(&many, &ImportOptions::default()).unwrap_err().to_string();
     assert!(error.contains("choose with --only"), "{error}");
 }

@@ -1,5 +1,7 @@
 //! A private text that tools return and that must never leave, in whatever spelling.
 
+use std::sync::LazyLock;
+
 use loop_core::secrets::Secrets;
 use loop_core::types::is_invisible;
 use percent_encoding::percent_decode_str;
@@ -7,6 +9,9 @@ use serde_json::Value;
 
 /// The private text.
 pub(super) const CANARY: &str = "PRIVATE-7Q4-CANARY";
+
+/// The canary and its letters backwards, as the product finds a key.
+static KNOWN: LazyLock<Secrets> = LazyLock::new(|| Secrets::of([CANARY, &backwards(CANARY)]));
 
 /// How often a text is decoded over: Base64 within hexadecimal digits within Base64.
 const LAYERS: u32 = 3;
@@ -43,8 +48,7 @@ fn is_spelled(text: &str, layers: u32) -> bool {
     // The product masks what may be the beginning of a key at the end of a text. Only the whole canary counts here.
     let plain = in_latin(text) + " 0";
     // Case, separators, invisible and wide characters and escapes are those by which the product finds a key.
-    let canary = Secrets::of([CANARY, &backwards(CANARY)]);
-    if canary.mask(&plain) != plain {
+    if KNOWN.mask(&plain) != plain {
         return true;
     }
     let Some(layers) = layers.checked_sub(1) else { return false };

@@ -13,11 +13,12 @@ use loop_claims::Grounding;
 use loop_core::reply::FinishReason;
 use loop_core::run::{Cause, Check, CheckResult, CheckWhat, Lack};
 use loop_core::spec::OpinionWhen;
-use loop_core::types::{CommandKey, SubCallUse, TraceParent};
+use loop_core::types::{Arguments, CommandKey, Scope, Status, SubCallUse, TraceParent};
 use loop_core::{EventKind, Run};
 use loop_llm::ModelReply;
 use loop_llm::scripted::RequestPurpose;
 use loop_prompts::{Dialogue, Prompts, Questioned};
+use loop_tools::ToolContext;
 use loop_tools::text::apart;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -70,10 +71,21 @@ enum About {
 struct DocumentCheck {
     /// The texts of its sections, by their ids.
     document: Value,
+    /// What a tool that checks it is called with besides.
+    call: ToolCallContext,
     /// Its values that lack evidence.
     lacks: Vec<Lack>,
     /// What a second model is asked. `None`: nothing.
     opinion: Option<SecondOpinion>,
+}
+
+/// The context of the tools that check a document.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct ToolCallContext {
+    scope: Scope,
+    title: Arc<str>,
+    key: Arc<str>,
+    trace: Arc<str>,
 }
 
 /// A question to a second model.
@@ -100,7 +112,14 @@ impl CheckWork {
                     SubCall::of(run, (key, attempt), RequestPurpose::Opinion, budget, span)
                 });
                 let opinion = second_opinion(run, prompts, granted);
-                About::Document(Box::new(DocumentCheck { document, lacks: loop_claims::lacks(run), opinion }))
+                let call = ToolCallContext {
+                    scope: run.started().item.scope.clone(),
+                    title: Arc::clone(&run.started().item.title),
+                    key: run.idempotency_key(&key),
+                    trace: Arc::clone(run.trace_id()),
+                };
+                let lacks = loop_claims::lacks(run);
+                About::Document(Box::new(DocumentCheck { document, call, lacks, opinion }))
             }
         };
         Self { key, attempt, timeout_ms, about }
@@ -119,7 +138,9 @@ impl CheckWork {
         let checking = AssertUnwindSafe(async {
             match about {
                 About::Output(text) => of_output(&parts, &text, &mut progress).await,
-                About::Document(document) => of_document(&parts, *document, &hear, &mut progress).await,
+                About::Document(document) => {
+                    of_document(&parts, *document, (&hear, timeout_ms), &mut progress).await
+                }
             }
         })
         .catch_unwind();
@@ -180,18 +201,23 @@ async fn of_output(parts: &Parts, output: &str, progress: &mut Progress) -> Resu
 async fn of_document(
     parts: &Parts,
     check: DocumentCheck,
-    hear: &Hear,
+    (hear, timeout_ms): (&Hear, u64),
     progress: &mut Progress,
 ) -> Result<CheckResult, String> {
-    let DocumentCheck { document, lacks, opinion } = check;
+    let DocumentCheck { document, call, lacks, opinion } = check;
     progress.lacks = lacks;
     let document = Arc::new(document);
     let mut broken = None;
-    for validator in parts.validators.iter() {
-        progress.at = validator.name().to_owned();
-        match requested(Arc::clone(validator), Arc::clone(&document)).await {
+    for name in &parts.spec.gate.validators {
+        progress.at = name.to_string();
+        let own = parts.validators.iter().find(|validator| validator.name() == &**name);
+        let said = match own {
+            Some(validator) => requested(Arc::clone(validator), Arc::clone(&document)).await,
+            None => by_tool(parts, name, &document, &call, timeout_ms).await,
+        };
+        match said {
             Ok(Ok(())) => {}
-            Ok(Err(message)) => progress.lacks.push(Lack::own(validator.name(), message)),
+            Ok(Err(message)) => progress.lacks.push(Lack::own(Arc::clone(name), message)),
             Err(message) => broken = broken.or_else(|| Some((progress.at.clone(), message))),
         }
     }
@@ -204,6 +230,34 @@ async fn of_document(
         Some((by, message)) => CheckResult::Broken { by: by.into(), message: message.into() },
         None => CheckResult::Passed,
     })
+}
+
+/// What a tool says of a document. It accepts it by succeeding; what a failure for good says is what is wrong. An error
+/// where it could not say.
+async fn by_tool(
+    parts: &Parts,
+    name: &str,
+    document: &Value,
+    call: &ToolCallContext,
+    timeout_ms: u64,
+) -> Result<Result<(), String>, String> {
+    let ToolCallContext { scope, title, key, trace } = call;
+    let cancel = CancellationToken::new();
+    // Dropping the check cancels the call.
+    let _cancels = cancel.clone().drop_guard();
+    let (title, key, trace) = (Arc::clone(title), Arc::clone(key), Arc::clone(trace));
+    let context = ToolContext::of_run(scope.clone(), title, key, trace, cancel);
+    let arguments = Arguments::of(serde_json::json!({ "document": document }));
+    let chars = parts.spec.limits.markdown_chars as usize;
+    let limit = parts.spec.tool(name).map_or(timeout_ms, |tool| tool.timeout_ms.min(timeout_ms));
+    let observed =
+        parts.registry.dispatch_shared(name, &arguments, context, &parts.credentials, limit, chars).await;
+    let says = || observed.text().trim().to_owned();
+    match observed.status {
+        Status::Ok | Status::Empty => Ok(Ok(())),
+        Status::PermanentError | Status::InvalidInput => Ok(Err(says())),
+        status => Err(format!("{}: {}", status.name(), says())),
+    }
 }
 
 /// What a second model is asked about a document: of the sections marked `verify` the whole text, or the sentences with a

@@ -42,7 +42,9 @@ async fn a_log_that_is_cut_off_anywhere_loses_nothing_unnoticed() {
     // H2, I-12, I-13, B5: at each cut the entries are the first ones of the run. Where one that was acknowledged is
     // missing the run is not resumed, so no effect begins twice, and `verify` says so.
     let (mut cuts, mut noticed) = (0_u64, 0_u64);
-    for nth in 0..JOURNALS {
+    // Half of them are of both kinds of run as well.
+    let journals = if is_full() { JOURNALS } else { JOURNALS / 2 };
+    for nth in 0..journals {
         let (header, all) = if nth % 2 == 0 { history("r1") } else { in_doubt("r1") };
         // From a run that is in the log alone to one whose last entry is.
         let stored = nth / 2 % all.len();
@@ -60,7 +62,7 @@ async fn a_log_that_is_cut_off_anywhere_loses_nothing_unnoticed() {
             // Around the ends of frames, where a commit may end, and anywhere.
             let frames = (0..=log.len() / FRAME).map(|frame| LOG_HEAD + frame * FRAME);
             let around = frames.flat_map(|end| [end - 1, end, end + 1]).filter(|cut| *cut <= log.len());
-            around.chain((0..12).map(|_| numbers.below(log.len() + 1))).chain([0, log.len()]).collect()
+            around.chain((0..4).map(|_| numbers.below(log.len() + 1))).chain([0, log.len()]).collect()
         };
         let mut most = (0, 0);
         for cut in points {
@@ -107,8 +109,8 @@ async fn a_log_that_is_cut_off_anywhere_loses_nothing_unnoticed() {
         }
         assert_eq!(most, (entries.len(), log.len()), "{nth}: the whole log holds the whole run");
     }
-    assert!(cuts > 400 && noticed > cuts / 2, "{cuts} cuts, {noticed} noticed");
+    assert!(cuts > 20 * journals as u64 && noticed > cuts / 2, "{cuts} cuts, {noticed} noticed");
     if is_full() {
-        println!("{JOURNALS} journals, {cuts} cuts, {noticed} with a loss, each noticed");
+        println!("{journals} journals, {cuts} cuts, {noticed} with a loss, each noticed");
     }
 }

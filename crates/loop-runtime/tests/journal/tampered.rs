@@ -179,7 +179,7 @@ fn is_same(recorded: &Recorded, whole: &Recorded) -> bool {
 async fn whatever_is_changed_is_noticed_or_changes_nothing() {
     // K16, B3, I-11: a run that is resumed is the one that was written, so no effect is dispatched by a changed journal;
     // and `verify` calls a journal whole only where each run in it is.
-    let count = if is_full() { 10_000 } else { 300 };
+    let count = if is_full() { 10_000 } else { loop_testkit::share(1_600).into() };
     let folder = tempfile::tempdir().unwrap();
     let whole = journal(&folder.path().join("journal.db")).await;
     let (mut refused, mut harmless) = (0, 0);

@@ -137,7 +137,7 @@ async fn a_line_that_was_changed_is_refused_or_changes_nothing() {
     let (mut refused, mut taken) = (0, 0);
     let (empty, clean) = place();
     drop(StoredJournal::open(&clean).unwrap());
-    for round in 0..if super::history::is_full() { 4_000 } else { 150 } {
+    for round in 0..if super::history::is_full() { 4_000 } else { 60 } {
         let mut changed = text.clone().into_bytes();
         let at = numbers.below(changed.len());
         match numbers.below(4) {
