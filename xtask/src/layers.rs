@@ -72,7 +72,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         println!("layers: {name} brings in {} packages, {max} are allowed", metadata.reach(name).len());
     }
     println!(
-        "layers: every arrow is in the table, and the rooms of loop-core and loop-runtime use the rooms below them"
+        "layers: every arrow is in the table, and the rooms of each crate use the rooms below them"
     );
     Ok(())
 }

@@ -82,8 +82,18 @@ fn empty(status: u16, describe: &'static str) -> Answer {
     Answer { status, describe, content: Vec::new() }
 }
 
-fn said() -> Vec<Answer> {
-    vec![answer::<RunView>(202, "It is journaled, or the driver of the run has it. The run as it is now.")]
+/// A route by which a caller says something to a run.
+fn said(
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    body: Option<SchemaOf>,
+    problems: &'static [u16],
+    handler: fn() -> MethodRouter<Api>,
+) -> Route {
+    let now = "It is journaled, or the driver of the run has it. The run as it is now.";
+    let (parameters, answers) = (vec![run_id()], vec![answer::<RunView>(202, now)]);
+    Route { method: "POST", path, id, summary, parameters, body, answers, problems, handler }
 }
 
 /// Every route.
@@ -226,72 +236,54 @@ pub(super) fn routes() -> Vec<Route> {
             problems: &[400, 404, 429],
             handler: || get(events::events),
         },
-        Route {
-            method: "POST",
-            path: "/v1/runs/{run}/stop",
-            id: "stop_run",
-            summary: "Stop a run at its next gate, or now",
-            parameters: vec![run_id()],
-            body: Some(schema::<StopRequest>),
-            answers: said(),
-            problems: &[400, 404, 409, 413],
-            handler: || post(people::stop),
-        },
-        Route {
-            method: "POST",
-            path: "/v1/runs/{run}/resume",
-            id: "resume_run",
-            summary: "Continue a run that was interrupted",
-            parameters: vec![run_id()],
-            body: None,
-            answers: said(),
-            problems: &[404, 409],
-            handler: || post(people::resume),
-        },
-        Route {
-            method: "POST",
-            path: "/v1/runs/{run}/instructions",
-            id: "instruct_run",
-            summary: "Give a run an instruction, which its next pass reads",
-            parameters: vec![run_id()],
-            body: Some(schema::<InstructRequest>),
-            answers: said(),
-            problems: &[400, 404, 409, 413, 422],
-            handler: || post(people::instruct),
-        },
-        Route {
-            method: "POST",
-            path: "/v1/runs/{run}/approve",
-            id: "approve_action",
-            summary: "Approve an action that waits, once, as it was shown",
-            parameters: vec![run_id()],
-            body: Some(schema::<ApproveRequest>),
-            answers: said(),
-            problems: &[400, 404, 409, 413],
-            handler: || post(people::approve),
-        },
-        Route {
-            method: "POST",
-            path: "/v1/runs/{run}/deny",
-            id: "deny_action",
-            summary: "Deny an action that waits",
-            parameters: vec![run_id()],
-            body: Some(schema::<DenyRequest>),
-            answers: said(),
-            problems: &[400, 404, 409, 413, 422],
-            handler: || post(people::deny),
-        },
-        Route {
-            method: "POST",
-            path: "/v1/runs/{run}/answer",
-            id: "answer_question",
-            summary: "Answer a question of a run",
-            parameters: vec![run_id()],
-            body: Some(schema::<AnswerRequest>),
-            answers: said(),
-            problems: &[400, 404, 409, 413, 422],
-            handler: || post(people::answer),
-        },
+        said(
+            "/v1/runs/{run}/stop",
+            "stop_run",
+            "Stop a run at its next gate, or now",
+            Some(schema::<StopRequest>),
+            &[400, 404, 409, 413],
+            || post(people::stop),
+        ),
+        said(
+            "/v1/runs/{run}/resume",
+            "resume_run",
+            "Continue a run that was interrupted",
+            None,
+            &[404, 409],
+            || post(people::resume),
+        ),
+        said(
+            "/v1/runs/{run}/instructions",
+            "instruct_run",
+            "Give a run an instruction, which its next pass reads",
+            Some(schema::<InstructRequest>),
+            &[400, 404, 409, 413, 422],
+            || post(people::instruct),
+        ),
+        said(
+            "/v1/runs/{run}/approve",
+            "approve_action",
+            "Approve an action that waits, once, as it was shown",
+            Some(schema::<ApproveRequest>),
+            &[400, 404, 409, 413],
+            || post(people::approve),
+        ),
+        said(
+            "/v1/runs/{run}/deny",
+            "deny_action",
+            "Deny an action that waits",
+            Some(schema::<DenyRequest>),
+            &[400, 404, 409, 413, 422],
+            || post(people::deny),
+        ),
+        said(
+            "/v1/runs/{run}/answer",
+            "answer_question",
+            "Answer a question of a run",
+            Some(schema::<AnswerRequest>),
+            &[400, 404, 409, 413, 422],
+            || post(people::answer),
+        ),
         Route {
             method: "GET",
             path: "/v1/pending",

@@ -16,8 +16,7 @@ use loop_runtime::run::{Driven, EndedRun, Handle, StartError, Waiting, note_alon
 use tokio::task::spawn_blocking;
 
 use super::ask::{answered, ask, may_answer_here};
-use super::listen::Listening;
-use super::watch::{Lines, watch};
+use super::watch::{Shows, driven};
 use crate::args::{AgainArgs, GoOnArgs};
 use crate::context::{Found, Signals, explained, telemetry};
 use crate::output::{Failure, stream, typed};
@@ -31,8 +30,7 @@ pub(crate) struct Driving<'a> {
     pub(crate) journal: Arc<StoredJournal>,
     /// The journal as it was named on the command line, where it was.
     pub(crate) at: Option<PathBuf>,
-    pub(crate) live: Option<Live>,
-    pub(crate) lines: Option<Lines>,
+    pub(crate) shows: Shows,
     /// How much of the evidence is printed with the outcome as JSON. `None`: the outcome is not printed as JSON.
     pub(crate) json: Option<EvidenceDetail>,
     /// Whether what it came to is printed.
@@ -46,17 +44,8 @@ impl Driving<'_> {
         stream::outlive_reader();
         let mut typed = None;
         loop {
-            let watcher = watch(&mut handle, self.live.take(), self.lines.take());
-            let (started, remote) = (Arc::clone(handle.started()), handle.remote());
-            let _listening = Listening::to(&self.journal, &started.run, remote.clone());
-            let driven = tokio::select! {
-                driven = handle.driven() => driven,
-                never = self.signals.stop(&remote) => match never {},
-            };
-            if let Some(watcher) = watcher {
-                // The queue ends with the run; what it still holds is shown first.
-                (self.live, self.lines) = self.signals.unless_received(watcher).await.unwrap_or_default();
-            }
+            let started = Arc::clone(handle.started());
+            let driven = driven(&self.journal, handle, &mut self.shows, &mut self.signals).await;
             let (outcome, requested) = match driven {
                 Driven::Ended(outcome) => (outcome, Vec::new()),
                 Driven::Waiting(Waiting { outcome, requested }) => (outcome, requested),
@@ -83,7 +72,7 @@ impl Driving<'_> {
     /// Prints what a run came to that has ended before.
     pub(crate) async fn has_ended(mut self, ended: EndedRun) -> Result<(ExitCode, Signals), Failure> {
         stream::outlive_reader();
-        if let Some(mut lines) = self.lines.take() {
+        if let Some(mut lines) = self.shows.1.take() {
             lines.show_all().await;
         }
         self.print(&ended.started, ended.outcome, Vec::new()).await
@@ -216,8 +205,7 @@ impl Found {
             runner: &runner,
             journal: Arc::clone(&self.journal),
             at: go_on.again.journal.journal.clone(),
-            live: Live::of(self.run),
-            lines: None,
+            shows: (Live::of(self.run), None),
             json: go_on.json.detail(),
             prints: true,
             signals,

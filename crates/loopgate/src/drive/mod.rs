@@ -11,4 +11,4 @@ pub(crate) use ask::{Said, approver, ask, denied, is_binding};
 pub(crate) use driving::Driving;
 pub(crate) use listen::Listening;
 pub(crate) use takeover::{NextArgs, drive, runner, salvage};
-pub(crate) use watch::{Lines, watch};
+pub(crate) use watch::{Lines, driven};

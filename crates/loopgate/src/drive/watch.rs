@@ -2,23 +2,43 @@
 
 use std::sync::Arc;
 
-use loop_runtime::journal::{Entry, Journal};
+use loop_runtime::journal::{Entry, Journal, StoredJournal};
 use loop_runtime::observe::{Events, RunEvent};
-use loop_runtime::run::{Handle, RunId};
+use loop_runtime::run::{Driven, Handle, RunId};
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use super::listen::Listening;
+use crate::context::Signals;
 use crate::output::stream;
 use crate::shown::{Live, lines_of};
 
 /// What shows the events of a run: both continue where they were when the run is driven again.
 pub(crate) type Shows = (Option<Live>, Option<Lines>);
 
+/// Drives a run until it is over or waits for people, and shows it on the way. The first signals stop it.
+pub(crate) async fn driven(
+    journal: &Arc<StoredJournal>,
+    mut handle: Handle,
+    shows: &mut Shows,
+    signals: &mut Signals,
+) -> Driven {
+    let (live, lines) = std::mem::take(shows);
+    let watcher = watch(&mut handle, live, lines);
+    let remote = handle.remote();
+    let _listening = Listening::to(journal, handle.id(), remote.clone());
+    let driven = tokio::select! {
+        driven = handle.driven() => driven,
+        never = signals.stop(&remote) => match never {},
+    };
+    if let Some(watcher) = watcher {
+        // The queue ends with the run; what it still holds is shown first.
+        *shows = signals.unless_received(watcher).await.unwrap_or_default();
+    }
+    driven
+}
+
 /// Shows events in a thread of their own, so that a slow terminal holds nothing up.
-pub(crate) fn watch(
-    handle: &mut Handle,
-    live: Option<Live>,
-    lines: Option<Lines>,
-) -> Option<JoinHandle<Shows>> {
+fn watch(handle: &mut Handle, live: Option<Live>, lines: Option<Lines>) -> Option<JoinHandle<Shows>> {
     if live.is_none() && lines.is_none() {
         return None;
     }

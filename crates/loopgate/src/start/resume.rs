@@ -12,7 +12,7 @@ use loop_runtime::run::{Driven, StartError};
 use super::save;
 use crate::args::{AgainArgs, GoOnArgs};
 use crate::context::{Found, Signals, explained, places};
-use crate::drive::{Listening, watch};
+use crate::drive::driven;
 use crate::output::{Failure, one_line, stream};
 use crate::shown::{Live, doubts, ended};
 
@@ -106,19 +106,8 @@ async fn resume_one(
         return Ok(waits());
     }
     let (domain, runner) = found.runner(again).await?;
-    let mut handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
-    let watcher = watch(&mut handle, Live::of(found.run), None);
-    let remote = handle.remote();
-    let _listening = Listening::to(journal, id, remote.clone());
-    let driven = tokio::select! {
-        driven = handle.driven() => driven,
-        never = signals.stop(&remote) => match never {},
-    };
-    if let Some(watcher) = watcher {
-        // The queue ends with the run; what it still holds is shown first.
-        let _ = signals.unless_received(watcher).await;
-    }
-    let outcome = match driven {
+    let handle = runner.resume(id).start().await.map_err(|error| explained(error, domain.folder()))?;
+    let outcome = match driven(journal, handle, &mut (Live::of(found.run), None), signals).await {
         Driven::Ended(outcome) => outcome,
         Driven::Waiting(_) => return Ok(waits()),
     };
@@ -144,7 +133,7 @@ pub(crate) struct ResumeArgs {
     pub(crate) all: bool,
     /// Save the outcome of a run that has ended to the domain's save target; `--save=again` also where the run has saved it
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "missing",
-          conflicts_with_all = ["all", "json", "no_wait", "base_urls", "sync"])]
+          conflicts_with_all = ["all", "json", "no_wait", "base_urls"])]
     pub(crate) save: Option<SaveWhen>,
     #[command(flatten)]
     pub(crate) go_on: GoOnArgs,
