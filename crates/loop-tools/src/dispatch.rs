@@ -26,7 +26,7 @@ use crate::apart::apart;
 use crate::ask::{AskModel, Metered};
 use crate::context::{Credentials, ToolContext};
 use crate::declaration::ToolDeclaration;
-use crate::judge::{self, Judged};
+use crate::judge::{Reading, judge, unknown_tool};
 use crate::registry::{Entry, Registry};
 use crate::result::{ToolResult, UNKNOWN_ERROR};
 
@@ -118,14 +118,11 @@ impl Registry {
         markdown_cap: usize,
     ) -> Result<Running, Box<Observation>> {
         match self.entry(name) {
-            None => {
-                let judged = Judged::unknown_tool(name, &self.similar(name));
-                Err(Box::new(judge::observation("Unknown tool", judged, markdown_cap)))
-            }
+            None => Err(Box::new(unknown_tool(name, &self.similar(name), markdown_cap))),
             Some(entry) => match entry.schema.violations(parameters) {
                 Some(message) => {
-                    let judged = Judged::failed(Status::InvalidInput, message);
-                    Err(Box::new(judge::observation(&entry.declaration.title, judged, markdown_cap)))
+                    let reading = Reading { title: &entry.declaration.title, cap: markdown_cap };
+                    Err(Box::new(reading.failed(Status::InvalidInput, &message)))
                 }
                 None => Ok(Running::new(entry, given(), context, credentials.clone(), timeout_ms)),
             },
@@ -173,12 +170,7 @@ impl Given {
 async fn ended(begun: Result<Running, Box<Observation>>, markdown_cap: usize) -> Observation {
     match begun {
         Err(refused) => *refused,
-        Ok(running) => {
-            let declaration = Arc::clone(&running.declaration);
-            let (judged, sub_call) = running.settled().await;
-            let observation = judge::observation(&declaration.title, judged, markdown_cap);
-            Observation { sub_call: sub_call.map(Box::new), ..observation }
-        }
+        Ok(running) => running.settled(markdown_cap).await,
     }
 }
 
@@ -221,9 +213,10 @@ impl Running {
     }
 
     /// Runs the tool, and says what its question to a model used, however it ended.
-    async fn settled(self) -> (Judged, Option<SubCallUse>) {
+    async fn settled(self, cap: usize) -> Observation {
         let Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter } = self;
-        let mut called = pin!(called(call));
+        let reading = Reading { title: &declaration.title, cap };
+        let mut called = pin!(called(call, reading));
         // Most tools answer at once, and need neither a listener nor a timer.
         let mut limits = None;
         let ended = poll_fn(|cx| {
@@ -235,15 +228,15 @@ impl Running {
                 (Box::pin(cancelled), Box::pin(tokio::time::sleep_until(deadline)))
             });
             if cancelled.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Err(Judged::failed(Status::Cancelled, "cancelled")));
+                return Poll::Ready(Err(reading.failed(Status::Cancelled, "cancelled")));
             }
             ready!(late.as_mut().poll(cx));
-            Poll::Ready(Err(Judged::failed(Status::Timeout, format!("timeout after {timeout_ms} ms"))))
+            Poll::Ready(Err(reading.failed(Status::Timeout, &format!("timeout after {timeout_ms} ms"))))
         });
-        let (judged, claimed) = match ended.await {
+        let (observation, claimed) = match ended.await {
             Ok(result) => {
                 let claimed = result.sub_call.clone();
-                (judge::judge(&declaration, result), claimed)
+                (judge(&declaration, result, cap), claimed)
             }
             Err(broken) => (broken, None),
         };
@@ -251,20 +244,23 @@ impl Running {
         // What it cost is measured; whether it was of use only the tool can say.
         let answered = claimed.as_ref().is_some_and(|claimed| claimed.answered);
         let sub_call = metered.map(|metered| SubCallUse { answered, ..metered });
-        (judged, sub_call.or(claimed))
+        Observation { sub_call: sub_call.or(claimed).map(Box::new), ..observation }
     }
 }
 
 /// What `call` comes to, or what is to be said where it comes to nothing (T1). Dropping it drops the call.
-async fn called(call: BoxFuture<'static, ToolResult>) -> Result<ToolResult, Judged> {
-    let ended = apart(call).await.ok_or_else(|| Judged::failed(Status::Cancelled, "cancelled"))?;
-    ended.map_err(|payload| panicked(&*payload))
+async fn called(
+    call: BoxFuture<'static, ToolResult>,
+    reading: Reading<'_>,
+) -> Result<ToolResult, Observation> {
+    let ended = apart(call).await.ok_or_else(|| reading.failed(Status::Cancelled, "cancelled"))?;
+    ended.map_err(|payload| panicked(&*payload, reading))
 }
 
-fn panicked(payload: &(dyn Any + Send)) -> Judged {
+fn panicked(payload: &(dyn Any + Send), reading: Reading<'_>) -> Observation {
     let message = panic_message(payload)
         .map_or_else(|| UNKNOWN_ERROR.to_owned(), |message| format!("the tool panicked: {message}"));
-    Judged::failed(Status::PermanentError, message)
+    reading.failed(Status::PermanentError, &message)
 }
 
 fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {

@@ -9,94 +9,101 @@ use crate::declaration::ToolDeclaration;
 use crate::result::{Failure, NOTHING_FOUND, ToolResult, quote};
 use crate::text::{clean, cut, in_one_line, is_blank, one_line};
 
-/// A result that has been weighed but not yet cleaned and cut.
-#[derive(Debug)]
-pub(crate) struct Judged {
-    status: Status,
-    summary: String,
-    body: Body,
-    data: Value,
-    /// Of what is not ready.
-    retry_after_ms: Option<u64>,
-    warnings: Vec<String>,
+/// How a model reads what came back: what a failure is called, and how much of a text there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading<'a> {
+    pub(crate) title: &'a str,
+    /// Maximum characters (S0-123).
+    pub(crate) cap: usize,
 }
 
-/// What a model gets to read of a result.
-#[derive(Debug)]
-enum Body {
-    /// The tool's own text.
-    Markdown(String),
-    /// What went wrong, under a title of its own or the tool's.
-    Failure { title: Option<String>, message: String },
-}
-
-impl Judged {
+impl Reading<'_> {
     /// A failure with a message.
-    pub(crate) fn failed(status: Status, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self {
-            status,
-            summary: message.clone(),
-            body: Body::Failure { title: None, message },
-            data: Value::Null,
-            retry_after_ms: None,
-            warnings: Vec::new(),
-        }
+    pub(crate) fn failed(self, status: Status, message: &str) -> Observation {
+        self.failure(status, message, message, Value::Null)
     }
 
-    /// No tool has this name (S0-88). It always carries a text (S0-d4).
-    pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>]) -> Self {
-        let name = one_line(name);
-        let requested = if name.is_empty() {
-            "the name is empty".to_owned()
-        } else {
-            format!("no tool is called `{name}`")
-        };
-        let similar: Vec<String> = similar.iter().map(|name| format!("`{name}`")).collect();
-        let similar = if similar.is_empty() {
-            String::new()
-        } else {
-            format!("; similar names: {}", similar.join(", "))
-        };
-        let (title, message) = (Some("Unknown tool".to_owned()), format!("{requested}{similar}"));
-        Self {
-            body: Body::Failure { title, message },
-            ..Self::failed(Status::PermanentError, format!("Unknown tool: {requested}{similar}"))
+    fn failure(self, status: Status, summary: &str, message: &str, data: Value) -> Observation {
+        let mut observation =
+            Observation::new(status, in_one_line(summary.to_owned()), "", data_of(data, &Arc::default()));
+        let message = self.shown(message, "message", &mut observation.warnings);
+        observation.failure = Some(FailureText { title: one_line(self.title).into(), message });
+        observation
+    }
+
+    /// The tool's own text.
+    fn text(self, status: Status, summary: String, markdown: &str, data: Value) -> Observation {
+        let mut warnings = Vec::new();
+        let markdown = self.shown(markdown, "markdown", &mut warnings);
+        let data = data_of(data, &markdown);
+        Observation { warnings, ..Observation::new(status, in_one_line(summary), markdown, data) }
+    }
+
+    /// A text cleaned (I-24) and cut (S0-123), with a warning for either.
+    fn shown(self, text: &str, what: &str, warnings: &mut Vec<Arc<str>>) -> Arc<str> {
+        let (cleaned, dropped) = clean(text);
+        if dropped > 0 {
+            let says = format!("{dropped} control or invisible characters were dropped from the {what}");
+            warnings.push(says.into());
         }
+        let Some(short) = cut(&cleaned, self.cap) else { return Arc::from(&*cleaned) };
+        let all = cleaned.chars().count();
+        warnings.push(format!("the {what} was cut to {} of {all} characters", self.cap).into());
+        short.into()
     }
 }
 
-/// What a result of `tool` is worth.
-pub(crate) fn judge(tool: &ToolDeclaration, result: ToolResult) -> Judged {
+/// The data whole. What is read is what was returned: one text for both.
+fn data_of(data: Value, markdown: &Arc<str>) -> Data {
+    match data {
+        Value::String(text) if *text == **markdown => Data::text(Arc::clone(markdown)),
+        other => other.into(),
+    }
+}
+
+/// No tool has this name (S0-88). It always carries a text (S0-d4).
+pub(crate) fn unknown_tool(name: &str, similar: &[Arc<str>], cap: usize) -> Observation {
+    let name = one_line(name);
+    let requested =
+        if name.is_empty() { "the name is empty".to_owned() } else { format!("no tool is called `{name}`") };
+    let similar: Vec<String> = similar.iter().map(|name| format!("`{name}`")).collect();
+    let similar =
+        if similar.is_empty() { String::new() } else { format!("; similar names: {}", similar.join(", ")) };
+    let message = format!("{requested}{similar}");
+    let summary = format!("Unknown tool: {message}");
+    Reading { title: "Unknown tool", cap }.failure(Status::PermanentError, &summary, &message, Value::Null)
+}
+
+/// What a result of `tool` is worth, and what a model gets to read of it.
+pub(crate) fn judge(tool: &ToolDeclaration, result: ToolResult, cap: usize) -> Observation {
+    let reading = Reading { title: &tool.title, cap };
     if result.tool_name != *tool.name {
         let message = format!("the result says that it is of `{}`", one_line(&result.tool_name));
-        return Judged { data: result.data, ..Judged::failed(Status::MalformedResult, message) };
+        return reading.failure(Status::MalformedResult, &message, &message, result.data);
     }
-    if result.success { success(tool, result) } else { failure(tool, result) }
+    if result.success { success(tool, result, reading) } else { failure(tool, result, reading) }
 }
 
-fn success(tool: &ToolDeclaration, result: ToolResult) -> Judged {
+fn success(tool: &ToolDeclaration, result: ToolResult, reading: Reading<'_>) -> Observation {
     // What looks for something and returns nothing has found nothing. A write that returns nothing has still
     // been done, and a model that reads "not found" would do it again.
     if tool.effect == Some(Effect::Read) && is_nothing(&result.data) {
-        return Judged { data: result.data, ..Judged::failed(Status::Empty, NOTHING_FOUND) };
+        return reading.failure(Status::Empty, NOTHING_FOUND, NOTHING_FOUND, result.data);
     }
     if is_blank(&result.markdown) {
-        let judged = Judged::failed(Status::MalformedResult, "the result is a success without any Markdown");
-        return Judged { data: result.data, ..judged };
+        let message = "the result is a success without any Markdown";
+        return reading.failure(Status::MalformedResult, message, message, result.data);
     }
     let has_summary = !result.summary.trim().is_empty();
-    Judged {
-        status: Status::Ok,
-        summary: if has_summary { result.summary } else { tool.title.to_string() },
-        body: Body::Markdown(result.markdown),
-        data: result.data,
-        retry_after_ms: None,
-        warnings: result.error.into_iter().map(|error| format!("succeeded with an error: {error}")).collect(),
+    let summary = if has_summary { result.summary } else { tool.title.to_string() };
+    let mut observation = reading.text(Status::Ok, summary, &result.markdown, result.data);
+    if let Some(error) = result.error {
+        observation.warnings.insert(0, one_line(&format!("succeeded with an error: {error}")).into());
     }
+    observation
 }
 
-fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
+fn failure(tool: &ToolDeclaration, result: ToolResult, reading: Reading<'_>) -> Observation {
     let message = result.message();
     let status = match result.kind {
         Some(Failure::Empty) => Status::Empty,
@@ -109,14 +116,13 @@ fn failure(tool: &ToolDeclaration, result: ToolResult) -> Judged {
         Some(Failure::InDoubt) => Status::InDoubt,
     };
     let ToolResult { markdown, title, retry_after_ms, data, .. } = result;
+    let title = title.as_deref().unwrap_or(reading.title);
     // S0's template is not a text of the tool's own, and a failure that shows nothing teaches nothing (S0-d4).
-    let is_template = markdown == quote(title.as_deref().unwrap_or(&tool.title), &message);
-    let body = match is_template || is_blank(&markdown) {
-        true => Body::Failure { title, message: message.clone() },
-        false => Body::Markdown(markdown),
+    let observation = match markdown == quote(title, &message) || is_blank(&markdown) {
+        true => Reading { title, ..reading }.failure(status, &message, &message, data),
+        false => reading.text(status, message, &markdown, data),
     };
-    let retry_after_ms = retry_after_ms.filter(|_| status == Status::Pending);
-    Judged { status, summary: message, body, data, retry_after_ms, warnings: Vec::new() }
+    Observation { retry_after_ms: retry_after_ms.filter(|_| status == Status::Pending), ..observation }
 }
 
 /// Null, `[]` or an empty text: what S0's template takes for no data (S0-68).
@@ -127,40 +133,6 @@ fn is_nothing(data: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
     }
-}
-
-/// The observation: text cleaned (I-24) and cut to `cap` characters (S0-123), data whole.
-pub(crate) fn observation(title: &str, judged: Judged, cap: usize) -> Observation {
-    let Judged { status, summary, body, data, retry_after_ms, warnings } = judged;
-    let mut warnings: Vec<Arc<str>> = warnings.iter().map(|warning| one_line(warning).into()).collect();
-    let mut shown = |text: &str, what: &str| -> Arc<str> {
-        let (cleaned, dropped) = clean(text);
-        if dropped > 0 {
-            let says = format!("{dropped} control or invisible characters were dropped from the {what}");
-            warnings.push(says.into());
-        }
-        let Some(short) = cut(&cleaned, cap) else { return Arc::from(&*cleaned) };
-        let all = cleaned.chars().count();
-        warnings.push(format!("the {what} was cut to {cap} of {all} characters").into());
-        short.into()
-    };
-    let (markdown, failure) = match &body {
-        Body::Markdown(markdown) => (shown(markdown, "markdown"), None),
-        Body::Failure { title: own, message } => {
-            let title = one_line(own.as_deref().unwrap_or(title)).into();
-            (Arc::default(), Some(FailureText { title, message: shown(message, "message") }))
-        }
-    };
-    let data = match data {
-        // What is read is what was returned: one text for both.
-        Value::String(text) if *text == *markdown => Data::text(Arc::clone(&markdown)),
-        other => other.into(),
-    };
-    let mut observation = Observation::new(status, in_one_line(summary), markdown, data);
-    observation.failure = failure;
-    observation.retry_after_ms = retry_after_ms;
-    observation.warnings = warnings;
-    observation
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ fn tool() -> ToolDeclaration {
 }
 
 fn seen(result: ToolResult) -> Observation {
-    observation("X", judge(&tool(), result), 4_000)
+    judge(&tool(), result, 4_000)
 }
 
 #[track_caller]
@@ -85,8 +85,8 @@ fn doubt_is_for_effects_that_may_not_run_twice() {
     ];
     for (effect, status) in outcomes {
         let declaration = ToolDeclaration::new("pay").effect(effect);
-        let judged = judge(&declaration, ToolResult::in_doubt("pay", "Pay", "the answer was lost"));
-        let observation = observation("Pay", judged, 4_000);
+        let result = ToolResult::in_doubt("pay", "Pay", "the answer was lost");
+        let observation = judge(&declaration, result, 4_000);
         assert_eq!(
             (observation.status, &*observation.summary),
             (status, "the answer was lost"),
@@ -140,7 +140,7 @@ fn a_failure_is_read_from_its_template_and_a_text_of_ones_own_is_kept() {
 fn a_write_that_brings_nothing_has_been_done() {
     // S0-68 is about looking for something.
     let write = tool().effect(Effect::WriteKeyed);
-    let judged = judge(&write, ToolResult::ok("fetch_x", "Sent", "Sent.", Value::Null));
+    let judged = judge(&write, ToolResult::ok("fetch_x", "Sent", "Sent.", Value::Null), 4_000);
     assert_eq!(judged.status, Status::Ok);
 }
 
@@ -148,17 +148,15 @@ fn a_write_that_brings_nothing_has_been_done() {
 fn the_markdown_is_cut_and_the_data_is_kept_whole() {
     // S0-123, S0-d13, T5, S0-34
     let rows = json!(["é".repeat(50)]);
-    let judged = judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(50), rows.clone()));
-    let cut = observation("X", judged, 4);
+    let cut = judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(50), rows.clone()), 4);
     assert_eq!(&*cut.markdown, "éééé… [cut: 4 of 50 characters]");
     assert_eq!(cut.warnings, [Arc::from("the markdown was cut to 4 of 50 characters")]);
     assert_eq!(serde_json::from_str::<Value>(&cut.data).unwrap(), rows);
-    let whole = observation("X", judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(4), 1)), 4);
+    let whole = judge(&tool(), ToolResult::ok("fetch_x", "s", "é".repeat(4), 1), 4);
     assert_eq!((&*whole.markdown, whole.warnings.len()), ("éééé", 0));
-    let hidden =
-        observation("X", judge(&tool(), ToolResult::ok("fetch_x", "s", "\u{200b}abc\u{200b}", 1)), 2);
+    let hidden = judge(&tool(), ToolResult::ok("fetch_x", "s", "\u{200b}abc\u{200b}", 1), 2);
     assert_eq!(&*hidden.markdown, "ab… [cut: 2 of 3 characters]", "it is cleaned before it is cut");
-    let failure = observation("X", Judged::failed(Status::PermanentError, "e".repeat(99)), 8);
+    let failure = Reading { title: "X", cap: 8 }.failed(Status::PermanentError, &"e".repeat(99));
     assert_eq!(shown(&failure), "X: eeeeeeee… [cut: 8 of 99 characters]");
     assert_eq!(failure.warnings, [Arc::from("the message was cut to 8 of 99 characters")]);
 }
@@ -185,12 +183,12 @@ fn text_from_a_tool_cannot_steer_the_reader() {
 fn an_unknown_tool_is_reported_with_similar_names() {
     // S0-88, S0-d1, S0-d4
     let similar = [Arc::from("fetch_a"), Arc::from("fetch_b")];
-    let seen = observation("Unknown tool", Judged::unknown_tool("fetch_\u{202e}\n", &similar), 4_000);
+    let seen = unknown_tool("fetch_\u{202e}\n", &similar, 4_000);
     let text = "no tool is called `fetch_`; similar names: `fetch_a`, `fetch_b`";
     assert_eq!((seen.status, &*seen.data), (Status::PermanentError, "null"));
     assert_eq!(*seen.summary, format!("Unknown tool: {text}"));
     assert_eq!(shown(&seen), format!("Unknown tool: {text}"));
-    let seen = observation("Unknown tool", Judged::unknown_tool("", &[]), 4_000);
+    let seen = unknown_tool("", &[], 4_000);
     assert_eq!(shown(&seen), "Unknown tool: the name is empty");
 }
 
