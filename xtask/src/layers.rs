@@ -29,7 +29,10 @@ pub(crate) const ARROWS: [(&str, &[&str]); 17] = [
     ("loop-eval", &["loop-core", "loop-domain", "loop-llm", "loop-prompts", "loop-runtime", "loop-tools"]),
     ("loop-otel", &["loop-core", "loop-llm", "loop-runtime"]),
     ("loop-restate", &["loop-core", "loop-llm", "loop-runtime"]),
-    ("loop-server", &["loop-claims", "loop-core", "loop-domain", "loop-eval", "loop-inspect", "loop-runtime"]),
+    (
+        "loop-server",
+        &["loop-claims", "loop-core", "loop-domain", "loop-eval", "loop-inspect", "loop-runtime"],
+    ),
     (
         "loopgate",
         &[
@@ -71,9 +74,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     for (name, max) in MAX_PACKAGES {
         println!("layers: {name} brings in {} packages, {max} are allowed", metadata.reach(name).len());
     }
-    println!(
-        "layers: every arrow is in the table, and the rooms of each crate use the rooms below them"
-    );
+    println!("layers: every arrow is in the table, and the rooms of each crate use the rooms below them");
     Ok(())
 }
 

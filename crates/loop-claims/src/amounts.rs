@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 use crate::chunk::folded;
 use crate::decimal::Number;
 use crate::known::Known;
+use crate::locale::Written;
 use crate::number_word;
 use crate::reader::Reader;
 use crate::unit::{Unit, currency_of, currency_of_code, power_of};
 use crate::value::{Measured, Reads, Value};
-use crate::locale::Written;
 use loop_core::types::is_unspaced;
 
 /// The unit that a word without spaces begins with: the longest.

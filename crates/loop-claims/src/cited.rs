@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use loop_core::reply::citations;
 use crate::steps;
+use loop_core::reply::citations;
 use loop_core::types::EvidenceId;
 
 /// Citations that follow each other, and where they are in a sentence.

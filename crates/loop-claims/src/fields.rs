@@ -13,9 +13,9 @@ use crate::known::Known;
 use crate::priced::currency_in;
 use crate::scan::Scan;
 use crate::span;
+use crate::steps;
 use crate::unit::Unit;
 use crate::wanted::Exactness;
-use crate::steps;
 
 /// The longest text that says that a field has no value: `not found`.
 const MAX_NOTHING: usize = 9;

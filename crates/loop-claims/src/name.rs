@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::chunk::{Chunk, folded};
 use crate::date::month_of;
-use crate::number_word;
-use crate::value::ValueKind;
-use crate::steps;
 use crate::locale::Written;
+use crate::number_word;
+use crate::steps;
+use crate::value::ValueKind;
 use loop_core::types::Locale;
 
 /// More words are not one name.

@@ -9,10 +9,10 @@ use crate::field::FieldNames;
 use crate::formula::Formula;
 use crate::priced::currencies_written;
 use crate::scan::{Query, Scan};
+use crate::steps;
 use crate::value::{Found, Reads, values};
 use crate::wanted::TextSearch;
 use crate::word::text_words;
-use crate::steps;
 
 /// Longer names of fields are not looked back for.
 const MAX_NAME: usize = 100;

@@ -11,9 +11,9 @@ use crate::formula::Formula;
 use crate::json::{Json, Members, Written};
 use crate::priced::{currency_in, is_price};
 use crate::scan::{Computations, Context, Scan, same};
+use crate::steps;
 use crate::unit::Unit;
 use crate::wanted::Exactness;
-use crate::steps;
 use loop_core::types::Locale;
 
 /// Longer texts are no value by which records are counted.

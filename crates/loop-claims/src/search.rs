@@ -19,9 +19,7 @@ use crate::stems::Stems;
 use crate::unit::Unit;
 use crate::value::{Found, Measured, Reads, Value, ValueKind, values_of, words, words_in};
 use crate::wanted::MAX_SAME;
-use crate::{
-    Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak,
-};
+use crate::{Claim, Grounding, absence, chunk, cited, date, derive, number_word, place, results, weak};
 use loop_core::reply::Section;
 use loop_core::types::{Evidence, EvidenceId, Locale, WorkItem};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::date::month_of;
 use crate::name;
-use loop_core::reply::{citations, fenced};
 use crate::steps;
+use loop_core::reply::{citations, fenced};
 use loop_core::types::EvidenceId;
 
 /// A sentence, a row of a table or an item of a list.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::steps::counted;
 use crate::{Claim, ClaimSources, Grounding, claims};
 use loop_core::reply::{Document, Section};
-use crate::steps::counted;
-use loop_core::types::{Arguments, CommandKey, Data, Evidence, EvidenceId, Locale, Millis, Observation, Slot, Status, WorkItem};
+use loop_core::types::{
+    Arguments, CommandKey, Data, Evidence, EvidenceId, Locale, Millis, Observation, Slot, Status, WorkItem,
+};
 
 fn read(body: &str, data: Data) -> Vec<Claim> {
     let section = Section {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::json::{Json, Members};
-use crate::unit::Unit;
 use crate::steps;
+use crate::unit::Unit;
 
 /// A longer line is not a row.
 const MAX_LINE: usize = 2_000;

@@ -9,8 +9,8 @@ use crate::date::{Day, Time};
 use crate::decimal::{Decimal, Number};
 use crate::name;
 use crate::reader::Reader;
-use crate::unit::Unit;
 use crate::steps;
+use crate::unit::Unit;
 use loop_core::types::Locale;
 
 /// What a value of a sentence is.

@@ -6,10 +6,10 @@ use crate::date::{Day, Time};
 use crate::decimal::Decimal;
 use crate::filter::Filter;
 use crate::lists::{List, Lists};
+use crate::steps;
 use crate::unit::{Dimension, Unit};
 use crate::value::{Measured, Value, ValueKind};
 use crate::word::{TextWord, Vocabulary, known_words};
-use crate::steps;
 
 /// Longer texts are compared by their first words.
 const MAX_WORDS: usize = 40;

@@ -46,7 +46,10 @@ fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
     // A report decides nothing.
     let world = begun(GroundingRule::Report).replied(&lie).ends(StopReason::Confident);
     assert_eq!((world.outcome().missing.len(), loop_claims::of_run(&world.run).len()), (0, 4));
-    assert_eq!(loop_claims::of_outcome(world.outcome(), &world.spec, world.run.started()), loop_claims::of_run(&world.run));
+    assert_eq!(
+        loop_claims::of_outcome(world.outcome(), &world.spec, world.run.started()),
+        loop_claims::of_run(&world.run)
+    );
     let world = begun(GroundingRule::Off).replied(&lie).ends(StopReason::Confident);
     assert!(loop_claims::of_run(&world.run).is_empty());
 }

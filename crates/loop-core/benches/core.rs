@@ -13,7 +13,8 @@ use loop_core::spec::Repeats;
 use loop_core::types::RunId;
 use loop_core::{Command, Event, EventKind, Run};
 use loop_testkit::{
-    DraftReply, PROMPT, Setup, announced, bare_draft, calls, conversation, digest, draft, facts, found, run, target,
+    DraftReply, PROMPT, Setup, announced, bare_draft, calls, conversation, digest, draft, facts, found, run,
+    target,
 };
 use serde_json::Value;
 

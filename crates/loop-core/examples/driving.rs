@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use loop_core::reply::Reply;
-use loop_core::run::{CallModel, PersonAnswer, PromptSize, RunTool, CheckResult, SaveResult};
+use loop_core::run::{CallModel, CheckResult, PersonAnswer, PromptSize, RunTool, SaveResult};
 use loop_core::types::{Digest, Millis, Observation, RunId, Status, Usage};
 use loop_core::{Command, Event, EventKind, Facts, Note, Outcome, Rejected, Run, RunSpec, WorkItem};
 

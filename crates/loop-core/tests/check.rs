@@ -36,7 +36,8 @@ fn answered(mut world: World, result: CheckResult) -> World {
 #[test]
 fn a_passed_check_lets_a_confident_run_end_and_no_other_does() {
     // Issue 19, part 6; issue 41, part 4.
-    let decided = |note: &Note| matches!(note, Note::GateDecided { decision: Decision::Check { runs: 0 }, .. });
+    let decided =
+        |note: &Note| matches!(note, Note::GateDecided { decision: Decision::Check { runs: 0 }, .. });
     assert!(checking().all_notes().any(decided));
     assert_eq!(checking().phase(), "validating");
     let ended = answered(checking(), CheckResult::Passed).ends(StopReason::Confident);
@@ -85,7 +86,9 @@ fn a_check_is_commanded_where_something_demands_it_and_before_a_confident_end_al
         let world = setup.start().replied(&draft("high"));
         assert_eq!(world.to_check().is_some(), checks, "{:?}", world.run.phase());
         if checks {
-            let [Command::Check(check)] = &world.run.commands()[..] else { panic!("{:?}", world.run.commands()) };
+            let [Command::Check(check)] = &world.run.commands()[..] else {
+                panic!("{:?}", world.run.commands())
+            };
             assert_eq!((check.sub_call, check.announced, check.timeout_ms), (None, true, 30_000));
             assert_eq!(check.what, CheckWhat::Document { pass: 1 });
             world.checked(CheckResult::Passed).ends(StopReason::Confident);
@@ -161,7 +164,9 @@ fn a_check_that_may_ask_a_model_is_announced_and_reserves_what_it_may_spend() {
     ] {
         let world = setup.start().replied(&draft("high").using(Some(used(7_000, 100))));
         if world.to_check().is_some() {
-            let [Command::Check(check)] = &world.run.commands()[..] else { panic!("{:?}", world.run.commands()) };
+            let [Command::Check(check)] = &world.run.commands()[..] else {
+                panic!("{:?}", world.run.commands())
+            };
             assert_eq!((check.sub_call, check.announced), (None, true));
         }
     }
@@ -203,7 +208,12 @@ fn a_stop_a_death_and_the_clock_do_not_turn_silence_into_a_passed_check() {
         world.apply(EventKind::CheckStarted { key, attempt });
         world
     };
-    let passed = |used: SubCallUse| EventKind::Checked { key, attempt, result: CheckResult::Passed, used: Some(used.into()) };
+    let passed = |used: SubCallUse| EventKind::Checked {
+        key,
+        attempt,
+        result: CheckResult::Passed,
+        used: Some(used.into()),
+    };
     // Before its announcement it is not begun; after that a stop at the gate waits for it.
     checking().stop(StopMode::AtGate).ends(StopReason::ManualStop);
     let mut waits = announced().stop(StopMode::AtGate).expect_phase("validating");

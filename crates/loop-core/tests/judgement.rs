@@ -6,7 +6,7 @@ use loop_testkit::*;
 use loop_core::gate::DeniedBy;
 use loop_core::policy::PolicyRule;
 use loop_core::repeats::RepeatRule;
-use loop_core::run::{PersonAnswer, CheckResult};
+use loop_core::run::{CheckResult, PersonAnswer};
 use loop_core::spec::{OnDuplicate, RepeatScope, Repeats, Resolve, TaintRule};
 use loop_core::types::{Observation, Status};
 use loop_core::{EventKind, StopReason, Verdict};

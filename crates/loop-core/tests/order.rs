@@ -4,7 +4,7 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::run::{PersonAnswer, Refusal, Reserve, SaveResult, StopMode, CheckResult};
+use loop_core::run::{CheckResult, PersonAnswer, Refusal, Reserve, SaveResult, StopMode};
 use loop_core::types::{Millis, Tier};
 use loop_core::{Event, EventKind, Note, Rejected, Run, StopReason};
 

@@ -4,7 +4,7 @@ use loop_testkit::*;
 
 use loop_core::gate::Measure;
 use loop_core::reply::FinishReason;
-use loop_core::run::{AttemptState, Output, PersonAnswer, Rejection, StopMode, CheckResult};
+use loop_core::run::{AttemptState, CheckResult, Output, PersonAnswer, Rejection, StopMode};
 use loop_core::spec::{ArgSpec, Repeats};
 use loop_core::types::{Status, StopClass};
 use loop_core::{EventKind, Note, StopReason, Verdict};
@@ -325,8 +325,7 @@ fn an_output_and_a_submission_in_one_reply_go_together_in_either_order() {
     ];
     for order in either {
         let world = reflected().start().replied(&calls(&order)).all_finished();
-        let world =
-            world.expect_check(&format!("1/check#1 {}", value("x"))).checked(CheckResult::Passed);
+        let world = world.expect_check(&format!("1/check#1 {}", value("x"))).checked(CheckResult::Passed);
         world.ends(StopReason::Completed);
     }
     // The last of several, and every call beside them is processed.
@@ -421,10 +420,7 @@ fn a_formatter_that_fails_is_told_and_the_output_stands() {
     // S2-77
     let world =
         reflected().start().replied(&save("x")).finished("1/action-0", observed(Status::PermanentError));
-    world
-        .expect_call("2/main", 1)
-        .replied(&submit())
-        .expect_check(&format!("2/check#1 {}", value("x")));
+    world.expect_call("2/main", 1).replied(&submit()).expect_check(&format!("2/check#1 {}", value("x")));
 }
 
 #[test]
@@ -485,7 +481,8 @@ fn a_stop_now_ends_it_in_every_phase_and_tells_which() {
         let world = world.ends(StopReason::ManualStop);
         let reported = &world.outcome().stopped_in;
         assert_eq!((&*reported.phase, reported.pass, reported.attempt), (phase, 1, 1));
-        let late = EventKind::Checked { key: key("1/check"), attempt: 1, result: CheckResult::Passed, used: None };
+        let late =
+            EventKind::Checked { key: key("1/check"), attempt: 1, result: CheckResult::Passed, used: None };
         world.rejects(late);
     }
 }
@@ -515,7 +512,8 @@ fn a_lost_validation_is_made_again_three_times_in_all() {
     // I-12
     let world = output().start().replied(&save("x")).resumed(5);
     let world = world.expect_check(&format!("1/check#2 {}", value("x")));
-    let late = EventKind::Checked { key: key("1/check"), attempt: 1, result: CheckResult::Passed, used: None };
+    let late =
+        EventKind::Checked { key: key("1/check"), attempt: 1, result: CheckResult::Passed, used: None };
     let world = world.rejects(late).resumed(5).expect_check(&format!("1/check#3 {}", value("x")));
     let ended = world.clone().checked(CheckResult::Passed).ends(StopReason::Completed);
     assert!(is(&ended, "x", true));
@@ -558,12 +556,14 @@ fn passes_in_which_nothing_ran_are_counted_by_attempt() {
 #[test]
 fn a_validation_of_something_else_is_not_taken() {
     let world = output().start().replied(&save("x"));
-    let reported =
-        |name: &str, attempt| EventKind::Checked { key: key(name), attempt, result: CheckResult::Passed, used: None };
-    let world = world
-        .rejects(reported("2/check", 1))
-        .rejects(reported("1/check", 2))
-        .rejects(reported("1/main", 1));
+    let reported = |name: &str, attempt| EventKind::Checked {
+        key: key(name),
+        attempt,
+        result: CheckResult::Passed,
+        used: None,
+    };
+    let world =
+        world.rejects(reported("2/check", 1)).rejects(reported("1/check", 2)).rejects(reported("1/main", 1));
     let world = world.checked(CheckResult::Passed).rejects(reported("1/check", 1));
     world.ends(StopReason::Completed);
     output().start().rejects(reported("1/check", 1));

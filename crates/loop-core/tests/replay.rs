@@ -5,7 +5,7 @@ use loop_testkit::*;
 
 use std::sync::Arc;
 
-use loop_core::run::{PersonAnswer, PromptSize, RunTool, CheckResult};
+use loop_core::run::{CheckResult, PersonAnswer, PromptSize, RunTool};
 use loop_core::spec::{ModelSpec, SectionSpec};
 use loop_core::types::{CommandKey, Observation, PicoUsd, Slot, Status, SubCallUse, Tier};
 use loop_core::{Command, EventKind, Note, Run, StopReason};

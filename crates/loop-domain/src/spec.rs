@@ -247,7 +247,8 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
         return Err(file.error(&["gate", "approved", &at.to_string()], message));
     }
     if let Some(at) = gate.validators.iter().position(|name| required_tools.contains(name)) {
-        let message = "the tool is required as well, and is not offered to the model; take it out of one list";
+        let message =
+            "the tool is required as well, and is not offered to the model; take it out of one list";
         return Err(file.error(&["gate", "validators", &at.to_string()], message));
     }
     let hidden: Vec<_> = gate.validators.iter().filter(|name| !gate.forbid.contains(name)).cloned().collect();
@@ -264,7 +265,9 @@ fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static s
     } else if !tool.effect.is_read() {
         Some("the tool does not only read: a check changes nothing; name one that reads")
     } else if tool.args.rebuild(&call).is_err() {
-        Some("the tool is called with `document`, an object of the sections' texts, which does not fit its parameters; declare that parameter")
+        Some(
+            "the tool is called with `document`, an object of the sections' texts, which does not fit its parameters; declare that parameter",
+        )
     } else {
         None
     }

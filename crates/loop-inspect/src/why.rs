@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use loop_runtime::journal::{Recorded, replay};
 use loop_runtime::report::sentence;
-use loop_runtime::report::{ActionReport, Item, CheckReport, PersonRequestReport, StoppedInReport, action};
+use loop_runtime::report::{ActionReport, CheckReport, Item, PersonRequestReport, StoppedInReport, action};
 use loop_runtime::run::StartError;
 
 /// The version of this format.

@@ -350,6 +350,16 @@ pub enum JournalError {
         /// The format that this program reads and writes.
         known: u32,
     },
+    /// The file has an earlier format, from before the first release.
+    #[error("{path}: written by an older loopgate (format {found}, this one reads {known}); use another file with --journal", path = path.display())]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file.
+        found: u32,
+        /// The format that this program reads and writes.
+        known: u32,
+    },
     /// Another process writes this run.
     #[error(
         "run {run} is being written by another process (pid {pid}); wait for it, or stop it with `loopgate stop {run}`"

@@ -208,9 +208,8 @@ impl RunSpans {
             .with_some(names::ERROR_TYPE, timing.as_ref().and_then(|timing| timing.error));
         let attributes = with_timing(with_charge(attributes, charged), timing.as_ref());
         let within = |unix_ms| data::time(unix_ms).clamp(began, ended);
-        let (start_time, end_time) = timing.as_ref().map_or((began, ended), |timing| {
-            (within(timing.start_ms), within(timing.end_ms))
-        });
+        let (start_time, end_time) =
+            timing.as_ref().map_or((began, ended), |timing| (within(timing.start_ms), within(timing.end_ms)));
         let span_name = format!("{} {}", names::CHAT, self.spec.model(tier).model);
         let error = timing.as_ref().and_then(|timing| timing.error);
         let span = SpanData {

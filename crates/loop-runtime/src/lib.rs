@@ -129,13 +129,13 @@ pub mod spec {
 
 /// A run under way: how it is requested, driven, stopped and judged.
 pub mod run {
+    pub use crate::drive::check::Validator;
     pub use crate::drive::expire::{expire, note_alone};
     pub use crate::drive::handle::{Driven, Handle, Remote, Waiting};
     pub use crate::drive::request::{Attached, EndedRun, RunRequest};
     pub use crate::drive::start_error::StartError;
     pub use crate::drive::stream::RunStream;
     pub use crate::drive::take_over::Forkable;
-    pub use crate::drive::check::Validator;
     pub use loop_core::run::{NotTakenOver, Parent, ParentEffect, Program, StopMode, Takeover};
     pub use loop_core::types::{RunId, StopClass};
     pub use loop_core::{EventKind, Note, Outcome, StopReason, Verdict};

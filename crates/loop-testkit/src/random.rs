@@ -7,9 +7,9 @@ use loop_core::types::{PicoUsd, Status, SubCallUse};
 use loop_core::{Command, EventKind};
 use serde_json::json;
 
-use crate::{broken, 
-    DraftReply, Setup, World, calls, conversation, draft, failure, found, observed, output, rejected, run,
-    saved_at, target, text, used,
+use crate::{
+    DraftReply, Setup, World, broken, calls, conversation, draft, failure, found, observed, output, rejected,
+    run, saved_at, target, text, used,
 };
 
 /// Numbers that look random, the same each time.

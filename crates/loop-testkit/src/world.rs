@@ -6,8 +6,8 @@ use loop_core::gate::JudgedAction;
 use loop_core::invariants::{Checker, Transition};
 use loop_core::reply::Reply;
 use loop_core::run::{
-    CallModel, CheckResult, CheckWhat, NotTakenOver, Parent, PersonAnswer, Phase, PromptSize, RunTool, SaveResult, State, StopMode,
-    Takeover,
+    CallModel, CheckResult, CheckWhat, NotTakenOver, Parent, PersonAnswer, Phase, PromptSize, RunTool,
+    SaveResult, State, StopMode, Takeover,
 };
 use loop_core::spec::SpecNames;
 use loop_core::types::{

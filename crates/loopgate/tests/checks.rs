@@ -84,7 +84,10 @@ fn a_second_model_that_fails_withholds_and_the_terminal_says_so() {
         ran.err
     );
     let why = shell.json(&["why", "last", "--json"]);
-    assert_eq!((&why["checks"][0]["result"], &why["checks"][0]["by"]), (&json!("broken"), &json!("second_opinion")));
+    assert_eq!(
+        (&why["checks"][0]["result"], &why["checks"][0]["by"]),
+        (&json!("broken"), &json!("second_opinion"))
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod batches;
 mod calibration;
 mod canary;
 mod chat;
+mod checks;
 mod command;
 mod common;
 mod deploy;
@@ -45,7 +46,6 @@ mod mid_call;
 mod mock;
 mod model;
 mod models;
-mod checks;
 #[cfg(all(feature = "otel", feature = "server", target_os = "linux"))]
 mod otel;
 mod outputs;

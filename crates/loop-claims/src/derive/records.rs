@@ -11,7 +11,7 @@ use crate::value::{Measured, Value};
 
 /// How a value results from one that the document states and the other values of the record that has it. `is_whole`: whether
 /// it is the second number of `2 of 89`.
-pub(in crate) fn with_record(
+pub(crate) fn with_record(
     open: &Value,
     stated: &Value,
     mates: &[&Value],
@@ -55,7 +55,7 @@ pub(in crate) fn with_record(
 }
 
 /// How a value results from two values of a record of a piece of evidence that has few, where the sentence names the operation.
-pub(in crate) fn with_few(
+pub(crate) fn with_few(
     open: &Value,
     few: &Record<'_>,
     named: Operations,
@@ -94,7 +94,7 @@ pub(in crate) fn with_few(
 }
 
 /// The sum of all amounts of one kind in a record, of which its fields are the parts: `passed`, `failed` and `skipped`.
-pub(in crate) fn whole_of(open: &Value, record: &Record<'_>, named: Operations) -> Option<Formula> {
+pub(crate) fn whole_of(open: &Value, record: &Record<'_>, named: Operations) -> Option<Formula> {
     let Value::Amount { number, measured, .. } = open else { return None };
     // The digits as written, with the zeros at its end.
     let digits = number.significant + usize::try_from(-number.places).unwrap_or(0);
@@ -126,7 +126,7 @@ pub(in crate) fn whole_of(open: &Value, record: &Record<'_>, named: Operations) 
 
 /// What the evidence must have so that a value results from it and another value of its sentence, with the operation. The values
 /// are those of the sentence, with its numbers in words.
-pub(in crate) fn of_evidence<'a>(
+pub(crate) fn of_evidence<'a>(
     value: &Value,
     others: impl Iterator<Item = &'a Value>,
 ) -> Vec<(Value, Formula)> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::run::apply::Run;
-use crate::run::draft::{Attempt, AttemptState};
 use crate::run::check::{About, Cause, CheckResult, Lack};
 use crate::run::checking::broken;
+use crate::run::draft::{Attempt, AttemptState};
 use crate::run::note::Note;
 use crate::run::outcome::Rejection;
 use crate::run::phase::Phase;

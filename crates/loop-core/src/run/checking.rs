@@ -242,12 +242,15 @@ fn lines(lacks: &[Lack]) -> Vec<Arc<str>> {
     for Lack { section, value, place, cause, .. } in lacks {
         let place = place.iter().map(|id| format!("[{id}]")).collect::<Vec<_>>().join(" or ");
         let (what, shown) = match cause {
-            Cause::Contradicted if place.is_empty() => ("evidence for the ungrounded", format!("\"{value}\"")),
+            Cause::Contradicted if place.is_empty() => {
+                ("evidence for the ungrounded", format!("\"{value}\""))
+            }
             Cause::Contradicted => ("what the evidence says, not", format!("\"{value}\" ({place})")),
             Cause::WrongCitation => ("the right citation,", format!("{place} for \"{value}\"")),
             Cause::NoSuchEvidence => ("a citation of evidence that exists, not", value.to_string()),
             Cause::Own { by, message } => {
-                let of = if section.is_empty() { "the document".into() } else { format!("section `{section}`") };
+                let of =
+                    if section.is_empty() { "the document".into() } else { format!("section `{section}`") };
                 own.push(format!("that `{by}` accepts {of} ({message})").into());
                 continue;
             }

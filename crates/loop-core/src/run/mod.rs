@@ -84,9 +84,7 @@ pub use event::{
     StopMode,
 };
 pub use note::{Decision, Note, SelectedBy};
-pub use outcome::{
-    Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn,
-};
+pub use outcome::{Outcome, Output, PassSummary, Rejection, Saved, ServedCall, StoppedIn};
 pub use parent::{Parent, ParentEffect, Takeover};
 pub use person_request::PersonRequest;
 pub use phase::{Ask, Batch, Call, Phase, Purpose, Stage, StartedCall, Stopping};

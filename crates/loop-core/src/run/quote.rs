@@ -223,12 +223,7 @@ impl Quoting<'_> {
     pub(super) fn quote_call(&self, call: &Call, prompt: PromptSize) -> Result<Quote, Refusal> {
         let wanted = match call.key.slot {
             Slot::Select | Slot::Repair => 2,
-            Slot::Main
-            | Slot::Final
-            | Slot::Action(_)
-            | Slot::Check
-            | Slot::Save
-            | Slot::Inherited(_) => 1,
+            Slot::Main | Slot::Final | Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => 1,
         };
         if self.budget.totals.model_calls.saturating_add(wanted) > self.spec.limits.model_calls {
             return Err(Refusal::ModelCalls);

@@ -97,12 +97,9 @@ impl Run {
         let timeout_ms = match call.key.slot {
             Slot::Select => self.in_time(self.spec.limits.selector_ms),
             Slot::Final => self.spec.model(tier).timeout_ms,
-            Slot::Main
-            | Slot::Repair
-            | Slot::Action(_)
-            | Slot::Check
-            | Slot::Save
-            | Slot::Inherited(_) => self.in_time(self.spec.model(tier).timeout_ms),
+            Slot::Main | Slot::Repair | Slot::Action(_) | Slot::Check | Slot::Save | Slot::Inherited(_) => {
+                self.in_time(self.spec.model(tier).timeout_ms)
+            }
         };
         Some(Command::CallModel(CallModel {
             key: call.key,

@@ -22,9 +22,9 @@ pub(super) fn step(
     event: &EventKind,
 ) -> Result<Phase, Box<(Phase, Rejected)>> {
     use EventKind::{
-        ApprovedBy, CallRefused, CallStarted, CheckStarted, Checked, DeadlineReached, EagerStarted, Instruction, ModelFailed,
-        ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested, StopWithdrawn, ToolFinished,
-        ToolStarted,
+        ApprovedBy, CallRefused, CallStarted, CheckStarted, Checked, DeadlineReached, EagerStarted,
+        Instruction, ModelFailed, ModelReplied, PersonAnswered, Resumed, SaveFinished, StopRequested,
+        StopWithdrawn, ToolFinished, ToolStarted,
     };
     use Phase::{Calling, Running, Saving, Stopping, Validating, WaitingForPerson};
 

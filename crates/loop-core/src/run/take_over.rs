@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::gate::{Certificate, JudgedAction, Verdict};
 use crate::repeats::{CallFacts, Fingerprint, Rules};
-use crate::run::check::About;
 use crate::run::apply::{Facts, Run, State};
 use crate::run::budget::Budget;
 use crate::run::calls::{Calls, Work};
+use crate::run::check::About;
 use crate::run::clock::Clock;
 use crate::run::draft::Draft;
 use crate::run::event::{Event, EventKind, Started};

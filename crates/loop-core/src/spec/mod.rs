@@ -32,8 +32,8 @@ pub use policy::{
     TaintRule, ThreeTier, ToolPolicy, ToolRepeats,
 };
 pub use protocol::{
-    CHECK_MS, Cite, ConversationSpec, DocumentSpec, EndCall, ErrorStyle, Execution, NonceMode, OutputSpec, Properties,
-    ProtocolSpec, SectionSpec,
+    CHECK_MS, Cite, ConversationSpec, DocumentSpec, EndCall, ErrorStyle, Execution, NonceMode, OutputSpec,
+    Properties, ProtocolSpec, SectionSpec,
 };
 pub use run_spec::{RunSpec, SPEC_VERSION, SpecNames};
 pub use second_opinion::{OpinionWhen, SecondOpinion};

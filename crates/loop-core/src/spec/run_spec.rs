@@ -22,7 +22,7 @@ use crate::spec::tool::ToolSpec;
 use crate::types::{Digest, PicoUsd, Tier, digest};
 
 /// The version of [`RunSpec`] that this crate writes and reads. Any other version is refused.
-pub const SPEC_VERSION: u32 = 1;
+pub const SPEC_VERSION: u32 = 2;
 
 /// The default of `gate.no_progress` for native calls: passes in a row in which no call could run.
 const NATIVE_NO_PROGRESS: u32 = 3;

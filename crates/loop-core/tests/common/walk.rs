@@ -2,7 +2,7 @@
 
 use loop_core::reply::FinishReason;
 use loop_core::run::{
-    CallModel, PersonAnswer, PromptSize, Refusal, RunTool, SaveResult, StopMode, CheckResult,
+    CallModel, CheckResult, PersonAnswer, PromptSize, Refusal, RunTool, SaveResult, StopMode,
 };
 use loop_core::spec::{
     Breakers, CostMode, OnDenied, OnDuplicate, OnToolError, ProtocolSpec, RepeatScope, Repeats,
@@ -10,8 +10,8 @@ use loop_core::spec::{
 use loop_core::types::{Millis, PicoUsd, Status, SubCallUse};
 use loop_core::{Command, EventKind, RunSpec};
 use loop_testkit::{
-    DraftReply, Setup, World, bare_draft, broken, calls, conversation, digest, draft, failure, found, key, observed,
-    output, reflected, rejected, run, saved_at, target, text, used,
+    DraftReply, Setup, World, bare_draft, broken, calls, conversation, digest, draft, failure, found, key,
+    observed, output, reflected, rejected, run, saved_at, target, text, used,
 };
 use proptest::prelude::*;
 use serde_json::json;

@@ -6,7 +6,7 @@ use loop_core::StopReason::{
     SubmitBeforeOutput, Timeout, TokenLimit, ToolFailure,
 };
 use loop_core::reply::FinishReason;
-use loop_core::run::{PersonAnswer, CheckResult};
+use loop_core::run::{CheckResult, PersonAnswer};
 use loop_core::spec::{ModelSpec, Repeats};
 use loop_core::types::{CommandKey, Millis, ModelFailure, Observation, Slot, Status};
 use serde_json::json;

@@ -6,7 +6,7 @@ use loop_core::StopReason::{
     PolicyBlocked, Refused, ToolFailure,
 };
 use loop_core::policy::Taint;
-use loop_core::run::{PersonAnswer, CheckResult};
+use loop_core::run::{CheckResult, PersonAnswer};
 use loop_core::spec::{Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, Repeats, TaintRule};
 use loop_core::types::{CommandKey, Effect, Observation, Slot, Status, StopClass};
 use serde_json::json;

@@ -102,7 +102,9 @@ fn headrooms(edge: &Edge<'_>) -> Vec<Headroom> {
         EventKind::CallStarted { key, reserve, .. } => {
             Some(reserve.input_tokens).filter(|_| key.slot != Slot::Final && finishes)
         }
-        _ => grants(edge).then(|| sub_call(edge.after, CommandKey::new(1, Slot::Action(0))).input_tokens).filter(|_| finishes),
+        _ => grants(edge)
+            .then(|| sub_call(edge.after, CommandKey::new(1, Slot::Action(0))).input_tokens)
+            .filter(|_| finishes),
     };
     if let Some(limit) = limits.tokens {
         headrooms.push(Headroom {

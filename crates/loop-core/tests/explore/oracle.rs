@@ -248,10 +248,13 @@ pub fn a_check_is_followed(edge: &Edge<'_>) -> Result<(), String> {
             Phase::Stopping(stopping) => Some(stopping.certificate.reason()),
             _ => run.outcome().map(|outcome| outcome.stop.reason()),
         };
-        let keeps = !is_late || reason(edge.before) == reason(edge.after) && edge.after.checks() == edge.before.checks();
+        let keeps = !is_late
+            || reason(edge.before) == reason(edge.after) && edge.after.checks() == edge.before.checks();
         return if keeps { Ok(()) } else { Err("a late check changed the end".to_owned()) };
     };
-    let Checking { attempt, about: About::Document { cause, .. }, announced, .. } = checking else { return Ok(()) };
+    let Checking { attempt, about: About::Document { cause, .. }, announced, .. } = checking else {
+        return Ok(());
+    };
     let (before, after) = (edge.before.checks().len(), edge.after.checks());
     let result = match &edge.event.kind {
         EventKind::Checked { result, .. } => Some(result),
@@ -260,7 +263,11 @@ pub fn a_check_is_followed(edge: &Edge<'_>) -> Result<(), String> {
             let again = *attempt + u32::from(*announced);
             let is_again = matches!(edge.after.phase(), Phase::Validating(next) if next.attempt == again);
             let stops = edge.before.is_stop_requested() && edge.after.outcome().is_some();
-            return if is_again || stops { Ok(()) } else { Err("a lost check was not made again".to_owned()) };
+            return if is_again || stops {
+                Ok(())
+            } else {
+                Err("a lost check was not made again".to_owned())
+            };
         }
         _ => return Ok(()),
     };

@@ -1,7 +1,7 @@
 //! Facts that cannot follow: late, foreign, early, doubled. Each must be rejected, and nothing may change by it.
 
 use loop_core::reply::Reply;
-use loop_core::run::{Call, Phase, PromptSize, Refusal, Reserve, SaveResult, CheckResult};
+use loop_core::run::{Call, CheckResult, Phase, PromptSize, Refusal, Reserve, SaveResult};
 use loop_core::types::{CommandKey, Millis, Observation, Slot, Status, Tier};
 use loop_core::{Command, Event, EventKind, Run};
 

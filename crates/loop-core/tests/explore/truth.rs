@@ -95,7 +95,9 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
         StopReason::ToolFailure if edge.decision().is_some() => true,
         StopReason::ToolFailure => match &edge.event.kind {
             EventKind::Checked { result, .. } => matches!(result, CheckResult::Broken { .. }),
-            EventKind::Resumed { .. } => matches!(edge.before.phase(), Phase::Validating(checking) if checking.attempt == 3),
+            EventKind::Resumed { .. } => {
+                matches!(edge.before.phase(), Phase::Validating(checking) if checking.attempt == 3)
+            }
             _ => false,
         },
         StopReason::InvalidResponse => edge.decision().is_some(),

@@ -1,7 +1,7 @@
 //! Events of any kind in any order: what the core accepts keeps its promises. I-4, I-8, I-9, I-11, I-25.
 
 use loop_core::reply::Reply;
-use loop_core::run::{CallModel, PersonAnswer, RunTool, SaveResult, StopMode, CheckResult};
+use loop_core::run::{CallModel, CheckResult, PersonAnswer, RunTool, SaveResult, StopMode};
 use loop_core::types::{FailureKind, ModelFailure, Observation, Received, Status, ToolCall};
 use loop_core::{Command, EventKind};
 use loop_testkit::fuzz::{Bytes, FuzzRun, NONCE, conversation, document, found, usage};

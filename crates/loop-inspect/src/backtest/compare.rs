@@ -86,7 +86,9 @@ fn is_same_phase(a: &Phase, b: &Phase) -> bool {
             let of = |ask: &loop_core::run::Ask| (ask.action, ask.answered);
             a.iter().map(of).eq(b.iter().map(of))
         }
-        (Phase::Validating(a), Phase::Validating(b)) => (a.key, a.attempt, a.what()) == (b.key, b.attempt, b.what()),
+        (Phase::Validating(a), Phase::Validating(b)) => {
+            (a.key, a.attempt, a.what()) == (b.key, b.attempt, b.what())
+        }
         (
             Phase::Calling { .. }
             | Phase::Running { .. }

@@ -32,9 +32,6 @@ fn in_flight(run: &Run) -> u32 {
             open.count() as u32
         }
         Phase::Validating(checking) => u32::from(checking.sub_call.is_some()),
-        Phase::WaitingForPerson { .. }
-        | Phase::Stopping(_)
-        | Phase::Saving { .. }
-        | Phase::Done { .. } => 0,
+        Phase::WaitingForPerson { .. } | Phase::Stopping(_) | Phase::Saving { .. } | Phase::Done { .. } => 0,
     }
 }

@@ -16,7 +16,7 @@ use super::rows::{RunRow, cell, link};
 use crate::{JournalError, unix_ms};
 
 /// The version of an export.
-pub const EXPORT_VERSION: u32 = 1;
+pub const EXPORT_VERSION: u32 = 2;
 /// What the first line of an export calls it.
 pub(super) const FORMAT: &str = "loopgate-journal";
 

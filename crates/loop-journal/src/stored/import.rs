@@ -275,6 +275,9 @@ impl Source {
                 );
                 Err(self.wrong(&message))
             }
+            Some(FirstLine { version, .. }) if version < EXPORT_VERSION => Err(self.wrong(&format!(
+                "the export is of version {version}, and this program reads {EXPORT_VERSION}; the program that wrote it reads it"
+            ))),
             Some(_) => Ok(()),
         }
     }

@@ -12,8 +12,8 @@ use super::lock::FileLocks;
 use crate::JournalError;
 use crate::files::{create_folder, private};
 
-/// The format that this program writes and reads.
-const FORMAT: u32 = 1;
+/// The format that this program writes and reads: that of the tables, and of the events and specs in them. 1 had no checks.
+const FORMAT: u32 = 2;
 
 /// `LpGt`: what tells a journal from another program's database.
 const APPLICATION: u32 = 0x4c70_4774;
@@ -197,6 +197,9 @@ fn format_of(connection: &mut Connection, path: &Path) -> Result<u32, Fault> {
         (0, Ok(0)) if tables == 0 => Ok(0),
         (APPLICATION, Ok(found)) if found > FORMAT => {
             Err(JournalError::Newer { path: path.to_owned(), found, known: FORMAT }.into())
+        }
+        (APPLICATION, Ok(found)) if found < FORMAT => {
+            Err(JournalError::Older { path: path.to_owned(), found, known: FORMAT }.into())
         }
         (APPLICATION, Ok(FORMAT)) => Ok(FORMAT),
         _ => {

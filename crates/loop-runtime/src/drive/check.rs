@@ -107,10 +107,10 @@ impl CheckWork {
             CheckWhat::Output(text) => About::Output(text),
             CheckWhat::Document { .. } => {
                 let sections = run.document().sections.iter();
-                let document = sections.map(|it| (it.id.to_string(), Value::from(it.body.as_ref()))).collect();
-                let granted = sub_call.map(|budget| {
-                    SubCall::of(run, (key, attempt), RequestPurpose::Opinion, budget, span)
-                });
+                let document =
+                    sections.map(|it| (it.id.to_string(), Value::from(it.body.as_ref()))).collect();
+                let granted = sub_call
+                    .map(|budget| SubCall::of(run, (key, attempt), RequestPurpose::Opinion, budget, span));
                 let opinion = second_opinion(run, prompts, granted);
                 let call = ToolCallContext {
                     scope: run.started().item.scope.clone(),

@@ -14,9 +14,9 @@ use loop_llm::Message;
 use loop_prompts::{Dialogue, Prompts};
 use loop_tools::{Credentials, Registry};
 
+use crate::drive::check::Validator;
 use crate::drive::conversation::{Conversation, Offered, Rules};
 use crate::drive::fresh::nonce;
-use crate::drive::check::Validator;
 use crate::drive::hooks::{Before, HookMessage, Hooks};
 use crate::drive::model::Models;
 use crate::drive::save::Saver;

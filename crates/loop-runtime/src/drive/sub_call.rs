@@ -8,9 +8,7 @@ use loop_core::Run;
 use loop_core::reply::FinishReason;
 use loop_core::run::SubCallBudget;
 use loop_core::spec::CostMode;
-use loop_core::types::{
-    CallExtent, CommandKey, FailureKind, Received, SubCallUse, Tier, TraceParent, Usage,
-};
+use loop_core::types::{CallExtent, CommandKey, FailureKind, Received, SubCallUse, Tier, TraceParent, Usage};
 use loop_llm::codec::OutputCap;
 use loop_llm::request::RequestMeta;
 use loop_llm::scripted::RequestPurpose;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::FutureExt;
 use loop_core::run::RunTool;
-use loop_core::types::{Arguments, CommandKey, Data, Effect, EvidenceId, Observation, Scope, Tier, TraceParent};
+use loop_core::types::{
+    Arguments, CommandKey, Data, Effect, EvidenceId, Observation, Scope, Tier, TraceParent,
+};
 use loop_core::{EventKind, Evidence, Run};
 use loop_llm::ChatModel;
 use loop_llm::scripted::RequestPurpose;

@@ -32,14 +32,19 @@ fn a_missing_journal_is_made_for_writing_and_named_for_reading() {
 }
 
 #[test]
-fn a_journal_of_a_newer_version_is_refused() {
+fn a_journal_of_another_version_is_refused() {
     // H11
     let (_folder, path) = place();
     StoredJournal::open(&path).unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
     for error in [StoredJournal::open(&path).unwrap_err(), StoredJournal::open_existing(&path).unwrap_err()] {
-        assert!(matches!(error, JournalError::Newer { found: 7, known: 1, .. }), "{error:?}");
+        assert!(matches!(error, JournalError::Newer { found: 7, known: 2, .. }), "{error:?}");
         check_line(&error, &path, "newer loopgate");
+    }
+    Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 1").unwrap();
+    for error in [StoredJournal::open(&path).unwrap_err(), StoredJournal::open_existing(&path).unwrap_err()] {
+        assert!(matches!(error, JournalError::Older { found: 1, known: 2, .. }), "{error:?}");
+        check_line(&error, &path, "older loopgate");
     }
 }
 

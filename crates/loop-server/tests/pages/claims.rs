@@ -1,7 +1,7 @@
 //! Where the values of a document stand, on the page of its run (issue 19, part 3).
 
-use loop_core::Run;
 use loop_claims::ClaimTotals;
+use loop_core::Run;
 use loop_runtime::journal::{Recorded, replay};
 use loop_server::pages::{ApproveForm, ApprovePage, OneRunPage, OneRunView, approve, run};
 use loop_testkit::{Numbers, World, draft, found, random_run, random_setup, target};
@@ -90,7 +90,8 @@ fn counts_as_the_core(name: &str, world: &World) {
     for at in 0..recorded.entries.len() {
         let then = Recorded { entries: recorded.entries[..=at].to_vec(), ..recorded.clone() };
         let run: Run = replay(&id, &then).unwrap();
-        let of_core = Some(ClaimTotals::of(&loop_claims::of_run(&run))).filter(|totals| *totals != ClaimTotals::default());
+        let of_core = Some(ClaimTotals::of(&loop_claims::of_run(&run)))
+            .filter(|totals| *totals != ClaimTotals::default());
         assert_eq!(totals(&page(world, Some(at as u64))), of_core, "{name} at event {at}");
     }
 }

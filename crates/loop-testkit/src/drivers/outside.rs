@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loop_core::run::{CallModel, Cause, Check, CheckResult, CheckWhat, Lack, PersonAnswer, RunTool};
 use loop_core::reply::Section;
+use loop_core::run::{CallModel, Cause, Check, CheckResult, CheckWhat, Lack, PersonAnswer, RunTool};
 use loop_core::types::{
     CommandKey, FailureKind, Millis, ModelFailure, Observation, Received, Status, SubCallUse, Usage,
 };
@@ -162,7 +162,9 @@ impl<'a> Outside<'a> {
                 };
                 let result = match written(draft, run).ends_with("yes") {
                     true => CheckResult::Passed,
-                    false => CheckResult::Failed { lacks: run.document().sections.iter().map(unconfirmed).collect() },
+                    false => CheckResult::Failed {
+                        lacks: run.document().sections.iter().map(unconfirmed).collect(),
+                    },
                 };
                 (*after_ms, result, Some(SubCallUse::new(true, draft.usage).into()))
             }
@@ -279,5 +281,10 @@ fn target_of(tool: &RunTool) -> String {
 /// What a check says of a section that a second model does not confirm.
 fn unconfirmed(section: &Section) -> Lack {
     let cause = Cause::Own { by: "second_opinion".into(), message: "it says no".into() };
-    Lack { section: Arc::clone(&section.id), sentence: section.body.trim().into(), cause, ..Lack::own("", "") }
+    Lack {
+        section: Arc::clone(&section.id),
+        sentence: section.body.trim().into(),
+        cause,
+        ..Lack::own("", "")
+    }
 }

@@ -317,7 +317,9 @@ impl Live {
                 let what = format!(" {tool}: {}", observation.summary);
                 note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
-            EventKind::CheckStarted { .. } => note(Line::from("  ").styled(DIM, "checking, a model may be asked")),
+            EventKind::CheckStarted { .. } => {
+                note(Line::from("  ").styled(DIM, "checking, a model may be asked"))
+            }
             EventKind::Checked { result, .. } => {
                 let (style, what) = match result {
                     CheckResult::Passed => (GOOD, String::new()),

@@ -200,10 +200,7 @@ impl Calls {
                     let key = CommandKey::new(run.pass(), Slot::Save);
                     self.begin((key, attempt), Callee::Check, "save".to_owned(), now);
                 }
-                Command::CallModel(_)
-                | Command::RunTool(_)
-                | Command::Check(_)
-                | Command::Abort { .. } => {}
+                Command::CallModel(_) | Command::RunTool(_) | Command::Check(_) | Command::Abort { .. } => {}
             }
         }
     }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use loop_core::Run;
 use loop_claims::{ClaimSearch, ClaimTotals, FoundClaim, Grounding};
+use loop_core::Run;
 use loop_core::reply::Section;
 use loop_core::spec::SectionSpec;
 use loop_core::types::EvidenceId;

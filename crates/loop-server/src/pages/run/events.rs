@@ -1,9 +1,9 @@
 //! The events of a run, and the slider over them.
 
 use loop_core::EventKind;
-use loop_runtime::report::check_in_words;
 use loop_core::run::{PersonAnswer, SaveResult, StopMode};
 use loop_core::types::Millis;
+use loop_runtime::report::check_in_words;
 use maud::{Markup, html};
 
 use super::shown::Shown;

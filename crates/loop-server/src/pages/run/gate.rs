@@ -48,9 +48,7 @@ impl GatePart {
                     let conditions = match decision {
                         Decision::Stop(certificate) => WhyCondition::all(certificate),
                         Decision::FinalPass { cause } => vec![WhyCondition::new(cause)],
-                        Decision::Act { .. }
-                        | Decision::Check { .. }
-                        | Decision::Revise { .. } => Vec::new(),
+                        Decision::Act { .. } | Decision::Check { .. } | Decision::Revise { .. } => Vec::new(),
                     };
                     let is_stop = matches!(decision, Decision::Stop(_));
                     self.add(seen, *pass, decided(decision), is_stop, conditions);

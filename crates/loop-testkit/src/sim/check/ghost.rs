@@ -60,7 +60,9 @@ impl Ghost {
         }
         for note in step.notes {
             match note {
-                Note::CallCharged { key, .. } if is_action(*key) || key.slot == Slot::Check => self.sub_calls += 1,
+                Note::CallCharged { key, .. } if is_action(*key) || key.slot == Slot::Check => {
+                    self.sub_calls += 1
+                }
                 Note::TierChanged { .. } => self.retry_at = None,
                 _ => {}
             }
