@@ -226,7 +226,7 @@ test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; fini
         assert!(matches!(error, Failure::Usage(_)));
         assert_eq!(
             error.to_string(),
-            "no suite `cors`; the suites are core, tools, llm, mock, prompts, journal, runtime, inspect, domain, eval, otel, restate, server, e2e, testkit, lies"
+            "no suite `cors`; the suites are core, claims, tools, llm, mock, prompts, journal, runtime, inspect, domain, eval, otel, restate, server, e2e, testkit, lies"
         );
         assert_eq!(package("e2e").unwrap(), "loopgate");
     }

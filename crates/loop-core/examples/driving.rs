@@ -270,7 +270,7 @@ pub fn spec() -> Result<Arc<RunSpec>, serde_json::Error> {
     };
     let spec = format!(
         r#"{{
-            "version": 1, "domain": "helpdesk", "goal": "Say what is wrong and what to do.", "save": true,
+            "version": 2, "domain": "helpdesk", "goal": "Say what is wrong and what to do.", "save": true,
             "protocol": {{"type": "document", "sections": [
                 {{"id": "situation", "heading": "Situation", "required": true, "cite": true}},
                 {{"id": "next_steps", "heading": "Next steps", "required": true}}

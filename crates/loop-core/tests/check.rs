@@ -246,8 +246,7 @@ fn a_stop_a_death_and_the_clock_do_not_turn_silence_into_a_passed_check() {
     // One that was not begun is not lost.
     checking().resumed(10).expect_check("1/check#1 pass 1");
     // The wall clock ends the run.
-    let late = announced().deadline();
-    assert_eq!(late.clone().deadline().outcome().stop.reason(), StopReason::Timeout);
+    assert_eq!(announced().deadline().deadline().outcome().stop.reason(), StopReason::Timeout);
 }
 
 #[test]

@@ -205,11 +205,11 @@ fn a_run_begins_with_started_once_and_with_its_own_spec() {
     assert!(matches!(Run::open(first, Arc::clone(&other)), Err(Rejected::OtherSpec { .. })));
     assert!(matches!(Run::restore(world.run.state().clone(), other), Err(Rejected::OtherSpec { .. })));
     // H11: rules that are not known are refused by their number.
-    let (spec, item) = (loop_core::RunSpec { version: 2, ..(*world.spec).clone() }, run().item);
+    let (spec, item) = (loop_core::RunSpec { version: 3, ..(*world.spec).clone() }, run().item);
     let (spec, facts) = (Arc::new(spec), facts());
     let (newer, first, _) = Run::start(loop_core::types::RunId::new("r1"), Arc::clone(&spec), item, facts);
     let unknown = Rejected::UnknownVersion { found: 2 };
-    assert_eq!(unknown.to_string(), "the spec has version 2, and this crate knows version 1");
+    assert_eq!(unknown.to_string(), "the spec has version 3, and this crate knows version 2");
     assert_eq!(Run::open(&first, Arc::clone(&spec)).unwrap_err(), unknown);
     assert_eq!(Run::restore(newer.state().clone(), spec).unwrap_err(), unknown);
     let stop = Event { at: Millis(0), kind: EventKind::StopWithdrawn };

@@ -55,7 +55,7 @@ impl ImportError {
 /// known, or the program is built without tools of kind `http`.
 ///
 /// ```
-/// use loop_domain::{ImportOptions, import_openapi};
+/// use loop_domain::import::{ImportOptions, import_openapi};
 ///
 /// let document = r#"
 /// openapi: 3.0.3

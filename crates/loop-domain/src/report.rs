@@ -127,7 +127,8 @@ fn native(spec: &RunSpec) -> String {
 /// The tools that there are to choose from: not the one that takes the output.
 fn tools(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
     let output = spec.protocol.output().map(|output| &output.tool);
-    spec.tools.iter().filter(move |tool| Some(&tool.name) != output)
+    let checks = |tool: &ToolSpec| spec.gate.validators.contains(&tool.name);
+    spec.tools.iter().filter(move |tool| Some(&tool.name) != output && !checks(tool))
 }
 
 fn model(model: &ModelSpec) -> String {
@@ -251,7 +252,7 @@ pub(crate) fn warnings(spec: &RunSpec) -> Vec<String> {
     if tools(spec).next().is_none() {
         warnings.push("there is no tool: the answer rests on the work item alone".to_owned());
     }
-    if spec.selection.enabled && spec.selection.defaults.is_empty() && !spec.tools.is_empty() {
+    if spec.selection.enabled && spec.selection.defaults.is_empty() && tools(spec).next().is_some() {
         warnings.push(
             "selecting has no defaults: nothing runs before the first pass where choosing fails".to_owned(),
         );

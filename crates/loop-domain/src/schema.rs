@@ -27,8 +27,8 @@ pub fn schema() -> Value {
     let definitions = root.get("definitions").and_then(Value::as_object).cloned().unwrap_or_default();
     let needing = needing(&definitions);
     let part = |schema: &Value| part_of(schema, &needing);
-    let mut parts: Vec<(String, Value)> =
-        needing.iter().map(|name| (format!("{PART}{name}"), part(&definitions[*name]))).collect();
+    let part_named = |name: &&str| Some((format!("{PART}{name}"), part(definitions.get(*name)?)));
+    let mut parts: Vec<(String, Value)> = needing.iter().filter_map(part_named).collect();
     let whole = part(&Value::Object(root.clone()));
     // What is in lists alone is never given in part.
     let written = format!("{whole}{}", json!(parts));

@@ -106,7 +106,8 @@ mod tests {
         let given = "like = \"x\"\napi_key_env = \"\"\nseed_field = \" seed \"\nefforts = [\"high\"]\n";
         let profile = profile(&table(given), &base).unwrap();
         assert_eq!((profile.api_key_env.as_deref(), profile.seed_field.as_deref()), (None, Some("seed")));
-        assert_eq!((&*profile.efforts[0].models, profile.efforts[0].efforts.len()), ("", 1));
+        let row = profile.efforts.first().unwrap();
+        assert_eq!((&*row.models, row.efforts.len()), ("", 1));
         assert_eq!((profile.api, &profile.base_url), (base.api, &base.base_url));
         let wrong = |text: &str| super::profile(&table(text), &base).unwrap_err().message;
         assert_eq!(wrong("base_ur = \"x\""), "unknown key `base_ur`; did you mean `base_url`?");

@@ -259,14 +259,14 @@ fn gate(file: &File, registry: &Registry, defaults: GateSettings) -> Result<Gate
 /// Why a tool cannot check documents. `None`: it can.
 fn no_validator(is_document: bool, tool: Option<&ToolSpec>) -> Option<&'static str> {
     let tool = tool?;
-    let call = serde_json::json!({ "document": {} });
+    let call = serde_json::json!({ "document": "{}" });
     if !is_document {
         Some("only documents have validators; an output is checked by its schema")
     } else if !tool.effect.is_read() {
         Some("the tool does not only read: a check changes nothing; name one that reads")
     } else if tool.args.rebuild(&call).is_err() {
         Some(
-            "the tool is called with `document`, an object of the sections' texts, which does not fit its parameters; declare that parameter",
+            "the tool is called with the text `document` alone, which does not fit its parameters; declare that one",
         )
     } else {
         None

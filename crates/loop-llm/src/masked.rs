@@ -171,10 +171,8 @@ mod tests {
             let reply = finished.unwrap();
             assert_eq!((&*read, &*called), ("The key is [masked].", "{\"q\":\"[masked]\"}"));
             assert_eq!((&*reply.text, &*reply.reasoning), ("The key is [masked].", "[masked]"));
-            assert_eq!(
-                (&*reply.tool_calls[0].name, reply.tool_calls[0].arguments.text().as_ref()),
-                ("[masked]", &*called)
-            );
+            let call = reply.tool_calls.first().unwrap();
+            assert_eq!((&*call.name, call.arguments.text().as_ref()), ("[masked]", &*called));
         }
     }
 

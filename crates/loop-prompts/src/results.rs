@@ -14,16 +14,12 @@ use crate::failure::{doubted, markdown_of, quote};
 use crate::notes::{note, with_note};
 use crate::text::{cut, line};
 
-/// The tool result that the model reads for a call: the tool's result, or the reason why there is none, in the error
-/// style of the run's protocol.
-///
-
-/// The result of a call, as the model reads it: one for each call, whether or not a tool ran. The loop decides by its status and
-/// origin, not by its text.
+/// The result that the model reads for a call, whether or not a tool ran: the tool's own, or the reason why there is none, in
+/// the error style of the run's protocol. The loop decides by its status and origin, not by its text.
 ///
 /// The text of a success is the observation's Markdown unchanged, because tool text is cleaned when its observation is
-/// made. A result that repeats something ends with a line `(note: …)`. An earlier result that is returned for a repeat begins with the line `(cached, pass N)`, so that the model
-/// does not take it for a new result.
+/// made. A result that repeats something ends with a line `(note: …)`. An earlier result that is
+/// returned for a repeat begins with the line `(cached, pass N)`, so that the model does not take it for a new result.
 pub fn call_result(run: &Run, action: &JudgedAction) -> ToolOutput {
     with_digest(run, action).0
 }

@@ -159,7 +159,7 @@ impl Thread {
             self.digests.extend(digests);
             turns.push(Message::Tool { results });
         }
-        turns.extend(parts::unread(run, record.pass).map(|line| Message::user(line)));
+        turns.extend(parts::unread(run, record.pass).map(Message::user));
         self.passes += 1;
         self.actions += actions.len();
         turns.extend(self.rejection(prompts, run));

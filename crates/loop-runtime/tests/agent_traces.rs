@@ -234,11 +234,11 @@ async fn the_steps_of_a_pass_have_one_order_and_its_tokens_are_summed() {
     let order = [
         "model_replied 1/main",
         "tool_finished 1/action-0",
-        "validated 1/check",
+        "checked 1/check",
         "model_replied 2/main",
         "tool_finished 2/action-0",
         "model_replied 3/main",
-        "validated 3/check",
+        "checked 3/check",
     ];
     assert_eq!(facts(&recorded), order);
     let used = recorded.entries.iter().filter_map(|entry| match &entry.event.kind {

@@ -16,7 +16,7 @@ pub(super) fn call(run: &Run) -> Option<&Call> {
 pub(super) fn check(run: &Run) -> Option<&Checking> {
     match run.phase() {
         Phase::Validating(checking) => Some(checking),
-        Phase::Stopping(stopping) => stopping.check.as_ref(),
+        Phase::Stopping(stopping) => stopping.check.as_deref(),
         _ => None,
     }
 }

@@ -82,8 +82,11 @@ fn lists(spec: &RunSpec, found: &mut Vec<String>) {
             ));
         }
     }
-    let choices: Vec<&ToolSpec> =
-        spec.tools.iter().filter(|tool| !spec.protocol.handles(&tool.name)).collect();
+    let choices: Vec<&ToolSpec> = spec
+        .tools
+        .iter()
+        .filter(|tool| !spec.protocol.handles(&tool.name) && !spec.gate.validators.contains(&tool.name))
+        .collect();
     if !choices.is_empty() && choices.iter().all(|tool| forbidden(spec, tool).is_some()) {
         found
             .push("gate.allow and gate.forbid leave no tool that may run; name one in gate.allow".to_owned());

@@ -180,16 +180,16 @@ impl Rest<'_> {
     }
 
     /// A check that the end of the run cancels: one with a sub-call settles, another is dropped.
-    pub(super) fn cancel_check(&mut self, checking: Checking) -> Option<Checking> {
+    pub(super) fn cancel_check(&mut self, checking: Checking) -> Option<Box<Checking>> {
         if checking.sub_call.is_some() && !checking.announced {
             self.budget.granted_check = false;
         }
-        Some(checking).filter(|it| it.sub_call.is_some() && it.announced)
+        Some(Box::new(checking)).filter(|it| it.sub_call.is_some() && it.announced)
     }
 
     /// Applies the result of a check after the stop reason was fixed: only what it spent counts.
     pub(super) fn checked_too_late(&mut self, mut stopping: Stopping, used: Option<&SubCallUse>) -> Phase {
-        if let Some(Checking { key, attempt, .. }) = stopping.check.take() {
+        if let Some(Checking { key, attempt, .. }) = stopping.check.take().map(|check| *check) {
             self.settle_sub_call(key, attempt, used.cloned().map(Box::new));
         }
         self.stopping_settled(stopping)

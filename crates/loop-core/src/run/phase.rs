@@ -101,7 +101,7 @@ pub struct Stopping {
     pub batch: Option<Batch>,
     /// The check in flight that asks a model. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub check: Option<Checking>,
+    pub check: Option<Box<Checking>>,
     /// When the reason was fixed, since the start of the run.
     pub since: Millis,
     /// What the run was doing when the reason was fixed.
@@ -244,7 +244,7 @@ impl Phase {
     pub(super) fn check(&self) -> Option<&Checking> {
         match self {
             Self::Validating(checking) => Some(checking),
-            Self::Stopping(stopping) => stopping.check.as_ref(),
+            Self::Stopping(stopping) => stopping.check.as_deref(),
             _ => None,
         }
     }

@@ -146,8 +146,8 @@ pub struct GateSettings {
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub calibration: Option<Arc<Calibration>>,
     /// For documents: tools that must accept the document before a confident end, in this order. Each is called with
-    /// `document`, the text of each section by its id. What a failure of one says is what the model reads. They are not offered
-    /// to the model. A program may name validators of its own here. Default: none.
+    /// `document`, a JSON text: an object of the sections' texts by their ids. What a failure of one says is what the model
+    /// reads. They are not offered to the model. A program may name validators of its own here. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub validators: Vec<Arc<str>>,
     /// For documents with `calibration`: whether a measured level may also be higher than the stated one. Default: false.

@@ -122,7 +122,7 @@ pub fn call(run: &Run) -> Option<&Call> {
 pub fn check(run: &Run) -> Option<&Checking> {
     match run.phase() {
         Phase::Validating(checking) => Some(checking),
-        Phase::Stopping(stopping) => stopping.check.as_ref(),
+        Phase::Stopping(stopping) => stopping.check.as_deref(),
         _ => None,
     }
 }

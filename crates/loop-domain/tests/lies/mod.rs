@@ -66,7 +66,7 @@ async fn every_lie_ends_as_the_table_says_over_every_protocol_and_breaks_no_prom
     {
         // How an answer travels does not depend on what it answers, and only a document has sections.
         let is_everywhere = !matches!(*group, "connections" | "gateways" | "documents" | "values");
-        let other = if drawn(&format!("{} {seed}", lie.name)) % 2 == 0 { &crm } else { &record };
+        let other = if drawn(&format!("{} {seed}", lie.name)).is_multiple_of(2) { &crm } else { &record };
         let worlds = [&desk, &crm, &record].into_iter().filter(|world| {
             let is_drawn = all || Arc::ptr_eq(world, other);
             wanted(lie) && (Arc::ptr_eq(world, &desk) || is_everywhere && is_drawn)

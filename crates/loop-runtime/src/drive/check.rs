@@ -247,7 +247,8 @@ async fn by_tool(
     let _cancels = cancel.clone().drop_guard();
     let (title, key, trace) = (Arc::clone(title), Arc::clone(key), Arc::clone(trace));
     let context = ToolContext::of_run(scope.clone(), title, key, trace, cancel);
-    let arguments = Arguments::of(serde_json::json!({ "document": document }));
+    // A text, because that is what every kind of tool takes.
+    let arguments = Arguments::of(serde_json::json!({ "document": document.to_string() }));
     let chars = parts.spec.limits.markdown_chars as usize;
     let limit = parts.spec.tool(name).map_or(timeout_ms, |tool| tool.timeout_ms.min(timeout_ms));
     let observed =

@@ -181,7 +181,8 @@ async fn what_is_not_an_export_is_one_line() {
     let text = exported(&journal).await;
     let (_other, there) = place();
     let other = StoredJournal::open(&there).unwrap();
-    let newer = text.replacen("\"version\":1", "\"version\":2", 1);
+    let newer = text.replacen("\"version\":2", "\"version\":3", 1);
+    let older = text.replacen("\"version\":2", "\"version\":1", 1);
     let lines: Vec<&str> = text.lines().collect();
     let without_last = lines[..lines.len() - 1].join("\n") + "\n";
     let without_blobs: String =
@@ -192,7 +193,8 @@ async fn what_is_not_an_export_is_one_line() {
         ("\n", 1, "not an export"),
         ("{\"id\": \"a\", \"steps\": []}\n", 1, "not an export"),
         ("\u{1f}\u{8b}", 1, "not an export"),
-        (&newer, 1, "is of version 2, and this program reads 1; use test"),
+        (&newer, 1, "is of version 3, and this program reads 2; use test"),
+        (&older, 1, "is of version 1, and this program reads 2"),
         (&without_blobs, 2, "its spec or its tool manifest is missing"),
         (text.trim_end(), lines.len() as u64, "cut off"),
         (&without_last, lines.len() as u64, "cut off"),

@@ -158,16 +158,16 @@ async fn say(args: PersonArgs, said: Said) -> Result<ExitCode, Failure> {
     found.check_driver()?;
     let key = key_of(&found.run, &args.action)?;
     let own = found.run.binding(&key);
-    if let Some(given) = &args.binding {
-        if !own.is_some_and(|own| is_binding(given, &own)) {
-            return Err(Failure::new(format!(
-                "{key} of run {}: --binding {given} is not its own, so it is not what you were shown; look again with \
-                 `loopgate pending {}{}`",
-                found.id(),
-                found.id(),
-                args.go_on.again.at()
-            )));
-        }
+    if let Some(given) = &args.binding
+        && !own.is_some_and(|own| is_binding(given, &own))
+    {
+        return Err(Failure::new(format!(
+            "{key} of run {}: --binding {given} is not its own, so it is not what you were shown; look again with \
+             `loopgate pending {}{}`",
+            found.id(),
+            found.id(),
+            args.go_on.again.at()
+        )));
     }
     let now = found.recorded.now().max(found.run.now());
     let may = match &said {

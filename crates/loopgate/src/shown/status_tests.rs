@@ -108,7 +108,7 @@ fn spec() -> String {
         "tools": [{"name": "fetch_device", "description": "Device details", "args": {"type": "object", "properties": {"target": {"type": "string"}}},
                    "effect": "read", "timeout_ms": 12000, "attempts": 2}],
         "selection": {"enabled": false}, "save": true,
-        "limits": {"passes": 5, "wall_ms": 300000, "cost": 500000000000},
+        "limits": {"passes": 5, "wall_ms": 300000, "cost_usd": "0.5"},
         "models": {"base": {"provider": "p", "model": "gpt-large", "price": {"input": 1000000, "output": 4000000},
                    "context_tokens": 100000, "max_output_tokens": 4096, "timeout_ms": 60000}}}"#.to_owned()
 }

@@ -87,7 +87,7 @@ pub(crate) fn call(run: &Run) -> Option<&loop_core::run::Call> {
 pub(crate) fn check(run: &Run) -> Option<&loop_core::run::Checking> {
     match run.phase() {
         Phase::Validating(checking) => Some(checking),
-        Phase::Stopping(stopping) => stopping.check.as_ref(),
+        Phase::Stopping(stopping) => stopping.check.as_deref(),
         _ => None,
     }
 }
