@@ -367,6 +367,7 @@ mod tests {
             "pub fn as_usd(self) -> f64 {",
             "self.0 as f64 / Self::PER_USD as f64",
             "fn visit_f64<E>(self, value: f64) -> Result<Written, E> {",
+            "fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {",
             "fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {",
             "Ok(Number::from_f64(value).map_or(Json::Null, |number| Json::Number(Written::of(&number))))",
             // How much the crate's own tests try.

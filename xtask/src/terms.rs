@@ -86,12 +86,13 @@ pub(crate) fn old_terms(file: &str, text: &str) -> Vec<String> {
 }
 
 /// Words of comments that have a plainer one, each with what to write instead.
-const COMMENT_WORDS: [(&str, &str); 8] = [
+const COMMENT_WORDS: [(&str, &str); 9] = [
     ("told", "reported, sent, shown, an instruction"),
     ("stands", "is"),
     ("stand", "is, are"),
     ("nobody", "the role that is missing (approver, operator, process), or the passive"),
     ("whoever", "the role (caller, operator, approver)"),
+    ("somebody", "the role (caller, operator, approver), or another person"),
     ("brings", "has, returns"),
     ("hear", "receive"),
     ("hears", "receives"),
@@ -100,11 +101,30 @@ const COMMENT_WORDS: [(&str, &str); 8] = [
 /// One line for each word of the comments of a file that has a plainer one.
 pub(crate) fn comment_words(file: &str, text: &str) -> Vec<String> {
     let comments = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
-    let found = comments.flat_map(|(index, line)| {
-        let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    plainer(file, "the comment", comments)
+}
+
+/// The same of the prose of a page. What the program prints is quoted in code, and its words are not the page's.
+pub(crate) fn page_words(file: &str, text: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut prose = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code {
+            // Every other part is between backticks.
+            prose.push((index, line.replace("``", "`").split('`').step_by(2).collect::<Vec<_>>().join(" ")));
+        }
+    }
+    plainer(file, "the page", prose.iter().map(|(index, line)| (*index, line.as_str())))
+}
+
+fn plainer<'l>(file: &str, what: &str, lines: impl Iterator<Item = (usize, &'l str)>) -> Vec<String> {
+    let found = lines.flat_map(|(index, line)| {
+        let words = line.split(|c: char| !c.is_alphanumeric());
         let known =
             words.filter_map(|word| COMMENT_WORDS.iter().find(|(old, _)| word.eq_ignore_ascii_case(old)));
-        known.map(move |(old, new)| format!("{file}:{}: the comment says `{old}`; write {new}", index + 1))
+        known.map(move |(old, new)| format!("{file}:{}: {what} says `{old}`; write {new}", index + 1))
     });
     found.collect()
 }
@@ -208,5 +228,7 @@ mod tests {
         let found = comment_words("a.rs", text);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found.iter().any(|it| it.starts_with("a.rs:3: the comment says `nobody`")), "{found:?}");
+        let page = "It stands.\n```text\nnobody\n```\nThe line ``nobody gave it``, `told`.\n";
+        assert_eq!(page_words("a.md", page), ["a.md:1: the page says `stands`; write is"]);
     }
 }

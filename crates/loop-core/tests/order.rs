@@ -208,7 +208,7 @@ fn a_run_begins_with_started_once_and_with_its_own_spec() {
     let (spec, item) = (loop_core::RunSpec { version: 3, ..(*world.spec).clone() }, run().item);
     let (spec, facts) = (Arc::new(spec), facts());
     let (newer, first, _) = Run::start(loop_core::types::RunId::new("r1"), Arc::clone(&spec), item, facts);
-    let unknown = Rejected::UnknownVersion { found: 2 };
+    let unknown = Rejected::UnknownVersion { found: 3 };
     assert_eq!(unknown.to_string(), "the spec has version 3, and this crate knows version 2");
     assert_eq!(Run::open(&first, Arc::clone(&spec)).unwrap_err(), unknown);
     assert_eq!(Run::restore(newer.state().clone(), spec).unwrap_err(), unknown);

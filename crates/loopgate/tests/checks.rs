@@ -1,4 +1,6 @@
-//! A second opinion from the domain file to `why`: what is asked, what it costs, and what is told.
+//! Checks of a document from the domain file to `why`: what is asked, what it costs, and what is reported.
+
+use std::os::unix::fs::PermissionsExt;
 
 use crate::common::Shell;
 use serde_json::json;
@@ -110,4 +112,106 @@ fn a_domain_that_could_never_ask_is_refused() {
         check.out,
         check.err
     );
+}
+
+/// A shop whose documents a program of the domain checks.
+const CHECKED: &str = r#"
+version = 1
+name = "shop"
+goal = "Say when the shop opens"
+
+[models.base]
+provider = "scripted"
+script = "replies.json"
+
+[gate]
+validators = ["check_hour"]
+
+[tools.check_hour]
+kind = "command"
+effect = "read"
+description = "Checks that the document names the hour"
+when = "never by the model"
+command = { program = "./check", stdin = "{document}" }
+
+[tools.check_hour.parameters.document]
+required = true
+
+[[section]]
+id = "answer"
+heading = "Answer"
+required = true
+"#;
+
+/// The shop with this domain, and what the program does.
+fn checked_shop(domain: &str, program: &str) -> (Shell, String, String) {
+    let (shell, folder, item) = shop(domain, "x");
+    let contract = json!({
+        "nonce": "{{nonce}}", "analysis_confidence": "high", "confidence_reason": "sure", "ai_actions": [],
+    });
+    let reply = |text: &str| json!({ "for": "main", "text": format!("## Answer\n\n{text}\n\n```json\n{contract}\n```") });
+    let script = json!({ "version": 1, "replies": [reply("At eight [E0]."), reply("At nine [E0].")] });
+    shell.file("shop/replies.json", &script.to_string());
+    let program = shell.file("shop/check", &format!("#!/bin/sh\n{program}\n"));
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    (shell, folder, item)
+}
+
+#[test]
+fn a_tool_of_the_domain_checks_the_document_before_a_confident_end() {
+    // Issue 41, part 4: it accepts, it says what is lacking and the model revises, or it breaks and nothing is confident.
+    let says_nine = "grep -q nine || { echo 'name the hour' >&2; exit 1; }";
+    for (program, reason, passes, results) in [
+        ("cat > /dev/null", "confident", 1, vec!["passed"]),
+        (says_nine, "confident", 2, vec!["failed", "passed"]),
+        ("cat > /dev/null; exit 1", "evidence_missing", 2, vec!["failed", "failed"]),
+        ("sleep 5", "evidence_missing", 1, vec!["broken"]),
+    ] {
+        let domain = CHECKED.replace("when = ", "timeout_ms = 700\nwhen = ");
+        let (shell, folder, item) = checked_shop(&domain, program);
+        let outcome = shell.json(&["run", &folder, &item, "--json", "--no-save"]);
+        assert_eq!(
+            (&outcome["stop"]["reason"], &outcome["totals"]["passes"]),
+            (&json!(reason), &json!(passes))
+        );
+        let checks = outcome["checks"].as_array().unwrap();
+        assert_eq!(
+            checks.iter().map(|it| it["result"].as_str().unwrap()).collect::<Vec<_>>(),
+            results,
+            "{program}"
+        );
+        // No call of the model is one of it, and what it said is recorded.
+        assert_eq!(outcome["totals"]["tool_calls"], 0);
+        assert_eq!(shell.run(&["verify", "last"]).code, 0);
+        if program == says_nine {
+            assert!(
+                checks[0]["lacks"][0]["message"].as_str().unwrap().contains("name the hour"),
+                "{outcome:#}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_tool_that_cannot_check_documents_is_refused() {
+    for (from, to, part) in [
+        ("effect = \"read\"", "effect = \"write_idempotent\"", "a check changes nothing"),
+        (
+            "[tools.check_hour.parameters.document]",
+            "[tools.check_hour.parameters.text]",
+            "the text `document`",
+        ),
+        ("validators = [\"check_hour\"]", "validators = [\"check_our\"]", "`check_our`"),
+        (
+            "validators = [\"check_hour\"]",
+            "validators = [\"check_hour\"]\nrequired_tools = [\"check_hour\"]",
+            "required as well",
+        ),
+    ] {
+        let domain = CHECKED
+            .replace(from, to)
+            .replace("{document}", if to.contains(".text]") { "{text}" } else { "{document}" });
+        let (shell, folder, item) = checked_shop(&domain, "exit 0");
+        shell.run(&["run", &folder, &item]).fails_with(&["loopgate.toml:", part]);
+    }
 }

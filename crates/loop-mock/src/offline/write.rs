@@ -356,7 +356,7 @@ fn cited(text: &str, id: &str) -> String {
     }
 }
 
-/// One line of somebody else's text, made harmless: no list mark or heading, no citation, fence or code of ours.
+/// One line of a text from outside, made harmless: no list mark or heading, no citation, fence or code of ours.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim_start_matches(['-', '>', '#', ' ', '\t']).trim_end();
     let mut text = text.strip_prefix("* ").unwrap_or(text).to_owned();

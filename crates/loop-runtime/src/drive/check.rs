@@ -257,7 +257,7 @@ async fn by_tool(
     match observed.status {
         Status::Ok | Status::Empty => Ok(Ok(())),
         Status::PermanentError | Status::InvalidInput => Ok(Err(says())),
-        status => Err(format!("{}: {}", status.name(), says())),
+        _ => Err(says()),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Origin {
     withheld: Vec<String>,
     /// Whether the outcome is saved where the domain says.
     pub(super) saves: bool,
-    /// Whether somebody was asked whatever the domain says.
+    /// Whether a person is asked, regardless of the domain.
     pub(super) asks: bool,
     /// The budget of the batch that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
