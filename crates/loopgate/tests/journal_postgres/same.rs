@@ -72,7 +72,7 @@ async fn a_server_and_a_file_export_the_same_bytes_and_take_each_others_runs_in(
     assert_eq!(lines, exported(&in_file).await);
     assert!(lines.lines().count() > 20);
     // With its key, each journal takes the runs of the other as its own.
-    let whole = format!("{{\"format\":\"loopgate-journal\",\"version\":1}}\n{lines}");
+    let whole = format!("{{\"format\":\"loopgate-journal\",\"version\":2}}\n{lines}");
     world.database("copy");
     let copy = StoredJournal::open(world.url_of("copy", "")).unwrap();
     std::fs::copy(world.key("loops"), world.key("copy")).unwrap();
