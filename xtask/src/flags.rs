@@ -8,7 +8,7 @@ xflags::xflags! {
     cmd xtask {
         /// Run every test, or those of one suite.
         cmd test {
-            /// core, tools, llm, mock, prompts, journal, runtime, inspect, domain, eval, otel, restate, server, e2e, testkit or lies
+            /// core, claims, tools, llm, mock, prompts, journal, runtime, inspect, domain, eval, otel, restate, server, e2e, testkit or lies
             optional suite: String
             /// Every case of every test, in place of a share of the dear ones
             optional --full
