@@ -41,7 +41,7 @@ fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
     let world = looked(again).ends(StopReason::EvidenceMissing);
     assert_eq!(world.outcome().missing, [missing.into()]);
     assert_eq!(loop_claims::of_run(&world.run).len(), 4);
-    // What stands in other evidence or in the item is not nowhere.
+    // A value that other evidence or the item has is not ungrounded.
     looked(begun(GroundingRule::Demand).replied(&says("web-1 has 42 GB."))).ends(StopReason::Confident);
     // A report decides nothing.
     let world = begun(GroundingRule::Report).replied(&lie).ends(StopReason::Confident);

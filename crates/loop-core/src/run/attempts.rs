@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::gate::{self, Certificate, Condition, JudgedAction, Measure, StopReason};
 use crate::run::apply::Run;
 use crate::run::check::{About, Cause, CheckResult, Lack};
-use crate::run::checking::broken;
 use crate::run::draft::{Attempt, AttemptState};
 use crate::run::note::Note;
 use crate::run::outcome::Rejection;
@@ -101,7 +100,10 @@ impl Rest<'_> {
                     false => gate::evidence_missing(missing),
                 })
             }
-            CheckResult::Broken { by, message } => Some(broken(by, message)),
+            CheckResult::Broken { by, message } => {
+                let what = Measure::BrokenCheck(format!("{by}: {message}").into());
+                Some(Condition::new(StopReason::ToolFailure, what))
+            }
             CheckResult::Failed { lacks } => {
                 let Rejection { by, message } = rejection(lacks);
                 self.notes.push(Note::OutputRejected {

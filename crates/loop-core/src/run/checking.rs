@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::gate::{self, Certificate, Condition, Measure, StopReason};
+use crate::gate::{self, Certificate, Condition, StopReason};
 use crate::reply::Document;
 use crate::run::apply::Run;
 use crate::run::check::{About, Cause, CheckRecord, CheckResult, Checking, Lack};
@@ -128,7 +128,7 @@ impl Rest<'_> {
         self.end_as_found(cause, found)
     }
 
-    /// The certificate of a confident end for whose check there is no time or reason left.
+    /// The certificate of an end that would be confident, where the run ends before its check can be made.
     pub(super) fn unchecked(&mut self, certificate: Certificate) -> Certificate {
         let pass = self.draft.passes.len() as u32;
         let message = "the run ends for another reason".into();
@@ -279,10 +279,4 @@ fn is_of_limit(reason: StopReason) -> bool {
             | StopReason::OutputLimit
             | StopReason::TierChanged
     )
-}
-
-/// The condition that a checker of an output broke.
-pub(super) fn broken(by: &str, message: &str) -> Condition {
-    let what = Measure::BrokenCheck(format!("{by}: {message}").into());
-    Condition::new(StopReason::ToolFailure, what)
 }

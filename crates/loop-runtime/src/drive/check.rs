@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::FutureExt;
 use loop_claims::Grounding;
 use loop_core::reply::FinishReason;
-use loop_core::run::{Cause, Check, CheckResult, CheckWhat, Lack};
+use loop_core::run::{Check, CheckResult, CheckWhat, Lack};
 use loop_core::spec::OpinionWhen;
 use loop_core::types::{Arguments, CommandKey, Scope, Status, SubCallUse, TraceParent};
 use loop_core::{EventKind, Run};
@@ -109,16 +109,17 @@ impl CheckWork {
                 let sections = run.document().sections.iter();
                 let document =
                     sections.map(|it| (it.id.to_string(), Value::from(it.body.as_ref()))).collect();
+                let lacks = loop_claims::lacks(run);
+                // A second model is asked only about a document that nothing else rejects.
                 let granted = sub_call
                     .map(|budget| SubCall::of(run, (key, attempt), RequestPurpose::Opinion, budget, span));
-                let opinion = second_opinion(run, prompts, granted);
+                let opinion = if lacks.is_empty() { second_opinion(run, prompts, granted) } else { None };
                 let call = ToolCallContext {
                     scope: run.started().item.scope.clone(),
                     title: Arc::clone(&run.started().item.title),
                     key: run.idempotency_key(&key),
                     trace: Arc::clone(run.trace_id()),
                 };
-                let lacks = loop_claims::lacks(run);
                 About::Document(Box::new(DocumentCheck { document, call, lacks, opinion }))
             }
         };
@@ -312,10 +313,7 @@ impl SecondOpinion {
         progress.used = Some(asked.used(asked.reply.is_ok()));
         let answer = answer_of(&asked.reply?, &self.nonce);
         let Some(message) = answer.lack() else { return Ok(Vec::new()) };
-        let lack = |(section, sentence)| {
-            let cause = Cause::Own { by: SECOND_OPINION.into(), message: message.into() };
-            Lack { section, sentence, cause, ..Lack::own("", "") }
-        };
+        let lack = |(section, sentence)| Lack { section, sentence, ..Lack::own(SECOND_OPINION, message) };
         Ok(self.about.into_iter().map(lack).collect())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use loop_core::run::{Cause, CheckResult, History, Lack, PersonAnswer, SaveResult, Started};
 use loop_core::secrets::Secrets;
-use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope};
+use loop_core::types::{Arguments, Data, FailureText, ModelFailure, Observation, Scope, SubCallUse};
 use loop_core::{EventKind, WorkItem};
 use loop_llm::Message;
 
@@ -37,13 +37,16 @@ pub(crate) fn kind(secrets: &Secrets, mut kind: EventKind) -> EventKind {
             }
         }
         EventKind::Instruction { text: reported } => text(secrets, reported),
-        EventKind::Checked { result, .. } => match result {
-            CheckResult::Passed => {}
-            CheckResult::Failed { lacks } => lacks.iter_mut().for_each(|it| lack(secrets, it)),
-            CheckResult::Broken { by, message } => {
-                [by, message].into_iter().for_each(|it| text(secrets, it));
+        EventKind::Checked { result, used, .. } => {
+            mask_use(secrets, used.as_deref_mut());
+            match result {
+                CheckResult::Passed => {}
+                CheckResult::Failed { lacks } => lacks.iter_mut().for_each(|it| lack(secrets, it)),
+                CheckResult::Broken { by, message } => {
+                    [by, message].into_iter().for_each(|it| text(secrets, it));
+                }
             }
-        },
+        }
         EventKind::SaveFinished { result, .. } => match result {
             SaveResult::Saved { location } => text(secrets, location),
             SaveResult::Failed { message, .. } => text(secrets, message),
@@ -146,11 +149,16 @@ fn mask_failure(secrets: &Secrets, failure: &mut ModelFailure) {
     std::iter::once(message).chain(optional).for_each(|it| text(secrets, it));
 }
 
-fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
-    let Observation { summary, markdown, failure, data, digest, warnings, sub_call, .. } = observation;
-    if let Some(served) = sub_call.as_mut().and_then(|used| used.served_model.as_mut()) {
+/// What a sub-call used names the model that served it, in its provider's words.
+fn mask_use(secrets: &Secrets, used: Option<&mut SubCallUse>) {
+    if let Some(served) = used.and_then(|used| used.served_model.as_mut()) {
         text(secrets, served);
     }
+}
+
+fn mask_observation(secrets: &Secrets, observation: &mut Observation) {
+    let Observation { summary, markdown, failure, data, digest, warnings, sub_call, .. } = observation;
+    mask_use(secrets, sub_call.as_deref_mut());
     if let Some(FailureText { title, message }) = failure {
         [title, message].into_iter().for_each(|it| text(secrets, it));
     }
@@ -172,5 +180,34 @@ fn owned(text: Cow<'_, str>) -> Option<String> {
     match text {
         Cow::Owned(text) => Some(text),
         Cow::Borrowed(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loop_core::types::{CommandKey, Slot};
+
+    use super::*;
+
+    #[test]
+    fn what_a_check_reports_holds_no_secret() {
+        // Every text of it may be another program's: a validator's, a provider's.
+        const KEY: &str = "sk-canary-0123456789";
+        let secrets = Secrets::of([KEY]);
+        let key = CommandKey::new(1, Slot::Check);
+        let with = |result| {
+            let used = SubCallUse { served_model: Some(KEY.into()), ..SubCallUse::new(true, None) };
+            EventKind::Checked { key, attempt: 1, result, used: Some(used.into()) }
+        };
+        let lack =
+            Lack { section: KEY.into(), sentence: KEY.into(), value: KEY.into(), ..Lack::own(KEY, KEY) };
+        for result in [
+            CheckResult::Passed,
+            CheckResult::Failed { lacks: vec![lack] },
+            CheckResult::Broken { by: KEY.into(), message: KEY.into() },
+        ] {
+            let masked = serde_json::to_string(&kind(&secrets, with(result))).unwrap_or_default();
+            assert!(masked.contains("[masked]") && !masked.contains(KEY), "{masked}");
+        }
     }
 }

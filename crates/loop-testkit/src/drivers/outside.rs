@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::reply::Section;
-use loop_core::run::{CallModel, Cause, Check, CheckResult, CheckWhat, Lack, PersonAnswer, RunTool};
+use loop_core::run::{CallModel, Check, CheckResult, CheckWhat, Lack, PersonAnswer, RunTool};
 use loop_core::types::{
     CommandKey, FailureKind, Millis, ModelFailure, Observation, Received, Status, SubCallUse, Usage,
 };
@@ -280,11 +280,6 @@ fn target_of(tool: &RunTool) -> String {
 
 /// What a check says of a section that a second model does not confirm.
 fn unconfirmed(section: &Section) -> Lack {
-    let cause = Cause::Own { by: "second_opinion".into(), message: "it says no".into() };
-    Lack {
-        section: Arc::clone(&section.id),
-        sentence: section.body.trim().into(),
-        cause,
-        ..Lack::own("", "")
-    }
+    let (section, sentence) = (Arc::clone(&section.id), section.body.trim().into());
+    Lack { section, sentence, ..Lack::own("second_opinion", "it says no") }
 }
