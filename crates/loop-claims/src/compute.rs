@@ -89,6 +89,15 @@ fn pairs(ones: &[f64], others: &[f64], into: &mut Vec<f64>) {
     }
 }
 
+/// Whether a value is the result of numbers of the evidence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Computed {
+    No,
+    /// There is such a result, among so many others that it says nothing.
+    Perhaps,
+    Yes,
+}
+
 /// What a value is compared with.
 struct Wanted {
     number: f64,
@@ -101,7 +110,7 @@ impl Wanted {
     /// Whether one of the candidates is the value, and so few are as near that it is not by chance.
     /// `bound`: how many candidates may be expected within half a step of any value of this size. The candidates of each
     /// list are multiplied by its factor.
-    fn is_among(&self, lists: &[(&[f64], f64)], (bound, round): (f64, f64)) -> bool {
+    fn chance(&self, lists: &[(&[f64], f64)], (bound, round): (f64, f64)) -> Computed {
         let Self { number, step, slip } = self;
         let within = |list: &[f64], low: f64, high: f64| {
             list.partition_point(|it| *it <= high).saturating_sub(list.partition_point(|it| *it < low))
@@ -112,18 +121,20 @@ impl Wanted {
             hits += within(list, (number - by) / factor, (number + by) / factor);
             near += within(list, number * 0.5 / factor, number * 2.0 / factor);
         }
-        hits > 0 && count(near) * round / (number * 1.5).max(*step) < bound
+        match count(near) * round / (number * 1.5).max(*step) < bound {
+            _ if hits == 0 => Computed::No,
+            true => Computed::Yes,
+            false => Computed::Perhaps,
+        }
     }
 }
 
 /// Whether an amount results from the cited sources, or from what the document states before it.
-pub(crate) fn is_computed(amount: &Amount, cited: &[&Source], stated: &[Amount]) -> bool {
+/// `behind`: what follows it in its sentence.
+pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], behind: &[Amount]) -> Computed {
     let Amount { number, step, digits, unit, .. } = *amount;
-    // What one more in its last digit that is not zero adds: round numbers are hit by chance more often.
-    let mut round = step;
-    while digits > 1 && round * 10.0 <= number && (number / (round * 10.0)).fract().abs() < 1e-9 {
-        round *= 10.0;
-    }
+    // Round numbers are hit by chance more often.
+    let round = if digits > 1 { amount.round() } else { step };
     let wanted = Wanted { number, step, slip: digits > 2 && is_slip(amount, cited) };
     // Numbers as they are written say nothing of a value in another unit.
     let units = || cited.iter().flat_map(|source| &source.entries).filter_map(|entry| entry.amount.unit);
@@ -140,11 +151,16 @@ pub(crate) fn is_computed(amount: &Amount, cited: &[&Source], stated: &[Amount])
     }
     let lists = |of: fn(&Candidates) -> &[f64]| made.iter().map(|(it, factor)| (of(it), *factor)).collect::<Vec<_>>();
     let is_short = digits < 3;
-    if wanted.is_among(&lists(|it| &it.whole), (if is_short { 0.5 } else { 2.0 }, step)) {
-        return true;
+    let mut best = wanted.chance(&lists(|it| &it.whole), (if is_short { 0.5 } else { 2.0 }, step));
+    if best == Computed::Yes {
+        return best;
     }
-    let is_among = |list: Vec<f64>, bound: f64, round: f64| wanted.is_among(&[(&sorted(list), 1.0)], (bound, round));
+    let mut is_among = |list: Vec<f64>, bound: f64, round: f64| {
+        best = best.max(wanted.chance(&[(&sorted(list), 1.0)], (bound, round)));
+        best == Computed::Yes
+    };
     let before = stated.get(stated.len().saturating_sub(NEAR)..).unwrap_or_default();
+    let before: Vec<Amount> = before.iter().chain(behind.iter().take(2)).copied().collect();
     let near: Vec<f64> = before.iter().map(|it| it.number).collect();
     let converted = |it: &Amount| {
         let (one, other) = it.unit.zip(unit)?;
@@ -153,6 +169,7 @@ pub(crate) fn is_computed(amount: &Amount, cited: &[&Source], stated: &[Amount])
     let in_unit: Vec<f64> = before.iter().map(|it| converted(it).unwrap_or(it.number)).collect();
     let mut of_stated = Vec::new();
     pairs(&near, &[near.as_slice(), &[MONTHS]].concat(), &mut of_stated);
+    of_stated.extend(near.windows(2).map(|it| it.iter().sum::<f64>() / 2.0));
     if in_unit != near {
         pairs(&in_unit, &in_unit, &mut of_stated);
     }
@@ -160,8 +177,8 @@ pub(crate) fn is_computed(amount: &Amount, cited: &[&Source], stated: &[Amount])
         [one, two, three] => [one + two - three, one + two + three],
         _ => [0.0; 2],
     });
-    if is_among(of_stated, if is_short { 1.0 } else { 1.5 }, step) || is_among(sums.collect(), 1.0, step) {
-        return true;
+    if is_among(of_stated, if is_short && step >= 1.0 { 0.7 } else { 1.5 }, step) || is_among(sums.collect(), 1.0, step) {
+        return Computed::Yes;
     }
     // `4 % more`, `a fee of 4 %`.
     let operands = || near.iter().chain(made.iter().flat_map(|(it, _)| &it.operands));
@@ -171,18 +188,24 @@ pub(crate) fn is_computed(amount: &Amount, cited: &[&Source], stated: &[Amount])
         operands().flat_map(move |it| [it * part, it * (1.0 + part), it * (1.0 - part)])
     });
     if is_among(of_percent.collect(), 1.0, step) {
-        return true;
+        return Computed::Yes;
     }
     if is_short {
-        return digits == 2 && wanted.is_among(&lists(|it| &it.pairs), (PAIRS_OF_SHORT, round));
+        let of_pairs = if digits == 2 { wanted.chance(&lists(|it| &it.pairs), (PAIRS_OF_SHORT, round)) } else { Computed::No };
+        return best.max(of_pairs);
+    }
+    // A slip of one digit has to be a sum or a share, not just any two numbers. Nor are those of a text one record.
+    if wanted.slip || cited.iter().all(|source| source.is_prose) && digits < 4 {
+        return best;
     }
     let mut mixed = Vec::new();
     made.iter().for_each(|(it, _)| pairs(&near, &it.operands, &mut mixed));
-    is_among(mixed, 1.0, round) || wanted.is_among(&lists(|it| &it.pairs), (1.0, round))
+    is_among(mixed, 1.0, round);
+    best.max(wanted.chance(&lists(|it| &it.pairs), (1.0, round)))
 }
 
 /// A number of two digits is seldom a pair of others by anything but chance.
-const PAIRS_OF_SHORT: f64 = 0.1;
+const PAIRS_OF_SHORT: f64 = 0.03;
 /// So many amounts before one may be what it is computed from.
 const NEAR: usize = 4;
 /// What a price a month is multiplied by.
@@ -190,9 +213,16 @@ const MONTHS: f64 = 12.0;
 
 /// Whether a number of the sources has the same digits but for one, or two that are exchanged.
 fn is_slip(amount: &Amount, cited: &[&Source]) -> bool {
-    let written = |number: f64| format!("{:.0}", if amount.step < 1.0 { number / amount.step } else { number });
-    let own = written(amount.number);
-    cited.iter().flat_map(|source| &source.entries).take(2_000).any(|entry| is_one_off(&own, &written(entry.amount.number)))
+    let own = digits_of(amount, amount.step);
+    cited.iter().flat_map(|source| &source.entries).take(2_000).any(|entry| {
+        let step = if entry.amount.step > 0.0 { entry.amount.step } else { amount.step.min(1.0) };
+        is_one_off(&own, &digits_of(&entry.amount, step)) || is_one_off(&own, &digits_of(&entry.amount, amount.step))
+    })
+}
+
+/// The digits of an amount, down to this step.
+pub(crate) fn digits_of(amount: &Amount, step: f64) -> String {
+    format!("{:.0}", amount.number / step)
 }
 
 /// Whether two rows of digits differ in one, or in two that are exchanged.

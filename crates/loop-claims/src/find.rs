@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::compute::{is_between, is_computed, is_one_off};
+use crate::compute::{Computed, computed, digits_of, is_between, is_one_off};
 use crate::source::{Entry, Source};
 use crate::stated::Stated;
 use crate::value::{Amount, Day};
-use crate::words::Dimension;
+use crate::words::{Dimension, Unit};
 
 /// What the sources say of a value.
 #[derive(Debug)]
@@ -41,22 +41,29 @@ pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Option<Range<us
                 let apart = (it / unit).abs_diff(seconds / unit) * unit;
                 apart == 0 || apart == 43_200 || *is_zoned && apart % 1_800 == 0
             };
-            source.times.iter().find(|(it, _)| is_same(*it)).map(|(_, at)| at.clone())
+            // `at 7` for 7 pm.
+            let hour = f64::from(seconds / 3_600 % 12);
+            let on_the_hour = (seconds % 3_600 == 0).then(|| source.near(false, hour, 0.0).next()).flatten();
+            let same = source.times.iter().find(|(it, _)| is_same(*it)).map(|(_, at)| at.clone());
+            same.or_else(|| on_the_hour.map(|entry| entry.at.clone()))
         }
         Stated::Span(seconds) => source
             .near(true, *seconds, 60.5)
             .find(|entry| entry.amount.unit.is_some_and(|unit| unit.dimension == Dimension::Time))
             .map(|entry| entry.at.clone()),
-        Stated::Id { whole, parts } => match source.has.get(whole) {
+        Stated::Id { whole, parts, .. } => match source.has.get(whole) {
             Some(at) => Some(at.clone()),
             None => parts.iter().all(|part| source.has.contains_key(part)).then(|| parts.first().and_then(|part| source.has.get(part).cloned().flatten())),
         },
-        Stated::Quote(quote) => source.has.get(quote).cloned(),
+        Stated::Quote(pieces) => {
+            let is_there = pieces.iter().all(|piece| source.has.contains_key(piece));
+            is_there.then(|| pieces.first().and_then(|piece| source.has.get(piece).cloned().flatten()))
+        }
+        Stated::Period { forms, .. } => forms.iter().find_map(|form| source.has.get(form)).cloned(),
         Stated::Name { words, .. } => {
             let has = |forms: &Vec<usize>| forms.iter().find_map(|form| source.has.get(form));
             let found: Vec<_> = words.iter().filter_map(has).collect();
-            let is_there = found.len() * 2 > words.len() || words.len() == found.len();
-            is_there.then(|| found.first().and_then(|at| (*at).clone()))
+            (found.len() * 2 > words.len() || words.is_empty()).then(|| found.first().and_then(|at| (*at).clone()))
         }
         Stated::Absence(stems) => {
             let says = source.is_empty || stems.iter().any(|stem| source.absent.contains(stem));
@@ -70,14 +77,11 @@ fn amount_in(amount: &Amount, source: &Source) -> Option<Option<Range<usize>>> {
     let by = if digits < 2 && !is_about { 1e-9 * number.max(1.0) } else { step * 0.5001 };
     let fits_money = |entry: &&Entry| currency.zip(entry.amount.currency).is_none_or(|(one, other)| one == other);
     let is_bare = |entry: &&Entry| entry.amount.unit.is_none();
-    for number in std::iter::once(number).chain(other) {
+    // The other reading has three decimals more or less.
+    let other = other.map(|other| (other, amount.scale * if other < number { 0.0005 } else { 0.5 }));
+    for (number, by) in std::iter::once((number, by)).chain(other) {
         let same_unit = |entry: &&Entry| unit.zip(entry.amount.unit).is_none_or(|(one, other)| one == other);
         if let Some(entry) = source.near(false, number, by).filter(fits_money).find(same_unit) {
-            return Some(entry.at.clone());
-        }
-        // What the evidence itself has rounded.
-        let is_rounded = |entry: &&Entry| entry.amount.is_about && entry.amount.digits > 1 && (entry.amount.number - number).abs() <= entry.amount.step * 0.5;
-        if let Some(entry) = source.near(false, number, number * 0.03).filter(fits_money).filter(same_unit).find(is_rounded) {
             return Some(entry.at.clone());
         }
         let Some(unit) = unit else { continue };
@@ -106,6 +110,12 @@ fn amount_in(amount: &Amount, source: &Source) -> Option<Option<Range<usize>>> {
             }
         }
     }
+    if amount.is_year() {
+        let is_year = |day: &Day| day.year.is_some_and(|year| f64::from(year) == number);
+        if let Some((_, at)) = source.days.iter().find(|(day, _)| is_year(day)) {
+            return Some(at.clone());
+        }
+    }
     let is_count = step == 1.0 && currency.is_none() && unit.is_none() && source.counts.contains(&whole(number));
     is_count.then_some(None)
 }
@@ -120,6 +130,8 @@ pub(crate) struct Context<'a> {
     pub(crate) cited: &'a [&'a Source],
     /// The amounts before it in its section.
     pub(crate) stated: &'a [Amount],
+    /// The amounts behind it in its sentence.
+    pub(crate) behind: &'a [Amount],
     /// The durations of a day and more that its sentence states, in seconds.
     pub(crate) spans: &'a [f64],
     /// The currencies that any evidence names.
@@ -133,16 +145,37 @@ pub(crate) fn judge(value: &Stated, context: &Context<'_>) -> Answer {
         Stated::Day(day) => judge_day(day, context),
         Stated::Span(seconds) if is_between(*seconds, 60.0, 1.0, context.cited) => Answer::Computed,
         Stated::Span(_) => Answer::Unknown("a duration that is not written in the evidence"),
-        Stated::Time { .. } | Stated::Id { .. } | Stated::Quote(_) | Stated::Name { .. } | Stated::Absence(_) => {
-            Answer::Wrong(Wrong::Nowhere)
+        Stated::Id { form, .. } if !context.cited.iter().any(|source| source.forms.contains(form)) => {
+            Answer::Unknown("no id of its form is in the evidence")
         }
+        Stated::Period { others, .. } if !has_any(others, context.cited) => Answer::Unknown("a part of a year"),
+        Stated::Name { own, .. } => {
+            let of = |source: &&Source| own.iter().find_map(|word| source.names.get(word).cloned());
+            let name = context.cited.iter().find_map(of);
+            Answer::Wrong(name.map_or(Wrong::Nowhere, |name| Wrong::Other(name.into())))
+        }
+        Stated::Absence(_) if context.cited.iter().all(|source| source.is_prose && source.forms.is_empty() && source.text.len() > 1_000) => {
+            Answer::Unknown("a long text")
+        }
+        Stated::Time { .. }
+        | Stated::Id { .. }
+        | Stated::Period { .. }
+        | Stated::Quote(_)
+        | Stated::Absence(_) => Answer::Wrong(Wrong::Nowhere),
     }
+}
+
+fn has_any(patterns: &[usize], cited: &[&Source]) -> bool {
+    cited.iter().any(|source| patterns.iter().any(|pattern| source.has.contains_key(pattern)))
 }
 
 /// A day may be counted from another one: `14 days later, on 21 August`.
 fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     const DAY: f64 = 86_400.0;
     let Some(number) = day.number() else { return Answer::Wrong(Wrong::Nowhere) };
+    if day.day.is_none() && !context.spans.is_empty() {
+        return Answer::Unknown("a month that is counted from another");
+    }
     let of_evidence = context.cited.iter().flat_map(|source| source.entries.iter().take(MAX_READ)).filter_map(|entry| {
         let unit = entry.amount.unit.filter(|unit| unit.dimension == Dimension::Time && unit.factor >= DAY)?;
         Some(entry.amount.number * unit.factor)
@@ -156,7 +189,7 @@ fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     match days().any(is_apart) {
         true => Answer::Computed,
         // Days and weeks are exact, months and years are not.
-        false if spans.iter().all(|span| *span < 27.0 * DAY) => Answer::Wrong(Wrong::Nowhere),
+        false if context.spans.iter().all(|span| *span < 27.0 * DAY) => Answer::Wrong(Wrong::Nowhere),
         false => Answer::Unknown("a day that is counted from another"),
     }
 }
@@ -166,12 +199,12 @@ const MAX_READ: usize = 64;
 
 fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let Amount { number, step, digits, unit, currency, .. } = *amount;
-    let Context { cited, stated, spans, currencies } = context;
+    let Context { cited, stated, behind, spans, currencies } = context;
     if currency.is_some_and(|code| !currencies.is_empty() && !currencies.contains(code)) {
         let named: Vec<String> = currencies.iter().map(|code| code.to_uppercase()).collect();
         return Answer::Wrong(Wrong::Currency(named.join(", ")));
     }
-    if amount.is_year() && !spans.is_empty() {
+    if amount.is_year() && (amount.is_fiscal || !spans.is_empty()) {
         return Answer::Unknown("a year that is counted from another");
     }
     let raw = |entry: &&Entry| (entry.amount.number - number).abs() < 1e-9 * number.max(1.0);
@@ -196,17 +229,48 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     if digits < 2 && amount.is_bare() {
         return Answer::Unknown("a small number");
     }
-    if is_computed(amount, cited, stated) {
-        return Answer::Computed;
+    if amount.is_year() {
+        return Answer::Wrong(Wrong::Nowhere);
     }
-    if step == 1.0 && number < 13.0 && amount.is_bare() {
-        return Answer::Unknown("a small number");
+    let is_percent = unit.is_some_and(|unit| unit.dimension == Dimension::Percent);
+    let is_share = is_percent || step < 1.0 && number < 10.0 && amount.is_bare();
+    match computed(amount, cited, stated, *behind) {
+        Computed::Yes => return Answer::Computed,
+        Computed::Perhaps if is_share && digits > 2 => return Answer::Unknown("it may result from other numbers"),
+        Computed::Perhaps | Computed::No => {}
     }
-    let written = |number: f64| format!("{:.0}", if step < 1.0 { number / step } else { number });
-    let own = written(number);
+    if let Some(why) = beyond(amount, cited) {
+        return Answer::Unknown(why);
+    }
+    let own = digits_of(amount, step);
     let slip = cited.iter().find_map(|source| {
-        let entry = source.entries.iter().take(2_000).find(|entry| is_one_off(&own, &written(entry.amount.number)))?;
+        let entry = source.entries.iter().take(2_000).find(|entry| is_one_off(&own, &digits_of(&entry.amount, step)))?;
         Some(source.says(entry))
     });
     Answer::Wrong(slip.map_or(Wrong::Nowhere, Wrong::Other))
+}
+
+/// What keeps an amount that is nowhere from being contradicted. `None`: nothing.
+fn beyond(amount: &Amount, cited: &[&Source]) -> Option<&'static str> {
+    let Amount { number, step, unit, currency, is_loose, scale, .. } = *amount;
+    // Of formulas and of calendars.
+    let is_factor = amount.is_bare() && [100.0, 365.0, 360.0, 1_000.0].contains(&number);
+    if is_factor || step == 1.0 && number < 13.0 && amount.is_bare() {
+        return Some("a number that needs no evidence");
+    }
+    let near = |is_base: bool, number: f64, by: f64| cited.iter().any(|source| source.near(is_base, number, by).next().is_some());
+    let is_round = amount.round() * 100.0 > number;
+    if is_loose && is_round && number >= 1_000.0 && (near(false, number, number * 0.1) || unit.is_some_and(|unit| near(true, number * unit.factor, number * unit.factor * 0.1))) {
+        return Some("a bound");
+    }
+    if scale > 1.0 && near(false, number / scale, step / scale * 0.5001) {
+        return Some("the evidence does not say its scale");
+    }
+    // Of hours and days the time between two points of the evidence is exact.
+    let is_time = |unit: &Unit| unit.dimension == Dimension::Time && (unit.factor > 86_400.0 || !cited.iter().any(|source| source.stamps.len() > 2));
+    let speaks = || cited.iter().flat_map(|source| &source.entries).any(|entry| entry.amount.unit == unit);
+    if currency.is_none() && unit.as_ref().is_some_and(is_time) && !speaks() {
+        return Some("a duration that takes a calendar");
+    }
+    None
 }

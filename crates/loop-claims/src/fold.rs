@@ -58,7 +58,7 @@ fn fold(c: char, into: &mut String) {
         'ù'..='ü' | 'ū' | 'ů' | 'ű' | 'Ù'..='Ü' => "u",
         'ý' | 'ÿ' => "y",
         'ź' | 'ż' | 'ž' | 'Ž' | 'Ż' => "z",
-        'µ' | 'μ' => "u",
+        'μ' => "µ",
         '²' => "2",
         '³' => "3",
         // Marks that are written over the letter before them, and characters without a width.

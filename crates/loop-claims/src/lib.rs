@@ -238,11 +238,12 @@ impl Reader {
         for sentence in sentences {
             let text: Arc<str> = body.get(sentence.range.clone()).unwrap_or_default().into();
             let spans = sentence.spans();
+            let amounts: Vec<Amount> = sentence.items.iter().filter_map(Item::amount).copied().collect();
+            let before = stated.len();
             for item in &sentence.items {
-                let found = finding(item, sentence, &known, (&stated, &spans, &currencies));
-                if let Stated::Amount(amount) = &item.stated {
-                    stated.push(*amount);
-                }
+                let behind = amounts.get(stated.len() + 1 - before..).unwrap_or_default();
+                let found = finding(item, sentence, &known, &Around { stated: &stated, behind, spans: &spans, currencies: &currencies });
+                stated.extend(item.amount());
                 let Some(found) = found else { continue };
                 let at = sentence.range.start + item.range.start..sentence.range.start + item.range.end;
                 claims.push(Claim {
@@ -278,13 +279,22 @@ impl Finding {
     }
 }
 
+/// What the document says around a value.
+struct Around<'a> {
+    stated: &'a [Amount],
+    behind: &'a [Amount],
+    spans: &'a [f64],
+    currencies: &'a HashSet<&'static str>,
+}
+
 /// What the evidence says of a value of a sentence. `None`: it is no value after all.
 fn finding(
     item: &Item,
     sentence: &Read,
     known: &BTreeMap<EvidenceId, &Source>,
-    (stated, spans, currencies): (&[Amount], &[f64], &HashSet<&'static str>),
+    around: &Around<'_>,
 ) -> Option<Finding> {
+    let Around { stated, behind, spans, currencies } = *around;
     let ids = sentence.cited(item.range.end);
     let cited: Vec<(EvidenceId, &Source)> = ids.iter().filter_map(|id| Some((*id, *known.get(id)?))).collect();
     let of_cited: HashSet<&'static str> = cited.iter().flat_map(|(_, source)| &source.currencies).copied().collect();
@@ -316,7 +326,7 @@ fn finding(
     }
     let sources: Vec<&Source> = cited.iter().map(|(_, source)| *source).collect();
     let ids: Vec<EvidenceId> = cited.iter().map(|(id, _)| *id).collect();
-    match judge(&item.stated, &Context { cited: &sources, stated, spans, currencies }) {
+    match judge(&item.stated, &Context { cited: &sources, stated, behind, spans, currencies }) {
         Answer::Computed => Some(Finding::new(Grounding::Found, ids, "computed")),
         Answer::Copied(place) => Some(Finding { place, ..Finding::new(Grounding::Found, ids, "") }),
         Answer::Unknown(why) => not_checked(why),

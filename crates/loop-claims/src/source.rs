@@ -62,6 +62,12 @@ pub(crate) struct Source {
     pub(crate) counts: HashSet<u64>,
     /// The patterns that it has, each with its first place in the text.
     pub(crate) has: BTreeMap<usize, Option<Range<usize>>>,
+    /// Names that fields of its records have, by each of their words.
+    pub(crate) names: BTreeMap<Box<str>, Box<str>>,
+    /// Whether it is a text without data and tables.
+    pub(crate) is_prose: bool,
+    /// The forms of its ids.
+    pub(crate) forms: HashSet<Box<str>>,
     pub(crate) currencies: HashSet<&'static str>,
     /// The first letters of the words near one that says that there is none.
     pub(crate) absent: HashSet<Box<str>>,
@@ -80,11 +86,32 @@ pub(crate) fn stem(word: &str) -> Box<str> {
     word.chars().take(4).collect()
 }
 
+/// Whether it is a number of a commit, or another one in hexadecimal digits.
+pub(crate) fn is_hash(id: &str) -> bool {
+    id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The form of an id: `a-9` of `AC-57173`.
+pub(crate) fn form(id: &str) -> Box<str> {
+    if is_hash(id) {
+        return "hash".into();
+    }
+    let mut form = String::new();
+    for c in id.chars() {
+        let kind = if c.is_ascii_digit() { '9' } else if c.is_alphabetic() { 'a' } else { c };
+        if !(kind.is_alphanumeric() && form.ends_with(kind)) {
+            form.push(kind);
+        }
+    }
+    form.into()
+}
+
 impl Source {
     /// Reads a text and data. `day`: the start of the run, which spans are counted from, in seconds since 1970.
     pub(crate) fn read(text: &str, data: Option<&Json>, patterns: &Patterns, start: Option<i64>) -> Self {
         let mut source = Self { text: text.to_owned(), scale: 1.0, ..Self::default() };
         source.read_text(text, patterns);
+        source.is_prose = data.is_none() && rows(text).len() < 3;
         if let Some(data) = data {
             let mut seen = String::new();
             source.walk(data, &mut Vec::new(), &mut seen);
@@ -170,7 +197,10 @@ impl Source {
                     let amount = Amount { unit, step: 1.0, digits: 4, ..Amount::plain(*seconds) };
                     self.entries.push(Entry { amount, at, field: None });
                 }
-                Value::Id => {}
+                Value::Id => {
+                    self.forms.insert(form(folded.text.get(range.clone()).unwrap_or_default()));
+                }
+                Value::Period => {}
             }
         }
     }
@@ -248,6 +278,7 @@ impl Source {
                     self.note_path(path);
                 }
                 self.note_absent(&folded.text);
+                self.note_name(text);
                 let first = self.entries.len();
                 let found = values(&folded.text, writes_commas(&folded.text));
                 self.take(&folded, &found);
@@ -273,9 +304,20 @@ impl Source {
                 for (name, value) in members {
                     seen.push_str(name);
                     seen.push('\n');
+                    if name.contains(|c: char| c.is_ascii_digit()) {
+                        let folded = Folded::of(name);
+                        let first = self.entries.len();
+                        self.take(&folded, &values(&folded.text, false));
+                        self.entries.iter_mut().skip(first).for_each(|entry| entry.at = None);
+                    }
                     path.push(Folded::of(name).text.into());
                     self.walk(value, path, seen);
                     path.pop();
+                }
+                let parts = members.iter().filter(|(name, _)| ["first", "last", "given", "family", "surname", "vorname", "nachname"].iter().any(|it| name.contains(it)));
+                let parts: Vec<&str> = parts.filter_map(|(_, value)| value.as_str()).collect();
+                if parts.len() == 2 {
+                    self.note_name(&parts.join(" "));
                 }
                 let numbers = members.iter().filter_map(|(name, value)| {
                     let unit = unit_of(&[Folded::of(name).text.into()]).0;
@@ -284,6 +326,15 @@ impl Source {
                 self.group(&numbers.collect::<Vec<_>>());
                 self.of_record = around;
             }
+        }
+    }
+
+    /// Notes a text that may be a name: two to four words of letters.
+    fn note_name(&mut self, text: &str) {
+        let folded = Folded::of(text);
+        let own: Vec<&str> = words(&folded.text).filter_map(|range| folded.text.get(range)).collect();
+        if (2..=4).contains(&own.len()) && folded.text.chars().all(|c| c.is_alphabetic() || " ,.'-&".contains(c)) {
+            self.names.extend(own.iter().map(|word| ((*word).into(), text.into())));
         }
     }
 
@@ -503,7 +554,7 @@ fn scale_of(begin: &str, is_table: bool) -> f64 {
     let scales = [("thousand", 1e3), ("'000", 1e3), ("000s", 1e3), ("million", 1e6), ("billion", 1e9)];
     let says = |word: &str| match is_table {
         true => begin.contains(word),
-        false => begin.contains(&format!("in {word}")) || begin.contains(&format!("{word}s, except")),
+        false => ["in {}", "({}", "{}s, except", "{}s of", "$ {}"].iter().any(|form| begin.contains(&form.replace("{}", word))),
     };
     scales.iter().find(|(word, _)| says(word)).map_or(1.0, |(_, scale)| *scale)
 }

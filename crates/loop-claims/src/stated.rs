@@ -9,7 +9,7 @@ use loop_core::types::{EvidenceId, Locale};
 use crate::cited::{self, Cited};
 use crate::fold::{Folded, words};
 use crate::sentence::Sentence;
-use crate::source::stem;
+use crate::source::{form, is_hash, stem};
 use crate::value::{Amount, Day, Found, Value, values};
 use crate::words::{Dimension, WORDS};
 use crate::ValueKind;
@@ -23,10 +23,13 @@ pub(crate) enum Stated {
     Time { seconds: u32, is_exact: bool, is_zoned: bool },
     Span(f64),
     /// A pattern, or else all of several.
-    Id { whole: usize, parts: Vec<usize> },
-    Quote(usize),
+    Id { whole: usize, parts: Vec<usize>, form: Box<str> },
+    /// A quarter or a half of a year: the patterns of it, and of the others.
+    Period { forms: Vec<usize>, others: Vec<usize> },
+    /// The pieces of a quotation: what stands between its dots.
+    Quote(Vec<usize>),
     /// Each word of the name, as the patterns that it may be written as.
-    Name { words: Vec<Vec<usize>>, begins: bool },
+    Name { words: Vec<Vec<usize>>, own: Vec<Box<str>> },
     /// The stems of what there is none of.
     Absence(Vec<Box<str>>),
 }
@@ -37,6 +40,12 @@ pub(crate) struct Item {
     pub(crate) range: Range<usize>,
     pub(crate) kind: ValueKind,
     pub(crate) stated: Stated,
+}
+
+impl Item {
+    pub(crate) fn amount(&self) -> Option<&Amount> {
+        if let Stated::Amount(amount) = &self.stated { Some(amount) } else { None }
+    }
 }
 
 /// A sentence with its values.
@@ -121,6 +130,7 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
             Value::Time(seconds, is_exact) => (ValueKind::Time, Stated::Time { seconds, is_exact, is_zoned }),
             Value::Span(seconds) => (ValueKind::Quantity, Stated::Span(seconds)),
             Value::Id => (id_kind(written), id(written, texts)),
+            Value::Period => (ValueKind::Date, period(written, texts)),
         };
         push(&mut items, folded.range(range), kind, stated);
     }
@@ -183,11 +193,14 @@ fn id_kind(written: &str) -> ValueKind {
 }
 
 fn id(written: &str, texts: &mut Texts) -> Stated {
-    let is_hash = written.len() >= 7 && written.bytes().all(|it| it.is_ascii_hexdigit());
-    let whole = texts.pattern(written, is_hash);
+    let whole = texts.pattern(written, is_hash(written));
     let is_digit = |c: char| c.is_ascii_digit();
     let mut parts = Vec::new();
     let mut rest = written;
+    if written.contains('@') || is_hash(written) {
+        rest = "";
+        parts.push(whole);
+    }
     while let Some(first) = rest.chars().next() {
         let end = rest.find(|c: char| is_digit(c) != is_digit(first) || !c.is_alphanumeric()).unwrap_or(rest.len());
         let (part, after) = rest.split_at(end.max(first.len_utf8()));
@@ -196,7 +209,25 @@ fn id(written: &str, texts: &mut Texts) -> Stated {
         }
         rest = after;
     }
-    Stated::Id { whole, parts }
+    Stated::Id { whole, parts, form: form(written) }
+}
+
+fn period(written: &str, texts: &mut Texts) -> Stated {
+    let (kind, number) = written.split_at(1);
+    let of = |number: &str, texts: &mut Texts| {
+        let word = match (kind, number) {
+            ("q", "1") => "first quarter",
+            ("q", "2") => "second quarter",
+            ("q", "3") => "third quarter",
+            ("q", _) => "fourth quarter",
+            (_, "1") => "first half",
+            _ => "second half",
+        };
+        [format!("{kind}{number}"), format!("{number}{kind}"), word.to_owned()].map(|it| texts.pattern(&it, true))
+    };
+    let forms = of(number, texts).to_vec();
+    let others = ["1", "2", "3", "4"].into_iter().filter(|it| *it != number).flat_map(|it| of(it, texts)).collect();
+    Stated::Period { forms, others }
 }
 
 /// Texts of more than one word in quotation marks.
@@ -214,8 +245,9 @@ fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
             continue;
         }
         if count > 1 {
-            let quote = texts.pattern(inner, false);
-            push(items, folded.range(*open..close + 1), ValueKind::Quote, Stated::Quote(quote));
+            let dots = inner.replace("[...]", "…").replace("...", "…");
+            let pieces = dots.split('…').filter(|it| words(it).count() > 1).map(|it| texts.pattern(it, false)).collect();
+            push(items, folded.range(*open..close + 1), ValueKind::Quote, Stated::Quote(pieces));
         }
         from += 2;
     }
@@ -254,8 +286,13 @@ fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<Item>) {
         let range = first.start..words.get(last).map_or(first.end, |it| it.end);
         let before = text.get(..range.start).unwrap_or_default().trim_end();
         let begins = !before.contains(char::is_alphanumeric) || before.ends_with(['.', ':', '!', '?', '|', '"']);
-        if last > at {
-            name(part(&range), begins, locale, texts).into_iter().for_each(|stated| push(items, range.clone(), ValueKind::Name, stated));
+        let is_single = last == at;
+        let capitals = part(&range).chars().filter(|c| c.is_uppercase()).count();
+        let is_acronym = capitals > 1 && part(&range).chars().count() < 8;
+        let is_new = !is_acronym && part(&range).chars().count() > 3 && (!begins || part(&range).chars().skip(2).any(char::is_uppercase));
+        if !is_single || is_new {
+            let name = name(part(&range), begins, locale, texts);
+            name.into_iter().for_each(|stated| push(items, range.clone(), ValueKind::Name, stated));
         }
         at = last + 1;
     }
@@ -288,23 +325,21 @@ fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<S
     }
     let is_own = |word: &&&str| word.chars().count() > 2 && !WORDS.titles.contains(**word) && !WORDS.plain.contains(**word) && !WORDS.months.contains_key(**word) && word.chars().all(char::is_alphabetic);
     let own: Vec<&str> = all.iter().filter(is_own).copied().collect();
-    let begins = begins && own.first() == all.first() && !has_title;
+    // The first word of a sentence has a capital in any case.
+    let begins = begins && own.first() == all.first() && !has_title && own.len() > 1;
+    let own: Vec<&str> = own.into_iter().skip(usize::from(begins && all.len() > 2)).collect();
     let mut forms = |word: &str| {
         let mut forms = vec![texts.pattern(word, false)];
-        if let Some(one) = word.strip_suffix('s') {
-            forms.push(texts.pattern(one, false));
-        } else {
-            forms.push(texts.pattern(&format!("{word}s"), false));
-        }
         let count = word.chars().count();
-        if count > 5 {
-            let head: String = word.chars().take(count - 2).collect();
+        if count > 4 {
+            let head: String = word.chars().take((count - 2).min(if count > 7 { 6 } else { 4 })).collect();
             forms.push(texts.pattern(&head, true));
         }
         forms
     };
     let words: Vec<Vec<usize>> = own.iter().map(|word| forms(word)).collect();
-    (!words.is_empty()).then_some(Stated::Name { words, begins })
+    let own = own.into_iter().map(Into::into).collect();
+    (!words.is_empty()).then_some(Stated::Name { words, own })
 }
 
 /// Statements that there is none of something: `no backup`, `There are no open incidents`.

@@ -20,23 +20,38 @@ pub(crate) struct Amount {
     pub(crate) currency: Option<&'static str>,
     /// Whether a word says that it is rounded, or a scale word that its last digits are not written.
     pub(crate) is_about: bool,
+    /// What its scale word multiplies it by.
+    pub(crate) scale: f64,
+    /// Whether a word says that it is a bound: `over`, `nearly`.
+    pub(crate) is_loose: bool,
     /// Whether it is written in words.
     pub(crate) in_words: bool,
+    /// Whether it is a year of accounts: `FY2019`.
+    pub(crate) is_fiscal: bool,
 }
 
 impl Amount {
     /// A number that is nothing but digits, as a field of JSON has it.
     pub(crate) fn plain(number: f64) -> Self {
-        Self { number, other: None, step: 0.0, digits: 0, unit: None, currency: None, is_about: false, in_words: false }
+        Self { number, other: None, step: 0.0, digits: 0, unit: None, currency: None, is_about: false, scale: 1.0, is_loose: false, in_words: false, is_fiscal: false }
     }
 
     pub(crate) fn is_bare(&self) -> bool {
         self.unit.is_none() && self.currency.is_none()
     }
 
+    /// What one more in its last digit that is not zero adds.
+    pub(crate) fn round(&self) -> f64 {
+        let mut round = self.step;
+        while round > 0.0 && round * 10.0 <= self.number && (self.number / (round * 10.0)).fract().abs() < 1e-9 {
+            round *= 10.0;
+        }
+        round
+    }
+
     /// Whether it may be a year.
     pub(crate) fn is_year(&self) -> bool {
-        self.is_bare() && self.step == 1.0 && self.digits == 4 && (1_800.0..2_200.0).contains(&self.number)
+        self.is_bare() && self.step == 1.0 && self.digits == 4 && (1_000.0..2_200.0).contains(&self.number)
     }
 }
 
@@ -111,6 +126,8 @@ pub(crate) enum Value {
     Time(u32, bool),
     /// An id, a host name, a version, an address: letters and digits in one piece.
     Id,
+    /// A quarter or a half of a year: `Q4`.
+    Period,
     /// A duration in parts, in seconds: `3 h 45 min`.
     Span(f64),
 }
@@ -230,11 +247,17 @@ impl<'a> Lexer<'a> {
             if is_id(run) {
                 return found(at + run.len(), Value::Id);
             }
+            if let Some((head, tail)) = run.split_at_checked(1)
+                && matches!(head, "q" | "h")
+                && matches!(tail, "1" | "2" | "3" | "4")
+            {
+                return found(at + 2, Value::Period);
+            }
             // `FY2019`, `CY19`.
             let year = run.strip_prefix("fy").or(run.strip_prefix("cy")).map(|it| it.trim_start_matches(['-', '\'']));
             if let Some(Ok(year)) = year.filter(|it| matches!(it.len(), 2 | 4)).map(str::parse::<f64>) {
                 let number = if year < 100.0 { year + 2_000.0 } else { year };
-                let amount = Amount { step: 1.0, digits: 4, ..Amount::plain(number) };
+                let amount = Amount { step: 1.0, digits: 4, is_fiscal: true, ..Amount::plain(number) };
                 return found(at + run.len(), Value::Amount(amount));
             }
         }
@@ -532,6 +555,7 @@ impl<'a> Lexer<'a> {
             let scale = WORDS.scales.get(word).filter(|_| !is_letter || is_own && (amount.currency.is_some() || matches!(word, "k" | "b")) || word == "m" && amount.currency.is_some());
             if let Some(scale) = scale.filter(|_| unit.is_none()) {
                 amount.number *= scale;
+                amount.scale *= scale;
                 amount.step *= scale;
                 amount.other = amount.other.map(|other| other * scale);
                 amount.is_about = true;
@@ -550,7 +574,9 @@ impl<'a> Lexer<'a> {
         amount.unit = unit;
         let said = before.get(..before.len() - (at - start)).unwrap_or_default();
         let mut words = said.rsplit(|c: char| !(c.is_alphanumeric() || "~≈".contains(c))).filter(|it| !it.is_empty());
-        amount.is_about |= words.next().is_some_and(|word| WORDS.about.contains(word));
+        let word = words.next().unwrap_or_default();
+        amount.is_loose = WORDS.loose.contains(word);
+        amount.is_about |= amount.is_loose || WORDS.about.contains(word);
         Found { range: start..end, value: Value::Amount(amount) }
     }
 }

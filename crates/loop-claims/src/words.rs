@@ -29,6 +29,7 @@ pub(crate) struct Words {
     pub(crate) months: HashMap<&'static str, u8>,
     pub(crate) numbers: HashMap<&'static str, f64>,
     pub(crate) about: HashSet<&'static str>,
+    pub(crate) loose: HashSet<&'static str>,
     pub(crate) none: HashSet<&'static str>,
     pub(crate) absent: HashSet<&'static str>,
     pub(crate) titles: HashSet<&'static str>,
@@ -54,6 +55,7 @@ impl Words {
         let set = |set: &mut HashSet<&'static str>| set.extend(parts.clone());
         match kind {
             "about" => return set(&mut self.about),
+            "loose" => return set(&mut self.loose),
             "none" => return set(&mut self.none),
             "absent" => return set(&mut self.absent),
             "title" => return set(&mut self.titles),
@@ -103,8 +105,8 @@ mod tests {
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let mut words = Words::default();
             words.read(line);
-            let Words { units, scales, currencies, months, numbers, about, none, absent, titles, plain, zones, deeds } = &words;
-            let sets = [about, none, absent, titles, plain, zones].map(HashSet::len);
+            let Words { units, scales, currencies, months, numbers, about, loose, none, absent, titles, plain, zones, deeds } = &words;
+            let sets = [about, loose, none, absent, titles, plain, zones].map(HashSet::len);
             let maps = [units.len(), scales.len(), currencies.len(), months.len(), numbers.len(), deeds.len()];
             assert!(sets.iter().chain(&maps).sum::<usize>() > 0, "no words in {line:?}");
             for word in line.split_whitespace().filter(|it| it.parse::<f64>().is_err()) {
