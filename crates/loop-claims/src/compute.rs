@@ -109,19 +109,36 @@ struct Wanted {
 impl Wanted {
     /// Whether one of the candidates is the value, and so few are as near that it is not by chance.
     /// `bound`: how many candidates may be expected within half a step of any value of this size. The candidates of each
-    /// list are multiplied by its factor.
+    /// list, which is in order, are multiplied by its factor.
     fn chance(&self, lists: &[(&[f64], f64)], (bound, round): (f64, f64)) -> Computed {
-        let Self { number, step, slip } = self;
+        let Self { number, .. } = self;
         let within = |list: &[f64], low: f64, high: f64| {
             list.partition_point(|it| *it <= high).saturating_sub(list.partition_point(|it| *it < low))
         };
-        let (by, bound) = (step * 0.51 + 1e-9, if *slip { bound * 0.1 } else { bound });
+        let by = self.by();
         let (mut hits, mut near) = (0, 0);
         for (list, factor) in lists {
             hits += within(list, (number - by) / factor, (number + by) / factor);
             near += within(list, number * 0.5 / factor, number * 2.0 / factor);
         }
-        match count(near) * round / (number * 1.5).max(*step) < bound {
+        self.judge(hits, near, bound, round)
+    }
+
+    /// As [`Self::chance`], of candidates in any order.
+    fn chance_of(&self, candidates: &[f64], bound: f64, round: f64) -> Computed {
+        let Self { number, .. } = self;
+        let by = self.by();
+        let count_of = |low: f64, high: f64| candidates.iter().filter(|it| (low..=high).contains(&it.abs())).count();
+        self.judge(count_of(number - by, number + by), count_of(number * 0.5, number * 2.0), bound, round)
+    }
+
+    fn by(&self) -> f64 {
+        self.step * 0.51 + 1e-9
+    }
+
+    fn judge(&self, hits: usize, near: usize, bound: f64, round: f64) -> Computed {
+        let bound = if self.slip { bound * 0.1 } else { bound };
+        match count(near) * round / (self.number * 1.5).max(self.step) < bound {
             _ if hits == 0 => Computed::No,
             true => Computed::Yes,
             false => Computed::Perhaps,
@@ -135,7 +152,7 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
     let Amount { number, step, digits, unit, .. } = *amount;
     // Round numbers are hit by chance more often.
     let round = if digits > 1 { amount.round() } else { step };
-    let wanted = Wanted { number, step, slip: digits > 2 && is_slip(amount, cited) };
+    let wanted = Wanted { number, step, slip: digits > 2 && cited.iter().any(|source| source.slip(amount).is_some()) };
     // Numbers as they are written say nothing of a value in another unit.
     let units = || cited.iter().flat_map(|source| &source.entries).filter_map(|entry| entry.amount.unit);
     let is_other = unit.is_some_and(|unit| units().any(|it| it.dimension == unit.dimension) && !units().any(|it| it == unit));
@@ -156,7 +173,7 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         return best;
     }
     let mut is_among = |list: Vec<f64>, bound: f64, round: f64| {
-        best = best.max(wanted.chance(&[(&sorted(list), 1.0)], (bound, round)));
+        best = best.max(wanted.chance_of(&list, bound, round));
         best == Computed::Yes
     };
     let before = stated.get(stated.len().saturating_sub(NEAR)..).unwrap_or_default();
@@ -181,7 +198,7 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         return Computed::Yes;
     }
     // `4 % more`, `a fee of 4 %`.
-    let operands = || near.iter().chain(made.iter().flat_map(|(it, _)| &it.operands));
+    let operands = || near.iter().chain(made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS));
     let is_percent = |it: &&Amount| it.unit.is_some_and(|unit| unit.dimension == Dimension::Percent);
     let of_percent = before.iter().filter(is_percent).flat_map(|percent| {
         let part = percent.number / 100.0;
@@ -199,43 +216,20 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         return best;
     }
     let mut mixed = Vec::new();
-    made.iter().for_each(|(it, _)| pairs(&near, &it.operands, &mut mixed));
+    let operands: Vec<f64> = made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS).copied().collect();
+    pairs(&near, &operands, &mut mixed);
     is_among(mixed, 1.0, round);
     best.max(wanted.chance(&lists(|it| &it.pairs), (1.0, round)))
 }
 
 /// A number of two digits is seldom a pair of others by anything but chance.
 const PAIRS_OF_SHORT: f64 = 0.03;
+/// So many numbers of the evidence are combined with those that the document states.
+const MAX_OPERANDS: usize = 320;
 /// So many amounts before one may be what it is computed from.
 const NEAR: usize = 4;
 /// What a price a month is multiplied by.
 const MONTHS: f64 = 12.0;
-
-/// Whether a number of the sources has the same digits but for one, or two that are exchanged.
-fn is_slip(amount: &Amount, cited: &[&Source]) -> bool {
-    let own = digits_of(amount, amount.step);
-    cited.iter().flat_map(|source| &source.entries).take(2_000).any(|entry| {
-        let step = if entry.amount.step > 0.0 { entry.amount.step } else { amount.step.min(1.0) };
-        is_one_off(&own, &digits_of(&entry.amount, step)) || is_one_off(&own, &digits_of(&entry.amount, amount.step))
-    })
-}
-
-/// The digits of an amount, down to this step.
-pub(crate) fn digits_of(amount: &Amount, step: f64) -> String {
-    format!("{:.0}", amount.number / step)
-}
-
-/// Whether two rows of digits differ in one, or in two that are exchanged.
-pub(crate) fn is_one_off(one: &str, other: &str) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let differ: Vec<(u8, u8)> = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).collect();
-    matches!(differ.as_slice(), [_] | [(_, _), (_, _)]) && match differ.as_slice() {
-        [(a, b), (c, d)] => a == d && b == c,
-        _ => true,
-    }
-}
 
 /// Whether a duration is the time between two points in time of the sources.
 pub(crate) fn is_between(seconds: f64, unit: f64, step: f64, cited: &[&Source]) -> bool {

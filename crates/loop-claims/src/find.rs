@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::compute::{Computed, computed, digits_of, is_between, is_one_off};
+use crate::compute::{Computed, computed, is_between};
 use crate::source::{Entry, Source};
 use crate::stated::Stated;
 use crate::value::{Amount, Day};
@@ -34,17 +34,12 @@ pub(crate) enum Wrong {
 pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Option<Range<usize>>> {
     match stated {
         Stated::Amount(amount) => amount_in(amount, source),
-        Stated::Day(day) => source.days.iter().find(|(it, _)| it.is_same(day)).map(|(_, at)| at.clone()),
+        Stated::Day(day) => source.place_of_day(day).cloned(),
         Stated::Time { seconds, is_exact, is_zoned } => {
-            let is_same = |(it, exact): (u32, bool)| {
-                let unit = if *is_exact && exact { 1 } else { 60 };
-                let apart = (it / unit).abs_diff(seconds / unit) * unit;
-                apart == 0 || apart == 43_200 || *is_zoned && apart % 1_800 == 0
-            };
             // `at 7` for 7 pm.
             let hour = f64::from(seconds / 3_600 % 12);
             let on_the_hour = (seconds % 3_600 == 0).then(|| source.near(false, hour, 0.0).next()).flatten();
-            let same = source.times.iter().find(|(it, _)| is_same(*it)).map(|(_, at)| at.clone());
+            let same = source.place_of_time(*seconds, *is_exact, *is_zoned).cloned();
             same.or_else(|| on_the_hour.map(|entry| entry.at.clone()))
         }
         Stated::Span(seconds) => source
@@ -110,11 +105,10 @@ fn amount_in(amount: &Amount, source: &Source) -> Option<Option<Range<usize>>> {
             }
         }
     }
-    if amount.is_year() {
-        let is_year = |day: &Day| day.year.is_some_and(|year| f64::from(year) == number);
-        if let Some((_, at)) = source.days.iter().find(|(day, _)| is_year(day)) {
-            return Some(at.clone());
-        }
+    if amount.is_year()
+        && let Some(at) = i32::try_from(whole(number)).ok().and_then(|year| source.place_of_year(year))
+    {
+        return Some(at.clone());
     }
     let is_count = step == 1.0 && currency.is_none() && unit.is_none() && source.counts.contains(&whole(number));
     is_count.then_some(None)
@@ -181,7 +175,7 @@ fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
         Some(entry.amount.number * unit.factor)
     });
     let spans: Vec<f64> = context.spans.iter().copied().chain(of_evidence).take(MAX_READ).collect();
-    let days = || context.cited.iter().flat_map(|source| &source.days).take(MAX_READ).filter_map(|(day, _)| day.number());
+    let days = || context.cited.iter().flat_map(|source| &source.days).take(MAX_READ).filter_map(Day::number);
     #[expect(clippy::cast_precision_loss, reason = "days of a calendar")]
     let apart = |from: i64| (number - from).abs() as f64 * DAY;
     // Months and years are not all as long.
@@ -242,11 +236,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     if let Some(why) = beyond(amount, cited) {
         return Answer::Unknown(why);
     }
-    let own = digits_of(amount, step);
-    let slip = cited.iter().find_map(|source| {
-        let entry = source.entries.iter().take(2_000).find(|entry| is_one_off(&own, &digits_of(&entry.amount, step)))?;
-        Some(source.says(entry))
-    });
+    let slip = cited.iter().find_map(|source| Some(source.says(source.slip(amount)?)));
     Answer::Wrong(slip.map_or(Wrong::Nowhere, Wrong::Other))
 }
 

@@ -1,7 +1,7 @@
 //! A piece of evidence as it is searched: its amounts with their fields, days, times, words, and the groups of numbers that
 //! belong together.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -37,9 +37,36 @@ impl Patterns {
     }
 }
 
+/// Where a value is in the text of its source. `None`: in its data.
+pub(crate) type Place = Option<Range<usize>>;
+
+/// What a day may be asked for by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum DateKey {
+    Year(i32),
+    /// A month, and its year if both say it.
+    Month(u8, Option<i32>),
+    Day(u8, u8, Option<i32>),
+    /// A day of the evidence that has no year.
+    AnyYear(u8, u8),
+}
+
+/// What a time of day may be asked for by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum TimeKey {
+    Second(u32),
+    /// Of a time whose seconds are not written.
+    Minute(u32),
+    AnySecond(u32),
+    /// Of any zone: minutes within the half hour.
+    Zoned(u32),
+}
+
 /// In longer groups of numbers pairs are not searched.
 const MAX_GROUP: usize = 60;
 const MAX_GROUPS: usize = 400;
+/// So many days are what others are counted from.
+const MAX_DAYS: usize = 64;
 /// So many points in time are compared with each other.
 const MAX_STAMPS: usize = 60;
 
@@ -52,9 +79,12 @@ pub(crate) struct Source {
     raw: Vec<(f64, u32)>,
     /// Those with a unit, in the base unit of their dimension.
     base: Vec<(f64, u32)>,
-    pub(crate) days: Vec<(Day, Option<Range<usize>>)>,
-    /// Seconds since midnight, and whether they say the seconds.
-    pub(crate) times: Vec<((u32, bool), Option<Range<usize>>)>,
+    /// The first days, in their order.
+    pub(crate) days: Vec<Day>,
+    /// Each day, month and year that it names, with its first place.
+    dates: HashMap<DateKey, Place>,
+    /// Each time that it names, with its first place.
+    times: HashMap<TimeKey, Place>,
     /// Seconds since 1970 of its days with their times.
     pub(crate) stamps: Vec<i64>,
     pub(crate) groups: Vec<Vec<f64>>,
@@ -79,6 +109,7 @@ pub(crate) struct Source {
     /// The unit and the currency that a field of the record says for its numbers.
     of_record: (Option<Unit>, Option<&'static str>),
     candidates: [OnceLock<Candidates>; 2],
+    slips: OnceLock<HashMap<String, usize>>,
 }
 
 /// The first letters of a word: enough to know it again in another form.
@@ -95,6 +126,9 @@ pub(crate) fn is_hash(id: &str) -> bool {
 pub(crate) fn form(id: &str) -> Box<str> {
     if is_hash(id) {
         return "hash".into();
+    }
+    if id.contains('@') {
+        return "@".into();
     }
     let mut form = String::new();
     for c in id.chars() {
@@ -130,7 +164,7 @@ impl Source {
         self.scale = scale_of(begin, !rows.is_empty());
         let comma = writes_commas(&folded.text);
         let found = values(&folded.text, comma);
-        self.take(&folded, &found);
+        self.take(Some(&folded), &folded, &found);
         // Rows, columns and lines of numbers.
         let numbers = |range: &Range<usize>| {
             let from = found.partition_point(|it| it.range.start < range.start);
@@ -171,20 +205,20 @@ impl Source {
         self.counts.insert(count(rows.len().saturating_sub(1)));
     }
 
-    /// Notes what was read of a text.
-    fn take(&mut self, folded: &Folded<'_>, found: &[Found]) {
+    /// Notes what was read of a text. `places`: the text, if places in it are places of the source.
+    fn take(&mut self, places: Option<&Folded<'_>>, folded: &Folded<'_>, found: &[Found]) {
         let mut last_day: Option<(Day, usize)> = None;
         for Found { range, value } in found {
-            let at = Some(folded.range(range.clone()));
+            let at = places.map(|places| places.range(range.clone()));
             match value {
                 Value::Amount(amount) => self.entries.push(Entry { amount: *amount, at, field: None }),
                 Value::Day(day) => {
-                    self.days.push((*day, at));
+                    self.day(*day, at);
                     last_day = Some((*day, range.end));
                     self.stamps.extend(day.number().map(|it| it * 86_400));
                 }
                 Value::Time(seconds, is_exact) => {
-                    self.times.push(((*seconds, *is_exact), at));
+                    self.time(*seconds, *is_exact, at);
                     let of_day = last_day.filter(|(_, end)| range.start.saturating_sub(*end) < 8);
                     let day = of_day.map_or(Some(0), |(day, _)| day.number());
                     if of_day.is_some() {
@@ -203,6 +237,55 @@ impl Source {
                 Value::Period => {}
             }
         }
+    }
+
+    fn day(&mut self, day: Day, at: Place) {
+        if self.days.len() < MAX_DAYS {
+            self.days.push(day);
+        }
+        let Day { year, month, day, swaps } = day;
+        let mut keys = vec![DateKey::Month(month, None)];
+        keys.extend(year.map(DateKey::Year));
+        keys.extend(year.map(|year| DateKey::Month(month, Some(year))));
+        for (month, day) in day.map(|day| (month, day)).into_iter().chain(day.filter(|_| swaps).map(|day| (day, month))) {
+            keys.push(DateKey::Day(month, day, None));
+            keys.push(year.map_or(DateKey::AnyYear(month, day), |year| DateKey::Day(month, day, Some(year))));
+        }
+        keys.into_iter().for_each(|key| drop(self.dates.entry(key).or_insert_with(|| at.clone())));
+    }
+
+    fn time(&mut self, seconds: u32, is_exact: bool, at: Place) {
+        let minute = seconds / 60;
+        let exact = if is_exact { TimeKey::Second(seconds) } else { TimeKey::AnySecond(minute) };
+        for key in [exact, TimeKey::Minute(minute), TimeKey::Zoned(minute % 30)] {
+            self.times.entry(key).or_insert_with(|| at.clone());
+        }
+    }
+
+    /// Where it names a day: the same day, month and year, as far as the asked one says them.
+    pub(crate) fn place_of_day(&self, asked: &Day) -> Option<&Place> {
+        let Day { year, month, day, swaps } = *asked;
+        let Some(day) = day else { return self.dates.get(&DateKey::Month(month, year)) };
+        let of = |month: u8, day: u8| {
+            self.dates.get(&DateKey::Day(month, day, year)).or_else(|| self.dates.get(&DateKey::AnyYear(month, day)))
+        };
+        of(month, day).or_else(|| if swaps { of(day, month) } else { None })
+    }
+
+    pub(crate) fn place_of_year(&self, year: i32) -> Option<&Place> {
+        self.dates.get(&DateKey::Year(year))
+    }
+
+    /// Where it names a time of day, with 12 or 24 hours.
+    pub(crate) fn place_of_time(&self, seconds: u32, is_exact: bool, is_zoned: bool) -> Option<&Place> {
+        const HALF: u32 = 43_200;
+        let times = [seconds, (seconds + HALF) % (2 * HALF)];
+        let keys = times.into_iter().flat_map(|it| match is_exact {
+            true => [TimeKey::Second(it), TimeKey::AnySecond(it / 60)],
+            false => [TimeKey::Minute(it / 60); 2],
+        });
+        let zoned = is_zoned.then_some(TimeKey::Zoned(seconds / 60 % 30));
+        keys.chain(zoned).find_map(|key| self.times.get(&key))
     }
 
     /// Finds the patterns in a text, and the currencies that it names.
@@ -281,18 +364,15 @@ impl Source {
                 self.note_name(text);
                 let first = self.entries.len();
                 let found = values(&folded.text, writes_commas(&folded.text));
-                self.take(&folded, &found);
+                self.take(None, &folded, &found);
                 let (unit, currency) = self.unit_of(path);
                 let field = self.field(path);
                 for entry in self.entries.iter_mut().skip(first) {
-                    entry.at = None;
                     entry.field = Some(field);
                     if entry.amount.is_bare() {
                         (entry.amount.unit, entry.amount.currency) = (unit, currency);
                     }
                 }
-                self.days.iter_mut().for_each(|(_, at)| *at = at.take().filter(|_| false));
-                self.times.iter_mut().for_each(|(_, at)| *at = at.take().filter(|_| false));
             }
             Json::Array(items) => self.list(items, path, seen),
             Json::Object(members) => {
@@ -306,9 +386,7 @@ impl Source {
                     seen.push('\n');
                     if name.contains(|c: char| c.is_ascii_digit()) {
                         let folded = Folded::of(name);
-                        let first = self.entries.len();
-                        self.take(&folded, &values(&folded.text, false));
-                        self.entries.iter_mut().skip(first).for_each(|entry| entry.at = None);
+                        self.take(None, &folded, &values(&folded.text, false));
                     }
                     path.push(Folded::of(name).text.into());
                     self.walk(value, path, seen);
@@ -404,8 +482,8 @@ impl Source {
         if is_instant {
             #[expect(clippy::cast_possible_truncation, reason = "it is in the range above")]
             let seconds = seconds as i64;
-            self.days.push((Day::of_number(seconds.div_euclid(86_400)), None));
-            self.times.push(((u32::try_from(seconds.rem_euclid(86_400)).unwrap_or(0), true), None));
+            self.day(Day::of_number(seconds.div_euclid(86_400)), None);
+            self.time(u32::try_from(seconds.rem_euclid(86_400)).unwrap_or(0), true, None);
             self.stamps.push(seconds);
         }
     }
@@ -470,6 +548,26 @@ impl Source {
         }
     }
 
+    /// An entry whose digits are these but for one, or for two that are exchanged.
+    pub(crate) fn slip(&self, amount: &Amount) -> Option<&Entry> {
+        let slips = self.slips.get_or_init(|| {
+            let mut slips = HashMap::new();
+            for (at, entry) in self.entries.iter().enumerate().take(MAX_SLIPS) {
+                for key in digits(&entry.amount).iter().flat_map(|digits| slip_keys(digits)) {
+                    slips.entry(key).or_insert(at);
+                }
+            }
+            slips
+        });
+        let near = |digits: &String| {
+            slip_keys(digits).into_iter().find_map(|key| {
+                let entry = self.entries.get(*slips.get(&key)?)?;
+                self::digits(&entry.amount).iter().any(|other| is_one_off(digits, other)).then_some(entry)
+            })
+        };
+        digits(amount).iter().find_map(near)
+    }
+
     /// What the source says at an entry, in a line.
     pub(crate) fn says(&self, entry: &Entry) -> String {
         if let Some(range) = &entry.at {
@@ -486,6 +584,42 @@ impl Source {
 
 /// Entries with one number that are compared: of many equal ones the first are enough.
 const MAX_HITS: usize = 64;
+
+/// So many entries are compared digit by digit.
+const MAX_SLIPS: usize = 2_000;
+
+/// The digits of an amount: all that are written, and without the zeros at their end.
+fn digits(amount: &Amount) -> [String; 2] {
+    let step = if amount.step > 0.0 { amount.step.min(1.0) } else { 1.0 };
+    let written = format!("{:.0}", amount.number / step);
+    let fraction = format!("{}", amount.number).replace('.', "");
+    let short = fraction.trim_matches('0').to_owned();
+    [written, short]
+}
+
+/// What rows of digits have in common that differ in one, or in the order of two.
+fn slip_keys(digits: &str) -> Vec<String> {
+    if !(2..=15).contains(&digits.len()) {
+        return Vec::new();
+    }
+    let mut sorted: Vec<u8> = digits.bytes().collect();
+    sorted.sort_unstable();
+    let masked = (0..digits.len()).map(|at| format!("{}.{}", digits.get(..at).unwrap_or_default(), digits.get(at + 1..).unwrap_or_default()));
+    masked.chain([String::from_utf8_lossy(&sorted).into_owned()]).collect()
+}
+
+/// Whether two rows of digits differ in one, or in two that are exchanged.
+fn is_one_off(one: &str, other: &str) -> bool {
+    if one.len() != other.len() {
+        return false;
+    }
+    let differ: Vec<(u8, u8)> = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).take(3).collect();
+    match differ.as_slice() {
+        [_] => true,
+        [(a, b), (c, d)] => a == d && b == c,
+        _ => false,
+    }
+}
 
 /// The number of a field: a number, or the first of a text.
 fn number_of(json: &Json) -> Option<f64> {

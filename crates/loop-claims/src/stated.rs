@@ -284,8 +284,9 @@ fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<Item>) {
             last += 2;
         }
         let range = first.start..words.get(last).map_or(first.end, |it| it.end);
-        let before = text.get(..range.start).unwrap_or_default().trim_end();
-        let begins = !before.contains(char::is_alphanumeric) || before.ends_with(['.', ':', '!', '?', '|', '"']);
+        let before = at.checked_sub(1).and_then(|before| words.get(before));
+        let between = before.and_then(|before| text.get(before.end..range.start));
+        let begins = between.is_none_or(|between| between.contains(['.', ':', '!', '?', '|', '"', '\n']));
         let is_single = last == at;
         let capitals = part(&range).chars().filter(|c| c.is_uppercase()).count();
         let is_acronym = capitals > 1 && part(&range).chars().count() < 8;
@@ -355,7 +356,9 @@ fn absences(folded: &Folded<'_>, items: &mut Vec<Item>) {
         let near: Vec<&Range<usize>> = all.iter().skip(at + 1).take(WORDS_AFTER).collect();
         let Some(first) = near.first().filter(|first| folded.text.get(range.end..first.start) == Some(" ")) else { continue };
         let is_other = ["more", "less", "longer", "later", "matter", "doubt", "one", "need", "problem"].contains(&word(first));
-        let is_word = word(first).chars().count() > 2 && word(first).chars().all(char::is_alphabetic);
+        // `nothing is left`.
+        let is_all = matches!(word(range), "nothing" | "none");
+        let is_word = (is_all || word(first).chars().count() > 2) && word(first).chars().all(char::is_alphabetic);
         if is_other || !is_word {
             continue;
         }

@@ -78,18 +78,6 @@ impl Day {
         is_day.then_some(Self { year, month: small(month)?, day, swaps })
     }
 
-    /// Whether both may be the same day: what one does not say, the other may.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let same = |one: &Self, two: &Self| {
-            one.month == two.month && one.day.zip(two.day).is_none_or(|(one, two)| one == two)
-        };
-        let swapped = |day: &Self| Self { month: day.day.unwrap_or(day.month), day: Some(day.month), ..*day };
-        self.year.zip(other.year).is_none_or(|(one, two)| one == two)
-            && (same(self, other)
-                || self.swaps && same(&swapped(self), other)
-                || other.swaps && same(self, &swapped(other)))
-    }
-
     /// Days since 1 January 1970. `None`: it has no year.
     pub(crate) fn number(&self) -> Option<i64> {
         // Howard Hinnant, "chrono-compatible low-level date algorithms", `days_from_civil`.
