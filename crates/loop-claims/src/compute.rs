@@ -185,7 +185,7 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
     };
     let in_unit: Vec<f64> = before.iter().map(|it| converted(it).unwrap_or(it.number)).collect();
     let mut of_stated = Vec::new();
-    pairs(&near, &[near.as_slice(), &[MONTHS]].concat(), &mut of_stated);
+    pairs(&near, &[near.as_slice(), &[MONTHS, WHOLE]].concat(), &mut of_stated);
     of_stated.extend(near.windows(2).map(|it| it.iter().sum::<f64>() / 2.0));
     if in_unit != near {
         pairs(&in_unit, &in_unit, &mut of_stated);
@@ -230,6 +230,8 @@ const MAX_OPERANDS: usize = 320;
 const NEAR: usize = 4;
 /// What a price a month is multiplied by.
 const MONTHS: f64 = 12.0;
+/// What a percentage is a part of.
+const WHOLE: f64 = 100.0;
 
 /// Whether a duration is the time between two points in time of the sources.
 pub(crate) fn is_between(seconds: f64, unit: f64, step: f64, cited: &[&Source]) -> bool {

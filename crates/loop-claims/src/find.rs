@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::compute::{Computed, computed, is_between};
 use crate::source::{Entry, Source};
 use crate::stated::Stated;
-use crate::value::{Amount, Day};
+use crate::value::{Amount, Day, is_dollar};
 use crate::words::{Dimension, Unit};
 
 /// What the sources say of a value.
@@ -70,7 +70,7 @@ pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Option<Range<us
 fn amount_in(amount: &Amount, source: &Source) -> Option<Option<Range<usize>>> {
     let Amount { number, other, step, digits, unit, currency, is_about, .. } = *amount;
     let by = if digits < 2 && !is_about { 1e-9 * number.max(1.0) } else { step * 0.5001 };
-    let fits_money = |entry: &&Entry| currency.zip(entry.amount.currency).is_none_or(|(one, other)| one == other);
+    let fits_money = |entry: &&Entry| amount.may_be_currency(&entry.amount);
     let is_bare = |entry: &&Entry| entry.amount.unit.is_none();
     // The other reading has three decimals more or less.
     let other = other.map(|other| (other, amount.scale * if other < number { 0.0005 } else { 0.5 }));
@@ -151,12 +151,19 @@ pub(crate) fn judge(value: &Stated, context: &Context<'_>) -> Answer {
         Stated::Absence(_) if context.cited.iter().all(|source| source.is_prose && source.forms.is_empty() && source.text.len() > 1_000) => {
             Answer::Unknown("a long text")
         }
+        Stated::Time { .. } if !speaks_of_times(context.cited) => Answer::Unknown("a time that is counted from another"),
         Stated::Time { .. }
         | Stated::Id { .. }
         | Stated::Period { .. }
         | Stated::Quote(_)
         | Stated::Absence(_) => Answer::Wrong(Wrong::Nowhere),
     }
+}
+
+/// Whether the sources have times of day, and no durations that others may be counted by.
+fn speaks_of_times(cited: &[&Source]) -> bool {
+    let is_short = |entry: &Entry| entry.amount.unit.is_some_and(|unit| unit.dimension == Dimension::Time && unit.factor <= 3_600.0);
+    cited.iter().any(|source| source.has_times()) && !cited.iter().flat_map(|source| &source.entries).take(MAX_READ).any(is_short)
 }
 
 fn has_any(patterns: &[usize], cited: &[&Source]) -> bool {
@@ -188,13 +195,19 @@ fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     }
 }
 
+/// Whether a currency is one of those that are named, or none is.
+pub(crate) fn may_be_named(code: &str, named: &HashSet<&'static str>) -> bool {
+    let dollar = |it: &&str| is_dollar(it);
+    named.is_empty() || named.contains(code) || is_dollar(code) && (code == "$" && named.iter().any(dollar) || named.contains("$"))
+}
+
 /// So many entries of a source are compared with one value where there is no index.
 const MAX_READ: usize = 64;
 
 fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let Amount { number, step, digits, unit, currency, .. } = *amount;
     let Context { cited, stated, behind, spans, currencies } = context;
-    if currency.is_some_and(|code| !currencies.is_empty() && !currencies.contains(code)) {
+    if currency.is_some_and(|code| !may_be_named(code, currencies)) {
         let named: Vec<String> = currencies.iter().map(|code| code.to_uppercase()).collect();
         return Answer::Wrong(Wrong::Currency(named.join(", ")));
     }
@@ -204,7 +217,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let raw = |entry: &&Entry| (entry.amount.number - number).abs() < 1e-9 * number.max(1.0);
     let equal = || cited.iter().flat_map(|source| source.near(false, number, step * 0.5).map(move |entry| (*source, entry))).filter(|(_, entry)| raw(entry));
     let differs = equal().find_map(|(source, entry)| {
-        let other_money = currency.zip(entry.amount.currency).is_some_and(|(one, other)| one != other);
+        let other_money = !amount.may_be_currency(&entry.amount);
         let other_unit = unit.zip(entry.amount.unit).is_some_and(|(one, other)| one != other);
         if other_money {
             return Some(Wrong::Currency(source.says(entry)));
@@ -230,7 +243,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let is_share = is_percent || step < 1.0 && number < 10.0 && amount.is_bare();
     match computed(amount, cited, stated, *behind) {
         Computed::Yes => return Answer::Computed,
-        Computed::Perhaps if is_share && digits > 2 => return Answer::Unknown("it may result from other numbers"),
+        Computed::Perhaps if is_share && (digits > 2 || cited.iter().any(|source| source.has_data)) => return Answer::Unknown("it may result from other numbers"),
         Computed::Perhaps | Computed::No => {}
     }
     if let Some(why) = beyond(amount, cited) {
@@ -247,6 +260,10 @@ fn beyond(amount: &Amount, cited: &[&Source]) -> Option<&'static str> {
     let is_factor = amount.is_bare() && [100.0, 365.0, 360.0, 1_000.0].contains(&number);
     if is_factor || step == 1.0 && number < 13.0 && amount.is_bare() {
         return Some("a number that needs no evidence");
+    }
+    let is_day = |day: &Day| day.day.is_some_and(|day| f64::from(day) == number);
+    if amount.is_bare() && step == 1.0 && number < 32.0 && cited.iter().flat_map(|source| &source.days).any(is_day) {
+        return Some("a day of a month");
     }
     let near = |is_base: bool, number: f64, by: f64| cited.iter().any(|source| source.near(is_base, number, by).next().is_some());
     let is_round = amount.round() * 100.0 > number;

@@ -31,7 +31,7 @@ pub use run::{lacks, of_document, of_outcome, of_run};
 use loop_core::reply::{Document, Section};
 use loop_core::types::{Evidence, EvidenceId, Locale, Status, WorkItem};
 
-use crate::find::{Answer, Context, Wrong, copied, judge};
+use crate::find::{Answer, Context, Wrong, copied, judge, may_be_named};
 use crate::sentence::sentences;
 use crate::source::{Patterns, Source};
 use crate::value::Amount;
@@ -299,8 +299,7 @@ fn finding(
     let cited: Vec<(EvidenceId, &Source)> = ids.iter().filter_map(|id| Some((*id, *known.get(id)?))).collect();
     let of_cited: HashSet<&'static str> = cited.iter().flat_map(|(_, source)| &source.currencies).copied().collect();
     let currencies = if of_cited.is_empty() { currencies } else { &of_cited };
-    let is_named = |code: &&str| currencies.is_empty() || currencies.contains(*code);
-    let is_foreign = matches!(&item.stated, Stated::Amount(Amount { currency: Some(code), .. }) if !is_named(&code));
+    let is_foreign = matches!(&item.stated, Stated::Amount(Amount { currency: Some(code), .. }) if !may_be_named(code, currencies));
     let has = |(id, source): &(EvidenceId, &Source)| if is_foreign { None } else { copied(&item.stated, source).map(|place| (*id, place)) };
     let mut copies = cited.iter().filter_map(has);
     if let Some((first, place)) = copies.next() {
@@ -331,6 +330,10 @@ fn finding(
         Answer::Copied(place) => Some(Finding { place, ..Finding::new(Grounding::Found, ids, "") }),
         Answer::Unknown(why) => not_checked(why),
         Answer::Wrong(wrong) => {
+            let is_short = item.amount().is_some_and(|it| it.is_bare() && it.digits < 3);
+            if !elsewhere.is_empty() && is_short {
+                return not_checked("a small number that other evidence has");
+            }
             if !elsewhere.is_empty() {
                 let why = "other evidence has it";
                 return Some(Finding { wrong_citation: true, ..Finding::new(Grounding::Contradicted, elsewhere, why) });

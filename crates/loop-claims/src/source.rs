@@ -65,6 +65,8 @@ enum TimeKey {
 /// In longer groups of numbers pairs are not searched.
 const MAX_GROUP: usize = 60;
 const MAX_GROUPS: usize = 400;
+/// So many fields of a record are what its numbers are grouped by.
+const MAX_MARKS: usize = 6;
 /// So many days are what others are counted from.
 const MAX_DAYS: usize = 64;
 /// So many points in time are compared with each other.
@@ -96,6 +98,7 @@ pub(crate) struct Source {
     pub(crate) names: BTreeMap<Box<str>, Box<str>>,
     /// Whether it is a text without data and tables.
     pub(crate) is_prose: bool,
+    pub(crate) has_data: bool,
     /// The forms of its ids.
     pub(crate) forms: HashSet<Box<str>>,
     pub(crate) currencies: HashSet<&'static str>,
@@ -145,7 +148,8 @@ impl Source {
     pub(crate) fn read(text: &str, data: Option<&Json>, patterns: &Patterns, start: Option<i64>) -> Self {
         let mut source = Self { text: text.to_owned(), scale: 1.0, ..Self::default() };
         source.read_text(text, patterns);
-        source.is_prose = data.is_none() && rows(text).len() < 3;
+        source.has_data = data.is_some_and(|data| data.is_object() || data.is_array());
+        source.is_prose = !source.has_data && rows(text).len() < 3;
         if let Some(data) = data {
             let mut seen = String::new();
             source.walk(data, &mut Vec::new(), &mut seen);
@@ -270,6 +274,10 @@ impl Source {
             self.dates.get(&DateKey::Day(month, day, year)).or_else(|| self.dates.get(&DateKey::AnyYear(month, day)))
         };
         of(month, day).or_else(|| if swaps { of(day, month) } else { None })
+    }
+
+    pub(crate) fn has_times(&self) -> bool {
+        !self.times.is_empty()
     }
 
     pub(crate) fn place_of_year(&self, year: i32) -> Option<&Place> {
@@ -440,6 +448,7 @@ impl Source {
             }
             self.counts.extend(equal.values());
         }
+        self.group_by_values(&records);
         // Price and quantity: what each record multiplies to.
         let pairs: Vec<(f64, Option<f64>)> = records
             .iter()
@@ -450,6 +459,23 @@ impl Source {
             })
             .collect();
         self.group(&pairs);
+    }
+
+    /// The numbers of the records that have one value in a field: the amounts of the orders that are late.
+    fn group_by_values(&mut self, records: &[&Map<String, Json>]) {
+        let mut groups: BTreeMap<(&str, String, &str), Vec<(f64, Option<f64>)>> = BTreeMap::new();
+        for record in records.iter().take(MAX_GROUP) {
+            let marks = record.iter().filter(|(_, value)| value.is_boolean() || value.as_str().is_some_and(|it| it.len() < 40));
+            for (name, mark) in marks.take(MAX_MARKS) {
+                for (field, value) in record.iter().filter(|(_, value)| value.is_number()).take(MAX_MARKS) {
+                    let unit = unit_of(&[Folded::of(field).text.into()]).0.map(|unit| unit.factor);
+                    let in_cents = if is_cents(field) { 100.0 } else { 1.0 };
+                    let number = value.as_f64().unwrap_or(0.0).abs() / in_cents;
+                    groups.entry((name, mark.to_string(), field)).or_default().push((number, unit));
+                }
+            }
+        }
+        groups.values().filter(|it| it.len() < records.len()).for_each(|group| self.group(group));
     }
 
     /// What the name of a field says of its number, else what its record says.
@@ -658,9 +684,17 @@ fn said_by(
 /// The unit and the currency that the names of a field and of those around it say, the nearest first.
 fn unit_of(path: &[Box<str>]) -> (Option<Unit>, Option<&'static str>) {
     for name in path.iter().rev().take(2) {
-        let parts = || name.split(|c: char| !c.is_alphanumeric() && c != '%').rev();
-        if let Some(currency) = parts().find_map(|part| WORDS.currencies.get(part).copied()) {
-            return (None, Some(currency));
+        let all = || name.split(|c: char| !c.is_alphanumeric() && c != '%');
+        let is_rate = |part: &&str| matches!(*part, "per" | "pro" | "par" | "por" | "je");
+        let parts = || {
+            let before = all().take_while(|part| !is_rate(part)).collect::<Vec<_>>();
+            before.into_iter().rev()
+        };
+        let mut currencies = all().filter_map(|part| WORDS.currencies.get(part).copied());
+        match (currencies.next(), currencies.next()) {
+            (Some(currency), None) if all().any(|it| is_rate(&it)) || parts().all(|it| !WORDS.units.contains_key(it)) => return (None, Some(currency)),
+            (Some(_), Some(_)) => return (None, None),
+            _ => {}
         }
         let degrees = |part: &str| if name.contains("temp") && matches!(part, "c" | "f") { WORDS.units.get(&*format!("°{part}")) } else { None };
         if let Some(unit) = parts().find_map(|part| WORDS.units.get(part).or(degrees(part)).copied()) {

@@ -136,7 +136,7 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
     }
     names(&clean, locale, texts, &mut items);
     if sentence.cites {
-        absences(&folded, &mut items);
+        absences(&folded, locale, &mut items);
     }
     items.sort_by_key(|item| (item.range.start, item.range.end));
     Read {
@@ -344,7 +344,7 @@ fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<S
 }
 
 /// Statements that there is none of something: `no backup`, `There are no open incidents`.
-fn absences(folded: &Folded<'_>, items: &mut Vec<Item>) {
+fn absences(folded: &Folded<'_>, locale: Locale, items: &mut Vec<Item>) {
     const WORDS_AFTER: usize = 5;
     let all: Vec<Range<usize>> = words(&folded.text).collect();
     let word = |range: &Range<usize>| folded.text.get(range.clone()).unwrap_or_default();
@@ -355,7 +355,9 @@ fn absences(folded: &Folded<'_>, items: &mut Vec<Item>) {
         }
         let near: Vec<&Range<usize>> = all.iter().skip(at + 1).take(WORDS_AFTER).collect();
         let Some(first) = near.first().filter(|first| folded.text.get(range.end..first.start) == Some(" ")) else { continue };
-        let is_other = ["more", "less", "longer", "later", "matter", "doubt", "one", "need", "problem"].contains(&word(first));
+        // `no` is `not` in Spanish, but for `no hay`.
+        let is_not = locale == Locale::Es && word(range) == "no" && !["hay", "hubo", "existe", "existen"].contains(&word(first));
+        let is_other = is_not || ["more", "less", "longer", "later", "matter", "doubt", "one", "need", "problem"].contains(&word(first));
         // `nothing is left`.
         let is_all = matches!(word(range), "nothing" | "none");
         let is_word = (is_all || word(first).chars().count() > 2) && word(first).chars().all(char::is_alphabetic);

@@ -36,6 +36,12 @@ impl Amount {
         Self { number, other: None, step: 0.0, digits: 0, unit: None, currency: None, is_about: false, scale: 1.0, is_loose: false, in_words: false, is_fiscal: false }
     }
 
+    /// Whether both are of one currency, as far as they say it: any may be meant by `$` that is called a dollar.
+    pub(crate) fn may_be_currency(&self, other: &Self) -> bool {
+        let (Some(one), Some(other)) = (self.currency, other.currency) else { return true };
+        one == other || is_dollar(one) && other == "$" || one == "$" && is_dollar(other)
+    }
+
     pub(crate) fn is_bare(&self) -> bool {
         self.unit.is_none() && self.currency.is_none()
     }
@@ -53,6 +59,11 @@ impl Amount {
     pub(crate) fn is_year(&self) -> bool {
         self.is_bare() && self.step == 1.0 && self.digits == 4 && (1_000.0..2_200.0).contains(&self.number)
     }
+}
+
+/// Whether `$` may mean this currency.
+pub(crate) fn is_dollar(code: &str) -> bool {
+    matches!(code, "$" | "usd" | "cad" | "aud" | "nzd" | "hkd" | "sgd" | "mxn")
 }
 
 /// A day, or a month or a year without its days.
@@ -149,9 +160,17 @@ pub(crate) fn values(text: &str, comma: bool) -> Vec<Found> {
         match (found.last_mut(), next.value) {
             // `3-6 %`, `3 to 6 GB`: the first is one of these, too.
             (Some(Found { value: Value::Amount(first), range }), Value::Amount(second))
-                if first.is_bare() && lexer.is_range(range.end, next.range.start) =>
+                if first.is_bare() && second.digits > 0 && lexer.is_range(range.end, next.range.start) =>
             {
                 (first.unit, first.currency) = (second.unit, second.currency);
+            }
+            // `15 to 22 July`.
+            (Some(Found { value, range }), Value::Day(day)) if lexer.is_range(range.end, next.range.start) => {
+                if let Value::Amount(amount) = value
+                    && let Some(of_month) = (1..=31).find(|it| amount.is_bare() && f64::from(*it) == amount.number)
+                {
+                    *value = Value::Day(Day { day: Some(of_month), ..day });
+                }
             }
             // `3 h 45 min`.
             (Some(Found { value, range }), Value::Amount(Amount { number, unit: Some(unit), .. }))
@@ -208,7 +227,8 @@ impl<'a> Lexer<'a> {
     /// The end of the run of letters and digits at `at`.
     fn word_end(&self, at: usize) -> usize {
         let rest = self.part(at..self.bytes.len());
-        let word = rest.char_indices().take_while(|(_, c)| c.is_alphanumeric() || *c == '°').last();
+        let first = rest.chars().next().is_some_and(is_unspaced);
+        let word = rest.char_indices().take_while(|(_, c)| (c.is_alphanumeric() || *c == '°') && is_unspaced(*c) == first).last();
         word.map_or_else(|| at + rest.chars().next().map_or(1, char::len_utf8), |(end, c)| at + end + c.len_utf8())
     }
 
@@ -417,7 +437,8 @@ impl<'a> Lexer<'a> {
     /// Whether two numbers are the ends of a range.
     fn is_range(&self, end: usize, start: usize) -> bool {
         let between = self.part(end..start).trim_matches(|c: char| c == ' ' || WORDS.currencies.contains_key(c.encode_utf8(&mut [0; 4]) as &str));
-        matches!(between, "-" | "to" | "bis" | "a")
+        let between = between.trim_start_matches('.').trim();
+        matches!(between, "-" | "to" | "bis" | "a" | "au" | "al" | "and" | "und" | "et" | "y")
     }
 
     /// The digits of a number with what separates them: `1,234.5`, `1 234,5`, `1'234`.
@@ -514,7 +535,7 @@ impl<'a> Lexer<'a> {
         let word = word_at.map_or("", |(from, _)| near.get(from..).unwrap_or_default());
         let symbol = word.chars().next_back().map_or("", |c| word.get(word.len() - c.len_utf8()..).unwrap_or_default());
         let named = |word: &str| WORDS.currencies.get(word).map(|code| (*code, word.len()));
-        let is_code = word.len() == 3 || !word.is_ascii();
+        let is_code = matches!(word.len(), 3 | 4) || !word.is_ascii();
         let money = if is_code || word.ends_with(['$', '€', '£', '¥', '₹']) { named(word).or_else(|| named(symbol)) } else { None };
         if let Some((code, length)) = money {
             amount.currency = Some(code);
