@@ -4,7 +4,7 @@
 
 use crate::source::Source;
 use crate::value::Amount;
-use crate::words::Dimension;
+use crate::words::{Dimension, Unit};
 
 /// Candidates of one source, in order.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct Candidates {
 const MAX_CANDIDATES: usize = 20_000;
 /// In longer groups no pairs are made.
 const MAX_PAIRED: usize = 30;
+/// Of so few numbers all sums are made.
+const MAX_SUBSETS: usize = 10;
 /// Of so few numbers of a source pairs are made across groups.
 const MAX_ACROSS: usize = 24;
 
@@ -48,6 +50,9 @@ impl Candidates {
                     }
                 }
             }
+            if (3..=MAX_SUBSETS).contains(&group.len()) {
+                made.pairs.extend(subset_sums(group));
+            }
             if made.pairs.len() > MAX_CANDIDATES {
                 break;
             }
@@ -73,6 +78,11 @@ fn sorted(mut list: Vec<f64>) -> Vec<f64> {
 
 fn count(length: usize) -> f64 {
     u32::try_from(length).map_or(f64::INFINITY, f64::from)
+}
+
+/// Sums of any of these numbers: the amounts of the orders that are late.
+fn subset_sums(group: &[f64]) -> Vec<f64> {
+    group.iter().fold(vec![0.0], |sums, number| sums.iter().copied().chain(sums.iter().map(|sum| sum + number)).collect())
 }
 
 /// What two numbers give: difference, sum, product, a percentage of one, ratio, share, change in percent.
@@ -184,8 +194,12 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         (one.dimension == other.dimension && one != other).then_some(it.number * one.factor / other.factor)
     };
     let in_unit: Vec<f64> = before.iter().map(|it| converted(it).unwrap_or(it.number)).collect();
+    let is_percent = |unit: &Unit| unit.dimension == Dimension::Percent;
     let mut of_stated = Vec::new();
-    pairs(&near, &[near.as_slice(), &[MONTHS, WHOLE]].concat(), &mut of_stated);
+    pairs(&near, &[near.as_slice(), &[MONTHS]].concat(), &mut of_stated);
+    if unit.as_ref().is_some_and(is_percent) {
+        of_stated.extend(near.iter().map(|part| WHOLE - part));
+    }
     of_stated.extend(near.windows(2).map(|it| it.iter().sum::<f64>() / 2.0));
     if in_unit != near {
         pairs(&in_unit, &in_unit, &mut of_stated);
@@ -199,8 +213,7 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
     }
     // `4 % more`, `a fee of 4 %`.
     let operands = || near.iter().chain(made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS));
-    let is_percent = |it: &&Amount| it.unit.is_some_and(|unit| unit.dimension == Dimension::Percent);
-    let of_percent = before.iter().filter(is_percent).flat_map(|percent| {
+    let of_percent = before.iter().filter(|it| it.unit.as_ref().is_some_and(is_percent)).flat_map(|percent| {
         let part = percent.number / 100.0;
         operands().flat_map(move |it| [it * part, it * (1.0 + part), it * (1.0 - part)])
     });

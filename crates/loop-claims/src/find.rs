@@ -162,7 +162,7 @@ pub(crate) fn judge(value: &Stated, context: &Context<'_>) -> Answer {
 
 /// Whether the sources have times of day, and no durations that others may be counted by.
 fn speaks_of_times(cited: &[&Source]) -> bool {
-    let is_short = |entry: &Entry| entry.amount.unit.is_some_and(|unit| unit.dimension == Dimension::Time && unit.factor <= 3_600.0);
+    let is_short = |entry: &Entry| entry.amount.unit.is_some_and(|unit| unit.dimension == Dimension::Time && (60.0..=3_600.0).contains(&unit.factor));
     cited.iter().any(|source| source.has_times()) && !cited.iter().flat_map(|source| &source.entries).take(MAX_READ).any(is_short)
 }
 
@@ -189,8 +189,8 @@ fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     let is_apart = |from: i64| spans.iter().any(|span| (apart(from) - span).abs() <= if *span > 27.0 * DAY { 3.0 * DAY } else { 0.5 * DAY });
     match days().any(is_apart) {
         true => Answer::Computed,
-        // Days and weeks are exact, months and years are not.
-        false if context.spans.iter().all(|span| *span < 27.0 * DAY) => Answer::Wrong(Wrong::Nowhere),
+        // A day or two off is a slip.
+        false if spans.is_empty() || days().any(|from| (number - from).abs() < 3) => Answer::Wrong(Wrong::Nowhere),
         false => Answer::Unknown("a day that is counted from another"),
     }
 }
@@ -241,9 +241,10 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     }
     let is_percent = unit.is_some_and(|unit| unit.dimension == Dimension::Percent);
     let is_share = is_percent || step < 1.0 && number < 10.0 && amount.is_bare();
+    let may_be_computed = digits > 2 && cited.iter().any(|source| source.has_data) && !cited.iter().any(|source| source.slip(amount).is_some());
     match computed(amount, cited, stated, *behind) {
         Computed::Yes => return Answer::Computed,
-        Computed::Perhaps if is_share && (digits > 2 || cited.iter().any(|source| source.has_data)) => return Answer::Unknown("it may result from other numbers"),
+        Computed::Perhaps if is_share && digits > 2 || may_be_computed => return Answer::Unknown("it may result from other numbers"),
         Computed::Perhaps | Computed::No => {}
     }
     if let Some(why) = beyond(amount, cited) {

@@ -34,7 +34,7 @@ use loop_core::types::{Evidence, EvidenceId, Locale, Status, WorkItem};
 use crate::find::{Answer, Context, Wrong, copied, judge, may_be_named};
 use crate::sentence::sentences;
 use crate::source::{Patterns, Source};
-use crate::value::Amount;
+use crate::value::{Amount, Day};
 use crate::stated::{Item, Read, Stated, Texts};
 
 /// What a value of a sentence is.
@@ -192,12 +192,13 @@ pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
 pub struct Reader {
     sections: Vec<(Arc<str>, Arc<str>, Vec<Read>)>,
     sources: BTreeMap<EvidenceId, Source>,
+    today: Day,
 }
 
 impl Reader {
     /// Reads sections and sources.
     pub fn new(sections: &[&Section], sources: ClaimSources<'_>) -> Self {
-        let ClaimSources { evidence, item, unix_ms, locale, .. } = sources;
+        let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
         let mut texts = Texts::default();
         let read = |section: &&Section| {
             let sentences = sentences(&section.body);
@@ -223,7 +224,8 @@ impl Reader {
                 read.insert(evidence.id, source);
             }
         }
-        Self { sections, sources: read }
+        let minutes = i64::try_from(unix_ms / 60_000).unwrap_or(0) + i64::from(utc_offset);
+        Self { sections, sources: read, today: Day::of_number(minutes.div_euclid(1_440)) }
     }
 
     /// The values of a section, by its number in the order in which they were given. `is_known`: the evidence that there
@@ -242,7 +244,7 @@ impl Reader {
             let before = stated.len();
             for item in &sentence.items {
                 let behind = amounts.get(stated.len() + 1 - before..).unwrap_or_default();
-                let found = finding(item, sentence, &known, &Around { stated: &stated, behind, spans: &spans, currencies: &currencies });
+                let found = finding(item, sentence, &known, &Around { stated: &stated, behind, spans: &spans, currencies: &currencies, today: self.today });
                 stated.extend(item.amount());
                 let Some(found) = found else { continue };
                 let at = sentence.range.start + item.range.start..sentence.range.start + item.range.end;
@@ -285,6 +287,8 @@ struct Around<'a> {
     behind: &'a [Amount],
     spans: &'a [f64],
     currencies: &'a HashSet<&'static str>,
+    /// The day on which the run started.
+    today: Day,
 }
 
 /// What the evidence says of a value of a sentence. `None`: it is no value after all.
@@ -294,7 +298,7 @@ fn finding(
     known: &BTreeMap<EvidenceId, &Source>,
     around: &Around<'_>,
 ) -> Option<Finding> {
-    let Around { stated, behind, spans, currencies } = *around;
+    let Around { stated, behind, spans, currencies, today } = *around;
     let ids = sentence.cited(item.range.end);
     let cited: Vec<(EvidenceId, &Source)> = ids.iter().filter_map(|id| Some((*id, *known.get(id)?))).collect();
     let of_cited: HashSet<&'static str> = cited.iter().flat_map(|(_, source)| &source.currencies).copied().collect();
@@ -322,6 +326,12 @@ fn finding(
     }
     if matches!(&item.stated, Stated::Amount(amount) if amount.in_words) {
         return not_checked("a number in words");
+    }
+    if is_named && !sentence.cites {
+        return not_checked("nothing is cited for it");
+    }
+    if matches!(&item.stated, Stated::Day(day) if *day == today || Day { year: today.year, ..*day } == today) {
+        return not_checked("the day of the run");
     }
     let sources: Vec<&Source> = cited.iter().map(|(_, source)| *source).collect();
     let ids: Vec<EvidenceId> = cited.iter().map(|(id, _)| *id).collect();

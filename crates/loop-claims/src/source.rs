@@ -1,7 +1,7 @@
 //! A piece of evidence as it is searched: its amounts with their fields, days, times, words, and the groups of numbers that
 //! belong together.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -65,6 +65,8 @@ enum TimeKey {
 /// In longer groups of numbers pairs are not searched.
 const MAX_GROUP: usize = 60;
 const MAX_GROUPS: usize = 400;
+/// So many fields of a record are multiplied with each other.
+const MAX_FACTORS: usize = 4;
 /// So many fields of a record are what its numbers are grouped by.
 const MAX_MARKS: usize = 6;
 /// So many days are what others are counted from.
@@ -449,16 +451,19 @@ impl Source {
             self.counts.extend(equal.values());
         }
         self.group_by_values(&records);
-        // Price and quantity: what each record multiplies to.
-        let pairs: Vec<(f64, Option<f64>)> = records
-            .iter()
-            .filter_map(|record| {
-                let numbers: Vec<f64> = record.values().filter_map(Json::as_f64).collect();
-                let cents = if record.keys().any(|name| is_cents(name)) { 100.0 } else { 1.0 };
-                if let [one, two] = numbers.as_slice() { Some((one * two / cents, None)) } else { None }
-            })
-            .collect();
-        self.group(&pairs);
+        // Price and quantity: what two fields of each record multiply to.
+        let fields: BTreeSet<&str> = records.iter().take(MAX_GROUP).flat_map(|record| record.keys().map(String::as_str)).collect();
+        let number = |record: &Map<String, Json>, field: &str| {
+            let in_cents = if is_cents(field) { 100.0 } else { 1.0 };
+            record.get(field).and_then(Json::as_f64).map(|number| number.abs() / in_cents)
+        };
+        let numeric: Vec<&str> = fields.into_iter().filter(|field| records.iter().any(|record| number(record, field).is_some())).take(MAX_FACTORS).collect();
+        for (at, one) in numeric.iter().enumerate() {
+            for other in numeric.iter().skip(at + 1) {
+                let products = records.iter().filter_map(|record| Some((number(record, one)? * number(record, other)?, None)));
+                self.group(&products.take(MAX_GROUP).collect::<Vec<_>>());
+            }
+        }
     }
 
     /// The numbers of the records that have one value in a field: the amounts of the orders that are late.
@@ -625,7 +630,7 @@ fn digits(amount: &Amount) -> [String; 2] {
 
 /// What rows of digits have in common that differ in one, or in the order of two.
 fn slip_keys(digits: &str) -> Vec<String> {
-    if !(2..=15).contains(&digits.len()) {
+    if !(3..=15).contains(&digits.len()) {
         return Vec::new();
     }
     let mut sorted: Vec<u8> = digits.bytes().collect();

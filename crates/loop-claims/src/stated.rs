@@ -360,6 +360,11 @@ fn absences(folded: &Folded<'_>, locale: Locale, items: &mut Vec<Item>) {
         let is_other = is_not || ["more", "less", "longer", "later", "matter", "doubt", "one", "need", "problem"].contains(&word(first));
         // `nothing is left`.
         let is_all = matches!(word(range), "nothing" | "none");
+        // `There is no X`, `No X was found`: not `it matches no X`.
+        let before = at.checked_sub(1).and_then(|before| all.get(before));
+        let between = before.and_then(|before| folded.text.get(before.end..range.start));
+        let begins = between.is_none_or(|between| between != " ") || before.is_some_and(|it| WORDS.exists.contains(word(it)));
+        let is_other = is_other || !begins;
         let is_word = (is_all || word(first).chars().count() > 2) && word(first).chars().all(char::is_alphabetic);
         if is_other || !is_word {
             continue;

@@ -398,6 +398,8 @@ impl<'a> Lexer<'a> {
             // `00:03:51.204`.
             let fraction = if self.byte(end) == b'.' && self.is_digit(end + 1) { self.digits_end(end + 1) } else { end };
             (fraction, minute, second, is_exact)
+        } else if let Some((end, minute)) = self.whole(self.skip(end, &["時"]), 2).filter(|(it, minute)| *it > end + 3 && *minute < 60) {
+            (self.skip(end, &["分"]), minute, 0, false)
         } else if let Some((end, minute)) = minutes(self.skip(end, &[" ", "h", " "])).filter(|(it, _)| *it > end + 2 && self.part(end..*it).contains('h')) {
             (end, minute, 0, false)
         } else {

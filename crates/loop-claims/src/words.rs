@@ -35,6 +35,7 @@ pub(crate) struct Words {
     pub(crate) titles: HashSet<&'static str>,
     pub(crate) plain: HashSet<&'static str>,
     pub(crate) zones: HashSet<&'static str>,
+    pub(crate) exists: HashSet<&'static str>,
     /// The kind of effect that a verb claims.
     pub(crate) deeds: HashMap<&'static str, &'static str>,
 }
@@ -59,6 +60,7 @@ impl Words {
             "none" => return set(&mut self.none),
             "absent" => return set(&mut self.absent),
             "title" => return set(&mut self.titles),
+            "exists" => return set(&mut self.exists),
             "zone" => return set(&mut self.zones),
             "plain" => return set(&mut self.plain),
             _ => {}
@@ -105,8 +107,8 @@ mod tests {
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let mut words = Words::default();
             words.read(line);
-            let Words { units, scales, currencies, months, numbers, about, loose, none, absent, titles, plain, zones, deeds } = &words;
-            let sets = [about, loose, none, absent, titles, plain, zones].map(HashSet::len);
+            let Words { units, scales, currencies, months, numbers, about, loose, none, absent, titles, plain, zones, exists, deeds } = &words;
+            let sets = [about, loose, none, absent, titles, plain, zones, exists].map(HashSet::len);
             let maps = [units.len(), scales.len(), currencies.len(), months.len(), numbers.len(), deeds.len()];
             assert!(sets.iter().chain(&maps).sum::<usize>() > 0, "no words in {line:?}");
             for word in line.split_whitespace().filter(|it| it.parse::<f64>().is_err()) {
