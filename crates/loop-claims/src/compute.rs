@@ -82,7 +82,9 @@ fn count(length: usize) -> f64 {
 
 /// Sums of any of these numbers: the amounts of the orders that are late.
 fn subset_sums(group: &[f64]) -> Vec<f64> {
-    group.iter().fold(vec![0.0], |sums, number| sums.iter().copied().chain(sums.iter().map(|sum| sum + number)).collect())
+    group.iter().fold(vec![0.0], |sums, number| {
+        sums.iter().copied().chain(sums.iter().map(|sum| sum + number)).collect()
+    })
 }
 
 /// What two numbers give: difference, sum, product, a percentage of one, ratio, share, change in percent.
@@ -138,7 +140,8 @@ impl Wanted {
     fn chance_of(&self, candidates: &[f64], bound: f64, round: f64) -> Computed {
         let Self { number, .. } = self;
         let by = self.by();
-        let count_of = |low: f64, high: f64| candidates.iter().filter(|it| (low..=high).contains(&it.abs())).count();
+        let count_of =
+            |low: f64, high: f64| candidates.iter().filter(|it| (low..=high).contains(&it.abs())).count();
         self.judge(count_of(number - by, number + by), count_of(number * 0.5, number * 2.0), bound, round)
     }
 
@@ -162,10 +165,13 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
     let Amount { number, step, digits, unit, .. } = *amount;
     // Round numbers are hit by chance more often.
     let round = if digits > 1 { amount.round() } else { step };
-    let wanted = Wanted { number, step, slip: digits > 2 && cited.iter().any(|source| source.slip(amount).is_some()) };
+    let wanted =
+        Wanted { number, step, slip: digits > 2 && cited.iter().any(|source| source.slip(amount).is_some()) };
     // Numbers as they are written say nothing of a value in another unit.
     let units = || cited.iter().flat_map(|source| &source.entries).filter_map(|entry| entry.amount.unit);
-    let is_other = unit.is_some_and(|unit| units().any(|it| it.dimension == unit.dimension) && !units().any(|it| it == unit));
+    let is_other = unit.is_some_and(|unit| {
+        units().any(|it| it.dimension == unit.dimension) && !units().any(|it| it == unit)
+    });
     let mut made: Vec<(&Candidates, f64)> = Vec::new();
     for source in cited {
         if !is_other {
@@ -176,7 +182,8 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         }
         made.extend(unit.map(|unit| (source.candidates(true), 1.0 / unit.factor)));
     }
-    let lists = |of: fn(&Candidates) -> &[f64]| made.iter().map(|(it, factor)| (of(it), *factor)).collect::<Vec<_>>();
+    let lists =
+        |of: fn(&Candidates) -> &[f64]| made.iter().map(|(it, factor)| (of(it), *factor)).collect::<Vec<_>>();
     let is_short = digits < 3;
     let mut best = wanted.chance(&lists(|it| &it.whole), (if is_short { 0.5 } else { 2.0 }, step));
     if best == Computed::Yes {
@@ -208,20 +215,27 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         [one, two, three] => [one + two - three, one + two + three],
         _ => [0.0; 2],
     });
-    if is_among(of_stated, if is_short && step >= 1.0 { 0.7 } else { 1.5 }, step) || is_among(sums.collect(), 1.0, step) {
+    if is_among(of_stated, if is_short && step >= 1.0 { 0.7 } else { 1.5 }, step)
+        || is_among(sums.collect(), 1.0, step)
+    {
         return Computed::Yes;
     }
     // `4 % more`, `a fee of 4 %`.
     let operands = || near.iter().chain(made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS));
-    let of_percent = before.iter().filter(|it| it.unit.as_ref().is_some_and(is_percent)).flat_map(|percent| {
-        let part = percent.number / 100.0;
-        operands().flat_map(move |it| [it * part, it * (1.0 + part), it * (1.0 - part)])
-    });
+    let of_percent =
+        before.iter().filter(|it| it.unit.as_ref().is_some_and(is_percent)).flat_map(|percent| {
+            let part = percent.number / 100.0;
+            operands().flat_map(move |it| [it * part, it * (1.0 + part), it * (1.0 - part)])
+        });
     if is_among(of_percent.collect(), 1.0, step) {
         return Computed::Yes;
     }
     if is_short {
-        let of_pairs = if digits == 2 { wanted.chance(&lists(|it| &it.pairs), (PAIRS_OF_SHORT, round)) } else { Computed::No };
+        let of_pairs = if digits == 2 {
+            wanted.chance(&lists(|it| &it.pairs), (PAIRS_OF_SHORT, round))
+        } else {
+            Computed::No
+        };
         return best.max(of_pairs);
     }
     // A slip of one digit has to be a sum or a share, not just any two numbers. Nor are those of a text one record.
@@ -229,7 +243,8 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         return best;
     }
     let mut mixed = Vec::new();
-    let operands: Vec<f64> = made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS).copied().collect();
+    let operands: Vec<f64> =
+        made.iter().flat_map(|(it, _)| &it.operands).take(MAX_OPERANDS).copied().collect();
     pairs(&near, &operands, &mut mixed);
     is_among(mixed, 1.0, round);
     best.max(wanted.chance(&lists(|it| &it.pairs), (1.0, round)))
@@ -260,7 +275,8 @@ pub(crate) fn is_between(seconds: f64, unit: f64, step: f64, cited: &[&Source]) 
     let pairs = stamps.len() * stamps.len() / 2;
     let is_chance = count(pairs) * step >= gap(*first, *last) * 3.0;
     !is_chance
-        && stamps.iter().enumerate().any(|(at, from)| {
-            stamps.iter().skip(at + 1).any(|to| (gap(*from, *to) - wanted).abs() <= by)
-        })
+        && stamps
+            .iter()
+            .enumerate()
+            .any(|(at, from)| stamps.iter().skip(at + 1).any(|to| (gap(*from, *to) - wanted).abs() <= by))
 }

@@ -1,7 +1,7 @@
 //! A piece of evidence as it is searched: its amounts with their fields, days, times, words, and the groups of numbers that
 //! belong together.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 use crate::compute::Candidates;
 use crate::fold::{Folded, spaced, words};
 use crate::value::{Amount, Day, Found, Value, values};
-use crate::words::{Unit, WORDS};
+use crate::words::{Lookup, Unit, WORDS};
 
 /// An amount of a source.
 #[derive(Clone, Debug)]
@@ -27,13 +27,12 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct Patterns {
     automaton: Option<AhoCorasick>,
-    pub(crate) texts: Vec<String>,
 }
 
 impl Patterns {
-    pub(crate) fn new(texts: Vec<String>) -> Self {
-        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(&texts).ok();
-        Self { automaton: automaton.filter(|_| !texts.is_empty()), texts }
+    pub(crate) fn new(texts: &[String]) -> Self {
+        let automaton = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts).ok();
+        Self { automaton: automaton.filter(|_| !texts.is_empty()) }
     }
 }
 
@@ -86,14 +85,14 @@ pub(crate) struct Source {
     /// The first days, in their order.
     pub(crate) days: Vec<Day>,
     /// Each day, month and year that it names, with its first place.
-    dates: HashMap<DateKey, Place>,
+    dates: Lookup<DateKey, Place>,
     /// Each time that it names, with its first place.
-    times: HashMap<TimeKey, Place>,
+    times: Lookup<TimeKey, Place>,
     /// Seconds since 1970 of its days with their times.
     pub(crate) stamps: Vec<i64>,
     pub(crate) groups: Vec<Vec<f64>>,
     /// How many there are of something: entries of a list, rows, lines, equal values of a column.
-    pub(crate) counts: HashSet<u64>,
+    pub(crate) counts: BTreeSet<u64>,
     /// The patterns that it has, each with its first place in the text.
     pub(crate) has: BTreeMap<usize, Option<Range<usize>>>,
     /// Names that fields of its records have, by each of their words.
@@ -102,10 +101,11 @@ pub(crate) struct Source {
     pub(crate) is_prose: bool,
     pub(crate) has_data: bool,
     /// The forms of its ids.
-    pub(crate) forms: HashSet<Box<str>>,
-    pub(crate) currencies: HashSet<&'static str>,
+    pub(crate) forms: BTreeSet<Box<str>>,
+    pub(crate) currencies: BTreeSet<&'static str>,
     /// The first letters of the words near one that says that there is none.
-    pub(crate) absent: HashSet<Box<str>>,
+    pub(crate) absent: BTreeSet<Box<str>>,
+    /// Whether the tool said that there is nothing.
     pub(crate) is_empty: bool,
     /// What a caption says that its numbers are in: `in thousands`.
     pub(crate) scale: f64,
@@ -114,7 +114,7 @@ pub(crate) struct Source {
     /// The unit and the currency that a field of the record says for its numbers.
     of_record: (Option<Unit>, Option<&'static str>),
     candidates: [OnceLock<Candidates>; 2],
-    slips: OnceLock<HashMap<String, usize>>,
+    slips: OnceLock<Lookup<String, usize>>,
 }
 
 /// The first letters of a word: enough to know it again in another form.
@@ -137,7 +137,13 @@ pub(crate) fn form(id: &str) -> Box<str> {
     }
     let mut form = String::new();
     for c in id.chars() {
-        let kind = if c.is_ascii_digit() { '9' } else if c.is_alphabetic() { 'a' } else { c };
+        let kind = if c.is_ascii_digit() {
+            '9'
+        } else if c.is_alphabetic() {
+            'a'
+        } else {
+            c
+        };
         if !(kind.is_alphanumeric() && form.ends_with(kind)) {
             form.push(kind);
         }
@@ -165,7 +171,10 @@ impl Source {
         let folded = Folded::of(text);
         self.find(&folded, patterns, true);
         self.note_absent(&folded.text);
-        let begin = folded.text.get(..folded.text.floor_char_boundary(3_000.min(folded.text.len()))).unwrap_or_default();
+        let begin = folded
+            .text
+            .get(..folded.text.floor_char_boundary(3_000.min(folded.text.len())))
+            .unwrap_or_default();
         let rows = rows(&folded.text);
         self.scale = scale_of(begin, !rows.is_empty());
         let comma = writes_commas(&folded.text);
@@ -175,9 +184,11 @@ impl Source {
         let numbers = |range: &Range<usize>| {
             let from = found.partition_point(|it| it.range.start < range.start);
             let end = range.end;
-            found.iter().skip(from).take_while(move |it| it.range.end <= end).filter_map(|it| match it.value {
-                Value::Amount(amount) => Some((amount.number, amount.unit.map(|unit| unit.factor))),
-                _ => None,
+            found.iter().skip(from).take_while(move |it| it.range.end <= end).filter_map(|it| {
+                match it.value {
+                    Value::Amount(amount) => Some((amount.number, amount.unit.map(|unit| unit.factor))),
+                    _ => None,
+                }
             })
         };
         let mut columns: Vec<Vec<(f64, Option<f64>)>> = Vec::new();
@@ -253,7 +264,9 @@ impl Source {
         let mut keys = vec![DateKey::Month(month, None)];
         keys.extend(year.map(DateKey::Year));
         keys.extend(year.map(|year| DateKey::Month(month, Some(year))));
-        for (month, day) in day.map(|day| (month, day)).into_iter().chain(day.filter(|_| swaps).map(|day| (day, month))) {
+        for (month, day) in
+            day.map(|day| (month, day)).into_iter().chain(day.filter(|_| swaps).map(|day| (day, month)))
+        {
             keys.push(DateKey::Day(month, day, None));
             keys.push(year.map_or(DateKey::AnyYear(month, day), |year| DateKey::Day(month, day, Some(year))));
         }
@@ -273,7 +286,9 @@ impl Source {
         let Day { year, month, day, swaps } = *asked;
         let Some(day) = day else { return self.dates.get(&DateKey::Month(month, year)) };
         let of = |month: u8, day: u8| {
-            self.dates.get(&DateKey::Day(month, day, year)).or_else(|| self.dates.get(&DateKey::AnyYear(month, day)))
+            self.dates
+                .get(&DateKey::Day(month, day, year))
+                .or_else(|| self.dates.get(&DateKey::AnyYear(month, day)))
         };
         of(month, day).or_else(|| if swaps { of(day, month) } else { None })
     }
@@ -317,7 +332,8 @@ impl Source {
                     let (to, from) = places.get(index)?;
                     Some(*from as usize + (at - *to as usize))
                 };
-                let (start, end) = (of(found.start() + 1)?, of(found.end().saturating_sub(2).max(found.start() + 1))?);
+                let (start, end) =
+                    (of(found.start() + 1)?, of(found.end().saturating_sub(2).max(found.start() + 1))?);
                 has_place.then(|| folded.range(start..end + 1))
             });
         }
@@ -343,7 +359,8 @@ impl Source {
             return;
         }
         self.groups.push(numbers.iter().map(|(number, _)| *number).collect());
-        let with_unit: Vec<f64> = numbers.iter().filter_map(|(number, factor)| Some(number * (*factor)?)).collect();
+        let with_unit: Vec<f64> =
+            numbers.iter().filter_map(|(number, factor)| Some(number * (*factor)?)).collect();
         if with_unit.len() > 1 {
             self.in_base.push(with_unit);
         }
@@ -402,7 +419,11 @@ impl Source {
                     self.walk(value, path, seen);
                     path.pop();
                 }
-                let parts = members.iter().filter(|(name, _)| ["first", "last", "given", "family", "surname", "vorname", "nachname"].iter().any(|it| name.contains(it)));
+                let parts = members.iter().filter(|(name, _)| {
+                    ["first", "last", "given", "family", "surname", "vorname", "nachname"]
+                        .iter()
+                        .any(|it| name.contains(it))
+                });
                 let parts: Vec<&str> = parts.filter_map(|(_, value)| value.as_str()).collect();
                 if parts.len() == 2 {
                     self.note_name(&parts.join(" "));
@@ -421,7 +442,9 @@ impl Source {
     fn note_name(&mut self, text: &str) {
         let folded = Folded::of(text);
         let own: Vec<&str> = words(&folded.text).filter_map(|range| folded.text.get(range)).collect();
-        if (2..=4).contains(&own.len()) && folded.text.chars().all(|c| c.is_alphabetic() || " ,.'-&".contains(c)) {
+        if (2..=4).contains(&own.len())
+            && folded.text.chars().all(|c| c.is_alphabetic() || " ,.'-&".contains(c))
+        {
             self.names.extend(own.iter().map(|word| ((*word).into(), text.into())));
         }
     }
@@ -452,15 +475,22 @@ impl Source {
         }
         self.group_by_values(&records);
         // Price and quantity: what two fields of each record multiply to.
-        let fields: BTreeSet<&str> = records.iter().take(MAX_GROUP).flat_map(|record| record.keys().map(String::as_str)).collect();
+        let fields: BTreeSet<&str> =
+            records.iter().take(MAX_GROUP).flat_map(|record| record.keys().map(String::as_str)).collect();
         let number = |record: &Map<String, Json>, field: &str| {
             let in_cents = if is_cents(field) { 100.0 } else { 1.0 };
             record.get(field).and_then(Json::as_f64).map(|number| number.abs() / in_cents)
         };
-        let numeric: Vec<&str> = fields.into_iter().filter(|field| records.iter().any(|record| number(record, field).is_some())).take(MAX_FACTORS).collect();
+        let numeric: Vec<&str> = fields
+            .into_iter()
+            .filter(|field| records.iter().any(|record| number(record, field).is_some()))
+            .take(MAX_FACTORS)
+            .collect();
         for (at, one) in numeric.iter().enumerate() {
             for other in numeric.iter().skip(at + 1) {
-                let products = records.iter().filter_map(|record| Some((number(record, one)? * number(record, other)?, None)));
+                let products = records
+                    .iter()
+                    .filter_map(|record| Some((number(record, one)? * number(record, other)?, None)));
                 self.group(&products.take(MAX_GROUP).collect::<Vec<_>>());
             }
         }
@@ -470,7 +500,9 @@ impl Source {
     fn group_by_values(&mut self, records: &[&Map<String, Json>]) {
         let mut groups: BTreeMap<(&str, String, &str), Vec<(f64, Option<f64>)>> = BTreeMap::new();
         for record in records.iter().take(MAX_GROUP) {
-            let marks = record.iter().filter(|(_, value)| value.is_boolean() || value.as_str().is_some_and(|it| it.len() < 40));
+            let marks = record
+                .iter()
+                .filter(|(_, value)| value.is_boolean() || value.as_str().is_some_and(|it| it.len() < 40));
             for (name, mark) in marks.take(MAX_MARKS) {
                 for (field, value) in record.iter().filter(|(_, value)| value.is_number()).take(MAX_MARKS) {
                     let unit = unit_of(&[Folded::of(field).text.into()]).0.map(|unit| unit.factor);
@@ -504,7 +536,12 @@ impl Source {
             add(number / 100.0);
         }
         // Seconds or milliseconds since 1970.
-        let is_instant = name.split('_').any(|part| matches!(part, "at" | "ts" | "time" | "date" | "timestamp" | "epoch" | "unix" | "ms" | "until" | "since"));
+        let is_instant = name.split('_').any(|part| {
+            matches!(
+                part,
+                "at" | "ts" | "time" | "date" | "timestamp" | "epoch" | "unix" | "ms" | "until" | "since"
+            )
+        });
         let seconds = match number {
             0.9e9..4.2e9 => number,
             0.9e12..4.2e12 => number / 1_000.0,
@@ -582,7 +619,7 @@ impl Source {
     /// An entry whose digits are these but for one, or for two that are exchanged.
     pub(crate) fn slip(&self, amount: &Amount) -> Option<&Entry> {
         let slips = self.slips.get_or_init(|| {
-            let mut slips = HashMap::new();
+            let mut slips = Lookup::default();
             for (at, entry) in self.entries.iter().enumerate().take(MAX_SLIPS) {
                 for key in digits(&entry.amount).iter().flat_map(|digits| slip_keys(digits)) {
                     slips.entry(key).or_insert(at);
@@ -604,8 +641,13 @@ impl Source {
         if let Some(range) = &entry.at {
             let from = self.text.floor_char_boundary(range.start.saturating_sub(40));
             let to = self.text.ceil_char_boundary((range.end + 20).min(self.text.len()));
-            let line_from = self.text.get(from..range.start).and_then(|it| it.rfind('\n')).map_or(from, |at| from + at + 1);
-            let line_to = self.text.get(range.end..to).and_then(|it| it.find('\n')).map_or(to, |at| range.end + at);
+            let line_from = self
+                .text
+                .get(from..range.start)
+                .and_then(|it| it.rfind('\n'))
+                .map_or(from, |at| from + at + 1);
+            let line_to =
+                self.text.get(range.end..to).and_then(|it| it.find('\n')).map_or(to, |at| range.end + at);
             return self.text.get(line_from..line_to).unwrap_or_default().trim().to_owned();
         }
         let field = entry.field.and_then(|field| self.fields.get(field)).map_or("", |field| field);
@@ -635,7 +677,9 @@ fn slip_keys(digits: &str) -> Vec<String> {
     }
     let mut sorted: Vec<u8> = digits.bytes().collect();
     sorted.sort_unstable();
-    let masked = (0..digits.len()).map(|at| format!("{}.{}", digits.get(..at).unwrap_or_default(), digits.get(at + 1..).unwrap_or_default()));
+    let masked = (0..digits.len()).map(|at| {
+        format!("{}.{}", digits.get(..at).unwrap_or_default(), digits.get(at + 1..).unwrap_or_default())
+    });
     masked.chain([String::from_utf8_lossy(&sorted).into_owned()]).collect()
 }
 
@@ -644,7 +688,8 @@ fn is_one_off(one: &str, other: &str) -> bool {
     if one.len() != other.len() {
         return false;
     }
-    let differ: Vec<(u8, u8)> = one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).take(3).collect();
+    let differ: Vec<(u8, u8)> =
+        one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).take(3).collect();
     match differ.as_slice() {
         [_] => true,
         [(a, b), (c, d)] => a == d && b == c,
@@ -659,7 +704,9 @@ fn number_of(json: &Json) -> Option<f64> {
         Json::String(text) if text.len() < 40 => {
             let folded = Folded::of(text);
             let found = values(&folded.text, writes_commas(&folded.text));
-            found.into_iter().find_map(|it| if let Value::Amount(amount) = it.value { Some(amount.number) } else { None })
+            found
+                .into_iter()
+                .find_map(|it| if let Value::Amount(amount) = it.value { Some(amount.number) } else { None })
         }
         _ => None,
     }
@@ -674,7 +721,9 @@ fn said_by(
     members: &Map<String, Json>,
     around: (Option<Unit>, Option<&'static str>),
 ) -> (Option<Unit>, Option<&'static str>) {
-    let said = members.iter().filter_map(|(name, value)| Some((Folded::of(name).text, Folded::of(value.as_str()?).text)));
+    let said = members
+        .iter()
+        .filter_map(|(name, value)| Some((Folded::of(name).text, Folded::of(value.as_str()?).text)));
     let mut found = around;
     for (name, value) in said {
         if ["curr", "devise", "wahr", "waehr", "moneda", "ccy"].iter().any(|it| name.contains(it)) {
@@ -697,11 +746,21 @@ fn unit_of(path: &[Box<str>]) -> (Option<Unit>, Option<&'static str>) {
         };
         let mut currencies = all().filter_map(|part| WORDS.currencies.get(part).copied());
         match (currencies.next(), currencies.next()) {
-            (Some(currency), None) if all().any(|it| is_rate(&it)) || parts().all(|it| !WORDS.units.contains_key(it)) => return (None, Some(currency)),
+            (Some(currency), None)
+                if all().any(|it| is_rate(&it)) || parts().all(|it| !WORDS.units.contains_key(it)) =>
+            {
+                return (None, Some(currency));
+            }
             (Some(_), Some(_)) => return (None, None),
             _ => {}
         }
-        let degrees = |part: &str| if name.contains("temp") && matches!(part, "c" | "f") { WORDS.units.get(&*format!("°{part}")) } else { None };
+        let degrees = |part: &str| {
+            if name.contains("temp") && matches!(part, "c" | "f") {
+                WORDS.units.get(&*format!("°{part}"))
+            } else {
+                None
+            }
+        };
         if let Some(unit) = parts().find_map(|part| WORDS.units.get(part).or(degrees(part)).copied()) {
             return (Some(unit), None);
         }
@@ -727,7 +786,9 @@ fn scale_of(begin: &str, is_table: bool) -> f64 {
     let scales = [("thousand", 1e3), ("'000", 1e3), ("000s", 1e3), ("million", 1e6), ("billion", 1e9)];
     let says = |word: &str| match is_table {
         true => begin.contains(word),
-        false => ["in {}", "({}", "{}s, except", "{}s of", "$ {}"].iter().any(|form| begin.contains(&form.replace("{}", word))),
+        false => ["in {}", "({}", "{}s, except", "{}s of", "$ {}"]
+            .iter()
+            .any(|form| begin.contains(&form.replace("{}", word))),
     };
     scales.iter().find(|(word, _)| says(word)).map_or(1.0, |(_, scale)| *scale)
 }
@@ -745,7 +806,8 @@ fn lines(text: &str) -> impl Iterator<Item = Range<usize>> {
 fn rows(text: &str) -> Vec<Vec<Range<usize>>> {
     let is_row = |line: &Range<usize>| {
         let line = text.get(line.clone()).unwrap_or_default();
-        line.matches('|').count() > 1 && !line.chars().all(|c| c.is_whitespace() || matches!(c, '|' | ':' | '-'))
+        line.matches('|').count() > 1
+            && !line.chars().all(|c| c.is_whitespace() || matches!(c, '|' | ':' | '-'))
     };
     let cells = |line: Range<usize>| {
         let part = text.get(line.clone()).unwrap_or_default();

@@ -1,18 +1,17 @@
 //! What a sentence states that can be looked for: its values, quotations, names, and that there is none of something.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use loop_core::types::{EvidenceId, Locale};
 
+use crate::ValueKind;
 use crate::cited::{self, Cited};
 use crate::fold::{Folded, words};
 use crate::sentence::Sentence;
 use crate::source::{form, is_hash, stem};
 use crate::value::{Amount, Day, Found, Value, values};
-use crate::words::{Dimension, WORDS};
-use crate::ValueKind;
+use crate::words::{Dimension, Lookup, WORDS};
 
 /// A value of a sentence, as it is looked for.
 #[derive(Debug)]
@@ -20,16 +19,30 @@ pub(crate) enum Stated {
     Amount(Amount),
     Day(Day),
     /// Seconds since midnight.
-    Time { seconds: u32, is_exact: bool, is_zoned: bool },
+    Time {
+        seconds: u32,
+        is_exact: bool,
+        is_zoned: bool,
+    },
     Span(f64),
     /// A pattern, or else all of several.
-    Id { whole: usize, parts: Vec<usize>, form: Box<str> },
+    Id {
+        whole: usize,
+        parts: Vec<usize>,
+        form: Box<str>,
+    },
     /// A quarter or a half of a year: the patterns of it, and of the others.
-    Period { forms: Vec<usize>, others: Vec<usize> },
+    Period {
+        forms: Vec<usize>,
+        others: Vec<usize>,
+    },
     /// The pieces of a quotation: what stands between its dots.
     Quote(Vec<usize>),
     /// Each word of the name, as the patterns that it may be written as.
-    Name { words: Vec<Vec<usize>>, own: Vec<Box<str>> },
+    Name {
+        words: Vec<Vec<usize>>,
+        own: Vec<Box<str>>,
+    },
     /// The stems of what there is none of.
     Absence(Vec<Box<str>>),
 }
@@ -85,7 +98,7 @@ impl Read {
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     pub(crate) list: Vec<String>,
-    known: HashMap<String, usize>,
+    known: Lookup<String, usize>,
 }
 
 impl Texts {
@@ -120,7 +133,8 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
     let folded = Folded::of(&clean);
     let mut items: Vec<Item> = Vec::new();
     quotes(&folded, texts, &mut items);
-    let is_zoned = words(&folded.text).any(|range| folded.text.get(range).is_some_and(|it| WORDS.zones.contains(it)));
+    let is_zoned =
+        words(&folded.text).any(|range| folded.text.get(range).is_some_and(|it| WORDS.zones.contains(it)));
     let comma = matches!(locale, Locale::De | Locale::Fr | Locale::Es);
     for Found { range, value } in values(&folded.text, comma) {
         let written = folded.text.get(range.clone()).unwrap_or_default();
@@ -150,7 +164,8 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
 
 /// Adds an item, unless another one has its place.
 fn push(items: &mut Vec<Item>, range: Range<usize>, kind: ValueKind, stated: Stated) {
-    let is_taken = items.iter().rev().take(64).any(|it| it.range.start < range.end && range.start < it.range.end);
+    let is_taken =
+        items.iter().rev().take(64).any(|it| it.range.start < range.end && range.start < it.range.end);
     if !is_taken {
         items.push(Item { range, kind, stated });
     }
@@ -163,7 +178,8 @@ fn without_citations(text: &str) -> String {
     while let Some(at) = rest.find("[E") {
         let (before, cite) = rest.split_at(at);
         clean.push_str(before);
-        let end = cite.find(|c: char| !matches!(c, '[' | 'E' | '0'..='9' | ',' | ';' | ' ')).unwrap_or(cite.len());
+        let end =
+            cite.find(|c: char| !matches!(c, '[' | 'E' | '0'..='9' | ',' | ';' | ' ')).unwrap_or(cite.len());
         let is_cite = cite.get(end..).is_some_and(|it| it.starts_with(']'));
         let end = if is_cite { end + 1 } else { 2 };
         clean.push_str(&if is_cite { " ".repeat(end) } else { "[E".to_owned() });
@@ -187,7 +203,9 @@ fn id_kind(written: &str) -> ValueKind {
     match written.strip_prefix('v').unwrap_or(written) {
         _ if written.contains('@') => ValueKind::Email,
         it if dots > 0 && it.starts_with(|c: char| c.is_ascii_digit()) && dots < 3 => ValueKind::Version,
-        _ if dots > 0 && last.len() > 1 && last.bytes().all(|it| it.is_ascii_alphabetic()) || dots == 3 => ValueKind::Host,
+        _ if dots > 0 && last.len() > 1 && last.bytes().all(|it| it.is_ascii_alphabetic()) || dots == 3 => {
+            ValueKind::Host
+        }
         _ => ValueKind::Id,
     }
 }
@@ -202,7 +220,8 @@ fn id(written: &str, texts: &mut Texts) -> Stated {
         parts.push(whole);
     }
     while let Some(first) = rest.chars().next() {
-        let end = rest.find(|c: char| is_digit(c) != is_digit(first) || !c.is_alphanumeric()).unwrap_or(rest.len());
+        let end =
+            rest.find(|c: char| is_digit(c) != is_digit(first) || !c.is_alphanumeric()).unwrap_or(rest.len());
         let (part, after) = rest.split_at(end.max(first.len_utf8()));
         if part.starts_with(char::is_alphanumeric) {
             parts.push(texts.pattern(part, false));
@@ -223,10 +242,12 @@ fn period(written: &str, texts: &mut Texts) -> Stated {
             (_, "1") => "first half",
             _ => "second half",
         };
-        [format!("{kind}{number}"), format!("{number}{kind}"), word.to_owned()].map(|it| texts.pattern(&it, true))
+        [format!("{kind}{number}"), format!("{number}{kind}"), word.to_owned()]
+            .map(|it| texts.pattern(&it, true))
     };
     let forms = of(number, texts).to_vec();
-    let others = ["1", "2", "3", "4"].into_iter().filter(|it| *it != number).flat_map(|it| of(it, texts)).collect();
+    let others =
+        ["1", "2", "3", "4"].into_iter().filter(|it| *it != number).flat_map(|it| of(it, texts)).collect();
     Stated::Period { forms, others }
 }
 
@@ -237,7 +258,8 @@ fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
     let mut from = 0;
     while let (Some(open), Some(close)) = (marks.get(from), marks.get(from + 1)) {
         // `5" and 6"` are inches.
-        let is_open = folded.text.get(..*open).is_none_or(|before| !before.ends_with(|c: char| c.is_alphanumeric()));
+        let is_open =
+            folded.text.get(..*open).is_none_or(|before| !before.ends_with(|c: char| c.is_alphanumeric()));
         let inner = folded.text.get(open + 1..*close).unwrap_or_default();
         let count = words(inner).count();
         if !is_open || inner.len() > LONGEST || inner.contains('\n') {
@@ -246,7 +268,11 @@ fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
         }
         if count > 1 {
             let dots = inner.replace("[...]", "…").replace("...", "…");
-            let pieces = dots.split('…').filter(|it| words(it).count() > 1).map(|it| texts.pattern(it, false)).collect();
+            let pieces = dots
+                .split('…')
+                .filter(|it| words(it).count() > 1)
+                .map(|it| texts.pattern(it, false))
+                .collect();
             push(items, folded.range(*open..close + 1), ValueKind::Quote, Stated::Quote(pieces));
         }
         from += 2;
@@ -271,12 +297,15 @@ fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<Item>) {
             && let Some(end) = words.get(last).map(|it| it.end)
         {
             let between = text.get(end..next.start).unwrap_or_default();
-            let is_next = between == " " || between == ". " && end - words.get(last).map_or(0, |it| it.start) < 4;
+            let is_next =
+                between == " " || between == ". " && end - words.get(last).map_or(0, |it| it.start) < 4;
             if is_next && is_capital(next) {
                 last += 1;
                 continue;
             }
-            let after = words.get(last + 2).filter(|after| text.get(next.end..after.start) == Some(" ") && is_capital(after));
+            let after = words
+                .get(last + 2)
+                .filter(|after| text.get(next.end..after.start) == Some(" ") && is_capital(after));
             let joins = matches!(part(next), "of" | "de" | "van" | "von" | "del" | "du" | "der" | "la" | "&");
             if !(is_next && joins && after.is_some()) {
                 break;
@@ -290,7 +319,9 @@ fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<Item>) {
         let is_single = last == at;
         let capitals = part(&range).chars().filter(|c| c.is_uppercase()).count();
         let is_acronym = capitals > 1 && part(&range).chars().count() < 8;
-        let is_new = !is_acronym && part(&range).chars().count() > 3 && (!begins || part(&range).chars().skip(2).any(char::is_uppercase));
+        let is_new = !is_acronym
+            && part(&range).chars().count() > 3
+            && (!begins || part(&range).chars().skip(2).any(char::is_uppercase));
         if !is_single || is_new {
             let name = name(part(&range), begins, locale, texts);
             name.into_iter().for_each(|stated| push(items, range.clone(), ValueKind::Name, stated));
@@ -307,7 +338,12 @@ fn name_words(text: &str) -> Vec<Range<usize>> {
         let joins = |last: &Range<usize>| last.end == at;
         match found.last_mut().filter(|last| joins(last)) {
             Some(last) if c.is_alphanumeric() => last.end = end,
-            Some(last) if matches!(c, '\'' | '’' | '-' | '&' | '.') && text.get(end..).is_some_and(|it| it.starts_with(char::is_alphanumeric)) => last.end = end,
+            Some(last)
+                if matches!(c, '\'' | '’' | '-' | '&' | '.')
+                    && text.get(end..).is_some_and(|it| it.starts_with(char::is_alphanumeric)) =>
+            {
+                last.end = end
+            }
             _ if c.is_alphanumeric() || c == '&' => found.push(at..end),
             _ => {}
         }
@@ -324,7 +360,13 @@ fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<S
     if locale == Locale::De && !has_title {
         return None;
     }
-    let is_own = |word: &&&str| word.chars().count() > 2 && !WORDS.titles.contains(**word) && !WORDS.plain.contains(**word) && !WORDS.months.contains_key(**word) && word.chars().all(char::is_alphabetic);
+    let is_own = |word: &&&str| {
+        word.chars().count() > 2
+            && !WORDS.titles.contains(**word)
+            && !WORDS.plain.contains(**word)
+            && !WORDS.months.contains_key(**word)
+            && word.chars().all(char::is_alphabetic)
+    };
     let own: Vec<&str> = all.iter().filter(is_own).copied().collect();
     // The first word of a sentence has a capital in any case.
     let begins = begins && own.first() == all.first() && !has_title && own.len() > 1;
@@ -354,23 +396,33 @@ fn absences(folded: &Folded<'_>, locale: Locale, items: &mut Vec<Item>) {
             continue;
         }
         let near: Vec<&Range<usize>> = all.iter().skip(at + 1).take(WORDS_AFTER).collect();
-        let Some(first) = near.first().filter(|first| folded.text.get(range.end..first.start) == Some(" ")) else { continue };
+        let Some(first) = near.first().filter(|first| folded.text.get(range.end..first.start) == Some(" "))
+        else {
+            continue;
+        };
         // `no` is `not` in Spanish, but for `no hay`.
-        let is_not = locale == Locale::Es && word(range) == "no" && !["hay", "hubo", "existe", "existen"].contains(&word(first));
-        let is_other = is_not || ["more", "less", "longer", "later", "matter", "doubt", "one", "need", "problem"].contains(&word(first));
+        let is_not = locale == Locale::Es
+            && word(range) == "no"
+            && !["hay", "hubo", "existe", "existen"].contains(&word(first));
+        let is_other = is_not
+            || ["more", "less", "longer", "later", "matter", "doubt", "one", "need", "problem"]
+                .contains(&word(first));
         // `nothing is left`.
         let is_all = matches!(word(range), "nothing" | "none");
         // `There is no X`, `No X was found`: not `it matches no X`.
         let before = at.checked_sub(1).and_then(|before| all.get(before));
         let between = before.and_then(|before| folded.text.get(before.end..range.start));
-        let begins = between.is_none_or(|between| between != " ") || before.is_some_and(|it| WORDS.exists.contains(word(it)));
+        let begins = between.is_none_or(|between| between != " ")
+            || before.is_some_and(|it| WORDS.exists.contains(word(it)));
         let is_other = is_other || !begins;
-        let is_word = (is_all || word(first).chars().count() > 2) && word(first).chars().all(char::is_alphabetic);
+        let is_word =
+            (is_all || word(first).chars().count() > 2) && word(first).chars().all(char::is_alphabetic);
         if is_other || !is_word {
             continue;
         }
         last = first.end;
-        let stems = near.iter().map(|range| word(range)).filter(|it| it.chars().count() > 3).map(stem).collect();
+        let stems =
+            near.iter().map(|range| word(range)).filter(|it| it.chars().count() > 3).map(stem).collect();
         push(items, folded.range(range.start..first.end), ValueKind::Absence, Stated::Absence(stems));
     }
 }

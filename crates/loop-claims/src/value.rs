@@ -33,7 +33,19 @@ pub(crate) struct Amount {
 impl Amount {
     /// A number that is nothing but digits, as a field of JSON has it.
     pub(crate) fn plain(number: f64) -> Self {
-        Self { number, other: None, step: 0.0, digits: 0, unit: None, currency: None, is_about: false, scale: 1.0, is_loose: false, in_words: false, is_fiscal: false }
+        Self {
+            number,
+            other: None,
+            step: 0.0,
+            digits: 0,
+            unit: None,
+            currency: None,
+            is_about: false,
+            scale: 1.0,
+            is_loose: false,
+            in_words: false,
+            is_fiscal: false,
+        }
     }
 
     /// Whether both are of one currency, as far as they say it: any may be meant by `$` that is called a dollar.
@@ -49,7 +61,10 @@ impl Amount {
     /// What one more in its last digit that is not zero adds.
     pub(crate) fn round(&self) -> f64 {
         let mut round = self.step;
-        while round > 0.0 && round * 10.0 <= self.number && (self.number / (round * 10.0)).fract().abs() < 1e-9 {
+        while round > 0.0
+            && round * 10.0 <= self.number
+            && (self.number / (round * 10.0)).fract().abs() < 1e-9
+        {
             round *= 10.0;
         }
         round
@@ -165,9 +180,12 @@ pub(crate) fn values(text: &str, comma: bool) -> Vec<Found> {
                 (first.unit, first.currency) = (second.unit, second.currency);
             }
             // `15 to 22 July`.
-            (Some(Found { value, range }), Value::Day(day)) if lexer.is_range(range.end, next.range.start) => {
+            (Some(Found { value, range }), Value::Day(day))
+                if lexer.is_range(range.end, next.range.start) =>
+            {
                 if let Value::Amount(amount) = value
-                    && let Some(of_month) = (1..=31).find(|it| amount.is_bare() && f64::from(*it) == amount.number)
+                    && let Some(of_month) =
+                        (1..=31).find(|it| amount.is_bare() && f64::from(*it) == amount.number)
                 {
                     *value = Value::Day(Day { day: Some(of_month), ..day });
                 }
@@ -175,10 +193,14 @@ pub(crate) fn values(text: &str, comma: bool) -> Vec<Found> {
             // `3 h 45 min`.
             (Some(Found { value, range }), Value::Amount(Amount { number, unit: Some(unit), .. }))
                 if unit.dimension == Dimension::Time
-                    && text.get(range.end..next.range.start).is_some_and(|it| matches!(it.trim(), "" | "and" | "und" | "et" | "y")) =>
+                    && text
+                        .get(range.end..next.range.start)
+                        .is_some_and(|it| matches!(it.trim(), "" | "and" | "und" | "et" | "y")) =>
             {
                 let before = match value {
-                    Value::Amount(Amount { number, unit: Some(unit), .. }) if unit.dimension == Dimension::Time => {
+                    Value::Amount(Amount { number, unit: Some(unit), .. })
+                        if unit.dimension == Dimension::Time =>
+                    {
                         Some(*number * unit.factor)
                     }
                     Value::Span(seconds) => Some(*seconds),
@@ -228,15 +250,25 @@ impl<'a> Lexer<'a> {
     fn word_end(&self, at: usize) -> usize {
         let rest = self.part(at..self.bytes.len());
         let first = rest.chars().next().is_some_and(is_unspaced);
-        let word = rest.char_indices().take_while(|(_, c)| (c.is_alphanumeric() || *c == '°') && is_unspaced(*c) == first).last();
-        word.map_or_else(|| at + rest.chars().next().map_or(1, char::len_utf8), |(end, c)| at + end + c.len_utf8())
+        let word = rest
+            .char_indices()
+            .take_while(|(_, c)| (c.is_alphanumeric() || *c == '°') && is_unspaced(*c) == first)
+            .last();
+        word.map_or_else(
+            || at + rest.chars().next().map_or(1, char::len_utf8),
+            |(end, c)| at + end + c.len_utf8(),
+        )
     }
 
     /// The run of letters, digits and what joins them.
     fn run(&self, at: usize) -> &'a str {
         let rest = self.part(at..self.bytes.len());
         let is_inside = |c: char| c.is_alphanumeric() && !is_unspaced(c) || "-_./@#:*+&~".contains(c);
-        let end = rest.char_indices().take(MAX_RUN).find(|(_, c)| !is_inside(*c)).map_or(MAX_RUN.min(rest.len()), |(end, _)| end);
+        let end = rest
+            .char_indices()
+            .take(MAX_RUN)
+            .find(|(_, c)| !is_inside(*c))
+            .map_or(MAX_RUN.min(rest.len()), |(end, _)| end);
         let run = rest.get(..rest.floor_char_boundary(end)).unwrap_or_default();
         run.trim_end_matches(|c: char| !c.is_alphanumeric())
     }
@@ -262,7 +294,10 @@ impl<'a> Lexer<'a> {
                 return found(at + 2, Value::Period);
             }
             // `FY2019`, `CY19`.
-            let year = run.strip_prefix("fy").or(run.strip_prefix("cy")).map(|it| it.trim_start_matches(['-', '\'']));
+            let year = run
+                .strip_prefix("fy")
+                .or(run.strip_prefix("cy"))
+                .map(|it| it.trim_start_matches(['-', '\'']));
             if let Some(Ok(year)) = year.filter(|it| matches!(it.len(), 2 | 4)).map(str::parse::<f64>) {
                 let number = if year < 100.0 { year + 2_000.0 } else { year };
                 let amount = Amount { step: 1.0, digits: 4, is_fiscal: true, ..Amount::plain(number) };
@@ -300,12 +335,15 @@ impl<'a> Lexer<'a> {
 
     /// Skips each of these once, where it is there.
     fn skip(&self, at: usize, words: &[&str]) -> usize {
-        words.iter().fold(at, |at, word| if self.part(at..self.bytes.len()).starts_with(word) { at + word.len() } else { at })
+        words.iter().fold(at, |at, word| {
+            if self.part(at..self.bytes.len()).starts_with(word) { at + word.len() } else { at }
+        })
     }
 
     fn year(&self, at: usize) -> Option<(usize, i32)> {
         let (end, year) = self.whole(at, 4)?;
-        (end == at + 4 && (1_500..2_200).contains(&year) && !self.is_word(end)).then_some((end, i32::try_from(year).ok()?))
+        (end == at + 4 && (1_500..2_200).contains(&year) && !self.is_word(end))
+            .then_some((end, i32::try_from(year).ok()?))
     }
 
     /// Whether a unit follows: `Februar 1510 kWh`.
@@ -328,8 +366,10 @@ impl<'a> Lexer<'a> {
                 return Some((end, Day::of(Some(year), month, None, false)?));
             }
             let (end, day) = self.whole(next, 2)?;
-            let end = [&["st"][..], &["nd"], &["rd"], &["th"]].iter().fold(end, |end, word| self.skip(end, word));
-            if self.is_word(end) || self.byte(end) == b':' || self.byte(end) == b'.' && self.is_digit(end + 1) {
+            let end =
+                [&["st"][..], &["nd"], &["rd"], &["th"]].iter().fold(end, |end, word| self.skip(end, word));
+            if self.is_word(end) || self.byte(end) == b':' || self.byte(end) == b'.' && self.is_digit(end + 1)
+            {
                 return None;
             }
             let of_year = self.year(self.skip(end, &[",", " "])).filter(|(year, _)| *year > end + 4);
@@ -349,10 +389,18 @@ impl<'a> Lexer<'a> {
             let Some((end, day)) = self.whole(next, 2).filter(|_| next > end) else {
                 // `2026-11`, `2026年11月`.
                 let is_month = !self.is_digit(next) && (mark == b'-' && end == at + 7 || next > end);
-                return if is_month && !self.is_word(next) { Some((next, Day::of(year, month, None, false)?)) } else { None };
+                return if is_month && !self.is_word(next) {
+                    Some((next, Day::of(year, month, None, false)?))
+                } else {
+                    None
+                };
             };
             let end = self.skip(end, &["日"]);
-            return if self.is_digit(end) { None } else { Some((end, Day::of(year, month, Some(day), false)?)) };
+            return if self.is_digit(end) {
+                None
+            } else {
+                Some((end, Day::of(year, month, Some(day), false)?))
+            };
         }
         if end > at + 2 {
             return None;
@@ -378,7 +426,9 @@ impl<'a> Lexer<'a> {
         let next = ["st", "nd", "rd", "th", "er", "."].iter().fold(end, |end, word| self.skip(end, &[word]));
         let next = self.skip(next, &[" ", "-", "of ", "de "]);
         let (end, month) = if next > end { self.month(next)? } else { return None };
-        let of_year = self.year(self.skip(end, &[".", ",", " ", "-", "de ", "del "])).filter(|(year, _)| *year > end + 4);
+        let of_year = self
+            .year(self.skip(end, &[".", ",", " ", "-", "de ", "del "]))
+            .filter(|(year, _)| *year > end + 4);
         let (end, year) = of_year.map_or((end, None), |(end, year)| (end, Some(year)));
         Some((end, Day::of(year, month, Some(first), false)?))
     }
@@ -396,16 +446,22 @@ impl<'a> Lexer<'a> {
             let is_exact = second.is_some();
             let (end, second) = second.unwrap_or((end, 0));
             // `00:03:51.204`.
-            let fraction = if self.byte(end) == b'.' && self.is_digit(end + 1) { self.digits_end(end + 1) } else { end };
+            let fraction =
+                if self.byte(end) == b'.' && self.is_digit(end + 1) { self.digits_end(end + 1) } else { end };
             (fraction, minute, second, is_exact)
-        } else if let Some((end, minute)) = self.whole(self.skip(end, &["時"]), 2).filter(|(it, minute)| *it > end + 3 && *minute < 60) {
+        } else if let Some((end, minute)) =
+            self.whole(self.skip(end, &["時"]), 2).filter(|(it, minute)| *it > end + 3 && *minute < 60)
+        {
             (self.skip(end, &["分"]), minute, 0, false)
-        } else if let Some((end, minute)) = minutes(self.skip(end, &[" ", "h", " "])).filter(|(it, _)| *it > end + 2 && self.part(end..*it).contains('h')) {
+        } else if let Some((end, minute)) = minutes(self.skip(end, &[" ", "h", " "]))
+            .filter(|(it, _)| *it > end + 2 && self.part(end..*it).contains('h'))
+        {
             (end, minute, 0, false)
         } else {
             let hours = self.skip(end, &[" "]);
             let word = self.part(hours..self.word_end(hours));
-            let is_clock = matches!(word, "am" | "pm" | "uhr" | "oclock") || matches!(self.part(hours..self.bytes.len()).get(..4), Some("a.m." | "p.m."));
+            let is_clock = matches!(word, "am" | "pm" | "uhr" | "oclock")
+                || matches!(self.part(hours..self.bytes.len()).get(..4), Some("a.m." | "p.m."));
             if !is_clock {
                 return None;
             }
@@ -413,7 +469,11 @@ impl<'a> Lexer<'a> {
         };
         let next = self.skip(end, &[" "]);
         let half = self.part(next..self.bytes.len());
-        let is = |letter: &str| [format!("{letter}m"), format!("{letter}.m.")].into_iter().find(|it| half.starts_with(it.as_str()) && !self.is_word(next + it.len()));
+        let is = |letter: &str| {
+            [format!("{letter}m"), format!("{letter}.m.")]
+                .into_iter()
+                .find(|it| half.starts_with(it.as_str()) && !self.is_word(next + it.len()))
+        };
         let hour = match (is("a"), is("p")) {
             (Some(word), _) if hour <= 12 => {
                 end = next + word.len();
@@ -433,12 +493,18 @@ impl<'a> Lexer<'a> {
     }
 
     fn digits_end(&self, at: usize) -> usize {
-        self.bytes.iter().skip(at).position(|byte| !byte.is_ascii_digit()).map_or(self.bytes.len(), |length| at + length)
+        self.bytes
+            .iter()
+            .skip(at)
+            .position(|byte| !byte.is_ascii_digit())
+            .map_or(self.bytes.len(), |length| at + length)
     }
 
     /// Whether two numbers are the ends of a range.
     fn is_range(&self, end: usize, start: usize) -> bool {
-        let between = self.part(end..start).trim_matches(|c: char| c == ' ' || WORDS.currencies.contains_key(c.encode_utf8(&mut [0; 4]) as &str));
+        let between = self.part(end..start).trim_matches(|c: char| {
+            c == ' ' || WORDS.currencies.contains_key(c.encode_utf8(&mut [0; 4]) as &str)
+        });
         let between = between.trim_start_matches('.').trim();
         matches!(between, "-" | "to" | "bis" | "a" | "au" | "al" | "and" | "und" | "et" | "y")
     }
@@ -530,15 +596,27 @@ impl<'a> Lexer<'a> {
         let (mut start, mut end) = (at, number_end);
         // What stands before it: `$`, `USD `, `-`, `~`.
         let before = self.part(at.saturating_sub(12)..at);
-        let before = if before.is_empty() { self.part(self.text.floor_char_boundary(at.saturating_sub(12))..at) } else { before };
+        let before = if before.is_empty() {
+            self.part(self.text.floor_char_boundary(at.saturating_sub(12))..at)
+        } else {
+            before
+        };
         let near = before.trim_end_matches(['-', '(', '+', '*']);
         let near = near.strip_suffix(' ').unwrap_or(near);
-        let word_at = near.char_indices().rev().take_while(|(_, c)| c.is_alphanumeric() || "$€£¥₹".contains(*c)).last();
+        let word_at =
+            near.char_indices().rev().take_while(|(_, c)| c.is_alphanumeric() || "$€£¥₹".contains(*c)).last();
         let word = word_at.map_or("", |(from, _)| near.get(from..).unwrap_or_default());
-        let symbol = word.chars().next_back().map_or("", |c| word.get(word.len() - c.len_utf8()..).unwrap_or_default());
+        let symbol = word
+            .chars()
+            .next_back()
+            .map_or("", |c| word.get(word.len() - c.len_utf8()..).unwrap_or_default());
         let named = |word: &str| WORDS.currencies.get(word).map(|code| (*code, word.len()));
         let is_code = matches!(word.len(), 3 | 4) || !word.is_ascii();
-        let money = if is_code || word.ends_with(['$', '€', '£', '¥', '₹']) { named(word).or_else(|| named(symbol)) } else { None };
+        let money = if is_code || word.ends_with(['$', '€', '£', '¥', '₹']) {
+            named(word).or_else(|| named(symbol))
+        } else {
+            None
+        };
         if let Some((code, length)) = money {
             amount.currency = Some(code);
             let behind = before.len() - near.len();
@@ -558,12 +636,19 @@ impl<'a> Lexer<'a> {
             let second = self.skip(word_end, &[" "]);
             let second_end = self.word_end(second);
             let pair = format!("{word}_{}", self.part(second..second_end));
-            if unit.is_none() && amount.currency.is_none() && let Some(known) = WORDS.units.get(pair.as_str()) {
+            if unit.is_none()
+                && amount.currency.is_none()
+                && let Some(known) = WORDS.units.get(pair.as_str())
+            {
                 (unit, end) = (Some(*known), second_end);
                 continue;
             }
             let is_letter = word.len() == 1 && word.is_ascii() && word != "$" && word != "%";
-            let scale = WORDS.scales.get(word).filter(|_| !is_letter || is_own && (amount.currency.is_some() || matches!(word, "k" | "b")) || word == "m" && amount.currency.is_some());
+            let scale = WORDS.scales.get(word).filter(|_| {
+                !is_letter
+                    || is_own && (amount.currency.is_some() || matches!(word, "k" | "b"))
+                    || word == "m" && amount.currency.is_some()
+            });
             if let Some(scale) = scale.filter(|_| unit.is_none()) {
                 amount.number *= scale;
                 amount.scale *= scale;
@@ -571,10 +656,14 @@ impl<'a> Lexer<'a> {
                 amount.other = amount.other.map(|other| other * scale);
                 amount.is_about = true;
                 end = word_end;
-            } else if let Some(code) = WORDS.currencies.get(word).filter(|_| amount.currency.is_none() && unit.is_none()) {
+            } else if let Some(code) =
+                WORDS.currencies.get(word).filter(|_| amount.currency.is_none() && unit.is_none())
+            {
                 amount.currency = Some(code);
                 end = word_end;
-            } else if let Some(known) = WORDS.units.get(word).filter(|_| unit.is_none() && amount.currency.is_none()) {
+            } else if let Some(known) =
+                WORDS.units.get(word).filter(|_| unit.is_none() && amount.currency.is_none())
+            {
                 // `5 a`, `3 as`: no unit. `10 m`: metres.
                 unit = Some(*known);
                 end = word_end;
@@ -584,7 +673,8 @@ impl<'a> Lexer<'a> {
         }
         amount.unit = unit;
         let said = before.get(..before.len() - (at - start)).unwrap_or_default();
-        let mut words = said.rsplit(|c: char| !(c.is_alphanumeric() || "~≈".contains(c))).filter(|it| !it.is_empty());
+        let mut words =
+            said.rsplit(|c: char| !(c.is_alphanumeric() || "~≈".contains(c))).filter(|it| !it.is_empty());
         let word = words.next().unwrap_or_default();
         amount.is_loose = WORDS.loose.contains(word);
         amount.is_about |= amount.is_loose || WORDS.about.contains(word);
@@ -606,9 +696,14 @@ fn is_id(run: &str) -> bool {
     if letters == 0 {
         // A version or an address: `2.14.1`. A number of a card or a phone: `4929-1234-5678`.
         let groups = |mark: char| run.split(mark).count();
-        let is_plain = run.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'/'));
+        let is_plain =
+            run.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b':' | b'/'));
         let is_grouped = run.split('.').skip(1).all(|group| group.len() == 3);
-        return is_plain && (groups('.') > 2 && !is_grouped || groups('-') > 2 || digits > 15 || groups('-') == 2 && digits > 9);
+        return is_plain
+            && (groups('.') > 2 && !is_grouped
+                || groups('-') > 2
+                || digits > 15
+                || groups('-') == 2 && digits > 9);
     }
     if digits == 0 {
         return false;
@@ -617,20 +712,30 @@ fn is_id(run: &str) -> bool {
     if is_hex {
         return true;
     }
-    let after = run.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '\'' | '-' | '/' | '+' | ':'));
+    let after = run.trim_start_matches(|c: char| {
+        c.is_ascii_digit() || matches!(c, '.' | ',' | '\'' | '-' | '/' | '+' | ':')
+    });
     let is_letters = |text: &str| text.chars().all(|c| c.is_alphabetic() || c == '-' || c == '.');
     // `45MB`, `60-day`, `15-year-old`, `3-6km`, `1960s`, `3rd`, `12m40s`.
     if after.len() < run.len() && is_letters(after) {
         return false;
     }
     let is_span = run.starts_with(|c: char| c.is_ascii_digit())
-        && run.split(|c: char| c.is_ascii_digit()).all(|it| matches!(it, "" | "d" | "h" | "m" | "min" | "s" | "ms" | "t" | "." | "-" | ":" | "z"));
+        && run
+            .split(|c: char| c.is_ascii_digit())
+            .all(|it| matches!(it, "" | "d" | "h" | "m" | "min" | "s" | "ms" | "t" | "." | "-" | ":" | "z"));
     // `FY2019`, `Q4`, `H1`, `USD500`.
     let head: String = run.chars().take_while(|c| c.is_alphabetic()).collect();
     let tail = run.get(head.len()..).unwrap_or_default();
-    let is_number = !tail.is_empty() && tail.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b'-' | b'/'));
-    let is_period = is_number && (matches!(&*head, "fy" | "cy" | "q" | "h" | "fiscal") && tail.len() < 8 || head.len() > 1 && WORDS.currencies.contains_key(&*head));
+    let is_number = !tail.is_empty()
+        && tail.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b',' | b'-' | b'/'));
+    let is_period = is_number
+        && (matches!(&*head, "fy" | "cy" | "q" | "h" | "fiscal") && tail.len() < 8
+            || head.len() > 1 && WORDS.currencies.contains_key(&*head));
     // `mid-2019`, `pre-1990`, `over-65s`: a word and a number.
-    let prefix = matches!(&*head, "mid" | "pre" | "post" | "under" | "over" | "top" | "non" | "late" | "early" | "age" | "aged") && tail.starts_with('-');
+    let prefix = matches!(
+        &*head,
+        "mid" | "pre" | "post" | "under" | "over" | "top" | "non" | "late" | "early" | "age" | "aged"
+    ) && tail.starts_with('-');
     !is_span && !is_period && !prefix
 }

@@ -1,7 +1,10 @@
 //! The table of words: units, scales, currencies, months and the few words that a sentence is selected by.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
+
+#[expect(clippy::disallowed_types, reason = "it is looked up in, and never read in its order")]
+pub(crate) type Lookup<K, V> = std::collections::HashMap<K, V>;
 
 /// What a unit measures. Amounts of different dimensions are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,21 +26,21 @@ pub(crate) struct Unit {
 /// The words of `words.txt`, by what they mean. All are folded.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    pub(crate) units: HashMap<&'static str, Unit>,
-    pub(crate) scales: HashMap<&'static str, f64>,
-    pub(crate) currencies: HashMap<&'static str, &'static str>,
-    pub(crate) months: HashMap<&'static str, u8>,
-    pub(crate) numbers: HashMap<&'static str, f64>,
-    pub(crate) about: HashSet<&'static str>,
-    pub(crate) loose: HashSet<&'static str>,
-    pub(crate) none: HashSet<&'static str>,
-    pub(crate) absent: HashSet<&'static str>,
-    pub(crate) titles: HashSet<&'static str>,
-    pub(crate) plain: HashSet<&'static str>,
-    pub(crate) zones: HashSet<&'static str>,
-    pub(crate) exists: HashSet<&'static str>,
+    pub(crate) units: Lookup<&'static str, Unit>,
+    pub(crate) scales: Lookup<&'static str, f64>,
+    pub(crate) currencies: Lookup<&'static str, &'static str>,
+    pub(crate) months: Lookup<&'static str, u8>,
+    pub(crate) numbers: Lookup<&'static str, f64>,
+    pub(crate) about: BTreeSet<&'static str>,
+    pub(crate) loose: BTreeSet<&'static str>,
+    pub(crate) none: BTreeSet<&'static str>,
+    pub(crate) absent: BTreeSet<&'static str>,
+    pub(crate) titles: BTreeSet<&'static str>,
+    pub(crate) plain: BTreeSet<&'static str>,
+    pub(crate) zones: BTreeSet<&'static str>,
+    pub(crate) exists: BTreeSet<&'static str>,
     /// The kind of effect that a verb claims.
-    pub(crate) deeds: HashMap<&'static str, &'static str>,
+    pub(crate) deeds: Lookup<&'static str, &'static str>,
 }
 
 pub(crate) static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -53,7 +56,7 @@ impl Words {
     fn read(&mut self, line: &'static str) {
         let mut parts = line.split_whitespace();
         let Some(kind) = parts.next() else { return };
-        let set = |set: &mut HashSet<&'static str>| set.extend(parts.clone());
+        let set = |set: &mut BTreeSet<&'static str>| set.extend(parts.clone());
         match kind {
             "about" => return set(&mut self.about),
             "loose" => return set(&mut self.loose),
@@ -107,9 +110,25 @@ mod tests {
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let mut words = Words::default();
             words.read(line);
-            let Words { units, scales, currencies, months, numbers, about, loose, none, absent, titles, plain, zones, exists, deeds } = &words;
-            let sets = [about, loose, none, absent, titles, plain, zones, exists].map(HashSet::len);
-            let maps = [units.len(), scales.len(), currencies.len(), months.len(), numbers.len(), deeds.len()];
+            let Words {
+                units,
+                scales,
+                currencies,
+                months,
+                numbers,
+                about,
+                loose,
+                none,
+                absent,
+                titles,
+                plain,
+                zones,
+                exists,
+                deeds,
+            } = &words;
+            let sets = [about, loose, none, absent, titles, plain, zones, exists].map(BTreeSet::len);
+            let maps =
+                [units.len(), scales.len(), currencies.len(), months.len(), numbers.len(), deeds.len()];
             assert!(sets.iter().chain(&maps).sum::<usize>() > 0, "no words in {line:?}");
             for word in line.split_whitespace().filter(|it| it.parse::<f64>().is_err()) {
                 assert_eq!(Folded::of(word).text, word, "in {line:?}");

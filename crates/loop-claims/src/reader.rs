@@ -1,0 +1,218 @@
+//! Sections that are read against the evidence of a run: what is found out about each of their values.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use loop_core::reply::Section;
+use loop_core::types::{EvidenceId, Status};
+use serde_json::Value as Json;
+
+use crate::find::{Answer, Context, Wrong, copied, judge, may_be_named};
+use crate::sentence::sentences;
+use crate::source::{Patterns, Source};
+use crate::stated::{self, Item, Read, Stated, Texts};
+use crate::value::{Amount, Day};
+use crate::{Claim, ClaimSources, Grounding};
+
+/// Sections, or several versions of one, with the evidence that they are read against. Each is read once.
+#[derive(Debug)]
+pub struct Reader {
+    sections: Vec<Stating>,
+    patterns: Patterns,
+    sources: BTreeMap<EvidenceId, Source>,
+    /// The day on which the run started.
+    today: Day,
+}
+
+/// A section and what it states.
+#[derive(Debug)]
+struct Stating {
+    id: Arc<str>,
+    body: Arc<str>,
+    sentences: Vec<Read>,
+    /// The number of its first value.
+    first: usize,
+}
+
+impl Reader {
+    /// Reads sections and sources. A piece of evidence that may not be cited says nothing.
+    pub fn new(sections: &[&Section], sources: ClaimSources<'_>) -> Self {
+        let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
+        let minutes = i64::try_from(unix_ms / 60_000).unwrap_or(0) + i64::from(utc_offset);
+        let today = Day::of_number(minutes.div_euclid(1_440));
+        let mut texts = Texts::default();
+        let mut first = 0;
+        let stating = sections.iter().map(|section| {
+            let of_body = sentences(&section.body);
+            let read = of_body.iter().map(|sentence| stated::read(&section.body, sentence, locale, &mut texts));
+            let sentences: Vec<Read> = read.collect();
+            let number = first;
+            first += sentences.iter().map(|it| it.items.len()).sum::<usize>();
+            let (id, body) = (Arc::clone(&section.id), Arc::clone(&section.body));
+            Stating { id, body, sentences, first: number }
+        });
+        let sections: Vec<Stating> = stating.collect();
+        let patterns = Patterns::new(&texts.list);
+        let mut sources = BTreeMap::new();
+        if first > 0 {
+            let start = i64::try_from(unix_ms / 1_000).ok();
+            let text = format!("{}\n{}\n{}", item.id, item.title, item.full);
+            sources.insert(EvidenceId::ITEM, Source::read(&text, None, &patterns, start));
+            for evidence in evidence.iter().filter(|it| it.observation.status.is_citable()) {
+                let observation = &evidence.observation;
+                let data: Option<Json> = match observation.data.as_text() {
+                    Some(text) if **text == *observation.markdown => None,
+                    _ => serde_json::from_str(&observation.data).ok(),
+                };
+                let mut source = Source::read(observation.text(), data.as_ref(), &patterns, start);
+                source.is_empty = observation.status == Status::Empty;
+                sources.insert(evidence.id, source);
+            }
+        }
+        Self { sections, patterns, sources, today }
+    }
+
+    /// The number of the first value of a section. Those that follow in [`Self::claims`] have the next ones.
+    pub fn first_number(&self, section: usize) -> usize {
+        self.sections.get(section).map_or(0, |section| section.first)
+    }
+
+    /// The values of a section, by its place in the order in which they were given: as many each time.
+    /// `is_known`: whether there was this evidence when it was written.
+    pub fn claims(&self, section: usize, is_known: impl Fn(EvidenceId) -> bool) -> Vec<Claim> {
+        let Some(Stating { id, body, sentences, .. }) = self.sections.get(section) else { return Vec::new() };
+        let is_there = |id: EvidenceId| id == EvidenceId::ITEM || is_known(id);
+        let known: Known<'_> =
+            self.sources.iter().filter(|(id, _)| is_there(**id)).map(|(id, source)| (*id, source)).collect();
+        let currencies = known.values().flat_map(|source| &source.currencies).copied().collect();
+        let mut stated: Vec<Amount> = Vec::new();
+        let mut claims = Vec::new();
+        for sentence in sentences {
+            let text: Arc<str> = body.get(sentence.range.clone()).unwrap_or_default().into();
+            let spans = sentence.spans();
+            let amounts: Vec<Amount> = sentence.items.iter().filter_map(Item::amount).copied().collect();
+            let before = stated.len();
+            for item in &sentence.items {
+                let behind = amounts.get(stated.len() + 1 - before..).unwrap_or_default();
+                let around =
+                    Around { stated: &stated, behind, spans: &spans, currencies: &currencies, today: self.today };
+                let Finding { state, evidence, why, wrong_citation } = finding(item, sentence, &known, &around);
+                stated.extend(item.amount());
+                let at = sentence.range.start + item.range.start..sentence.range.start + item.range.end;
+                claims.push(Claim {
+                    section: Arc::clone(id),
+                    sentence: Arc::clone(&text),
+                    value: body.get(at.clone()).unwrap_or_default().into(),
+                    at,
+                    kind: item.kind,
+                    state,
+                    evidence,
+                    why: why.into(),
+                    wrong_citation,
+                });
+            }
+        }
+        claims
+    }
+
+    /// Where in a text the values are that it has as a copy, by their numbers.
+    pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
+        let source = Source::read(text, None, &self.patterns, None);
+        let items = self.sections.iter().flat_map(|section| section.sentences.iter().flat_map(|it| &it.items));
+        items.enumerate().filter_map(|(number, item)| Some((number, copied(&item.stated, &source)??))).collect()
+    }
+}
+
+/// What was found out about a value.
+struct Finding {
+    state: Grounding,
+    evidence: Vec<EvidenceId>,
+    why: String,
+    wrong_citation: bool,
+}
+
+impl Finding {
+    fn found(evidence: Vec<EvidenceId>, why: &str) -> Self {
+        Self { state: Grounding::Found, evidence, why: why.to_owned(), wrong_citation: false }
+    }
+
+    fn not_checked(why: &str) -> Self {
+        Self { state: Grounding::NotChecked, evidence: Vec::new(), why: why.to_owned(), wrong_citation: false }
+    }
+
+    fn contradicted(evidence: Vec<EvidenceId>, why: String, wrong_citation: bool) -> Self {
+        Self { state: Grounding::Contradicted, evidence, why, wrong_citation }
+    }
+}
+
+/// The sources that there were.
+type Known<'a> = BTreeMap<EvidenceId, &'a Source>;
+
+/// What the document says around a value.
+struct Around<'a> {
+    stated: &'a [Amount],
+    behind: &'a [Amount],
+    spans: &'a [f64],
+    currencies: &'a BTreeSet<&'static str>,
+    today: Day,
+}
+
+/// What the evidence says of a value of a sentence.
+fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>) -> Finding {
+    let Around { stated, behind, spans, currencies, today } = *around;
+    let by_id = |id: &EvidenceId| Some((*id, *known.get(id)?));
+    let mut cited: Vec<(EvidenceId, &Source)> =
+        sentence.cited(item.range.end).iter().filter_map(by_id).collect();
+    // What names no evidence may be in any.
+    if cited.is_empty() {
+        cited = known.iter().map(|(id, source)| (*id, *source)).collect();
+    }
+    let of_cited: BTreeSet<&'static str> =
+        cited.iter().flat_map(|(_, source)| &source.currencies).copied().collect();
+    let currencies = if of_cited.is_empty() { currencies } else { &of_cited };
+    let is_foreign =
+        item.amount().and_then(|it| it.currency).is_some_and(|code| !may_be_named(code, currencies));
+    let has = |source: &Source| !is_foreign && copied(&item.stated, source).is_some();
+    let copies: Vec<EvidenceId> = cited.iter().filter(|(_, source)| has(source)).map(|(id, _)| *id).collect();
+    if !copies.is_empty() {
+        return Finding::found(copies, "");
+    }
+    let is_named = matches!(item.stated, Stated::Name { .. } | Stated::Id { .. });
+    let elsewhere: Vec<EvidenceId> =
+        known.iter().filter(|(_, source)| has(source)).map(|(id, _)| *id).collect();
+    // Whom and what a work item is about may be the subject of any sentence.
+    if is_named && !elsewhere.is_empty() {
+        return Finding::found(elsewhere, "not in the cited evidence");
+    }
+    if is_named && !sentence.cites {
+        return Finding::not_checked("nothing is cited for it");
+    }
+    if item.amount().is_some_and(|amount| amount.in_words) {
+        return Finding::not_checked("a number in words");
+    }
+    if matches!(&item.stated, Stated::Day(day) if Day { year: today.year, ..*day } == today && day.year.is_none_or(|it| Some(it) == today.year))
+    {
+        return Finding::not_checked("the day of the run");
+    }
+    let (ids, sources): (Vec<EvidenceId>, Vec<&Source>) = cited.into_iter().unzip();
+    let wrong = match judge(&item.stated, &Context { cited: &sources, stated, behind, spans, currencies }) {
+        Answer::Computed => return Finding::found(ids, "computed"),
+        Answer::Unknown(why) => return Finding::not_checked(why),
+        Answer::Wrong(wrong) => wrong,
+    };
+    if !elsewhere.is_empty() {
+        let is_short = item.amount().is_some_and(|it| it.is_bare() && it.digits < 3);
+        return match is_short {
+            true => Finding::not_checked("a small number that other evidence has"),
+            false => Finding::contradicted(elsewhere, "not in the cited evidence".to_owned(), true),
+        };
+    }
+    let (evidence, why) = match wrong {
+        Wrong::Unit(says) => (ids, format!("another unit: {says}")),
+        Wrong::Currency(says) => (ids, format!("another currency: {says}")),
+        Wrong::Other(says) => (ids, format!("the evidence says: {says}")),
+        Wrong::Nowhere => (Vec::new(), "in no evidence".to_owned()),
+    };
+    Finding::contradicted(evidence, why, false)
+}
