@@ -178,4 +178,3 @@ pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
     let reader = Reader::new(&sections, sources);
     (0..sections.len()).flat_map(|section| reader.claims(section, |_| true)).collect()
 }
-

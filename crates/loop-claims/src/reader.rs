@@ -45,7 +45,8 @@ impl Reader {
         let mut first = 0;
         let stating = sections.iter().map(|section| {
             let of_body = sentences(&section.body);
-            let read = of_body.iter().map(|sentence| stated::read(&section.body, sentence, locale, &mut texts));
+            let read =
+                of_body.iter().map(|sentence| stated::read(&section.body, sentence, locale, &mut texts));
             let sentences: Vec<Read> = read.collect();
             let number = first;
             first += sentences.iter().map(|it| it.items.len()).sum::<usize>();
@@ -95,9 +96,15 @@ impl Reader {
             let before = stated.len();
             for item in &sentence.items {
                 let behind = amounts.get(stated.len() + 1 - before..).unwrap_or_default();
-                let around =
-                    Around { stated: &stated, behind, spans: &spans, currencies: &currencies, today: self.today };
-                let Finding { state, evidence, why, wrong_citation } = finding(item, sentence, &known, &around);
+                let around = Around {
+                    stated: &stated,
+                    behind,
+                    spans: &spans,
+                    currencies: &currencies,
+                    today: self.today,
+                };
+                let Finding { state, evidence, why, wrong_citation } =
+                    finding(item, sentence, &known, &around);
                 stated.extend(item.amount());
                 let at = sentence.range.start + item.range.start..sentence.range.start + item.range.end;
                 claims.push(Claim {
@@ -119,8 +126,12 @@ impl Reader {
     /// Where in a text the values are that it has as a copy, by their numbers.
     pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
         let source = Source::read(text, None, &self.patterns, None);
-        let items = self.sections.iter().flat_map(|section| section.sentences.iter().flat_map(|it| &it.items));
-        items.enumerate().filter_map(|(number, item)| Some((number, copied(&item.stated, &source)??))).collect()
+        let items =
+            self.sections.iter().flat_map(|section| section.sentences.iter().flat_map(|it| &it.items));
+        items
+            .enumerate()
+            .filter_map(|(number, item)| Some((number, copied(&item.stated, &source)??)))
+            .collect()
     }
 }
 
@@ -138,7 +149,12 @@ impl Finding {
     }
 
     fn not_checked(why: &str) -> Self {
-        Self { state: Grounding::NotChecked, evidence: Vec::new(), why: why.to_owned(), wrong_citation: false }
+        Self {
+            state: Grounding::NotChecked,
+            evidence: Vec::new(),
+            why: why.to_owned(),
+            wrong_citation: false,
+        }
     }
 
     fn contradicted(evidence: Vec<EvidenceId>, why: String, wrong_citation: bool) -> Self {

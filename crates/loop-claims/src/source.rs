@@ -270,7 +270,9 @@ impl Source {
             keys.push(DateKey::Day(month, day, None));
             keys.push(year.map_or(DateKey::AnyYear(month, day), |year| DateKey::Day(month, day, Some(year))));
         }
-        keys.into_iter().for_each(|key| drop(self.dates.entry(key).or_insert_with(|| at.clone())));
+        for key in keys {
+            self.dates.entry(key).or_insert_with(|| at.clone());
+        }
     }
 
     fn time(&mut self, seconds: u32, is_exact: bool, at: Place) {

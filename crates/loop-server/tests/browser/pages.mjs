@@ -174,7 +174,7 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   check("the totals are those of the marks", counts.every((it) => totals.includes(it)), totals);
   await page.$eval("#document", (it) => it.scrollIntoView());
   await pictured(page, "run-values");
-  await page.focus("#document article:not([hidden]) strong a.v-grounded");
+  await page.focus("#document article:not([hidden]) strong a.v-found");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => /^#E1-\d+$/.test(location.hash));
   // The browser scrolls there, and the page opens what holds it, after the address has changed.
