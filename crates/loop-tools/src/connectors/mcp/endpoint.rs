@@ -206,7 +206,9 @@ impl Session {
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if body.len() + chunk.len() > limit => {
-                    return Err(no_answer(Trouble::InDoubt(format!("its answer has more than {limit} bytes"))));
+                    return Err(no_answer(Trouble::InDoubt(format!(
+                        "its answer has more than {limit} bytes"
+                    ))));
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => return Ok(body),
@@ -290,9 +292,9 @@ impl StreamableHttpClient for Session {
                     ))),
                 }
             }
-            None => {
-                Err(no_answer(Trouble::InDoubt("its answer is neither JSON nor a stream of events".to_owned())))
-            }
+            None => Err(no_answer(Trouble::InDoubt(
+                "its answer is neither JSON nor a stream of events".to_owned(),
+            ))),
         }
     }
 
