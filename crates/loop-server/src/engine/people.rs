@@ -170,14 +170,16 @@ impl Engine {
             return Err(EngineError::Binding { key: action.to_string() });
         }
         let now = recorded.now().max(state.now());
-        let may = match &decision {
-            PersonDecision::Approve { by } => state.may_approve(now, &action, by, Some(&own)),
-            PersonDecision::Deny { why } => {
-                state.may_answer(now, &action, &PersonAnswer::Denied { why: Arc::clone(why) }, Some(&own))
-            }
-            PersonDecision::Answer { text } => {
-                state.may_answer(now, &action, &PersonAnswer::Answered { text: Arc::clone(text) }, Some(&own))
-            }
+        let answered = |key, answer| EventKind::PersonAnswered { key, answer, binding: Some(own) };
+        let kind = match decision {
+            PersonDecision::Approve { by } => EventKind::ApprovedBy { key: action, by, binding: Some(own) },
+            PersonDecision::Deny { why } => answered(action, PersonAnswer::Denied { why }),
+            PersonDecision::Answer { text } => answered(action, PersonAnswer::Answered { text }),
+        };
+        let may = match &kind {
+            EventKind::ApprovedBy { by, .. } => state.may_approve(now, &action, by, Some(&own)),
+            EventKind::PersonAnswered { answer, .. } => state.may_answer(now, &action, answer, Some(&own)),
+            _ => Ok(()),
         };
         if let Err(fault) = may {
             if matches!(fault, AnswerFault::Expired { .. }) {
@@ -186,19 +188,6 @@ impl Engine {
             }
             return Err(EngineError::Answer { key: action.to_string(), fault });
         }
-        let kind = match decision {
-            PersonDecision::Approve { by } => EventKind::ApprovedBy { key: action, by, binding: Some(own) },
-            PersonDecision::Deny { why } => EventKind::PersonAnswered {
-                key: action,
-                answer: PersonAnswer::Denied { why },
-                binding: Some(own),
-            },
-            PersonDecision::Answer { text } => EventKind::PersonAnswered {
-                key: action,
-                answer: PersonAnswer::Answered { text },
-                binding: Some(own),
-            },
-        };
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
             let is_taken = match kind.clone() {
                 EventKind::ApprovedBy { key, by, .. } => remote.approve_as(key, by, own),

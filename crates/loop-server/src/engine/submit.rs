@@ -216,17 +216,8 @@ impl Engine {
 
     /// Puts a row of the queue into the line of those that wait for a place.
     pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
-        let known = Known {
-            run: submission.run.clone(),
-            domain: Arc::clone(&submission.domain),
-            caller: Arc::clone(&submission.caller),
-            priority: submission.priority,
-            unix_ms: submission.unix_ms,
-            item: Arc::clone(&body.item.id),
-            title: Arc::clone(&body.item.title),
-            tags: body.tags.clone(),
-            nth,
-        };
+        let item = [&body.item.id, &body.item.title];
+        let known = Known::of(submission, nth, item, body.tags.clone());
         let cell = Cell::new(known, RunPhase::Queued, None);
         let job = Job {
             run: submission.run.clone(),
