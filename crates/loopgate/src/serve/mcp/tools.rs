@@ -5,6 +5,7 @@ use std::sync::Arc;
 use loop_core::run::Phase;
 use loop_core::types::{StopClass, Totals};
 use loop_core::{Run, RunSpec, StopReason};
+use loop_inspect::listed::ListedState;
 use loop_runtime::journal::RunLine;
 use loop_runtime::report::{
     EvidenceReport, PersonRequestReport, Report, StopReport, TotalsReport, counted, warnings,
@@ -117,27 +118,13 @@ fn some_runs() -> usize {
     20
 }
 
-/// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    /// It is under way.
-    Running,
-    /// It waits for a person.
-    Waiting,
-    /// It has ended.
-    Ended,
-    /// No process drives it.
-    Interrupted,
-}
-
 /// A run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunResult {
     /// The run's id.
     pub(crate) run: String,
-    /// `running`, `waiting`, `ended` or `interrupted`.
-    pub(crate) state: State,
+    /// `running`, `waiting`, `ended`, `interrupted` or `damaged`.
+    pub(crate) state: ListedState,
     /// The title of the work item.
     pub(crate) title: String,
     /// The document so far, in Markdown. Absent if there is none yet.
@@ -210,21 +197,23 @@ impl RunResult {
         let outcome = run.outcome();
         let requested = run.requested();
         let state = match run.phase() {
-            Phase::Done { .. } => State::Ended,
-            _ if is_driven && requested.is_empty() => State::Running,
-            _ if requested.is_empty() => State::Interrupted,
-            _ => State::Waiting,
+            Phase::Done { .. } => ListedState::Ended,
+            _ if is_driven && requested.is_empty() => ListedState::Running,
+            _ if requested.is_empty() => ListedState::Interrupted,
+            _ => ListedState::Waiting,
         };
         let waiting: Vec<_> =
             requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
         let next = match state {
-            State::Running => "Call wait_for_run to wait for the end.".to_owned(),
-            State::Ended => "Nothing is left to do: the run has ended.".to_owned(),
-            State::Interrupted => format!("The operator can resume it: loopgate resume {id}{at}"),
-            State::Waiting if requested.iter().all(|requested| requested.is_question) => {
+            ListedState::Running => "Call wait_for_run to wait for the end.".to_owned(),
+            ListedState::Ended => "Nothing is left to do: the run has ended.".to_owned(),
+            ListedState::Interrupted | ListedState::Damaged => {
+                format!("The operator can resume it: loopgate resume {id}{at}")
+            }
+            ListedState::Waiting if requested.iter().all(|requested| requested.is_question) => {
                 "Call answer_question with what the user says, then wait_for_run.".to_owned()
             }
-            State::Waiting => format!(
+            ListedState::Waiting => format!(
                 "An approver has to decide, and cannot do it through this client: loopgate pending {id}{at} shows the \
                  commands. Then call wait_for_run."
             ),
@@ -269,8 +258,7 @@ impl RunResult {
             parts.push(document.trim_end().to_owned());
         }
         let mut lines = Vec::new();
-        let state = serde_json::to_value(self.state).unwrap_or_default();
-        lines.push(format!("run {}: {}", self.run, state.as_str().unwrap_or_default()));
+        lines.push(format!("run {}: {}", self.run, self.state.name()));
         if let Some(StopReport { reason, class, explanation, .. }) = &self.stop {
             lines.push(format!("stopped: {reason} ({class}). {explanation}"));
         }
