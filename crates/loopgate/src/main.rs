@@ -128,7 +128,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Serve", &["serve", "mcp", "mock", "engine", "tools", "model"]),
 ];
 
-const EXIT_CODES: &str = "The options stand before a command or after it, and each command's help names those that it has.\n\n\
+const EXIT_CODES: &str = "The options go before a command or after it, and each command's help names those that it has.\n\n\
     Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
     7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 

@@ -1,4 +1,4 @@
-//! Options that many commands have: the help of the program explains them once, and they stand before a command or after it.
+//! Options that many commands have: the help of the program explains them once, and they are given before a command or after it.
 
 use std::ffi::OsString;
 
@@ -36,7 +36,7 @@ fn points(command: Command, shared: &Command) -> Command {
         .after_help(format!("{line}{after}"))
 }
 
-/// The words of a command line with the options that stand before a command behind it, where they are read.
+/// The words of a command line with the options that are given before a command behind it, where they are read.
 pub(crate) fn behind_the_command(program: &Command, words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let shared = options();
     let mut words = words.peekable();
