@@ -1,9 +1,10 @@
-//! The differences between endpoints as data: one row for each.
+//! The differences between endpoints as data: one row of `profiles.json` for each.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::codec::Api;
 use crate::options::Effort;
@@ -209,8 +210,9 @@ impl Profile {
 
     /// All known profiles.
     pub fn all() -> &'static [Arc<Self>] {
-        static ALL: OnceLock<Vec<Arc<Profile>>> = OnceLock::new();
-        ALL.get_or_init(|| rows().into_iter().map(Arc::new).collect())
+        static ALL: LazyLock<Vec<Arc<Profile>>> =
+            LazyLock::new(|| rows().expect("a test reads the committed rows"));
+        &ALL
     }
 }
 
@@ -240,205 +242,22 @@ impl Profile {
 impl Default for Profile {
     /// A server that is compatible with Chat Completions, without known extras.
     fn default() -> Self {
-        compatible()
+        let compatible = Self::named("compatible").expect("a row has this name");
+        Arc::unwrap_or_clone(compatible)
     }
 }
 
-fn text(text: &str) -> Option<Arc<str>> {
-    Some(text.into())
+/// The rows of `profiles.json`.
+fn rows() -> Result<Vec<Arc<Profile>>, serde_json::Error> {
+    let rows: Vec<Map<String, Value>> = serde_json::from_str(include_str!("profiles.json"))?;
+    rows.iter().map(|row| serde_json::from_value(whole(row, &rows).into()).map(Arc::new)).collect()
 }
 
-fn efforts<const N: usize>(rows: [(&str, &[Effort]); N]) -> Arc<[EffortRow]> {
-    rows.iter()
-        .map(|(models, efforts)| EffortRow { models: (*models).into(), efforts: (*efforts).into() })
-        .collect()
-}
-
-/// OpenAI's own Chat Completions.
-fn openai_chat() -> Profile {
-    Profile {
-        name: "openai-chat".into(),
-        api: Api::OpenaiChat,
-        base_url: text("https://api.openai.com/v1"),
-        api_key_env: text("OPENAI_API_KEY"),
-        auth: Auth::Bearer,
-        known_models: true,
-        max_tokens_field: MaxTokensField::MaxCompletionTokens,
-        system_role: SystemRole::Developer,
-        late_instructions: LateInstructions::Developer,
-        null_content: NullContent::Null,
-        ask_usage: true,
-        reasoning_back: ReasoningBack::Never,
-        members_back: Arc::default(),
-        refusal_back: true,
-        think_tags: false,
-        tool_ids: ToolIds::Any,
-        required_choice: text("required"),
-        named_choice: true,
-        allowed_tools: true,
-        strict_tools: true,
-        json_schema: true,
-        parallel_switch: true,
-        effort: true,
-        efforts: Arc::default(),
-        thinking_switch: false,
-        top_k: false,
-        seed_field: text("seed"),
-        stop_max: 4,
-        cache_key: true,
-        cache_marks: CacheMarks::None,
-        reasoning_beside_completion: false,
-        whole_arguments_each_chunk: false,
-        no_user_after_tool: false,
-        cuts_silently: false,
-    }
-}
-
-/// Any compatible server.
-fn compatible() -> Profile {
-    Profile {
-        name: "compatible".into(),
-        base_url: None,
-        api_key_env: None,
-        known_models: false,
-        max_tokens_field: MaxTokensField::MaxTokens,
-        system_role: SystemRole::System,
-        late_instructions: LateInstructions::User,
-        null_content: NullContent::EmptyString,
-        // Google's compatible API signs tool calls in `extra_content`, and requires the signature back.
-        members_back: ["extra_content".into()].into(),
-        refusal_back: false,
-        allowed_tools: false,
-        strict_tools: false,
-        top_k: true,
-        cache_key: false,
-        ..openai_chat()
-    }
-}
-
-fn rows() -> Vec<Profile> {
-    let (openai_chat, compatible) = (openai_chat(), compatible());
-    let responses =
-        Profile { name: "openai-responses".into(), api: Api::OpenaiResponses, ..openai_chat.clone() };
-    let local =
-        |name: &str, url: &str| Profile { name: name.into(), base_url: text(url), ..compatible.clone() };
-    let hosted = |name: &str, url: &str, key: &str| Profile {
-        name: name.into(),
-        base_url: text(url),
-        api_key_env: text(key),
-        ..compatible.clone()
-    };
-    vec![
-        Profile { name: "openai".into(), ..responses.clone() },
-        responses.clone(),
-        Profile {
-            name: "azure".into(),
-            base_url: None,
-            api_key_env: text("AZURE_OPENAI_API_KEY"),
-            auth: Auth::ApiKey,
-            ..openai_chat.clone()
-        },
-        Profile {
-            name: "azure-responses".into(),
-            base_url: None,
-            api_key_env: text("AZURE_OPENAI_API_KEY"),
-            auth: Auth::ApiKey,
-            ..responses
-        },
-        Profile {
-            name: "anthropic".into(),
-            api: Api::Anthropic,
-            base_url: text("https://api.anthropic.com/v1"),
-            api_key_env: text("ANTHROPIC_API_KEY"),
-            auth: Auth::XApiKey,
-            top_k: true,
-            cache_marks: CacheMarks::Automatic,
-            ..openai_chat.clone()
-        },
-        Profile {
-            name: "gemini".into(),
-            api: Api::Gemini,
-            base_url: text("https://generativelanguage.googleapis.com/v1beta"),
-            api_key_env: text("GEMINI_API_KEY"),
-            auth: Auth::XGoogApiKey,
-            top_k: true,
-            stop_max: 5,
-            ..openai_chat.clone()
-        },
-        Profile {
-            max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            // It refuses unknown members with status 400.
-            members_back: Arc::default(),
-            top_k: false,
-            efforts: efforts([
-                ("gpt-oss", &[Effort::Low, Effort::Medium, Effort::High]),
-                // It reasons by default.
-                ("qwen3", &[Effort::None]),
-            ]),
-            ..hosted("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY")
-        },
-        Profile {
-            tool_ids: ToolIds::Alnum9,
-            required_choice: text("any"),
-            top_k: false,
-            seed_field: text("random_seed"),
-            reasoning_back: ReasoningBack::Always,
-            cache_key: true,
-            // It streams usage by default, and refuses unknown members.
-            ask_usage: false,
-            members_back: Arc::default(),
-            // The hybrid models. Those with an earlier date in their name do not reason.
-            efforts: efforts([
-                ("magistral", &[Effort::None, Effort::High]),
-                ("mistral-small-24", &[]),
-                ("mistral-small-25", &[]),
-                ("mistral-small", &[Effort::None, Effort::High]),
-                ("mistral-medium-23", &[]),
-                ("mistral-medium-25", &[]),
-                ("mistral-medium", &[Effort::None, Effort::High]),
-            ]),
-            ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
-        },
-        Profile {
-            reasoning_back: ReasoningBack::WithToolCalls,
-            members_back: Arc::default(),
-            json_schema: false,
-            top_k: false,
-            efforts: efforts([("", &[Effort::Low, Effort::High, Effort::Max])]),
-            thinking_switch: true,
-            ..hosted("deepseek", "https://api.deepseek.com", "DEEPSEEK_API_KEY")
-        },
-        Profile {
-            reasoning_back: ReasoningBack::Always,
-            ..hosted("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY")
-        },
-        Profile {
-            api: Api::OpenaiResponses,
-            known_models: false,
-            max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            ..hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY")
-        },
-        Profile {
-            name: "xai-chat".into(),
-            max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            reasoning_beside_completion: true,
-            top_k: false,
-            ..hosted("xai", "https://api.x.ai/v1", "XAI_API_KEY")
-        },
-        Profile {
-            max_tokens_field: MaxTokensField::MaxCompletionTokens,
-            ..local("vllm", "http://127.0.0.1:8000/v1")
-        },
-        Profile {
-            required_choice: None,
-            named_choice: false,
-            parallel_switch: false,
-            cuts_silently: true,
-            ..local("ollama", "http://127.0.0.1:11434/v1")
-        },
-        local("lm-studio", "http://127.0.0.1:1234/v1"),
-        local("llama-cpp", "http://127.0.0.1:8080/v1"),
-        compatible,
-        openai_chat,
-    ]
+/// A row with all members: its own, and else those of the row that it is `like`. `why` is for readers.
+fn whole(row: &Map<String, Value>, rows: &[Map<String, Value>]) -> Map<String, Value> {
+    let like = row.get("like").and_then(|name| rows.iter().find(|other| other.get("name") == Some(name)));
+    let mut members = like.map(|like| whole(like, rows)).unwrap_or_default();
+    let own = row.iter().filter(|(key, _)| !matches!(key.as_str(), "like" | "why"));
+    members.extend(own.map(|(key, value)| (key.clone(), value.clone())));
+    members
 }

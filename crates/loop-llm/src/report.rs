@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::call::{Filtered, ReplyEnd};
 use crate::error::{ErrorPhase, LlmError, RequestChange, RetryAdvice};
 use crate::model::ModelReply;
-use crate::request::{Message, ToolCallForm};
+use crate::request::Message;
 
 /// A reply, or what had come of one and why there is no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -21,7 +21,6 @@ pub struct ModelReport {
     /// The words of a refusal; empty where there is none.
     pub refusal: Arc<str>,
     /// The tools that it wants run, in order; complete ones alone.
-    #[schemars(with = "Vec<ToolCallForm>")]
     pub tool_calls: Vec<ToolCall>,
     /// How many tools more it wants run: what comes after the first 128 is counted and not read.
     pub unread_calls: u32,
@@ -34,7 +33,6 @@ pub struct ModelReport {
     /// The provider's own word for why it ended.
     pub raw_stop: Option<Arc<str>>,
     /// Tokens in disjoint buckets; `null` where the provider does not say.
-    #[schemars(with = "Option<Buckets>")]
     pub usage: Option<Usage>,
     /// What the call cost, in millionths of a millionth of a dollar, where the provider or a known price says; `null`, and
     /// never 0, for what is not known.
@@ -59,7 +57,6 @@ pub struct ModelReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReportedError {
     /// What failed.
-    #[schemars(schema_with = "kinds")]
     pub kind: FailureKind,
     /// Whether it may succeed when it is tried again: later as it is, or at once with the `change` that is named.
     pub retryable: bool,
@@ -79,30 +76,6 @@ pub struct ReportedError {
     pub max_tokens: Option<u64>,
     /// Of a request that was filtered: why, in the provider's word.
     pub category: Option<Arc<str>>,
-}
-
-/// Tokens; no token is in two of them.
-#[derive(JsonSchema)]
-#[allow(dead_code, reason = "the form of loop_core::types::Usage, for its schema alone")]
-struct Buckets {
-    /// Fresh input.
-    input: u64,
-    /// Input that was read from a cache.
-    cache_read: u64,
-    /// Input that was written to a cache for minutes.
-    cache_write_short: u64,
-    /// Input that was written to a cache for long.
-    cache_write_long: u64,
-    /// Visible output.
-    output: u64,
-    /// Reasoning.
-    reasoning: u64,
-    /// Whether it is an estimate.
-    estimated: bool,
-}
-
-fn kinds(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "enum": FailureKind::ALL.map(FailureKind::name)})
 }
 
 impl ModelReport {

@@ -253,7 +253,6 @@ pub struct AssistantTurn {
     pub text: Arc<str>,
     /// The tools that it wanted run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<ToolCallForm>")]
     pub calls: Vec<ToolCall>,
     /// What it reasoned, as far as the provider returned it; it goes back where a provider wants it, and as part of `raw` otherwise.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -282,72 +281,10 @@ pub struct ToolOutput {
     /// How the call ended, set by the loop that answered it. Where it is absent, an error of a call that cannot be
     /// repeated (an irreversible write, something sent out, a program) may or may not have happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<StatusName>")]
     pub status: Option<Status>,
     /// Who wrote the text, set by the loop that answered it. Where it is absent, anybody may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<OriginForm>")]
     pub origin: Option<ResultOrigin>,
-}
-
-/// A call in a model's turn.
-#[derive(JsonSchema)]
-#[schemars(rename = "ToolCall", deny_unknown_fields)]
-#[allow(dead_code, reason = "the form of loop_core::types::ToolCall, for its schema alone")]
-pub(crate) struct ToolCallForm {
-    /// Unique within the turn; its result names it.
-    id: String,
-    /// The tool's name as the model wrote it.
-    name: String,
-    /// The arguments as the model wrote them: the text of a JSON object. The object itself is taken too.
-    #[schemars(schema_with = "text_or_object")]
-    arguments: String,
-}
-
-fn text_or_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": ["string", "object"]})
-}
-
-/// How a call ended.
-#[derive(JsonSchema)]
-#[schemars(rename = "Status", rename_all = "snake_case")]
-#[allow(dead_code, reason = "the form of loop_core::types::Status, for its schema alone")]
-enum StatusName {
-    Ok,
-    Empty,
-    RetryableError,
-    PermanentError,
-    InvalidInput,
-    MalformedResult,
-    Denied,
-    Duplicate,
-    Skipped,
-    Timeout,
-    Cancelled,
-    Pending,
-    InDoubt,
-}
-
-/// Who wrote a result.
-#[derive(JsonSchema)]
-#[schemars(rename = "ResultOrigin", tag = "by", rename_all = "snake_case", deny_unknown_fields)]
-#[allow(dead_code, reason = "the form of loop_core::policy::ResultOrigin, for its schema alone")]
-enum OriginForm {
-    /// The loop, which words a verdict: no tool ran.
-    Verdict,
-    /// A tool that ran.
-    Tool {
-        /// Whether anybody may have written what it returns; yes where it is absent.
-        #[schemars(default = "yes")]
-        untrusted: bool,
-        /// Whether it reads what is private; yes where it is absent.
-        #[schemars(default = "yes")]
-        private: bool,
-    },
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// A picture.

@@ -409,7 +409,7 @@ fn more_turns_only_append() {
         let encoded = wire.codec.encode(&request).unwrap();
         let bytes = encoded.body.to_bytes();
         let fresh = wire.codec.encode(&wire.turns(&turns[..count]).request).unwrap();
-        assert_eq!(fresh.body, encoded.body, "what is kept is what would be encoded");
+        assert_eq!(fresh.body.to_bytes(), encoded.body.to_bytes(), "what is kept is what would be encoded");
         let messages = &bytes[..encoded.messages.end];
         assert!(messages.starts_with(&before) && messages.len() > before.len(), "{count}");
         before = messages.to_vec();

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use crate::common;
+
 use loop_llm::codec::{Codec, Memory};
 use loop_llm::profile::CacheMarks;
 use loop_llm::request::AssistantTurn;
@@ -113,7 +115,7 @@ fn a_long_conversation_is_sent_in_few_pieces_and_only_grows_at_its_end() {
             request.messages.push(Message::user(format!("Question {n}")));
             let encoded = codec.encode(&request).unwrap();
             if let Some((body, end)) = before.replace((encoded.body.clone(), encoded.messages.end)) {
-                let shared = encoded.body.shared_prefix(&body);
+                let shared = common::shared(&encoded.body, &body);
                 let grows = profile.cache_marks != CacheMarks::Blocks;
                 assert!(shared >= end || !grows, "{}: {shared} of {end} at {n}", profile.name);
             }
@@ -151,7 +153,7 @@ fn what_comes_next_is_added_in_place_once_a_body_is_sent_and_never_while_it_is_o
         let other = next(3);
         assert_ne!(place(&other), sent, "{}", profile.name);
         assert_eq!(on_its_way.to_bytes(), before, "{}", profile.name);
-        let shared = other.shared_prefix(&on_its_way);
+        let shared = common::shared(&other, &on_its_way);
         assert!(shared > 1 << 20 || profile.cache_marks == CacheMarks::Blocks, "{}: {shared}", profile.name);
     }
 }

@@ -335,7 +335,11 @@ fn more_turns_only_append_and_are_written_once() {
         wire.request.messages = all[..count].to_vec();
         let encoded = wire.codec.encode(&wire.request).unwrap();
         let fresh = wire.with(|_| {});
-        assert_eq!(fresh.codec.encode(&fresh.request).unwrap().body, encoded.body, "{count}");
+        assert_eq!(
+            fresh.codec.encode(&fresh.request).unwrap().body.to_bytes(),
+            encoded.body.to_bytes(),
+            "{count}"
+        );
         let bytes = encoded.body.to_bytes();
         let prefix = bytes[..encoded.messages.end].to_vec();
         if let Some((earlier, body)) = &before {

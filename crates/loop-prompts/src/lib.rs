@@ -34,7 +34,7 @@ pub use dialogue::{Dialogue, Prompt, Questioned};
 pub use error::PromptError;
 pub use failure::markdown_of;
 pub use filter::FilterQuestion;
-pub use results::{call_result, observation_text, unknown_tool};
+pub use results::{call_result, observation_text};
 pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool, end_call_tool};
 pub use thread::{Grown, Thread};
 

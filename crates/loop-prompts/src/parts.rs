@@ -88,23 +88,15 @@ pub(crate) fn executed(
         .iter()
         .filter(|action| !is_over(action) || rest.is_none_or(|(first, _)| action.key < first))
         .filter_map(|action| {
-            let tool = line_without(nonce, action.tool_name());
-            let target = target(&action.parameters, nonce);
-            match (&action.verdict, action.evidence) {
-                (Verdict::Run, None) | (Verdict::Kept, _) => None,
+            let reason = || line_without(nonce, &action.reason(all));
+            let (word, text) = match (&action.verdict, action.evidence) {
+                (Verdict::Run, None) | (Verdict::Kept, _) => return None,
                 (Verdict::Run, Some(id)) => {
-                    let found = Evidence::find(all, id)?;
-                    let word = outcome_word(found.observation.status);
-                    let summary = line_without(nonce, &found.observation.summary);
-                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{word}{OUTCOME_ENDS}{summary} [{id}]"))
+                    let seen = &Evidence::find(all, id)?.observation;
+                    (outcome_word(seen.status), format!("{} [{id}]", line_without(nonce, &seen.summary)))
                 }
-                (Verdict::Skipped, _) => {
-                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{SKIPPED}{OUTCOME_ENDS}nice_to_have"))
-                }
-                (Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. }, _) => {
-                    let reason = line_without(nonce, &action.reason(all));
-                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{FAILED}{OUTCOME_ENDS}{reason}"))
-                }
+                (Verdict::Skipped, _) => (SKIPPED, "nice_to_have".to_owned()),
+                (Verdict::UnknownTool { .. } | Verdict::InvalidArguments { .. }, _) => (FAILED, reason()),
                 (
                     Verdict::Denied { .. }
                     | Verdict::Duplicate { .. }
@@ -114,11 +106,10 @@ pub(crate) fn executed(
                     | Verdict::OneAtATime
                     | Verdict::Ended { .. },
                     _,
-                ) => {
-                    let reason = line_without(nonce, &action.reason(all));
-                    Some(format!("{ENTRY}{tool}{target}{OUTCOME}{NOT_RUN}{OUTCOME_ENDS}{reason}"))
-                }
-            }
+                ) => (NOT_RUN, reason()),
+            };
+            let (tool, target) = (line_without(nonce, action.tool_name()), target(&action.parameters, nonce));
+            Some(format!("{ENTRY}{tool}{target}{OUTCOME}{word}{OUTCOME_ENDS}{text}"))
         })
         .chain(counted.into_iter().chain(unread).map(|line| format!("{ENTRY}{line}")))
         .collect();
@@ -155,18 +146,13 @@ pub(crate) fn tools<'a>(tools: impl Iterator<Item = &'a ToolSpec>) -> String {
                 entry.push_str(&line(&tool.when));
             }
             for (name, spec) in tool.args.ordered() {
-                entry.push('\n');
-                entry.push_str(&parameter(name, spec, tool.args.required.contains(name)));
+                entry += "\n";
+                entry += &parameter(name, spec, tool.args.required.contains(name));
             }
             if tool.policy.asks_person {
-                entry.push('\n');
-                entry.push_str(QUESTION);
-                entry.push_str(", whose answer is the result)");
+                entry += &format!("\n{QUESTION}, whose answer is the result)");
             } else if !tool.effect.is_read() {
-                entry.push('\n');
-                entry.push_str(EFFECT);
-                entry.push_str(tool.effect.name());
-                entry.push_str(", needs a person's consent)");
+                entry += &format!("\n{EFFECT}{}, needs a person's consent)", tool.effect.name());
             }
             entry
         })

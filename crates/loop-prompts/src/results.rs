@@ -192,7 +192,7 @@ fn not_run(run: &Run, action: &JudgedAction, code: &str) -> Rendered {
 }
 
 /// The result of a call whose name no tool has, with similar tool names.
-pub fn unknown_tool(style: ErrorStyle, name: &str, similar: &[Arc<str>]) -> String {
+fn unknown_tool(style: ErrorStyle, name: &str, similar: &[Arc<str>]) -> String {
     let name = cut(&line(name), NAME_CHARS);
     match style {
         ErrorStyle::Plain if name.is_empty() => "Error: The call names no tool".to_owned(),

@@ -77,13 +77,6 @@ impl ToolContext {
         }
     }
 
-    /// The context under another trace.
-    #[must_use]
-    pub fn with_trace(mut self, trace: impl Into<Arc<str>>) -> Self {
-        self.trace = trace.into();
-        self
-    }
-
     /// The context of a call in this span.
     #[must_use]
     pub fn with_traceparent(mut self, traceparent: Option<TraceParent>) -> Self {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use loop_core::types::{Arguments, Observation, Status, SubCallUse};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -32,21 +32,6 @@ use crate::result::{ToolResult, UNKNOWN_ERROR};
 
 /// A time limit beyond which no clock reaches: a year.
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
-
-/// One call for [`Registry::dispatch_all`].
-#[derive(Clone, Debug)]
-pub struct ToolInvocation {
-    /// The tool's name or an alias.
-    pub name: Arc<str>,
-    /// The parameters as JSON, not yet checked.
-    pub parameters: Value,
-    /// Whom and what the call concerns, and what the tool may use.
-    pub context: ToolContext,
-    /// Milliseconds after which the call is cancelled.
-    pub timeout_ms: u64,
-    /// Maximum characters of Markdown that the model reads.
-    pub markdown_cap: usize,
-}
 
 impl Registry {
     /// What came back from one call, with the defaults of its schema for what is not given: never a panic and never an error (S0-81, S0-86, S0-129).
@@ -64,12 +49,8 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
-        let parameters = &self.with_defaults(name, parameters);
-        let given = || Given::Value(parameters.clone().into_owned());
-        ended(
-            self.begun(name, (parameters, given), context, credentials, timeout_ms, markdown_cap),
-            markdown_cap,
-        )
+        let arguments = Arguments::from(self.with_defaults(name, parameters).to_string());
+        self.dispatch_shared(name, &arguments, context, credentials, timeout_ms, markdown_cap)
     }
 
     /// The parameters, and what the tool's schema declares for those that are not given. A run has filled them in before.
@@ -99,33 +80,21 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
-        let parameters = arguments.value().unwrap_or(&Value::Null);
-        let given = || Given::Arguments(arguments.clone());
-        ended(
-            self.begun(name, (parameters, given), context, credentials, timeout_ms, markdown_cap),
-            markdown_cap,
-        )
-    }
-
-    /// The call, or the observation of one that cannot be made.
-    fn begun(
-        &self,
-        name: &str,
-        (parameters, given): (&Value, impl FnOnce() -> Given),
-        context: ToolContext,
-        credentials: &Credentials,
-        timeout_ms: u64,
-        markdown_cap: usize,
-    ) -> Result<Running, Box<Observation>> {
-        match self.entry(name) {
+        let begun = match self.entry(name) {
             None => Err(Box::new(unknown_tool(name, &self.similar(name), markdown_cap))),
-            Some(entry) => match entry.schema.violations(parameters) {
+            Some(entry) => match entry.schema.violations(value_of(arguments)) {
                 Some(message) => {
                     let reading = Reading { title: &entry.declaration.title, cap: markdown_cap };
                     Err(Box::new(reading.failed(Status::InvalidInput, &message)))
                 }
-                None => Ok(Running::new(entry, given(), context, credentials.clone(), timeout_ms)),
+                None => Ok(Running::new(entry, arguments.clone(), context, credentials.clone(), timeout_ms)),
             },
+        };
+        async move {
+            match begun {
+                Err(refused) => *refused,
+                Ok(running) => running.settled(markdown_cap).await,
+            }
         }
     }
 
@@ -134,44 +103,11 @@ impl Registry {
     pub fn schema_violations(&self, name: &str, parameters: &Value) -> Option<String> {
         self.entry(name).and_then(|entry| entry.schema.violations(parameters))
     }
-
-    /// What came back from each call, in the order of the calls (S0-93, S0-122).
-    ///
-    /// They run in parallel and all of them settle: none waits for another, and none fails for another.
-    pub async fn dispatch_all(
-        &self,
-        calls: Vec<ToolInvocation>,
-        credentials: &Credentials,
-    ) -> Vec<Observation> {
-        let dispatched = calls.into_iter().map(async |call: ToolInvocation| {
-            let ToolInvocation { name, parameters, context, timeout_ms, markdown_cap } = call;
-            self.dispatch(&name, &parameters, context, credentials, timeout_ms, markdown_cap).await
-        });
-        join_all(dispatched).await
-    }
 }
 
-/// What the tool is called with.
-enum Given {
-    Value(Value),
-    Arguments(Arguments),
-}
-
-impl Given {
-    fn value(&self) -> &Value {
-        match self {
-            Self::Value(value) => value,
-            Self::Arguments(arguments) => arguments.value().unwrap_or(&Value::Null),
-        }
-    }
-}
-
-/// What came back from a call that was begun.
-async fn ended(begun: Result<Running, Box<Observation>>, markdown_cap: usize) -> Observation {
-    match begun {
-        Err(refused) => *refused,
-        Ok(running) => running.settled(markdown_cap).await,
-    }
+/// The value of arguments; `null` where they have none.
+fn value_of(arguments: &Arguments) -> &Value {
+    arguments.value().unwrap_or(&Value::Null)
 }
 
 /// A call that is to be run within its time. The call itself is boxed: each layer of a future has room for what it is given
@@ -190,7 +126,7 @@ struct Running {
 impl Running {
     fn new(
         entry: &Entry,
-        given: Given,
+        arguments: Arguments,
         mut context: ToolContext,
         credentials: Credentials,
         timeout_ms: u64,
@@ -207,7 +143,8 @@ impl Running {
         context.ask = meter.clone().map(|meter| meter as Arc<dyn AskModel>);
         let _leaving = context.cancel.clone().drop_guard();
         let tool = Arc::clone(&entry.tool);
-        let call = Box::pin(async move { tool.call_with(given.value(), &context, &credentials).await });
+        let call =
+            Box::pin(async move { tool.call_with(value_of(&arguments), &context, &credentials).await });
         let declaration = Arc::clone(&entry.declaration);
         Self { declaration, call, outer, _leaving, deadline, timeout_ms, meter }
     }

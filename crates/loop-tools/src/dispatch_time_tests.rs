@@ -152,17 +152,14 @@ async fn calls_run_in_parallel_and_all_settle_in_their_order() {
         }
         ToolResult::ok("fetch_x", "s", "m", parameters)
     });
-    let call = |(name, target): (&str, &str)| ToolInvocation {
-        name: name.into(),
-        parameters: json!({ "target": target }),
-        context: context(),
-        timeout_ms: 12_000,
-        markdown_cap: 4_000,
+    let call = |(name, target): (&str, &str)| {
+        let parameters = json!({ "target": target });
+        registry.dispatch(name, &parameters, context(), &Credentials::none(), 12_000, 4_000)
     };
     let requested =
         [("fetch_x", "T900"), ("fetch_x", "PANIC"), ("no", "T1"), ("fetch_x", "HANG"), ("fetch_xs", "T100")];
     let began = Instant::now();
-    let seen = registry.dispatch_all(requested.into_iter().map(call).collect(), &Credentials::none()).await;
+    let seen = futures::future::join_all(requested.into_iter().map(call)).await;
     assert_eq!(began.elapsed().as_millis(), 12_000, "as long as the longest, not the sum");
     let ended: Vec<(Status, &str)> = seen.iter().map(|seen| (seen.status, &*seen.data)).collect();
     assert_eq!(
@@ -175,8 +172,6 @@ async fn calls_run_in_parallel_and_all_settle_in_their_order() {
             (Status::Ok, r#"{"target":"T100"}"#),
         ]
     );
-    let empty = registry.dispatch_all(Vec::new(), &Credentials::none()).await;
-    assert_eq!(empty, []);
 }
 
 /// A model that answers after a while.

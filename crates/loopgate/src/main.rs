@@ -68,7 +68,7 @@ fn main() -> ExitCode {
             Command::Retry(args) => history::retry(args).await,
             Command::Eval(args) => check::eval(*args).await,
             Command::Redteam(args) => check::redteam(*args).await,
-            Command::Completions(args) => start::completions(&args, Args::grouped()),
+            Command::Completions(args) => start::completions(&args, Args::command()),
             Command::Man(args) => start::man(&args, Args::grouped()),
         };
         telemetry::end().await;
@@ -105,14 +105,16 @@ impl Args {
             }
             lines.push('\n');
         }
-        command.help_template(format!(
+        args::explained_once(command).help_template(format!(
             "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{lines}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
         ))
     }
 
     /// What the program was called with.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        Self::from_arg_matches(&Self::grouped().try_get_matches()?)
+        let command = Self::grouped();
+        let words = args::behind_the_command(&command, std::env::args_os());
+        Self::from_arg_matches(&command.try_get_matches_from(words)?)
     }
 }
 
@@ -126,7 +128,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Serve", &["serve", "mcp", "mock", "engine", "tools", "model"]),
 ];
 
-const EXIT_CODES: &str = "Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
+const EXIT_CODES: &str = "The options go before a command or after it, and each command's help names those that it has.\n\n\
+    Exit codes of `run`: 0 answered, 3 partial, 4 refused, 5 a person has to continue, 6 failed, \
     7 the outcome of an effect is unknown, 130 stopped by Ctrl-C, 143 stopped by SIGTERM; 1 an error before the run began, 2 wrong usage.";
 
 #[derive(Debug, Subcommand)]

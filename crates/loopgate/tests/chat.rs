@@ -24,7 +24,7 @@ fn people_are_found_and_changed_in_a_conversation() {
     let calls: Vec<&str> = ran
         .err
         .lines()
-        .filter_map(|line| line.strip_prefix("· ")?.split_once(" {").map(|(tool, _)| tool))
+        .filter_map(|line| line.strip_prefix("  run     ")?.split_once(" {").map(|(tool, _)| tool))
         .collect();
     assert_eq!(calls, ["search_user", "search_user", "get_user_by_id", "update_user"], "{}", ran.err);
     // W4: of each answer it is said what was done.
@@ -159,11 +159,9 @@ fn calls_are_shown_in_the_order_in_which_they_were_asked_for() {
         let set = format!("protocol.execution={execution}");
         let args = ["chat", domain.to_str().unwrap(), "--model", &model, "--set", &set];
         let ran = shell.run_with_input(&args, "Go on\n");
-        let calls = ran
-            .err
-            .lines()
-            .filter_map(|line| line.strip_prefix("· ")?.split_once(" … ").map(|(call, _)| call));
-        calls.map(str::to_owned).collect::<Vec<_>>()
+        let verdicts = ["  run     ", "  unknown_tool ", "  invalid_arguments "];
+        let judged = ran.err.lines().filter_map(|line| verdicts.iter().find_map(|it| line.strip_prefix(it)));
+        judged.map(|line| line.split_inclusive('}').next().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     let [search, drop, get, none] = [
         "search_user {\"name\":\"Bob\"}",
@@ -171,11 +169,9 @@ fn calls_are_shown_in_the_order_in_which_they_were_asked_for() {
         "get_user_by_id {\"id\":42}",
         "get_user_by_id {\"id\":\"none\"}",
     ];
-    assert_eq!(shown("ordered"), [search, drop, get, none]);
-    // Side by side each that runs is shown when it ends.
-    let shown = shown("parallel");
-    let at = |call: &str| shown.iter().position(|line| line == call).unwrap();
-    assert!(at(search) < at(drop) && at(drop) < at(none) && at(get) < at(none), "{shown:?}");
+    for execution in ["ordered", "parallel"] {
+        assert_eq!(shown(execution), [search, drop, get, none], "{execution}");
+    }
 }
 
 #[test]
@@ -298,7 +294,7 @@ fn a_provider_that_sends_nothing_is_told_about_in_a_chat() {
     input.write_all(b"Search user Alice\n").unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     let first = lines.next().unwrap();
-    assert!(first.starts_with("· the provider has sent nothing for "), "{first}");
+    assert!(first.starts_with("  the provider has sent nothing for "), "{first}");
     // H9: the turn ends with its outcome, and the program with what a shell shows for the signal.
     let id = child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());

@@ -113,6 +113,35 @@ fn the_help_has_every_command_in_six_groups_and_at_most_36() {
     }
 }
 
+#[test]
+fn options_of_many_commands_stand_before_a_command_or_after_it_and_are_refused_where_they_mean_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = folder.path().join("none.db");
+    let none = none.to_str().unwrap();
+    let called = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_loopgate")).args(args).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let after = called(&["journal", "stats", "--json", "--journal", none]);
+    assert!(after.0 == 1 && after.1.contains("none.db: no journal here"), "{after:?}");
+    let joined = format!("--journal={none}");
+    for before in [
+        &["--json", "--journal", none, "journal", "stats"][..],
+        &["journal", "--journal", none, "stats", "--json"],
+        &[&joined, "--json", "journal", "stats"],
+    ] {
+        assert_eq!(called(before), after, "{before:?}");
+    }
+    let detail = called(&["--journal", none, "--json", "show", "last", "--evidence", "none"]);
+    assert!(detail.0 == 1 && detail.1.contains("no journal here"), "{detail:?}");
+    for refused in [&["domain", "check", "--json", "d"][..], &["--json", "domain", "check", "d"]] {
+        let (code, line) = called(refused);
+        assert!(code == 2 && line.contains("unexpected argument '--json'"), "{line}");
+    }
+    let twice = called(&["--journal", none, "runs", "--journal", none]);
+    assert!(twice.0 == 2 && twice.1.contains("cannot be used multiple times"), "{twice:?}");
+}
+
 fn section(page: &mut String, command: &str) {
     let title = format!("loopgate {command}");
     write!(page, "\n## `{}`\n\n```text\n{}\n```\n", title.trim_end(), help(command).trim_end()).unwrap();

@@ -203,7 +203,7 @@ fn help_names_every_provider_tier_and_protocol() {
     for profile in Profile::all() {
         assert!(words.contains(&&*profile.name), "{}", profile.name);
     }
-    assert!(help(&["run"]).contains("selector, base, escalated or fallback"));
+    assert!(help(&[]).contains("selector, base, escalated or fallback"));
     assert!(help(&["mock"]).contains("OpenAI, Anthropic and Gemini"));
 }
 

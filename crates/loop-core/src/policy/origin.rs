@@ -13,6 +13,7 @@ use crate::types::{Status, Taint};
 /// The loop sets it when it answers a call. A program that composes a history may set it as well. As JSON it is
 /// `{"by": "verdict"}` or `{"by": "tool", "untrusted": false, "private": false}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ResultOrigin {
     /// The loop worded a verdict, and no tool ran.

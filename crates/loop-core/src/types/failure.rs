@@ -84,6 +84,7 @@ impl ModelFailure {
 /// The first group is about the request, the second about the provider or the connection to it, the third about the
 /// reply. The last group is set by the driver or the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// The request is malformed, or asks for something that no model accepts.

@@ -11,6 +11,7 @@ use crate::types::usage::{Received, Usage};
 
 /// How an action ended. The tool, the registry, the driver or the gate sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The tool returned a result.

@@ -45,6 +45,7 @@ pub enum CallExtent {
 /// Token counts of one call or of many. Each token counts in exactly one field; a field is 0 where the provider
 /// reports nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Usage {
     /// Input tokens that were not read from a cache and not written to one.

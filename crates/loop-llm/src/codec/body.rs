@@ -45,41 +45,7 @@ impl Body {
             pieces => pieces.concat().into(),
         }
     }
-
-    /// How many bytes at the beginning are the same. Pieces that both bodies share are not compared.
-    pub fn shared_prefix(&self, other: &Self) -> usize {
-        let (mut ours, mut theirs) = (self.pieces.iter(), other.pieces.iter());
-        let (mut one, mut two): (&[u8], &[u8]) = (&[], &[]);
-        let mut shared = 0;
-        loop {
-            if one.is_empty() {
-                one = ours.next().map_or(&[], |piece| piece.as_ref());
-            }
-            if two.is_empty() {
-                two = theirs.next().map_or(&[], |piece| piece.as_ref());
-            }
-            let max = one.len().min(two.len());
-            if max == 0 {
-                return shared;
-            }
-            let (head, other) = (one.get(..max).unwrap_or_default(), two.get(..max).unwrap_or_default());
-            if !std::ptr::eq(head, other) && head != other {
-                return shared + head.iter().zip(other).take_while(|(a, b)| a == b).count();
-            }
-            shared += max;
-            one = one.get(max..).unwrap_or_default();
-            two = two.get(max..).unwrap_or_default();
-        }
-    }
 }
-
-impl PartialEq for Body {
-    fn eq(&self, other: &Self) -> bool {
-        self.bytes == other.bytes && self.shared_prefix(other) == self.bytes
-    }
-}
-
-impl Eq for Body {}
 
 impl std::fmt::Debug for Body {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

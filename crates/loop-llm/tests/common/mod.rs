@@ -157,3 +157,8 @@ pub(crate) fn raw(reply: &ModelReply) -> Value {
 pub(crate) fn foreign(text: &str, calls: Vec<ToolCall>) -> Message {
     Message::Assistant(loop_llm::request::AssistantTurn { text: text.into(), calls, ..Default::default() })
 }
+
+/// How many bytes at the beginning of two bodies are the same.
+pub(crate) fn shared(one: &loop_llm::codec::Body, other: &loop_llm::codec::Body) -> usize {
+    one.to_bytes().iter().zip(other.to_bytes().iter()).take_while(|(one, other)| one == other).count()
+}

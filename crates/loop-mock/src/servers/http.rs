@@ -5,26 +5,12 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use loop_core::types::Usage;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use super::behaviour::{Break, Delivery, Pieces};
-use super::server::ConnectionEnd;
-
-/// A request as it was received.
-#[derive(Debug)]
-pub(super) struct Request {
-    pub(super) method: String,
-    /// Without the query.
-    pub(super) path: String,
-    /// The query, behind the question mark.
-    pub(super) query: String,
-    /// Names in lower case, in the order of the head.
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-    /// Whether the connection may serve another one.
-    pub(super) keeps: bool,
-}
+use super::server::{ConnectionEnd, ReceivedRequest};
 
 /// Why there is no request.
 #[derive(Debug)]
@@ -47,12 +33,16 @@ impl Reader {
         Self { half, buffer: BytesMut::new() }
     }
 
-    /// The next request, with its whole body. Its head must come in time.
-    pub(super) async fn request(&mut self, writer: &mut OwnedWriteHalf) -> Result<Request, Unreadable> {
+    /// The next request, with its whole body, and whether the connection may serve another one. Its head must come in
+    /// time.
+    pub(super) async fn request(
+        &mut self,
+        writer: &mut OwnedWriteHalf,
+    ) -> Result<(ReceivedRequest, bool), Unreadable> {
         let head = tokio::time::timeout(HEAD_TIME, self.head()).await;
-        let head = head.map_err(|_| Unreadable::Closed)??;
-        let length = head.length()?;
-        if head.has("expect", "100-continue") {
+        let mut request = head.map_err(|_| Unreadable::Closed)??;
+        let length = length(&request)?;
+        if has(&request, "expect", "100-continue") {
             let go_on = writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await;
             go_on.map_err(|_| Unreadable::Closed)?;
         }
@@ -63,14 +53,19 @@ impl Reader {
             }
             Length::Chunked => self.chunks().await?,
         };
-        let keeps = !head.has("connection", "close");
-        let Head { method, path, query, headers } = head;
-        Ok(Request { method, path, query, headers, body, keeps })
+        request.bytes_in = body.len() as u64;
+        request.body = match serde_json::from_slice(&body) {
+            Ok(body) => body,
+            Err(_) if body.is_empty() => Value::Null,
+            Err(_) => Value::String(String::from_utf8_lossy(&body).into_owned()),
+        };
+        let keeps = !has(&request, "connection", "close");
+        Ok((request, keeps))
     }
 
-    async fn head(&mut self) -> Result<Head, Unreadable> {
+    async fn head(&mut self) -> Result<ReceivedRequest, Unreadable> {
         loop {
-            let parsed = Head::parse(&self.buffer)?;
+            let parsed = parse(&self.buffer)?;
             // One read may bring all of a head that is too large.
             if parsed.as_ref().map_or(self.buffer.len(), |(used, _)| *used) > MAX_HEAD {
                 return Err(Unreadable::Refused { code: 431, message: "the head is too large" });
@@ -194,75 +189,60 @@ enum Length {
     Chunked,
 }
 
-struct Head {
-    method: String,
-    path: String,
-    query: String,
-    headers: Vec<(String, String)>,
+/// The head at the beginning of `bytes` and its length, where it is complete.
+fn parse(bytes: &[u8]) -> Result<Option<(usize, ReceivedRequest)>, Unreadable> {
+    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut headers);
+    let used = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(used)) => used,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(Unreadable::Refused { code: 431, message: "there are too many headers" });
+        }
+        Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is no HTTP request" }),
+    };
+    if request.version != Some(1) {
+        return Err(Unreadable::Refused { code: 505, message: "only HTTP/1.1 is spoken here" });
+    }
+    let target = request.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let value = |header: &httparse::Header<'_>| String::from_utf8_lossy(header.value).into_owned();
+    let head = ReceivedRequest {
+        method: request.method.unwrap_or_default().to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
+        headers: request.headers.iter().map(|it| (it.name.to_ascii_lowercase(), value(it))).collect(),
+        ..ReceivedRequest::default()
+    };
+    Ok(Some((used, head)))
 }
 
-impl Head {
-    /// The head at the beginning of `bytes` and its length, where it is complete.
-    fn parse(bytes: &[u8]) -> Result<Option<(usize, Self)>, Unreadable> {
-        let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-        let mut request = httparse::Request::new(&mut headers);
-        let used = match request.parse(bytes) {
-            Ok(httparse::Status::Complete(used)) => used,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(httparse::Error::TooManyHeaders) => {
-                return Err(Unreadable::Refused { code: 431, message: "there are too many headers" });
-            }
-            Err(_) => return Err(Unreadable::Refused { code: 400, message: "this is no HTTP request" }),
-        };
-        if request.version != Some(1) {
-            return Err(Unreadable::Refused { code: 505, message: "only HTTP/1.1 is spoken here" });
+fn all<'a>(head: &'a ReceivedRequest, name: &'a str) -> impl Iterator<Item = &'a str> {
+    head.headers.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+fn has(head: &ReceivedRequest, name: &str, token: &str) -> bool {
+    all(head, name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
+}
+
+fn length(head: &ReceivedRequest) -> Result<Length, Unreadable> {
+    let mut lengths = all(head, "content-length");
+    let length = lengths.next();
+    let doubled = lengths.next().is_some();
+    match (length, all(head, "transfer-encoding").next()) {
+        (None, None) => Ok(Length::Known(0)),
+        (None, Some(coding)) if coding.trim().eq_ignore_ascii_case("chunked") => Ok(Length::Chunked),
+        (None, Some(_)) => {
+            Err(Unreadable::Refused { code: 501, message: "of transfer encodings only chunked is known" })
         }
-        let target = request.path.unwrap_or_default();
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let head = Self {
-            method: request.method.unwrap_or_default().to_owned(),
-            path: path.to_owned(),
-            query: query.to_owned(),
-            headers: request
-                .headers
-                .iter()
-                .map(|header| {
-                    let value = String::from_utf8_lossy(header.value).into_owned();
-                    (header.name.to_ascii_lowercase(), value)
-                })
-                .collect(),
-        };
-        Ok(Some((used, head)))
-    }
-
-    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.headers.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
-    }
-
-    fn has(&self, name: &str, token: &str) -> bool {
-        self.all(name).flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
-    }
-
-    fn length(&self) -> Result<Length, Unreadable> {
-        let mut lengths = self.all("content-length");
-        let length = lengths.next();
-        let doubled = lengths.next().is_some();
-        match (length, self.all("transfer-encoding").next()) {
-            (None, None) => Ok(Length::Known(0)),
-            (None, Some(coding)) if coding.trim().eq_ignore_ascii_case("chunked") => Ok(Length::Chunked),
-            (None, Some(_)) => {
-                Err(Unreadable::Refused { code: 501, message: "of transfer encodings only chunked is known" })
+        (Some(length), None) if !doubled && length.bytes().all(|byte| byte.is_ascii_digit()) => {
+            match length.parse() {
+                Ok(bytes) if bytes <= MAX_BODY => Ok(Length::Known(bytes)),
+                Err(_) if length.is_empty() => Err(UNCLEAR_LENGTH),
+                Ok(_) | Err(_) => Err(TOO_LARGE),
             }
-            (Some(length), None) if !doubled && length.bytes().all(|byte| byte.is_ascii_digit()) => {
-                match length.parse() {
-                    Ok(bytes) if bytes <= MAX_BODY => Ok(Length::Known(bytes)),
-                    Ok(_) => Err(TOO_LARGE),
-                    Err(_) if length.is_empty() => Err(UNCLEAR_LENGTH),
-                    Err(_) => Err(TOO_LARGE),
-                }
-            }
-            (Some(_), _) => Err(UNCLEAR_LENGTH),
         }
+        (Some(_), _) => Err(UNCLEAR_LENGTH),
     }
 }
 
@@ -365,7 +345,8 @@ impl<'a> Answer<'a> {
         let length = delivery.content_length.or(length);
         let content_type = delivery.content_type.as_deref().unwrap_or(content_type);
         let version = if delivery.until_closed { "HTTP/1.0" } else { "HTTP/1.1" };
-        let mut text = format!("{version} {code} {}\r\ncontent-type: {content_type}\r\n", phrase(code));
+        // A client reads the number alone, so there are no words behind it.
+        let mut text = format!("{version} {code} \r\ncontent-type: {content_type}\r\n");
         let more = headers.iter().map(|(name, value)| (*name, value.as_str()));
         let extra = delivery.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let name = self.name.iter().map(|(name, id)| (*name, id.as_str()));
@@ -471,28 +452,3 @@ pub(super) const JSON: &str = "application/json";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// A comment of an event stream.
 pub(super) const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
-
-/// The words behind a status; clients read only the number.
-fn phrase(code: u16) -> &'static str {
-    match code {
-        200 => "OK",
-        400 => "Bad Request",
-        307 => "Temporary Redirect",
-        401 => "Unauthorized",
-        402 => "Payment Required",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        413 => "Content Too Large",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal LoopbackServer Error",
-        501 => "Not Implemented",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        529 => "Overloaded",
-        505 => "HTTP Version Not Supported",
-        _ => "Status",
-    }
-}

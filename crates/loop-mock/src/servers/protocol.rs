@@ -10,34 +10,75 @@ use loop_llm::{LlmError, ModelReply, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::anthropic::Anthropic;
-use super::chat::Chat;
-use super::gemini::Gemini;
-use super::received::ReadRequest;
-use super::responses::Responses;
+use super::{anthropic, chat, gemini, responses};
 
-/// A provider's protocol, from the server's side.
-pub(super) trait Protocol: Sync {
-    /// Reads a request as strictly as the provider does.
-    fn read(&self, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit>;
+/// Reads a request as strictly as the provider of this protocol does.
+pub(super) fn read(api: Api, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+    match api {
+        Api::OpenaiChat => chat::read(body),
+        Api::OpenaiResponses => responses::read(body),
+        Api::Anthropic => anthropic::read(target, body),
+        Api::Gemini => gemini::read(target, body),
+    }
+}
 
-    /// What writes one reply.
-    fn writer(&self, head: Head) -> Box<dyn Writer>;
+/// What writes one reply.
+pub(super) fn writer(api: Api, head: Head) -> Box<dyn Writer> {
+    match api {
+        Api::OpenaiChat => Box::new(chat::ChatWriter::new(head)),
+        Api::OpenaiResponses => Box::new(responses::ResponsesWriter::new(head)),
+        Api::Anthropic => Box::new(anthropic::AnthropicWriter::new(head)),
+        Api::Gemini => Box::new(gemini::GeminiWriter::new(head)),
+    }
+}
 
-    /// The words for what went wrong.
-    fn words(&self, trouble: Trouble) -> ErrorWords;
+/// The provider's words for what went wrong.
+pub(super) fn words(api: Api, kind: FailureKind) -> ErrorWords {
+    match api {
+        Api::OpenaiChat | Api::OpenaiResponses => chat::words(kind),
+        Api::Anthropic => anthropic::words(kind),
+        Api::Gemini => gemini::words(kind),
+    }
+}
 
-    /// An error as the provider answers with it.
-    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer;
+/// An error as the provider answers with it: a header, and the body.
+pub(super) fn error(api: Api, reported: &Reported<'_>) -> (Option<(&'static str, String)>, Value) {
+    let wait = reported.wait.map(|wait| wait.as_millis());
+    match api {
+        Api::OpenaiChat | Api::OpenaiResponses => {
+            (wait.map(|wait| ("retry-after-ms", wait.to_string())), chat::error_object(reported))
+        }
+        // It counts in whole seconds.
+        Api::Anthropic => {
+            let wait = wait.map(|wait| ("retry-after", wait.div_ceil(1_000).to_string()));
+            (wait, anthropic::error_object(reported))
+        }
+        Api::Gemini => (None, gemini::error_object(reported)),
+    }
+}
 
-    /// The beginning of a line of a stream that holds visible text.
-    fn line(&self) -> &'static str;
+/// The beginning of a line of a stream that holds visible text.
+pub(super) fn line(api: Api) -> &'static str {
+    match api {
+        Api::OpenaiChat => "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"",
+        Api::OpenaiResponses => {
+            "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\""
+        }
+        Api::Anthropic => {
+            "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":\
+             {\"type\":\"text_delta\",\"text\":\""
+        }
+        Api::Gemini => "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"",
+    }
+}
 
-    /// Which protocol it is.
-    fn api(&self) -> Api;
-
-    /// The header that names a request.
-    fn request_header(&self) -> &'static str;
+/// The header that names a request.
+pub(super) fn request_header(api: Api) -> &'static str {
+    match api {
+        Api::OpenaiChat | Api::OpenaiResponses => "x-request-id",
+        Api::Anthropic => "request-id",
+        Api::Gemini => "x-goog-request-id",
+    }
 }
 
 /// Writes one reply: piece by piece into frames, each an event of a stream, or as one value.
@@ -97,13 +138,13 @@ pub(super) fn find<'a>(
     path: &'a str,
     query: &'a str,
     headers: &'a [(String, String)],
-) -> Option<(&'static dyn Protocol, Target<'a>)> {
+) -> Option<(Api, Target<'a>)> {
     let rest = without_version(path);
     let target = Target { model: None, streams: false, query, headers };
     match rest {
-        "/chat/completions" => return Some((&Chat, target)),
-        "/responses" => return Some((&Responses, target)),
-        "/messages" => return Some((&Anthropic, target)),
+        "/chat/completions" => return Some((Api::OpenaiChat, target)),
+        "/responses" => return Some((Api::OpenaiResponses, target)),
+        "/messages" => return Some((Api::Anthropic, target)),
         _ => {}
     }
     let (model, verb) = rest.strip_prefix("/models/")?.split_once(':')?;
@@ -112,7 +153,7 @@ pub(super) fn find<'a>(
         "streamGenerateContent" => true,
         _ => return None,
     };
-    Some((&Gemini, Target { model: Some(model), streams, ..target }))
+    Some((Api::Gemini, Target { model: Some(model), streams, ..target }))
 }
 
 /// Whether a path is that of the models' names.
@@ -135,8 +176,9 @@ pub(super) struct ModelCall {
 }
 
 impl ModelCall {
-    pub(super) fn new(received: ReadRequest, ways: Ways) -> Self {
-        Self { request: received.into_request(), ways }
+    pub(super) fn new(mut request: ModelRequest, ways: Ways) -> Self {
+        request.meta.purpose = Some(crate::purpose::of_prompt(&request));
+        Self { request, ways }
     }
 }
 
@@ -173,41 +215,18 @@ pub(super) struct Head {
 pub(super) struct Unfit {
     pub(super) param: String,
     pub(super) message: String,
-    pub(super) trouble: Trouble,
+    pub(super) kind: FailureKind,
 }
 
 impl Unfit {
     pub(super) fn new(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { param: param.into(), message: message.into(), trouble: Trouble::InvalidRequest }
+        Self { param: param.into(), message: message.into(), kind: FailureKind::InvalidRequest }
     }
 
     /// The same for another reason.
-    pub(super) fn because(self, trouble: Trouble) -> Self {
-        Self { trouble, ..self }
+    pub(super) fn because(self, kind: FailureKind) -> Self {
+        Self { kind, ..self }
     }
-}
-
-/// What goes wrong at a provider that still answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
-    InvalidRequest,
-    Unsupported,
-    Auth,
-    Permission,
-    Billing,
-    ModelNotFound,
-    QuotaExhausted,
-    RequestTooLarge,
-    ContextTooLong,
-    StaleReasoning,
-    StateLost,
-    ContentFilter,
-    MalformedToolCall,
-    RateLimited,
-    Overloaded,
-    ServerError,
-    Timeout,
-    ScriptExhausted,
 }
 
 /// A provider's words for a failure.
@@ -220,10 +239,19 @@ pub(super) struct ErrorWords {
     pub(super) code: Option<&'static str>,
 }
 
-impl ErrorWords {
-    pub(super) const fn new(status: u16, kind: &'static str, code: Option<&'static str>) -> Self {
-        Self { status, kind, code }
-    }
+/// Whether the request itself is wrong.
+pub(super) fn is_of_the_request(kind: FailureKind) -> bool {
+    matches!(
+        kind,
+        FailureKind::InvalidRequest
+            | FailureKind::Unsupported
+            | FailureKind::RequestTooLarge
+            | FailureKind::ContextTooLong
+            | FailureKind::StaleReasoning
+            | FailureKind::StateLost
+            | FailureKind::ContentFilter
+            | FailureKind::MalformedToolCall
+    )
 }
 
 /// A failure as it is to be reported.
@@ -238,19 +266,11 @@ pub(super) struct Reported<'a> {
     pub(super) request: &'a str,
 }
 
-/// An answer that holds nothing but an error.
-#[derive(Debug)]
-pub(super) struct ErrorAnswer {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Value,
-}
-
 /// How a model's error is passed on to a client that is to read the same kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wire {
     /// By a status before the reply, by words within it.
-    ErrorWords(Trouble),
+    ErrorWords,
     /// By a connection that is closed without an answer.
     NoAnswer,
     /// By a reply that breaks off.
@@ -261,33 +281,12 @@ pub(super) enum Wire {
 
 /// How this error is passed on.
 pub(super) fn wire(error: &LlmError) -> Wire {
-    let trouble = match error.kind {
-        FailureKind::InvalidRequest => Trouble::InvalidRequest,
-        FailureKind::Unsupported => Trouble::Unsupported,
-        FailureKind::Auth => Trouble::Auth,
-        FailureKind::Permission => Trouble::Permission,
-        FailureKind::Billing => Trouble::Billing,
-        FailureKind::QuotaExhausted => Trouble::QuotaExhausted,
-        FailureKind::RequestTooLarge => Trouble::RequestTooLarge,
-        FailureKind::StaleReasoning => Trouble::StaleReasoning,
-        FailureKind::StateLost => Trouble::StateLost,
-        FailureKind::ContentFilter => Trouble::ContentFilter,
-        FailureKind::MalformedToolCall => Trouble::MalformedToolCall,
-        FailureKind::ModelNotFound => Trouble::ModelNotFound,
-        FailureKind::ContextTooLong => Trouble::ContextTooLong,
-        FailureKind::RateLimited => Trouble::RateLimited,
-        FailureKind::Overloaded => Trouble::Overloaded,
-        FailureKind::ServerError => Trouble::ServerError,
-        FailureKind::Timeout => Trouble::Timeout,
-        // No server knows this kind: to its client it is a request that cannot be answered.
-        FailureKind::ScriptExhausted => Trouble::ScriptExhausted,
-        FailureKind::Connection | FailureKind::Cancelled => return Wire::NoAnswer,
-        FailureKind::StreamInterrupted => return Wire::BrokenOff,
-        FailureKind::BadResponse => return Wire::Nonsense,
-        // A kind that is newer than this server.
-        _ => Trouble::ServerError,
-    };
-    Wire::ErrorWords(trouble)
+    match error.kind {
+        FailureKind::Connection | FailureKind::Cancelled => Wire::NoAnswer,
+        FailureKind::StreamInterrupted => Wire::BrokenOff,
+        FailureKind::BadResponse => Wire::Nonsense,
+        _ => Wire::ErrorWords,
+    }
 }
 
 /// Why a reply ended, as finely as it says.
@@ -314,6 +313,13 @@ pub(super) fn named_event(name: &str, value: &impl Serialize) -> Vec<u8> {
 
 pub(super) fn bytes_of(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("texts, numbers and lists can always be written as JSON")
+}
+
+/// Sets a member of an object.
+pub(super) fn set(object: &mut Value, name: &str, value: impl Into<Value>) {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(name.to_owned(), value.into());
+    }
 }
 
 /// Cuts a text into two, in the middle of a character never.

@@ -1,33 +1,41 @@
-//! A request as a server receives it, whatever the protocol: the one place where it becomes the neutral one.
+//! Parts of a request as a server receives it, whatever the protocol.
 
 use std::sync::Arc;
 
 use loop_core::types::ToolCall;
 use loop_llm::options::Strictness;
-use loop_llm::request::{AssistantTurn, Image};
-use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
+use loop_llm::request::{AssistantTurn, Author, Image};
+use loop_llm::{Message, ModelRequest, ToolDefinition, ToolOutput};
 use serde_json::Value;
 
-/// What a request says.
-#[derive(Debug, Default)]
-pub(super) struct ReadRequest {
-    pub(super) model: String,
-    /// Joined by an empty line.
-    pub(super) system: Vec<String>,
-    pub(super) turns: Vec<Turn>,
-    pub(super) max_output_tokens: Option<u64>,
-    pub(super) tools: Vec<ToolDefinition>,
-    pub(super) tool_choice: ToolChoice,
-    pub(super) one_call_at_a_time: bool,
+/// A request for this model, with nothing in it yet.
+pub(super) fn request(model: &str) -> ModelRequest {
+    ModelRequest { messages: Vec::new(), ..ModelRequest::new(model, "", "") }
 }
 
-/// One turn.
-#[derive(Debug)]
-pub(super) enum Turn {
-    User(Content),
-    Operator(String),
-    Assistant { text: String, calls: Vec<ToolCall> },
-    Results(Vec<ToolOutput>),
+/// Adds to the system text, behind an empty line.
+pub(super) fn add_system(request: &mut ModelRequest, text: &str) {
+    let parts = [&*request.system, text];
+    let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    request.system = parts.join("\n\n").into();
+}
+
+/// Adds a result to those that were received before it.
+pub(super) fn add_result(messages: &mut Vec<Message>, result: ToolOutput) {
+    match messages.last_mut() {
+        Some(Message::Tool { results }) => results.push(result),
+        _ => messages.push(Message::Tool { results: vec![result] }),
+    }
+}
+
+/// A user's turn.
+pub(super) fn user(Content { text, images }: Content) -> Message {
+    Message::User { text: text.into(), images, author: Author::User }
+}
+
+/// A turn of the model's.
+pub(super) fn assistant(text: String, calls: Vec<ToolCall>) -> Message {
+    Message::Assistant(AssistantTurn { text: text.into(), calls, ..AssistantTurn::default() })
 }
 
 /// Text and pictures.
@@ -35,34 +43,6 @@ pub(super) enum Turn {
 pub(super) struct Content {
     pub(super) text: String,
     pub(super) images: Vec<Image>,
-}
-
-impl ReadRequest {
-    pub(super) fn into_request(self) -> ModelRequest {
-        let mut request = ModelRequest::new(self.model, self.system.join("\n\n"), "");
-        request.messages = self.turns.into_iter().map(Turn::into_message).collect();
-        request.max_output_tokens = self.max_output_tokens.or(request.max_output_tokens);
-        request.tools = self.tools.into();
-        request.tool_choice = self.tool_choice;
-        request.one_call_at_a_time = self.one_call_at_a_time;
-        request.meta.purpose = Some(crate::purpose::of_prompt(&request));
-        request
-    }
-}
-
-impl Turn {
-    fn into_message(self) -> Message {
-        match self {
-            Self::User(Content { text, images }) => {
-                Message::User { text: text.into(), images, author: Default::default() }
-            }
-            Self::Operator(text) => Message::Operator { text: text.into() },
-            Self::Assistant { text, calls } => {
-                Message::Assistant(AssistantTurn { text: text.into(), calls, ..AssistantTurn::default() })
-            }
-            Self::Results(results) => Message::Tool { results },
-        }
-    }
 }
 
 /// A member that is given; `null` counts as not given.
@@ -75,10 +55,10 @@ pub(super) fn text_of<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name).and_then(Value::as_str)
 }
 
-/// The first member that is not among those that are known.
-pub(super) fn unknown<'a>(value: &'a Value, known: &[&str]) -> Option<&'a str> {
+/// The first member that is not among those that are known, which are words of a text.
+pub(super) fn unknown<'a>(value: &'a Value, known: &str) -> Option<&'a str> {
     let members = value.as_object()?;
-    members.keys().map(String::as_str).find(|name| !known.contains(name))
+    members.keys().map(String::as_str).find(|name| !known.split(' ').any(|known| known == *name))
 }
 
 /// Whether the name may be a tool's: letters, digits, `_` and `more`, at most `max` in all.

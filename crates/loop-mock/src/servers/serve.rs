@@ -4,17 +4,16 @@ use futures::StreamExt;
 
 use super::behaviour::Behaviour;
 use super::http::{Answer, EVENT_STREAM, JSON};
-use super::protocol::{
-    Frames, Head, ModelCall, Protocol, Reported, Trouble, Ways, Wire, Writer, bytes_of, wire,
-};
+use super::protocol::{self, Frames, Head, ModelCall, Reported, Ways, Wire, Writer, bytes_of, wire};
 use super::server::ConnectionEnd;
 use loop_core::types::{FailureKind, Usage};
+use loop_llm::codec::Api;
 use loop_llm::error::RetryAdvice;
 use loop_llm::{ChatModel, ErrorPhase, EventStream, LlmError, ModelEvent, ModelReply};
 
 /// A request under way through a protocol.
 pub(super) struct Exchange<'a, 'b> {
-    pub(super) protocol: &'static dyn Protocol,
+    pub(super) api: Api,
     /// From 1.
     pub(super) number: u64,
     /// The id of the request.
@@ -60,14 +59,14 @@ impl Exchange<'_, '_> {
     /// Says what is wrong with a request, or with the server.
     pub(super) async fn say(
         &mut self,
-        trouble: Trouble,
+        kind: FailureKind,
         message: &str,
         param: Option<&str>,
     ) -> Result<(), ConnectionEnd> {
-        let words = self.protocol.words(trouble);
+        let words = protocol::words(self.api, kind);
         let reported = Reported { words, message, param, wait: None, request: &self.request };
-        let error = self.protocol.error(&reported);
-        self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
+        let (header, body) = protocol::error(self.api, &reported);
+        self.answer.json(words.status, header.as_slice(), &bytes_of(&body)).await
     }
 
     /// A flood of visible text, as a stream.
@@ -75,7 +74,7 @@ impl Exchange<'_, '_> {
         let lines = format!("{}\n", "x".repeat(1_023)).repeat(16);
         let ways = Ways { streams: true, ..Ways::default() };
         let head = Head { number: self.number, id: None, model: "flood".to_owned(), input_guess: 1, ways };
-        let mut writer = self.protocol.writer(head);
+        let mut writer = protocol::writer(self.api, head);
         let mut out = Frames::new();
         self.answer.events().await?;
         writer.begin(&mut out);
@@ -93,7 +92,7 @@ impl Exchange<'_, '_> {
     /// An event stream with one line of this length.
     pub(super) async fn endless_line(self, bytes: u64) -> Result<(), ConnectionEnd> {
         let block = [b'x'; 8 * 1_024];
-        let begin = self.protocol.line().as_bytes();
+        let begin = protocol::line(self.api).as_bytes();
         self.answer.events().await?;
         self.answer.write(begin).await?;
         let mut left = bytes.saturating_sub(begin.len() as u64);
@@ -119,8 +118,8 @@ impl Exchange<'_, '_> {
     async fn stream(mut self, mut events: EventStream, head: Head) -> Result<(), ConnectionEnd> {
         let is_array = head.ways.is_array;
         let rewrite = self.behaviour.rewrite.as_ref().filter(|_| !is_array);
-        let mut rewrite = rewrite.map(|rewrite| rewrite.0(self.protocol.api()));
-        let mut writer = self.protocol.writer(head);
+        let mut rewrite = rewrite.map(|rewrite| rewrite.0(self.api));
+        let mut writer = protocol::writer(self.api, head);
         if is_array {
             self.answer.head(200, JSON, &[], None).await?;
         } else {
@@ -178,7 +177,7 @@ impl Exchange<'_, '_> {
         head: Head,
         requested: &ModelCall,
     ) -> Result<(), ConnectionEnd> {
-        let mut writer = self.protocol.writer(head);
+        let mut writer = protocol::writer(self.api, head);
         let mut unused = Frames::new();
         loop {
             match self.answer.wait(events.next()).await? {
@@ -216,9 +215,11 @@ impl Exchange<'_, '_> {
     /// Answers with an error before anything of a reply was written.
     async fn refuse(&mut self, error: &LlmError, requested: &ModelCall) -> Result<(), ConnectionEnd> {
         match wire(error) {
-            Wire::ErrorWords(trouble) => {
-                let error = self.protocol.error(&self.reported(trouble, error));
-                self.answer.json(error.status, &error.headers, &bytes_of(&error.body)).await
+            Wire::ErrorWords => {
+                let reported = self.reported(error);
+                let status = reported.words.status;
+                let (header, body) = protocol::error(self.api, &reported);
+                self.answer.json(status, header.as_slice(), &bytes_of(&body)).await
             }
             Wire::NoAnswer => Err(ConnectionEnd::Cut),
             Wire::BrokenOff => {
@@ -238,7 +239,7 @@ impl Exchange<'_, '_> {
         mut out: Frames,
     ) -> Result<(), ConnectionEnd> {
         match wire(error) {
-            Wire::ErrorWords(trouble) => writer.fail(&self.reported(trouble, error), &mut out),
+            Wire::ErrorWords => writer.fail(&self.reported(error), &mut out),
             Wire::NoAnswer | Wire::BrokenOff => {
                 self.write(&mut out).await?;
                 self.answer.flush().await?;
@@ -250,13 +251,13 @@ impl Exchange<'_, '_> {
         self.answer.finish().await
     }
 
-    fn reported<'e>(&'e self, trouble: Trouble, error: &'e LlmError) -> Reported<'e> {
+    fn reported<'e>(&'e self, error: &'e LlmError) -> Reported<'e> {
         let wait = match error.retry {
             RetryAdvice::After(delay) => Some(delay),
             RetryAdvice::Never | RetryAdvice::Backoff | RetryAdvice::AfterChange(_) => None,
         };
         Reported {
-            words: self.protocol.words(trouble),
+            words: protocol::words(self.api, error.kind),
             message: &error.message,
             param: None,
             wait,

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use loop_core::types::Usage;
+use loop_core::types::{FailureKind, Usage};
 use loop_llm::scripted::RequestPurpose;
 use loop_llm::{ChatModel, Message, ModelRequest};
 use serde_json::Value;
@@ -18,9 +18,9 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::behaviour::{Behaviour, Delivery, Reply};
 use super::chat;
-use super::http::{Answer, Reader, Request, Unreadable};
+use super::http::{Answer, Reader, Unreadable};
 use super::lies::{Liar, Lie};
-use super::protocol::{self, Trouble};
+use super::protocol;
 use super::serve::Exchange;
 
 /// A server on the loopback address. It ends when it is dropped.
@@ -199,7 +199,7 @@ impl fmt::Debug for Service {
 }
 
 /// A request that a server received, and how it was answered.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Default, PartialEq)]
 pub struct ReceivedRequest {
     /// The HTTP method, for example `POST`.
     pub method: String,
@@ -234,29 +234,8 @@ impl ReceivedRequest {
 
     /// The neutral request that a model is given, where the body holds one.
     pub fn request(&self) -> Option<ModelRequest> {
-        let (protocol, target) = protocol::find(&self.path, &self.query, &self.headers)?;
-        protocol.read(&target, &self.body).ok().map(|requested| requested.request)
-    }
-
-    fn new(request: &Request) -> Self {
-        let body = match serde_json::from_slice(&request.body) {
-            Ok(body) => body,
-            Err(_) if request.body.is_empty() => Value::Null,
-            Err(_) => Value::String(String::from_utf8_lossy(&request.body).into_owned()),
-        };
-        Self {
-            method: request.method.clone(),
-            path: request.path.clone(),
-            query: request.query.clone(),
-            headers: request.headers.clone(),
-            body,
-            bytes_in: request.body.len() as u64,
-            status: None,
-            bytes_out: 0,
-            ending: None,
-            usage: None,
-            lied: false,
-        }
+        let (api, target) = protocol::find(&self.path, &self.query, &self.headers)?;
+        protocol::read(api, &target, &self.body).ok().map(|requested| requested.request)
     }
 }
 
@@ -411,19 +390,17 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
     let mut reader = Reader::new(half);
     loop {
         match reader.request(&mut writer).await {
-            Ok(request) => {
-                let received = ReceivedRequest::new(&request);
+            Ok((mut received, keeps)) => {
                 let behaviour = behaviour(&state, &received);
-                let received = ReceivedRequest { lied: behaviour.is_lie, ..received };
+                received.lied = behaviour.is_lie;
                 let number = state.begin(&received);
-                let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, request.keeps);
+                let mut answer = Answer::new(&mut reader, &mut writer, &behaviour.delivery, keeps);
                 let result = route(&state, &received, &behaviour, number, &mut answer).await;
-                let (status, bytes_out, keeps) = (answer.status, answer.sent, answer.keeps);
-                let usage = answer.usage;
+                let keeps = answer.keeps;
                 let ending = result.map_or_else(|ending| ending, |()| ConnectionEnd::Whole);
-                let ending_of =
-                    ReceivedRequest { status, bytes_out, ending: Some(ending), usage, ..received };
-                state.end(number, ending_of);
+                (received.status, received.bytes_out) = (answer.status, answer.sent);
+                (received.usage, received.ending) = (answer.usage, Some(ending));
+                state.end(number, received);
                 if ending != ConnectionEnd::Whole || !keeps {
                     return;
                 }
@@ -470,15 +447,15 @@ async fn route(
         let body = chat::plain_error(&message, Some("method_not_allowed"));
         return answer.json(405, &[("allow", allowed.to_owned())], &body).await;
     }
-    let Some((protocol, target)) = found else {
+    let Some((api, target)) = found else {
         return answer.json(200, &[], &chat::models(&state.service.names)).await;
     };
     let request = format!("req_{number}");
-    answer.names(protocol.request_header(), request.clone());
-    let mut exchange = Exchange { protocol, number, request, behaviour, answer };
+    answer.names(protocol::request_header(api), request.clone());
+    let mut exchange = Exchange { api, number, request, behaviour, answer };
     match &behaviour.reply {
-        Reply::Model => match (protocol.read(&target, &received.body), &state.service.model) {
-            (Err(unfit), _) => exchange.say(unfit.trouble, &unfit.message, Some(&unfit.param)).await,
+        Reply::Model => match (protocol::read(api, &target, &received.body), &state.service.model) {
+            (Err(unfit), _) => exchange.say(unfit.kind, &unfit.message, Some(&unfit.param)).await,
             (Ok(mut requested), Some(model)) => {
                 requested.ways.streams &= !behaviour.is_whole;
                 if behaviour.is_lie {
@@ -488,7 +465,9 @@ async fn route(
                     exchange.ask(model.as_ref(), &requested).await
                 }
             }
-            (Ok(_), None) => exchange.say(Trouble::ServerError, "there is no model to answer", None).await,
+            (Ok(_), None) => {
+                exchange.say(FailureKind::ServerError, "there is no model to answer", None).await
+            }
         },
         Reply::Status { code, body } => exchange.answer.json(*code, &[], body).await,
         Reply::Body(body) => {
@@ -497,10 +476,6 @@ async fn route(
             exchange.answer.finish().await
         }
         Reply::Refuse => Err(ConnectionEnd::Cut),
-        Reply::Garbage => {
-            exchange.answer.raw(GARBAGE).await?;
-            Err(ConnectionEnd::Cut)
-        }
         Reply::Raw(bytes) => {
             exchange.answer.raw(bytes).await?;
             Err(ConnectionEnd::Cut)
@@ -510,7 +485,7 @@ async fn route(
             let secrets = received.headers.iter().filter(|(name, _)| SECRET_HEADERS.contains(&name.as_str()));
             let secrets: Vec<&str> = secrets.map(|(_, value)| value.as_str()).collect();
             let message = format!("Incorrect API key provided: {}", secrets.join(" "));
-            exchange.say(Trouble::Auth, &message, None).await
+            exchange.say(FailureKind::Auth, &message, None).await
         }
         Reply::Flood { bytes } => exchange.flood(*bytes).await,
         Reply::Line { bytes } => exchange.endless_line(*bytes).await,
@@ -529,8 +504,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Headers whose values are not printed.
 const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
-
-const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\nthis is no header\x00\r\n: neither is this\r\n\r\ndata: {}\n\n";
 
 #[cfg(test)]
 mod tests {

@@ -618,7 +618,8 @@ pub enum SavedReport {
 }
 
 impl TotalsReport {
-    pub(crate) fn new(totals: &Totals) -> Self {
+    /// Of what a run has used.
+    pub fn new(totals: &Totals) -> Self {
         let usage = &totals.usage;
         Self {
             passes: totals.passes,

@@ -20,6 +20,9 @@ use crate::caller::Role;
 use crate::engine::{EngineError, PersonDecision};
 use crate::problem::HttpProblem;
 
+/// A request by which a caller says something to a run.
+type Said = (State<Api>, Known, Checked, Path<String>, Body);
+
 /// Finds a run, checks what the caller may do with it, does it and records it, and shows the run as it is then. All of it but
 /// the answer is done also where the client goes away meanwhile.
 async fn done<D>(
@@ -45,11 +48,7 @@ where
 
 /// `POST /v1/runs/{run}/stop`.
 pub(super) async fn stop(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-    body: Body,
+    (State(api), known, checked, Path(id), body): Said,
 ) -> Result<Response, HttpProblem> {
     let of = Of::run(AuditAction::Stop, &id);
     let StopRequest { mode } = checked.body(&api, &of, body).await?;
@@ -74,11 +73,7 @@ pub(super) async fn resume(
 
 /// `POST /v1/runs/{run}/instructions`.
 pub(super) async fn instruct(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-    body: Body,
+    (State(api), known, checked, Path(id), body): Said,
 ) -> Result<Response, HttpProblem> {
     let of = Of::run(AuditAction::Instruct, &id);
     let InstructRequest { text } = checked.body(&api, &of, body).await?;
@@ -102,11 +97,7 @@ async fn decide(
 
 /// `POST /v1/runs/{run}/approve`.
 pub(super) async fn approve(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-    body: Body,
+    (State(api), known, checked, Path(id), body): Said,
 ) -> Result<Response, HttpProblem> {
     let of = Of::run(AuditAction::Approve, &id);
     let ApproveRequest { key, binding } = checked.body(&api, &of, body).await?;
@@ -117,11 +108,7 @@ pub(super) async fn approve(
 
 /// `POST /v1/runs/{run}/deny`.
 pub(super) async fn deny(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-    body: Body,
+    (State(api), known, checked, Path(id), body): Said,
 ) -> Result<Response, HttpProblem> {
     let of = Of::run(AuditAction::Deny, &id);
     let DenyRequest { key, binding, why } = checked.body(&api, &of, body).await?;
@@ -139,11 +126,7 @@ pub(super) async fn deny(
 
 /// `POST /v1/runs/{run}/answer`.
 pub(super) async fn answer(
-    State(api): State<Api>,
-    known: Known,
-    checked: Checked,
-    Path(id): Path<String>,
-    body: Body,
+    (State(api), known, checked, Path(id), body): Said,
 ) -> Result<Response, HttpProblem> {
     let of = Of::run(AuditAction::Answer, &id);
     let AnswerRequest { key, binding, text } = checked.body(&api, &of, body).await?;

@@ -7,54 +7,47 @@ use crate::engine::EngineError;
 use crate::problem::HttpProblem;
 
 pub(super) fn problem(error: EngineError) -> HttpProblem {
-    let detail = error.to_string();
-    let (status, name, title) = match &error {
+    // With the seconds after which it may pass by itself.
+    let (status, name, title, retry) = match &error {
         EngineError::UnknownRun => return unknown_run(),
-        EngineError::UnknownDomain { .. } => (StatusCode::NOT_FOUND, "unknown-domain", "Unknown domain"),
+        EngineError::UnknownDomain { .. } => {
+            (StatusCode::NOT_FOUND, "unknown-domain", "Unknown domain", None)
+        }
         EngineError::NoDomain | EngineError::Item(_) | EngineError::Invalid(_) => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request")
+            (StatusCode::UNPROCESSABLE_ENTITY, "invalid", "Invalid request", None)
         }
-        EngineError::Setting(_) => (StatusCode::UNPROCESSABLE_ENTITY, "setting", "Setting not accepted"),
+        EngineError::Setting(_) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "setting", "Setting not accepted", None)
+        }
         EngineError::OtherRequest { .. } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "other-request", "Key of another request")
+            (StatusCode::UNPROCESSABLE_ENTITY, "other-request", "Key of another request", None)
         }
-        EngineError::Full { .. } => {
-            let full = HttpProblem::new(StatusCode::TOO_MANY_REQUESTS, "full", "Queue full", detail);
-            return full.retry_after(RETRY_FULL_S);
-        }
+        EngineError::Full { .. } => (StatusCode::TOO_MANY_REQUESTS, "full", "Queue full", Some(RETRY_FULL_S)),
         EngineError::Draining => {
-            let ending =
-                HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", "Server is ending", detail);
-            return ending.retry_after(RETRY_S);
+            (StatusCode::SERVICE_UNAVAILABLE, "ending", "Server is ending", Some(RETRY_S))
         }
         EngineError::State(_) | EngineError::Rejected(_) | EngineError::NotResumed(_) => {
-            (StatusCode::CONFLICT, "state", "Not in this state")
+            (StatusCode::CONFLICT, "state", "Not in this state", None)
         }
         EngineError::OtherVersion(_) => {
-            (StatusCode::CONFLICT, "other-version", "Another version has the run")
+            (StatusCode::CONFLICT, "other-version", "Another version has the run", None)
         }
-        EngineError::OnEngine(_) => (StatusCode::CONFLICT, "on-engine", "An engine drives the run"),
-        EngineError::Elsewhere => {
-            let elsewhere = HttpProblem::new(StatusCode::CONFLICT, "elsewhere", "Driven elsewhere", detail);
-            return elsewhere.retry_after(RETRY_S);
-        }
-        EngineError::NoAction { .. } => (StatusCode::NOT_FOUND, "unknown-action", "Unknown action"),
-        EngineError::Binding { .. } => (StatusCode::CONFLICT, "binding", "Something else was shown"),
+        EngineError::OnEngine(_) => (StatusCode::CONFLICT, "on-engine", "An engine drives the run", None),
+        EngineError::Elsewhere => (StatusCode::CONFLICT, "elsewhere", "Driven elsewhere", Some(RETRY_S)),
+        EngineError::NoAction { .. } => (StatusCode::NOT_FOUND, "unknown-action", "Unknown action", None),
+        EngineError::Binding { .. } => (StatusCode::CONFLICT, "binding", "Something else was shown", None),
         EngineError::Answer { fault: AnswerFault::NotYet, .. } => {
-            let not_yet = HttpProblem::new(StatusCode::CONFLICT, "not-yet", "Not asked yet", detail);
-            return not_yet.retry_after(RETRY_S);
+            (StatusCode::CONFLICT, "not-yet", "Not asked yet", Some(RETRY_S))
         }
-        EngineError::Answer { .. } => (StatusCode::CONFLICT, "decision", "Decision does not count"),
+        EngineError::Answer { .. } => (StatusCode::CONFLICT, "decision", "Decision does not count", None),
         EngineError::Journal(_) => {
-            let journal =
-                HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", detail);
-            return journal.retry_after(RETRY_S);
+            (StatusCode::SERVICE_UNAVAILABLE, "journal", "Journal not available", Some(RETRY_S))
         }
     };
     if let Some(why) = error.for_operator() {
         crate::log::note(why);
     }
-    HttpProblem::new(status, name, title, detail)
+    HttpProblem { retry_after: retry, ..HttpProblem::new(status, name, title, error.to_string()) }
 }
 
 /// The answer for a run that is not there, and for one that the caller does not see.

@@ -8,12 +8,11 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use loop_core::types::{Digest, RunId, TraceParent};
 use loop_runtime::journal::audit::{AuditAction, AuditResult};
-use serde_json::Value;
 
 use super::access::{Access, Checked, Known, Of, result_of, unauthorized};
 use super::filters::ListQuery;
 use super::refuse::problem;
-use super::types::{SubmitRequest, SubmittedItem};
+use super::types::SubmitRequest;
 use super::{Api, body};
 use crate::caller::Role;
 use crate::doors::Admission;
@@ -91,10 +90,6 @@ async fn accept(
     if !(-100..=100).contains(&request.priority) {
         return Err(invalid("priority: it is not from -100 to 100; correct it"));
     }
-    let item = match request.item {
-        SubmittedItem::Text(text) => text,
-        SubmittedItem::Object(object) => Value::Object(object).to_string(),
-    };
     let settings = request.settings.into_iter().map(|(key, value)| {
         // As on a command line: a text is not quoted.
         let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -109,7 +104,7 @@ async fn accept(
     let new = NewRun {
         domain,
         traceparent,
-        item,
+        item: request.item,
         caller: Arc::clone(&known.0.name),
         key: key.map(str::to_owned),
         priority: request.priority,

@@ -78,34 +78,61 @@ fn answer<T: JsonSchema>(status: u16, describe: &'static str) -> Answer {
     Answer { status, describe, content: vec![("application/json", schema::<T>)] }
 }
 
+fn media(kind: &'static str, schema: SchemaOf, describe: &'static str) -> Answer {
+    Answer { status: 200, describe, content: vec![(kind, schema)] }
+}
+
 fn empty(status: u16, describe: &'static str) -> Answer {
     Answer { status, describe, content: Vec::new() }
 }
 
 /// A route by which a caller says something to a run.
-fn said(
+fn said(path: &'static str, id: &'static str, handler: fn() -> MethodRouter<Api>) -> Route {
+    let now = "It is journaled, or the driver of the run has it. The run as it is now.";
+    route("POST", path, id, handler).takes(vec![run_id()]).answers(vec![answer::<RunView>(202, now)])
+}
+
+/// A route that takes nothing and returns nothing yet.
+fn route(
+    method: &'static str,
     path: &'static str,
     id: &'static str,
-    summary: &'static str,
-    body: Option<SchemaOf>,
-    problems: &'static [u16],
     handler: fn() -> MethodRouter<Api>,
 ) -> Route {
-    let now = "It is journaled, or the driver of the run has it. The run as it is now.";
-    let (parameters, answers) = (vec![run_id()], vec![answer::<RunView>(202, now)]);
-    Route { method: "POST", path, id, summary, parameters, body, answers, problems, handler }
+    let (parameters, answers) = (Vec::new(), Vec::new());
+    Route { method, path, id, summary: "", parameters, body: None, answers, problems: &[], handler }
+}
+
+impl Route {
+    fn says(self, summary: &'static str) -> Self {
+        Self { summary, ..self }
+    }
+
+    fn takes(self, parameters: Vec<Parameter>) -> Self {
+        Self { parameters, ..self }
+    }
+
+    fn reads(self, body: SchemaOf) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    fn answers(self, answers: Vec<Answer>) -> Self {
+        Self { answers, ..self }
+    }
+
+    fn fails(self, problems: &'static [u16]) -> Self {
+        Self { problems, ..self }
+    }
 }
 
 /// Every route.
 pub(super) fn routes() -> Vec<Route> {
     let query = |name, schema, describe| parameter("query", name, schema, describe);
     vec![
-        Route {
-            method: "POST",
-            path: "/v1/runs",
-            id: "submit_run",
-            summary: "Submit a work item. Accepted means journaled: its run begins, once, even if the server is killed",
-            parameters: vec![
+        route("POST", "/v1/runs", "submit_run", || post(runs::submit))
+            .reads(schema::<SubmitRequest>)
+            .says("Submit a work item. Accepted means journaled: its run begins, once, even if the server is killed")
+            .takes(vec![
                 parameter(
                     "header",
                     "Idempotency-Key",
@@ -119,21 +146,15 @@ pub(super) fn routes() -> Vec<Route> {
                     "The span in which you submit, as the W3C says: the run is part of its trace. A header that is not one is ignored.",
                 ),
                 prefer(),
-            ],
-            body: Some(schema::<SubmitRequest>),
-            answers: vec![
+            ])
+            .answers(vec![
                 answer::<RunView>(202, "The run is accepted. Its address is in `Location`."),
                 answer::<RunView>(200, "An earlier request with the key submitted the run."),
-            ],
-            problems: &[400, 404, 413, 422, 429],
-            handler: || post(runs::submit),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/runs",
-            id: "list_runs",
-            summary: "List the runs of the domains that you see, newest first",
-            parameters: vec![
+            ])
+            .fails(&[400, 404, 413, 422, 429]),
+        route("GET", "/v1/runs", "list_runs", || get(runs::list))
+            .says("List the runs of the domains that you see, newest first")
+            .takes(vec![
                 query(
                     "domain",
                     schema::<String>,
@@ -159,62 +180,38 @@ pub(super) fn routes() -> Vec<Route> {
                 query("text", schema::<String>, "Only runs whose item's id or title has this text."),
                 query("cursor", schema::<String>, "`next` of the page before."),
                 query("limit", schema::<u64>, "How many runs, from 1 to 200. Default: 50."),
-            ],
-            body: None,
-            answers: vec![answer::<RunPage>(200, "A page of the list.")],
-            problems: &[400, 422],
-            handler: || get(runs::list),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/runs/{run}",
-            id: "get_run",
-            summary: "Look at a run: its state, why it stopped, what it cost",
-            parameters: vec![
+            ])
+            .answers(vec![answer::<RunPage>(200, "A page of the list.")])
+            .fails(&[400, 422]),
+        route("GET", "/v1/runs/{run}", "get_run", || get(runs::one))
+            .says("Look at a run: its state, why it stopped, what it cost")
+            .takes(vec![
                 run_id(),
                 prefer(),
                 parameter("header", "If-None-Match", schema::<String>, "The `ETag` of an earlier answer."),
-            ],
-            body: None,
-            answers: vec![answer::<RunView>(200, "The run."), empty(304, "It is as it was.")],
-            problems: &[404],
-            handler: || get(runs::one),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/runs/{run}/document",
-            id: "get_document",
-            summary: "Read the document of a run, as far as it has come: Markdown, or JSON if `Accept` names it first",
-            parameters: vec![run_id()],
-            body: None,
-            answers: vec![Answer {
+            ])
+            .answers(vec![answer::<RunView>(200, "The run."), empty(304, "It is as it was.")])
+            .fails(&[404]),
+        route("GET", "/v1/runs/{run}/document", "get_document", || get(look::document))
+            .says("Read the document of a run, as far as it has come: Markdown, or JSON if `Accept` names it first")
+            .takes(vec![run_id()])
+            .answers(vec![Answer {
                 status: 200,
                 describe: "The document.",
                 content: vec![
                     ("text/markdown", schema::<String>),
                     ("application/json", schema::<DocumentView>),
                 ],
-            }],
-            problems: &[404],
-            handler: || get(look::document),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/runs/{run}/outcome",
-            id: "get_outcome",
-            summary: "Read the outcome of a run that has ended: what `loopgate run --json` prints",
-            parameters: vec![run_id()],
-            body: None,
-            answers: vec![answer::<Report>(200, "The outcome.")],
-            problems: &[404, 409],
-            handler: || get(look::outcome),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/runs/{run}/events",
-            id: "read_events",
-            summary: "Read the events of a run as they happen (server-sent events), from the first or from the one after `Last-Event-ID`",
-            parameters: vec![
+            }])
+            .fails(&[404]),
+        route("GET", "/v1/runs/{run}/outcome", "get_outcome", || get(look::outcome))
+            .says("Read the outcome of a run that has ended: what `loopgate run --json` prints")
+            .takes(vec![run_id()])
+            .answers(vec![answer::<Report>(200, "The outcome.")])
+            .fails(&[404, 409]),
+        route("GET", "/v1/runs/{run}/events", "read_events", || get(events::events))
+            .says("Read the events of a run as they happen (server-sent events), from the first or from the one after `Last-Event-ID`")
+            .takes(vec![
                 run_id(),
                 parameter(
                     "header",
@@ -223,181 +220,75 @@ pub(super) fn routes() -> Vec<Route> {
                     "The id of the last event that you have. Default: none.",
                 ),
                 query("after", schema::<u64>, "The same, for clients that cannot set the header."),
-            ],
-            body: None,
-            answers: vec![
-                Answer {
-                    status: 200,
-                    describe: "Each journaled event has its number as `id`, its kind as `event`, and its entry as `data`. `text` is a piece of a reply that is being received, `lost` counts those that were left out, and `end` has the run as it ended.",
-                    content: vec![("text/event-stream", schema::<String>)],
-                },
+            ])
+            .answers(vec![
+                media("text/event-stream", schema::<String>, "Each journaled event has its number as `id`, its kind as `event`, and its entry as `data`. `text` is a piece of a reply that is being received, `lost` counts those that were left out, and `end` has the run as it ended."),
                 empty(204, "The run has ended, and you have all its events."),
-            ],
-            problems: &[400, 404, 429],
-            handler: || get(events::events),
-        },
-        said(
-            "/v1/runs/{run}/stop",
-            "stop_run",
-            "Stop a run at its next gate, or now",
-            Some(schema::<StopRequest>),
-            &[400, 404, 409, 413],
-            || post(people::stop),
-        ),
-        said(
-            "/v1/runs/{run}/resume",
-            "resume_run",
-            "Continue a run that was interrupted",
-            None,
-            &[404, 409],
-            || post(people::resume),
-        ),
-        said(
-            "/v1/runs/{run}/instructions",
-            "instruct_run",
-            "Give a run an instruction, which its next pass reads",
-            Some(schema::<InstructRequest>),
-            &[400, 404, 409, 413, 422],
-            || post(people::instruct),
-        ),
-        said(
-            "/v1/runs/{run}/approve",
-            "approve_action",
-            "Approve an action that waits, once, as it was shown",
-            Some(schema::<ApproveRequest>),
-            &[400, 404, 409, 413],
-            || post(people::approve),
-        ),
-        said(
-            "/v1/runs/{run}/deny",
-            "deny_action",
-            "Deny an action that waits",
-            Some(schema::<DenyRequest>),
-            &[400, 404, 409, 413, 422],
-            || post(people::deny),
-        ),
-        said(
-            "/v1/runs/{run}/answer",
-            "answer_question",
-            "Answer a question of a run",
-            Some(schema::<AnswerRequest>),
-            &[400, 404, 409, 413, 422],
-            || post(people::answer),
-        ),
-        Route {
-            method: "GET",
-            path: "/v1/pending",
-            id: "list_pending",
-            summary: "List the actions and questions that wait for a person",
-            parameters: vec![
+            ])
+            .fails(&[400, 404, 429]),
+        said("/v1/runs/{run}/stop", "stop_run", || post(people::stop))
+            .says("Stop a run at its next gate, or now")
+            .reads(schema::<StopRequest>)
+            .fails(&[400, 404, 409, 413]),
+        said("/v1/runs/{run}/resume", "resume_run", || post(people::resume))
+            .says("Continue a run that was interrupted")
+            .fails(&[404, 409]),
+        said("/v1/runs/{run}/instructions", "instruct_run", || post(people::instruct))
+            .says("Give a run an instruction, which its next pass reads")
+            .reads(schema::<InstructRequest>)
+            .fails(&[400, 404, 409, 413, 422]),
+        said("/v1/runs/{run}/approve", "approve_action", || post(people::approve))
+            .says("Approve an action that waits, once, as it was shown")
+            .reads(schema::<ApproveRequest>)
+            .fails(&[400, 404, 409, 413]),
+        said("/v1/runs/{run}/deny", "deny_action", || post(people::deny))
+            .says("Deny an action that waits")
+            .reads(schema::<DenyRequest>)
+            .fails(&[400, 404, 409, 413, 422]),
+        said("/v1/runs/{run}/answer", "answer_question", || post(people::answer))
+            .says("Answer a question of a run")
+            .reads(schema::<AnswerRequest>)
+            .fails(&[400, 404, 409, 413, 422]),
+        route("GET", "/v1/pending", "list_pending", || get(people::pending))
+            .says("List the actions and questions that wait for a person")
+            .takes(vec![
                 query("run", schema::<String>, "Only those of this run."),
                 query("domain", schema::<String>, "Only those of this domain."),
-            ],
-            body: None,
-            answers: vec![answer::<PendingList>(200, "What waits.")],
-            problems: &[400, 404],
-            handler: || get(people::pending),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/domains",
-            id: "list_domains",
-            summary: "List the domains that you see, and how much they have to do",
-            parameters: Vec::new(),
-            body: None,
-            answers: vec![answer::<DomainList>(200, "The domains.")],
-            problems: &[],
-            handler: || get(system::domains),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/outbox",
-            id: "list_outbox",
-            summary: "List the messages of hooks that are not delivered",
-            parameters: Vec::new(),
-            body: None,
-            answers: vec![answer::<OutboxList>(200, "The messages.")],
-            problems: &[],
-            handler: || get(system::outbox),
-        },
-        Route {
-            method: "DELETE",
-            path: "/v1/outbox/{message}",
-            id: "drop_message",
-            summary: "Take a message out of the outbox without delivering it",
-            parameters: vec![parameter("path", "message", schema::<String>, "The message's id.")],
-            body: None,
-            answers: vec![empty(204, "It is dropped.")],
-            problems: &[404],
-            handler: || delete(system::drop_message),
-        },
-        Route {
-            method: "GET",
-            path: "/v1/audit",
-            id: "list_audit",
-            summary: "List who did what, from where, and who was refused, newest first: for an admin of all domains",
-            parameters: vec![
+            ])
+            .answers(vec![answer::<PendingList>(200, "What waits.")])
+            .fails(&[400, 404]),
+        route("GET", "/v1/domains", "list_domains", || get(system::domains))
+            .says("List the domains that you see, and how much they have to do")
+            .answers(vec![answer::<DomainList>(200, "The domains.")]),
+        route("GET", "/v1/outbox", "list_outbox", || get(system::outbox))
+            .says("List the messages of hooks that are not delivered")
+            .answers(vec![answer::<OutboxList>(200, "The messages.")]),
+        route("DELETE", "/v1/outbox/{message}", "drop_message", || delete(system::drop_message))
+            .says("Take a message out of the outbox without delivering it")
+            .takes(vec![parameter("path", "message", schema::<String>, "The message's id.")])
+            .answers(vec![empty(204, "It is dropped.")])
+            .fails(&[404]),
+        route("GET", "/v1/audit", "list_audit", || get(system::audit))
+            .says("List who did what, from where, and who was refused, newest first: for an admin of all domains")
+            .takes(vec![
                 query("before", schema::<u64>, "Only entries before this number."),
                 query("run", schema::<String>, "Only entries of this run."),
                 query("limit", schema::<u64>, "How many entries, from 1 to 1000. Default: 100."),
-            ],
-            body: None,
-            answers: vec![answer::<AuditPage>(200, "A page of the log.")],
-            problems: &[400],
-            handler: || get(system::audit),
-        },
-        Route {
-            method: "GET",
-            path: "/healthz",
-            id: "health",
-            summary: "Say that the process is there",
-            parameters: Vec::new(),
-            body: None,
-            answers: vec![answer::<HealthView>(200, "It is.")],
-            problems: &[],
-            handler: || get(system::health),
-        },
-        Route {
-            method: "GET",
-            path: "/readyz",
-            id: "readiness",
-            summary: "Say whether the server accepts work",
-            parameters: Vec::new(),
-            body: None,
-            answers: vec![answer::<HealthView>(200, "It does."), answer::<HealthView>(503, "It is ending.")],
-            problems: &[],
-            handler: || get(system::ready),
-        },
-        Route {
-            method: "GET",
-            path: "/metrics",
-            id: "metrics",
-            summary: "Read the figures of the server in the text format of Prometheus",
-            parameters: Vec::new(),
-            body: None,
-            answers: vec![Answer {
-                status: 200,
-                describe: "The figures.",
-                content: vec![("text/plain", schema::<String>)],
-            }],
-            problems: &[],
-            handler: || get(system::metrics),
-        },
-        Route {
-            method: "GET",
-            path: "/openapi.json",
-            id: "openapi",
-            summary: "Read this document",
-            parameters: Vec::new(),
-            body: None,
-            answers: vec![Answer {
-                status: 200,
-                describe: "The document.",
-                content: vec![("application/json", any_object)],
-            }],
-            problems: &[],
-            handler: || get(system::openapi),
-        },
+            ])
+            .answers(vec![answer::<AuditPage>(200, "A page of the log.")])
+            .fails(&[400]),
+        route("GET", "/healthz", "health", || get(system::health))
+            .says("Say that the process is there")
+            .answers(vec![answer::<HealthView>(200, "It is.")]),
+        route("GET", "/readyz", "readiness", || get(system::ready))
+            .says("Say whether the server accepts work")
+            .answers(vec![answer::<HealthView>(200, "It does."), answer::<HealthView>(503, "It is ending.")]),
+        route("GET", "/metrics", "metrics", || get(system::metrics))
+            .says("Read the figures of the server in the text format of Prometheus")
+            .answers(vec![media("text/plain", schema::<String>, "The figures.")]),
+        route("GET", "/openapi.json", "openapi", || get(system::openapi))
+            .says("Read this document")
+            .answers(vec![media("application/json", any_object, "The document.")]),
     ]
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use loop_runtime::report::{Sections, TotalsReport};
 use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// A request for a run.
@@ -15,7 +17,9 @@ pub struct SubmitRequest {
     #[serde(default)]
     pub domain: Option<String>,
     /// The work item: an object as the domain describes it, or a text in Markdown.
-    pub item: SubmittedItem,
+    #[serde(deserialize_with = "item_text")]
+    #[schemars(with = "SubmittedItem")]
+    pub item: String,
     /// A higher one begins first; of equal ones the one that was accepted first does. From -100 to 100. Default: 0.
     #[serde(default)]
     #[schemars(range(min = -100, max = 100))]
@@ -29,9 +33,19 @@ pub struct SubmitRequest {
     pub tags: Vec<String>,
 }
 
+/// The text of a work item, which the domain alone reads: an object as it was written.
+fn item_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let item = Box::<RawValue>::deserialize(deserializer)?;
+    match item.get().as_bytes().first() {
+        Some(b'{') => Ok(String::from(Box::<str>::from(item))),
+        Some(b'"') => serde_json::from_str(item.get()).map_err(D::Error::custom),
+        _ => Err(D::Error::custom("expected a text or an object")),
+    }
+}
+
 /// A work item as a caller gives it.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "expected a text or an object")]
+#[derive(Clone, Debug, JsonSchema)]
+#[schemars(untagged)]
 pub enum SubmittedItem {
     /// A text in Markdown.
     Text(String),

@@ -1,6 +1,7 @@
 //! The file of tokens: TOML, readable for its owner alone. It has hashes, so it opens no door itself.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use loop_core::types::PicoUsd;
 use loop_runtime::tools::files;
-use serde::{Deserialize, Serialize};
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::secret::{NoRandomBytes, Secret, SecretHash};
 use crate::caller::{Caller, Role};
@@ -18,21 +20,29 @@ use crate::caller::{Caller, Role};
 pub const TOKEN_PREFIX: &str = "lgt_";
 
 /// What one token opens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Token {
     /// Its name, which audit entries and approvals have: 1 to 64 letters, digits, `.`, `_` and `-`.
     pub name: Arc<str>,
     /// The hash of the secret.
+    #[serde(serialize_with = "written", deserialize_with = "hash")]
     pub hash: SecretHash,
     /// What its holder may do.
     pub roles: BTreeSet<Role>,
     /// The domains that its holder sees. `None`: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domains: Option<BTreeSet<Arc<str>>>,
     /// What the runs of its holder may cost a day, in pico-dollars. `None`: no limit of its own.
+    #[serde(rename = "day_usd", default, skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "usd", deserialize_with = "limit")]
     pub day_limit: Option<PicoUsd>,
     /// When it was made.
+    #[serde(serialize_with = "written", deserialize_with = "instant")]
     pub created: Timestamp,
     /// From when on it opens nothing. `None`: it does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "written_instant", deserialize_with = "optional_instant")]
     pub expires: Option<Timestamp>,
 }
 
@@ -210,7 +220,7 @@ impl TokenFile {
 
     /// Replaces the file: a reader sees the old list or the new one.
     fn write(&self, tokens: &[Token]) -> Result<(), TokenError> {
-        let written = Written { token: tokens.iter().map(Row::of).collect() };
+        let written = Written { token: tokens.to_vec() };
         let text = toml::to_string(&written).map_err(|error| self.broken(error.to_string()))?;
         let beside = self.beside(".new");
         let replace = || {
@@ -249,78 +259,54 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 #[serde(deny_unknown_fields)]
 struct Written {
     #[serde(default)]
-    token: Vec<Row>,
+    token: Vec<Token>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Row {
-    name: Arc<str>,
-    hash: String,
-    roles: BTreeSet<Role>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    domains: Option<BTreeSet<Arc<str>>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    day_usd: Option<String>,
-    created: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    expires: Option<String>,
+fn written<S: Serializer>(value: &impl fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
 }
 
-impl Row {
-    fn of(token: &Token) -> Self {
-        Self {
-            name: Arc::clone(&token.name),
-            hash: token.hash.to_string(),
-            roles: token.roles.clone(),
-            domains: token.domains.clone(),
-            day_usd: token.day_limit.map(usd),
-            created: token.created.to_string(),
-            expires: token.expires.map(|expires| expires.to_string()),
-        }
-    }
+fn written_instant<S: Serializer>(value: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+    value.map(|at| at.to_string()).serialize(to)
+}
 
-    fn token(self) -> Result<Token, String> {
-        let Self { name, hash, roles, domains, day_usd, created, expires } = self;
-        let shown: String = name.chars().take(64).collect();
-        let at = |key: &str, text: &str| {
-            text.parse::<Timestamp>().map_err(|_| {
-                format!("token `{shown}`: {key} is not an instant; write it as 2026-11-26T03:00:00Z")
-            })
-        };
-        let hash = SecretHash::parse(&hash).ok_or_else(|| {
-            format!("token `{shown}`: hash is not `sha256:` and 64 hexadecimal digits; add the token again")
-        })?;
-        let day_limit = day_usd.map(|usd| usd.parse::<PicoUsd>()).transpose();
-        let token = Token {
-            hash,
-            day_limit: day_limit.map_err(|error| format!("token `{shown}`: day_usd: {error}"))?,
-            created: at("created", &created)?,
-            expires: expires.map(|expires| at("expires", &expires)).transpose()?,
-            name,
-            roles,
-            domains,
-        };
-        check(&token)?;
-        Ok(token)
-    }
+fn usd<S: Serializer>(value: &Option<PicoUsd>, to: S) -> Result<S::Ok, S::Error> {
+    value.map(in_usd).serialize(to)
+}
+
+fn hash<'de, D: Deserializer<'de>>(from: D) -> Result<SecretHash, D::Error> {
+    let hash = SecretHash::parse(&String::deserialize(from)?);
+    let wrong = "a hash is not `sha256:` and 64 hexadecimal digits; add the token again";
+    hash.ok_or_else(|| D::Error::custom(wrong))
+}
+
+fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PicoUsd>, D::Error> {
+    let amount = String::deserialize(from)?.parse();
+    amount.map(Some).map_err(|error| D::Error::custom(format!("day_usd: {error}")))
+}
+
+fn instant<'de, D: Deserializer<'de>>(from: D) -> Result<Timestamp, D::Error> {
+    let at = String::deserialize(from)?.parse();
+    at.map_err(|_| D::Error::custom("it is not an instant; write it as 2026-11-26T03:00:00Z"))
+}
+
+fn optional_instant<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
+    instant(from).map(Some)
 }
 
 fn parse(text: &str) -> Result<Vec<Token>, String> {
     // The file holds hashes: its text is not quoted.
-    let Written { token: rows } = toml::from_str(text).map_err(|error| {
+    let Written { token: tokens } = toml::from_str(text).map_err(|error| {
         let line =
             error.span().map_or(0, |span| text.get(..span.start).unwrap_or(text).lines().count().max(1));
         format!("line {line}: {}; correct it", error.message().lines().next().unwrap_or("not TOML"))
     })?;
     let mut names = BTreeSet::new();
-    let mut tokens = Vec::with_capacity(rows.len());
-    for row in rows {
-        let token = row.token()?;
-        if !names.insert(Arc::clone(&token.name)) {
+    for token in &tokens {
+        check(token)?;
+        if !names.insert(&token.name) {
             return Err(format!("two tokens have the name `{}`; rename one", token.name));
         }
-        tokens.push(token);
     }
     Ok(tokens)
 }
@@ -351,7 +337,7 @@ fn check(token: &Token) -> Result<(), String> {
 }
 
 /// An amount as [`PicoUsd`] reads it.
-fn usd(PicoUsd(amount): PicoUsd) -> String {
+fn in_usd(PicoUsd(amount): PicoUsd) -> String {
     let (whole, part) = (amount / PicoUsd::PER_USD, amount % PicoUsd::PER_USD);
     let text = format!("{whole}.{part:012}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

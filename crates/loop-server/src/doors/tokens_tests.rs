@@ -85,6 +85,6 @@ fn a_file_that_is_not_a_list_of_tokens_is_refused_in_one_line() {
 #[test]
 fn an_amount_is_written_as_it_is_read() {
     for amount in [0, 1, 500_000_000_000, 10 * PicoUsd::PER_USD, 12 * PicoUsd::PER_USD + 340_000_000_000] {
-        assert_eq!(usd(PicoUsd(amount)).parse::<PicoUsd>().unwrap(), PicoUsd(amount), "{amount}");
+        assert_eq!(in_usd(PicoUsd(amount)).parse::<PicoUsd>().unwrap(), PicoUsd(amount), "{amount}");
     }
 }

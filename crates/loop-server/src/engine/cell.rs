@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use loop_core::EventKind;
 use loop_core::run::StopMode;
 use loop_core::types::RunId;
+use loop_runtime::journal::queue::Submission;
 use loop_runtime::run::Remote;
 use tokio::sync::{broadcast, watch};
 
@@ -63,6 +64,15 @@ pub(super) struct Known {
     pub(super) tags: Vec<String>,
     /// Its place in the order of arrival.
     pub(super) nth: i64,
+}
+
+impl Known {
+    /// Of a row of the queue and what the run began with: the item's id and title, and its tags.
+    pub(super) fn of(row: &Submission, nth: i64, item: [&Arc<str>; 2], tags: Vec<String>) -> Self {
+        let [item, title] = item.map(Arc::clone);
+        let (run, domain, caller) = (row.run.clone(), Arc::clone(&row.domain), Arc::clone(&row.caller));
+        Self { run, domain, caller, priority: row.priority, unix_ms: row.unix_ms, item, title, tags, nth }
+    }
 }
 
 #[derive(Debug)]

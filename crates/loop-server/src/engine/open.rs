@@ -76,23 +76,14 @@ impl Engine {
         }
         let body: Option<Body> = serde_json::from_str(&submission.body).ok();
         let line = self.inner.journal.line(&submission.run).await?;
-        let (item, title, tags) = match (&body, &line) {
-            (Some(body), _) => (Arc::clone(&body.item.id), Arc::clone(&body.item.title), body.tags.clone()),
-            (None, Some(line)) => (Arc::clone(&line.item), Arc::clone(&line.title), Vec::new()),
-            (None, None) => ("".into(), "".into(), Vec::new()),
+        let none: Arc<str> = "".into();
+        let (item, tags) = match (&body, &line) {
+            (Some(body), _) => ([&body.item.id, &body.item.title], body.tags.clone()),
+            (None, Some(line)) => ([&line.item, &line.title], Vec::new()),
+            (None, None) => ([&none, &none], Vec::new()),
         };
         let has_begun = state != SubmissionState::Queued;
-        let known = Known {
-            run: submission.run.clone(),
-            domain: Arc::clone(&submission.domain),
-            caller: Arc::clone(&submission.caller),
-            priority: submission.priority,
-            unix_ms: submission.unix_ms,
-            item,
-            title,
-            tags,
-            nth,
-        };
+        let known = Known::of(&submission, nth, item, tags);
         let phase = if has_begun { RunPhase::Running } else { RunPhase::Queued };
         let cell = Arc::new(Cell::new(known, phase, stop));
         let order = match has_begun {

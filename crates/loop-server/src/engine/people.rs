@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loop_core::run::{AnswerFault, PersonAnswer, Phase, StopMode};
-use loop_core::types::{Approver, CommandKey, RunId};
+use loop_core::types::{Approver, CommandKey, Millis, RunId};
 use loop_core::{EventKind, Run};
 use loop_runtime::journal::queue::SubmissionState;
 use loop_runtime::journal::versions::not_on_engine;
@@ -170,35 +170,19 @@ impl Engine {
             return Err(EngineError::Binding { key: action.to_string() });
         }
         let now = recorded.now().max(state.now());
-        let may = match &decision {
-            PersonDecision::Approve { by } => state.may_approve(now, &action, by, Some(&own)),
-            PersonDecision::Deny { why } => {
-                state.may_answer(now, &action, &PersonAnswer::Denied { why: Arc::clone(why) }, Some(&own))
-            }
-            PersonDecision::Answer { text } => {
-                state.may_answer(now, &action, &PersonAnswer::Answered { text: Arc::clone(text) }, Some(&own))
-            }
+        let answered = |key, answer| EventKind::PersonAnswered { key, answer, binding: Some(own) };
+        let kind = match decision {
+            PersonDecision::Approve { by } => EventKind::ApprovedBy { key: action, by, binding: Some(own) },
+            PersonDecision::Deny { why } => answered(action, PersonAnswer::Denied { why }),
+            PersonDecision::Answer { text } => answered(action, PersonAnswer::Answered { text }),
         };
-        if let Err(fault) = may {
-            if matches!(fault, AnswerFault::Expired { .. }) {
+        if let Some(refused) = fault_of(&state, now, &kind) {
+            if matches!(refused, EngineError::Answer { fault: AnswerFault::Expired { .. }, .. }) {
                 // From now on, whatever a clock is set to. A driver of the run journals it as well.
                 _ = expire(&*self.inner.journal, run).await;
             }
-            return Err(EngineError::Answer { key: action.to_string(), fault });
+            return Err(refused);
         }
-        let kind = match decision {
-            PersonDecision::Approve { by } => EventKind::ApprovedBy { key: action, by, binding: Some(own) },
-            PersonDecision::Deny { why } => EventKind::PersonAnswered {
-                key: action,
-                answer: PersonAnswer::Denied { why },
-                binding: Some(own),
-            },
-            PersonDecision::Answer { text } => EventKind::PersonAnswered {
-                key: action,
-                answer: PersonAnswer::Answered { text },
-                binding: Some(own),
-            },
-        };
         if let Some(remote) = self.inner.cell(run).and_then(|cell| cell.remote()) {
             let is_taken = match kind.clone() {
                 EventKind::ApprovedBy { key, by, .. } => remote.approve_as(key, by, own),
@@ -345,6 +329,20 @@ impl Engine {
 
 /// How long a driver that leaves its run is waited for: hooks have at most a minute.
 const LEAVES: Duration = Duration::from_secs(65);
+
+/// Why an approval or an answer does not count. `None`: it counts, or it is neither.
+pub(super) fn fault_of(state: &Run, now: Millis, kind: &EventKind) -> Option<EngineError> {
+    let (key, may) = match kind {
+        EventKind::ApprovedBy { key, by, binding } => {
+            (key, state.may_approve(now, key, by, binding.as_ref()))
+        }
+        EventKind::PersonAnswered { key, answer, binding } => {
+            (key, state.may_answer(now, key, answer, binding.as_ref()))
+        }
+        _ => return None,
+    };
+    may.err().map(|fault| EngineError::Answer { key: key.to_string(), fault })
+}
 
 pub(super) fn over(run: &RunId) -> EngineError {
     EngineError::State(format!("run {run} has ended; GET /v1/runs/{run}/document returns what it came to"))

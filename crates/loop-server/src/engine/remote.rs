@@ -7,12 +7,13 @@ use std::time::Duration;
 use loop_core::EventKind;
 use loop_core::types::RunId;
 use loop_runtime::Runner;
-use loop_runtime::journal::list::{JournalChange, JournalChanges};
+use loop_runtime::journal::list::JournalChange;
 use loop_runtime::journal::queue::{RemoteAnswer, RemoteRequest};
 use loop_runtime::run::StartError;
 use tokio::time::Instant;
 
-use super::people::over;
+use super::people::{fault_of, over};
+use super::shared::changed;
 use super::{Engine, EngineError};
 
 impl Engine {
@@ -26,6 +27,11 @@ impl Engine {
         let journal = &self.inner.journal;
         let kind = runner.masked(kind);
         let mut changes = journal.changes();
+        let may_answer = |change| match change {
+            JournalChange::Run(changed) => changed == *run,
+            JournalChange::Requests | JournalChange::Any => true,
+            JournalChange::Queue => false,
+        };
         let id = journal.request(run, &kind).await?;
         let (since, mut may_withdraw) = (Instant::now(), true);
         loop {
@@ -52,7 +58,7 @@ impl Engine {
             }
             tokio::select! {
                 () = self.left() => return Err(EngineError::Draining),
-                () = may_be_answered(changes.as_mut(), run) => {}
+                () = changed(changes.as_mut(), may_answer) => {}
                 () = tokio::time::sleep(self.inner.limits.poll) => {}
             }
         }
@@ -68,28 +74,22 @@ impl Engine {
             return over(run);
         }
         let now = recorded.now().max(state.now());
-        let (key, fault) = match kind {
-            EventKind::Instruction { text } => match state.takes_instruction(text) {
-                Err(rejected) => return EngineError::Rejected(rejected),
-                Ok(()) => return changed(),
-            },
-            EventKind::ApprovedBy { key, by, binding } => {
-                (key, state.may_approve(now, key, by, binding.as_ref()))
-            }
-            EventKind::PersonAnswered { key, answer, binding } => {
-                (key, state.may_answer(now, key, answer, binding.as_ref()))
-            }
-            _ => return changed(),
-        };
-        match fault {
-            Err(fault) => EngineError::Answer { key: key.to_string(), fault },
-            Ok(()) => changed(),
+        if let EventKind::Instruction { text } = kind
+            && let Err(rejected) = state.takes_instruction(text)
+        {
+            return EngineError::Rejected(rejected);
         }
+        fault_of(&state, now, kind).unwrap_or_else(|| {
+            EngineError::State(
+                "the run changed before this reached it; look at the run, and send it again".to_owned(),
+            )
+        })
     }
 
     /// Carries out what other servers ask of the runs of this one, until the engine is left.
     pub(super) async fn look_after_requests(self) {
         let mut changes = self.inner.journal.changes();
+        let is_request = |change| matches!(change, JournalChange::Requests | JournalChange::Any);
         loop {
             // Where the server of the journal is gone, it is looked again.
             if let Ok(requests) = self.inner.journal.open_requests(MAX_REQUESTS).await {
@@ -99,7 +99,7 @@ impl Engine {
             }
             tokio::select! {
                 () = self.inner.left.cancelled() => return,
-                () = requests_changed(changes.as_mut()) => {}
+                () = changed(changes.as_mut(), is_request) => {}
                 () = self.inner.driver_changed.notified() => {}
                 () = tokio::time::sleep(self.inner.limits.poll) => {}
             }
@@ -142,29 +142,6 @@ impl Engine {
             Ok(Some(state)) => self.said(run, &state).await,
             Ok(None) | Err(StartError::Refused { .. }) => Ok(()),
             Err(error) => Err(error.into()),
-        }
-    }
-}
-
-fn changed() -> EngineError {
-    EngineError::State(
-        "the run changed before this reached it; look at the run, and send it again".to_owned(),
-    )
-}
-
-async fn requests_changed(changes: Option<&mut JournalChanges>) {
-    let Some(changes) = changes else { return std::future::pending().await };
-    while !matches!(changes.next().await, JournalChange::Requests | JournalChange::Any) {}
-}
-
-/// Waits until a request to this run may be answered.
-async fn may_be_answered(changes: Option<&mut JournalChanges>, run: &RunId) {
-    let Some(changes) = changes else { return std::future::pending().await };
-    loop {
-        match changes.next().await {
-            JournalChange::Run(changed) if changed != *run => {}
-            JournalChange::Queue => {}
-            JournalChange::Run(_) | JournalChange::Requests | JournalChange::Any => return,
         }
     }
 }

@@ -61,12 +61,13 @@ impl Engine {
     /// that is gone tells nothing.
     pub(super) async fn look_after_queue(self) {
         let mut changes = self.inner.journal.changes();
+        let is_of_queue = |change| matches!(change, JournalChange::Queue | JournalChange::Any);
         let mut looked = Instant::now();
         loop {
             tokio::select! {
                 () = self.inner.left.cancelled() => return,
                 () = self.inner.freed.notified() => {}
-                () = queue_changed(changes.as_mut()) => {}
+                () = changed(changes.as_mut(), is_of_queue) => {}
                 () = tokio::time::sleep(self.inner.limits.poll) => {}
             }
             if !self.is_draining() {
@@ -126,21 +127,20 @@ impl Engine {
     }
 }
 
-async fn queue_changed(changes: Option<&mut JournalChanges>) {
+/// Waits for a change of the journal that is one of those. `None`: the journal says nothing of changes.
+pub(super) async fn changed(changes: Option<&mut JournalChanges>, is_it: impl Fn(JournalChange) -> bool) {
     let Some(changes) = changes else { return std::future::pending().await };
-    while matches!(changes.next().await, JournalChange::Run(_) | JournalChange::Requests) {}
+    while !is_it(changes.next().await) {}
 }
 
 /// Waits until a run may have changed.
 pub(crate) async fn run_changed(changes: Option<&mut JournalChanges>, run: &RunId) {
-    let Some(changes) = changes else { return std::future::pending().await };
-    loop {
-        match changes.next().await {
-            JournalChange::Run(changed) if changed != *run => {}
-            JournalChange::Queue | JournalChange::Requests => {}
-            JournalChange::Run(_) | JournalChange::Any => return,
-        }
-    }
+    let is_it = |change| match change {
+        JournalChange::Run(changed) => changed == *run,
+        JournalChange::Any => true,
+        JournalChange::Queue | JournalChange::Requests => false,
+    };
+    changed(changes, is_it).await;
 }
 
 /// How many runs that other processes left are claimed at a time.

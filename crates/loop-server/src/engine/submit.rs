@@ -8,6 +8,7 @@ use loop_runtime::Runner;
 use loop_runtime::budget::{SharedBudget, SharedLedger, Span};
 use loop_runtime::journal::queue::{Accepted, QueueBounds, QueuedSubmission, Submission};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::cell::{Cell, Known};
 use super::line::{Job, JobOrder};
@@ -93,9 +94,9 @@ impl Engine {
         item.caller = Some(Arc::clone(&new.caller));
         let body = Body { version: VERSION, item, settings: new.settings, tags, budget: None };
         // Nothing that is journaled holds a secret. What is masked here is masked in the run as well.
-        let text = serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?;
-        let text = domain.runner.secrets().mask_json(&text).into_owned();
-        let digest = digest(domain.name(), new.priority, &text);
+        let unread = |error: serde_json::Error| EngineError::Item(error.to_string());
+        let asked = domain.runner.secrets().mask_value(serde_json::to_value(&body).map_err(unread)?);
+        let digest = digest(domain.name(), new.priority, &asked);
         if let Some(key) = &key
             && let Some(earlier) = inner.journal.submission_of_key(&new.caller, key).await?
         {
@@ -105,18 +106,12 @@ impl Engine {
             return Err(EngineError::Draining);
         }
         settings::check_named(domain, &body.settings)?;
-        let mut body: Body =
-            serde_json::from_str(&text).map_err(|error| EngineError::Item(error.to_string()))?;
+        let mut body: Body = serde_json::from_value(asked).map_err(unread)?;
         // The operator sets it, so the same request with another budget is the same request.
         body.budget = new.budget.map(|budget| CallerBudget { token: budget.of, day: budget.limit.0 });
         // Neither is the span of a request that is sent again.
         body.item.traceparent = new.traceparent;
-        let text = match (&body.budget, body.item.traceparent) {
-            (Some(_), _) | (_, Some(_)) => {
-                serde_json::to_string(&body).map_err(|error| EngineError::Item(error.to_string()))?
-            }
-            (None, None) => text,
-        };
+        let text = serde_json::to_string(&body).map_err(unread)?;
         if !body.settings.is_empty() || body.budget.is_some() {
             let runner = self.runner_of(domain, &body).await?.map_err(EngineError::Setting)?;
             settings::check_tightened(&domain.runner.spec().limits, &runner.spec().limits)?;
@@ -221,17 +216,8 @@ impl Engine {
 
     /// Puts a row of the queue into the line of those that wait for a place.
     pub(super) fn enqueue(&self, submission: &Submission, nth: i64, body: &Body) {
-        let known = Known {
-            run: submission.run.clone(),
-            domain: Arc::clone(&submission.domain),
-            caller: Arc::clone(&submission.caller),
-            priority: submission.priority,
-            unix_ms: submission.unix_ms,
-            item: Arc::clone(&body.item.id),
-            title: Arc::clone(&body.item.title),
-            tags: body.tags.clone(),
-            nth,
-        };
+        let item = [&body.item.id, &body.item.title];
+        let known = Known::of(submission, nth, item, body.tags.clone());
         let cell = Cell::new(known, RunPhase::Queued, None);
         let job = Job {
             run: submission.run.clone(),
@@ -259,9 +245,8 @@ fn again(earlier: &QueuedSubmission, digest: Digest) -> Result<Submitted, Engine
 }
 
 /// The digest of all that is asked for, whatever the order of the members.
-fn digest(domain: &str, priority: i32, body: &str) -> Digest {
-    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
-    Digest::of("submission", format!("{domain}\n{priority}\n{}", canonical(&body)).as_bytes())
+fn digest(domain: &str, priority: i32, asked: &Value) -> Digest {
+    Digest::of("submission", format!("{domain}\n{priority}\n{}", canonical(asked)).as_bytes())
 }
 
 fn check_begins(runner: &Runner, item: &WorkItem) -> Result<(), EngineError> {

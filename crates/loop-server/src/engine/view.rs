@@ -15,7 +15,7 @@ use loop_runtime::report::PersonRequestReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::cell::Cell;
+use super::cell::{Cell, Known};
 use super::submit::Body;
 use super::work::{ELSEWHERE, NEVER, until};
 use super::{Engine, EngineError, RunPhase};
@@ -196,24 +196,11 @@ impl Engine {
     fn view_of(&self, submission: &Submission) -> RunView {
         let is_served = self.inner.domains.contains_key(&submission.domain);
         let body: Option<Body> = serde_json::from_str(&submission.body).ok().filter(|_| is_served);
-        let text = |text: Option<&Arc<str>>| text.map(ToString::to_string).unwrap_or_default();
-        RunView {
-            run: submission.run.to_string(),
-            domain: submission.domain.to_string(),
-            item: text(body.as_ref().map(|body| &body.item.id)),
-            title: text(body.as_ref().map(|body| &body.item.title)),
-            state: RunState::Queued,
-            accepted_unix_ms: submission.unix_ms,
-            caller: Some(submission.caller.to_string()),
-            priority: Some(submission.priority),
-            tags: body.map(|body| body.tags).unwrap_or_default(),
-            entries: 0,
-            reason: None,
-            class: None,
-            cost: ListedCost::default(),
-            until_unix_ms: None,
-            trouble: (!is_served).then(|| "its domain is not served now".to_owned()),
-        }
+        let none: Arc<str> = "".into();
+        let item = body.as_ref().map_or([&none, &none], |body| [&body.item.id, &body.item.title]);
+        let tags = body.as_ref().map(|body| body.tags.clone()).unwrap_or_default();
+        let trouble = (!is_served).then(|| "its domain is not served now".to_owned());
+        without_entries(&Known::of(submission, 0, item, tags), RunState::Queued, trouble)
     }
 
     /// The domain and the submitter of a run, for the check of what a caller may do. `None`: there is no such run.
@@ -501,22 +488,26 @@ fn fits(query: &RunQuery, [domain, item, title]: [&str; 3], accepted_unix_ms: u6
 fn queued(cell: &Cell) -> RunView {
     let is_interrupted = cell.phase() == RunPhase::Interrupted;
     let state = if is_interrupted { RunState::Interrupted } else { RunState::Queued };
+    without_entries(cell, state, cell.trouble().map(|why| why.to_string()))
+}
+
+fn without_entries(known: &Known, state: RunState, trouble: Option<String>) -> RunView {
     RunView {
-        run: cell.run.to_string(),
-        domain: cell.domain.to_string(),
-        item: cell.item.to_string(),
-        title: cell.title.to_string(),
+        run: known.run.to_string(),
+        domain: known.domain.to_string(),
+        item: known.item.to_string(),
+        title: known.title.to_string(),
         state,
-        accepted_unix_ms: cell.unix_ms,
-        caller: Some(cell.caller.to_string()),
-        priority: Some(cell.priority),
-        tags: cell.tags.clone(),
+        accepted_unix_ms: known.unix_ms,
+        caller: Some(known.caller.to_string()),
+        priority: Some(known.priority),
+        tags: known.tags.clone(),
         entries: 0,
         reason: None,
         class: None,
         cost: ListedCost::default(),
         until_unix_ms: None,
-        trouble: cell.trouble().map(|why| why.to_string()),
+        trouble,
     }
 }
 

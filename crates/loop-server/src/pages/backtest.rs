@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, duration, t};
+use super::text::{counted, cut, duration, heads, t};
 
 /// The edge of the picture.
 const EDGE: f64 = 400.0;
@@ -106,15 +106,7 @@ fn of_policy(report: &BacktestReport, at: usize, policy: &PolicyReport, place: P
             div.wide tabindex="0" role="region" aria-label="Runs behind the points" {
                 table {
                     caption { "The runs behind the points" }
-                    thead { tr {
-                        th scope="col" { "run" }
-                        th scope="col" { "item" }
-                        th scope="col" { "finding" }
-                        th.n scope="col" { "event" }
-                        th scope="col" { "what" }
-                        th.n scope="col" { "recorded" }
-                        th.n scope="col" { "under the policy" }
-                    } }
+                    (heads(&["run", "item", "finding", "#event", "what", "#recorded", "#under the policy"]))
                     tbody {
                         @for (n, run, under) in pairs.iter().take(MAX_ROWS) {
                             @let (then, now) = measures(run, under, by_time);

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use super::run::diff_html;
 use super::runs::encoded;
 use super::shell::{self, PagePlace};
-use super::text::{cut, t};
+use super::text::{cut, heads, t};
 
 /// Bytes of a value that are shown.
 const MAX_VALUE: usize = 2_000;
@@ -101,7 +101,7 @@ fn rows(title: &str, values: &[ValueDiff]) -> Markup {
     html! {
         div.wide tabindex="0" role="region" aria-label={ "What differs: " (title) } {
             table.stack.texts {
-                thead { tr { th scope="col" { "what" } th scope="col" { "A" } th scope="col" { "B" } } }
+                (heads(&["what", "A", "B"]))
                 tbody {
                     @for value in values {
                         tr {

@@ -20,6 +20,16 @@ impl Render for ShownText<'_> {
     }
 }
 
+/// The head of a table by the names of its columns; those of numbers begin with `#`.
+pub(super) fn heads(names: &[&str]) -> Markup {
+    html! {
+        thead { tr { @for name in names {
+            @let number = name.strip_prefix('#');
+            th class=[number.map(|_| "n")] scope="col" { (number.unwrap_or(name)) }
+        } } }
+    }
+}
+
 /// A number with blanks between its thousands.
 pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();

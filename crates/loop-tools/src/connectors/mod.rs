@@ -55,6 +55,8 @@ mod files;
 mod http;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
+#[cfg(any(all(feature = "command", unix), feature = "http"))]
+mod placeholders;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(all(test, feature = "mcp", unix))]

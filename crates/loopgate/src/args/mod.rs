@@ -1,9 +1,11 @@
 //! Arguments that several commands have.
 
 mod named;
+mod shared;
 mod when;
 
 pub(crate) use named::{name_of, tags, traceparent};
+pub(crate) use shared::{behind_the_command, explained_once};
 pub(crate) use when::{FilterArgs, When, age};
 
 use std::path::PathBuf;
@@ -172,7 +174,7 @@ impl WrittenArgs {
 /// Whether the outcome is printed as JSON, and with how much of its evidence.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct JsonArgs {
-    /// Print the outcome as one JSON object
+    /// Print it as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     /// How much of each tool result the JSON holds: `full` adds its data and what the model read
@@ -198,7 +200,7 @@ impl JsonArgs {
 pub(crate) struct AgainArgs {
     #[command(flatten)]
     pub(crate) folder: FolderArgs,
-    /// URL of a tier's model server, if the run was started with a URL that holds a credential
+    /// URL of a tier's model server; again for a run that was started with one that holds a credential
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
     #[command(flatten)]
@@ -233,7 +235,7 @@ pub(crate) struct SettingArgs {
     /// Model for a tier: selector, base, escalated or fallback
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME")]
     pub(crate) models: Vec<String>,
-    /// URL of a tier's model server
+    /// URL of a tier's model server; again for a run that was started with one that holds a credential
     #[arg(long = "base-url", value_name = "TIER=URL")]
     pub(crate) base_urls: Vec<String>,
     /// Change a setting of the domain, for example limits.passes=3

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use loop_core::StopReason;
 use loop_core::types::PicoUsd;
+use loop_runtime::journal::unix_ms;
 
 /// Which runs of a journal are meant. A run has to fit all of it.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -59,11 +60,9 @@ impl When {
 
     /// In milliseconds since 1970 (UTC).
     pub(crate) fn unix_ms(self) -> u64 {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         match self {
             Self::At(at) => at,
-            Self::Ago(age) => millis(now).saturating_sub(millis(age)),
+            Self::Ago(age) => SystemTime::now().checked_sub(age).map_or(0, unix_ms),
         }
     }
 }

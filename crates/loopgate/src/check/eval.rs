@@ -255,7 +255,7 @@ pub(crate) struct EvalArgs {
     /// alternatives, each a row of the table
     #[arg(long = "model", value_name = "TIER=PROVIDER/NAME", conflicts_with = "list")]
     pub(crate) models: Vec<String>,
-    /// URL of a tier's model server
+    /// URL of a tier's model server; again for a run that was started with one that holds a credential
     #[arg(long = "base-url", value_name = "TIER=URL", conflicts_with = "list")]
     pub(crate) base_urls: Vec<String>,
     /// Number of runs of each case with each model

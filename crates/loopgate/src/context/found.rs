@@ -13,7 +13,7 @@ use loop_runtime::run::{RunId, StartError, Takeover};
 
 use super::origin::{BatchOrigin, Origin, TokenOrigin};
 use super::places;
-use super::runner::{on_journal, to_loop};
+use super::runner::{again, to_loop};
 use crate::args::{AgainArgs, DomainArgs, JournalArgs, RecordedArgs, SettingArgs};
 use crate::output::{Failure, stream};
 
@@ -68,31 +68,24 @@ impl Found {
     }
 
     /// The run's loop, put together again.
-    pub(crate) async fn runner(&self, again: &AgainArgs) -> Result<(Domain, Runner), Failure> {
+    pub(crate) async fn runner(&self, args: &AgainArgs) -> Result<(Domain, Runner), Failure> {
         self.check_driver()?;
-        let loaded = self.load(again.folder.domain.as_deref(), &again.settings())?;
+        let loaded = self.load(args.folder.domain.as_deref(), &args.settings())?;
         loaded.domain.ready(loaded.saves)?;
         loaded.domain.start_servers();
         let mut entries = entries_before(self.journal.as_ref(), self.run.started()).await;
         entries.extend(self.recorded.entries.iter().cloned());
         loaded.domain.goes_on_behind(&entries);
-        let runner = self.put_together(&loaded)?;
+        let runner = self.put_together(&loaded);
         Ok((loaded.domain, runner))
     }
 
     /// The run's loop, of its domain as it is now.
-    pub(crate) fn put_together(&self, loaded: &Loaded) -> Result<Runner, Failure> {
+    pub(crate) fn put_together(&self, loaded: &Loaded) -> Runner {
         let Loaded { domain, saves, asks, origin, .. } = loaded;
-        let mut runner = to_loop(domain, *saves);
-        if *asks {
-            runner = runner.with_people();
-        }
-        let journal = StoredJournal::clone(&self.journal).with_sync(domain.sync);
         let batch = origin.as_ref().and_then(|origin| origin.batch.as_ref()).map(BatchOrigin::budget);
         let token = origin.as_ref().and_then(|origin| origin.token.as_ref()).map(TokenOrigin::budget);
-        let more = batch.into_iter().chain(token);
-        let runner = on_journal(runner, domain, &Arc::new(journal), more);
-        Ok(runner.leave_when_waiting())
+        again(&self.journal, domain, (*saves, *asks), batch.into_iter().chain(token))
     }
 
     /// The run's loop as it is now, to compare the run with it: it is not driven. `calls`: its tools are called.

@@ -25,5 +25,5 @@ pub(crate) use origin::{BatchOrigin, Origin};
 #[cfg(feature = "server")]
 pub(crate) use pages::pages_source;
 pub(crate) use pages::prompts_of;
-pub(crate) use runner::{on_journal, reporting, to_loop};
+pub(crate) use runner::{again, on_journal, reporting, to_loop};
 pub(crate) use signals::{ReceivedSignal, Signals, survive_file_limits};

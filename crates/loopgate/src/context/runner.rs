@@ -77,6 +77,19 @@ pub(crate) fn on_journal(
     runner.with_journal(Arc::clone(journal) as Arc<dyn Journal>).with_shared_budgets(shared)
 }
 
+/// The loop of a run that is in this journal, or continues one, as the run was begun.
+pub(crate) fn again(
+    journal: &StoredJournal,
+    domain: &Domain,
+    (saves, asks): (bool, bool),
+    more: impl IntoIterator<Item = SharedBudget>,
+) -> Runner {
+    let runner = to_loop(domain, saves);
+    let runner = if asks { runner.with_people() } else { runner };
+    let journal = journal.clone().with_sync(domain.sync);
+    on_journal(runner, domain, &Arc::new(journal), more).leave_when_waiting()
+}
+
 /// The hooks of a domain, which tell on standard error of each delivery that failed.
 pub(crate) fn reporting(hooks: &Hooks) -> Hooks {
     if hooks.is_empty() {

@@ -229,7 +229,7 @@ impl Found {
                 };
             }
         };
-        let runner = self.put_together(&loaded)?;
+        let runner = self.put_together(&loaded);
         runner.note_down(id, stated).await.map_err(|error| explained(error, loaded.domain.folder()))?;
         Ok(())
     }

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use loop_domain::Domain;
 use loop_runtime::Runner;
-use loop_runtime::journal::StoredJournal;
 use loop_runtime::journal::transfer::{Lost, Salvaged};
 use loop_runtime::run::Handle;
 
 use super::driving::Driving;
 use crate::args::{FolderArgs, JournalArgs, Progress, ReportArgs, SettingArgs, WrittenArgs};
 use crate::context::{
-    BatchOrigin, Found, Loaded, Origin, Signals, entries_before, find, on_journal, opened, places, to_loop,
+    BatchOrigin, Found, Loaded, Origin, Signals, again, entries_before, find, opened, places,
 };
 use crate::output::{Failure, at_journal, stream};
 use crate::shown::{Live, taken_over};
@@ -51,12 +50,7 @@ pub(crate) fn runner(from: &Found, next: &NextArgs) -> Result<(Domain, Runner), 
     let budget = batch.as_ref().map(BatchOrigin::budget);
     let origin = Origin::of_folder(&arguments, cwd, saves, asks)?.of_batch(batch).with_tags(tags);
     let origin = origin.text()?;
-    let mut runner = to_loop(&domain, saves).with_origin(origin);
-    if asks {
-        runner = runner.with_people();
-    }
-    let journal = StoredJournal::clone(&from.journal).with_sync(domain.sync);
-    let runner = on_journal(runner, &domain, &Arc::new(journal), budget).leave_when_waiting();
+    let runner = again(&from.journal, &domain, (saves, asks), budget).with_origin(origin);
     Ok((domain, runner))
 }
 

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use loop_core::types::RunId;
 use loop_runtime::hooks::{Delivered, HookReport, QueuedMessage};
-use loop_runtime::journal::{Journal as _, StoredJournal};
+use loop_runtime::journal::{Journal as _, StoredJournal, unix_ms};
 use serde_json::json;
 
 use crate::args::{JournalArgs, ReportArgs};
@@ -69,28 +69,30 @@ pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Failure> {
 
 async fn list(journal: &StoredJournal, json: ReportArgs) -> Result<ExitCode, Failure> {
     let queued = journal.outbox().await?;
-    if json.json {
-        let message =
-            |QueuedMessage { message, failures, next_unix_ms, error, is_sealed }: &QueuedMessage| {
-                json!({
-                    "id": message.id,
-                    "run": message.run,
-                    "hook": message.hook,
-                    "event": message.event,
-                    "unix_ms": message.unix_ms,
-                    "failures": failures,
-                    "next_unix_ms": next_unix_ms,
-                    "error": error,
-                    "sealed": is_sealed,
-                })
-            };
-        let messages: Vec<_> = queued.iter().map(message).collect();
-        let value = json!({ "version": 1, "messages": messages });
-        stream::print_report(&value)?;
-        return Ok(ExitCode::SUCCESS);
+    let message = |QueuedMessage { message, failures, next_unix_ms, error, is_sealed }: &QueuedMessage| {
+        json!({
+            "id": message.id,
+            "run": message.run,
+            "hook": message.hook,
+            "event": message.event,
+            "unix_ms": message.unix_ms,
+            "failures": failures,
+            "next_unix_ms": next_unix_ms,
+            "error": error,
+            "sealed": is_sealed,
+        })
+    };
+    let messages: Vec<_> = queued.iter().map(message).collect();
+    json.print(&json!({ "version": 1, "messages": messages }), || in_words(&queued))?;
+    if queued.is_empty() && !json.json {
+        stream::note("no message is left");
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_words(queued: &[QueuedMessage]) -> String {
     let mut text = String::new();
-    for QueuedMessage { message, failures, next_unix_ms, error, is_sealed } in &queued {
+    for QueuedMessage { message, failures, next_unix_ms, error, is_sealed } in queued {
         let next = match (is_sealed, next_unix_ms) {
             (false, _) => "changed since it was written, and never delivered".to_owned(),
             (true, Some(next)) => format!("due {} UTC", time(*next)),
@@ -102,16 +104,11 @@ async fn list(journal: &StoredJournal, json: ReportArgs) -> Result<ExitCode, Fai
             row(&mut text, &format!("  {error}"));
         }
     }
-    stream::print(&text);
-    if queued.is_empty() {
-        stream::note("no message is left");
-    }
-    Ok(ExitCode::SUCCESS)
+    text
 }
 
 async fn deliver(journal: &Arc<StoredJournal>, all: bool) -> Result<ExitCode, Failure> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let now = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let now = unix_ms(SystemTime::now());
     let is_due = |queued: &QueuedMessage| {
         // A message with a time of its own is not sent before.
         let has_happened = queued.message.unix_ms <= now;

@@ -77,6 +77,8 @@ impl Mode {
 pub(crate) struct Live {
     spec: Arc<RunSpec>,
     mode: Mode,
+    /// Whether it is a turn of a chat: its answer is on standard output, and of its steps the calls alone are shown.
+    is_chat: bool,
     run: Option<Run>,
     waits: Waits,
     text: LiveText,
@@ -105,6 +107,7 @@ impl Live {
         Self {
             spec: Arc::clone(spec),
             mode,
+            is_chat: false,
             run: None,
             waits: Waits::default(),
             text: LiveText::default(),
@@ -120,6 +123,22 @@ impl Live {
         Self::new(run.spec(), Progress::Auto).map(|live| Self { run: Some(run), ..live })
     }
 
+    /// Draws a turn of a chat. `run`: the turn so far, where it was begun before.
+    pub(crate) fn of_turn(spec: &Arc<RunSpec>, run: Option<Run>) -> Self {
+        let mode = if screen::is_able() { Mode::InPlace } else { Mode::Log { text: false } };
+        Self { is_chat: true, run, ..Self::in_mode(spec, mode) }
+    }
+
+    /// The run as far as it was shown.
+    pub(crate) fn run(&self) -> Option<&Run> {
+        self.run.as_ref()
+    }
+
+    /// A piece of the answer of a chat. Whether it begins a line.
+    pub(crate) fn answers(&mut self) -> bool {
+        std::mem::replace(&mut self.at_line_start, false)
+    }
+
     /// Shows an event.
     pub(crate) fn show(&mut self, event: &RunEvent) {
         let now = Instant::now();
@@ -127,6 +146,9 @@ impl Live {
         match self.mode {
             Mode::Brief => self.brief(event),
             Mode::InPlace | Mode::Log { .. } => self.in_full(event),
+        }
+        if self.is_chat {
+            return;
         }
         if self.mode == Mode::InPlace {
             // What streams is drawn as often as it can be read, and no more.
@@ -146,11 +168,12 @@ impl Live {
     pub(crate) fn status(&mut self) {
         let now = Instant::now();
         self.due = now + self.mode.every();
-        let line = |columns| self.run.as_ref().and_then(|run| status::line(run, &self.waits, now, columns));
+        // An answer that is being written shows by itself what the turn does.
+        let run = self.run.as_ref().filter(|_| self.at_line_start || !self.is_chat);
+        let line = |columns| status::line(run?, &self.waits, now, columns);
         if self.mode != Mode::InPlace {
-            if let Some(line) = line(usize::MAX) {
-                self.end_line();
-                note(format!("running: {line}"));
+            if let Some(line) = line(usize::MAX).filter(|_| !self.is_chat) {
+                self.say(format!("running: {line}"));
             }
             return;
         }
@@ -182,7 +205,9 @@ impl Live {
 
     fn in_full(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Text { key, text, .. } if matches!(key.slot, Slot::Main | Slot::Final) => {
+            RunEvent::Text { key, text, .. }
+                if !self.is_chat && matches!(key.slot, Slot::Main | Slot::Final) =>
+            {
                 if !self.spec.protocol.properties().has_sections {
                     return self.stream(text);
                 }
@@ -201,7 +226,8 @@ impl Live {
         let is_worth_a_line = match news {
             CallNews::Retrying { .. } => true,
             // The status counts it.
-            _ if self.mode == Mode::InPlace => false,
+            _ if self.mode == Mode::InPlace && (self.at_line_start || !self.is_chat) => false,
+            _ if self.is_chat => true,
             // The line that comes every 15 seconds counts on.
             CallNews::Silent { for_ms: 15_000.. } => false,
             // The line of the pass was shown when the call began.
@@ -211,19 +237,17 @@ impl Live {
             _ => true,
         };
         if is_worth_a_line {
-            self.end_line();
             let tool = self.action(key).map(|action| format!("{}: ", action.tool_name()));
             let what = format!("{}{}", tool.unwrap_or_default(), calls::news(news));
-            note(Line::from("  ").styled(ODD, what));
+            self.say(Line::from("  ").styled(ODD, what));
         }
     }
 
     /// This terminal was too slow: what it missed is in the journal.
     fn lost(&mut self, texts: u64, entries: u64) {
-        self.at_line_start = true;
-        note("");
+        self.at_line_start = false;
         let what = format!("not shown: {texts} pieces of text, {entries} entries; the journal has them");
-        note(Line::from("  ").styled(ODD, what));
+        self.say(Line::from("  ").styled(ODD, what));
         if entries > 0 {
             // Without every event nothing can be said of the spend.
             self.run = None;
@@ -245,24 +269,40 @@ impl Live {
     fn recorded(&mut self, entry: &Entry) {
         self.applied(entry);
         self.kind(&entry.event.kind);
-        for reported in &entry.notes {
+        // A question has settled with its answer, and nothing of it runs.
+        let is_answered = |reported: &Note| {
+            let Note::ActionJudged(judged) = reported else { return false };
+            let is_it = |it: &Note| matches!(it, Note::ActionSettled { key, .. } if *key == judged.key);
+            matches!(judged.verdict, Verdict::Run) && entry.notes.iter().any(is_it)
+        };
+        let is_chat = self.is_chat;
+        for reported in entry.notes.iter().filter(|reported| !is_chat || !is_answered(reported)) {
             self.note(reported, entry.event.at);
         }
     }
 
-    fn end_line(&mut self) {
-        if !std::mem::replace(&mut self.at_line_start, true) {
-            note("");
+    /// Ends the line that is open, so that another one can begin.
+    pub(crate) fn end_line(&mut self) {
+        match std::mem::replace(&mut self.at_line_start, true) {
+            true => {}
+            false if self.is_chat => stream::print("\n"),
+            false => note(""),
         }
+    }
+
+    fn say(&mut self, line: impl Into<Line>) {
+        self.end_line();
+        note(line);
     }
 
     fn kind(&mut self, kind: &EventKind) {
         match kind {
+            EventKind::Started(_) | EventKind::CallStarted { .. } if self.is_chat => {}
             EventKind::Started(started) => {
                 let item = &started.item;
                 let name = format!("{} {}", item.kind, item.id);
-                note(Line::new().styled(BOLD, name).plain("  ").plain(&item.title));
-                note(Line::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
+                self.say(Line::new().styled(BOLD, name).plain("  ").plain(&item.title));
+                self.say(Line::new().styled(DIM, format!("run {} of {}", started.run, self.spec.domain)));
             }
             EventKind::CallStarted { key, attempt, tier, .. } => {
                 let model = &self.spec.model(*tier).model;
@@ -276,7 +316,7 @@ impl Live {
                     }
                 };
                 let with = format!("with {model}{}{again}", tier_of(*tier));
-                note(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
+                self.say(Line::new().styled(BOLD, what).plain(" ").styled(DIM, with));
                 self.text = LiveText::default();
                 self.streamed.clear();
             }
@@ -287,12 +327,12 @@ impl Live {
                 self.streamed.clear();
                 if let EventKind::ModelFailed { failure, .. } = kind {
                     let what = format!("the call failed ({}: {})", failure.kind.name(), failure.message);
-                    note(Line::from("  ").styled(BAD, what));
+                    self.say(Line::from("  ").styled(BAD, what));
                 }
                 if let EventKind::ModelReplied { reply, .. } = kind {
                     self.said(reply);
                     for warning in &reply.warnings {
-                        note(Line::from("  ").styled(ODD, warning));
+                        self.say(Line::from("  ").styled(ODD, warning));
                     }
                 }
             }
@@ -315,10 +355,10 @@ impl Live {
                 };
                 let status = format!("{:<7}", observation.status.name());
                 let what = format!(" {tool}: {}", observation.summary);
-                note(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
+                self.say(Line::from("  ").styled(style, status).plain(what).styled(DIM, id));
             }
             EventKind::CheckStarted { .. } => {
-                note(Line::from("  ").styled(DIM, "checking, a model may be asked"))
+                self.say(Line::from("  ").styled(DIM, "checking, a model may be asked"))
             }
             EventKind::Checked { result, .. } => {
                 let (style, what) = match result {
@@ -327,19 +367,19 @@ impl Live {
                         (BAD, format!(" {}", check_in_words(result)))
                     }
                 };
-                note(Line::from("  ").styled(style, format!("check {}", result.name())).plain(what));
+                self.say(Line::from("  ").styled(style, format!("check {}", result.name())).plain(what));
             }
-            EventKind::StopRequested { .. } => note(Line::new().styled(ODD, "a stop was asked for")),
-            EventKind::StopWithdrawn => note("the stop was taken back"),
+            EventKind::StopRequested { .. } => self.say(Line::new().styled(ODD, "a stop was asked for")),
+            EventKind::StopWithdrawn => self.say("the stop was taken back"),
             EventKind::Instruction { text } => {
-                note(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
+                self.say(Line::new().styled(BOLD, "instruction").plain(" ").plain(text))
             }
             EventKind::Resumed { away_ms, by } => {
                 let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
-                note(format!("resumed after {away_ms} ms{by}"));
+                self.say(format!("resumed after {away_ms} ms{by}"));
             }
             EventKind::EagerStarted { name, arguments, .. } => {
-                note(Line::from("  early  ").plain(format!("{name} {arguments}")));
+                self.say(Line::from("  early  ").plain(format!("{name} {arguments}")));
             }
             EventKind::CallRefused { .. }
             | EventKind::ToolStarted { .. }
@@ -350,18 +390,24 @@ impl Live {
         }
     }
 
-    fn note(&self, reported: &Note, at: Millis) {
+    fn note(&mut self, reported: &Note, at: Millis) {
         match reported {
-            Note::Selected { by: SelectedBy::Selector, runs: 0 } => note("  no tool is selected"),
+            Note::Selected { .. } | Note::ReplyRead { .. } if self.is_chat => {}
+            // Only a call that runs has not been shown: the person was asked about it.
+            Note::ActionJudged(judged)
+                if self.is_chat && matches!(judged.verdict, Verdict::NeedsPerson { .. } | Verdict::Kept) => {}
+            Note::GateDecided { decision, .. }
+                if self.is_chat && !matches!(decision, Decision::FinalPass { .. }) => {}
+            Note::Selected { by: SelectedBy::Selector, runs: 0 } => self.say("  no tool is selected"),
             Note::Selected { by: SelectedBy::Selector, .. } => {}
             Note::Selected { by: SelectedBy::Defaults { why }, runs } => {
                 let what = format!("the selector could not: {why}");
-                note(Line::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
+                self.say(Line::from("  ").styled(ODD, what).plain(format!("; {runs} default tools run")));
             }
             Note::ActionJudged(judged) => {
                 let Action { reason, .. } = &judged.action;
                 let what = format!(" {} {} ", judged.tool_name(), judged.parameters);
-                note(match &judged.verdict {
+                self.say(match &judged.verdict {
                     Verdict::Run => Line::from("  run    ").plain(what).styled(DIM, reason),
                     Verdict::Kept => Line::from("  kept   ").plain(what).styled(DIM, judged.reason(&[])),
                     other => {
@@ -397,62 +443,64 @@ impl Live {
                 };
                 let after = format!(" after pass {pass}: {sure}");
                 let line = Line::new().styled(BOLD, "gate").plain(after).styled(BOLD, what);
-                note(line.plain(" ").styled(DIM, format!("({spend})")));
+                self.say(line.plain(" ").styled(DIM, format!("({spend})")));
             }
             Note::CallRefused { key, refusal } => {
-                note(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
+                self.say(Line::from("  ").styled(ODD, format!("call {key} refused: {}", refusal.name())))
             }
             Note::CallRetried { key, attempt, not_before, .. } => {
                 let wait = calls::wait(not_before.map(|to| to.since(at)));
-                note(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")))
+                self.say(Line::from("  ").styled(ODD, format!("{key} is tried again, try {attempt}{wait}")))
             }
             Note::Polled { key, not_before, .. } => {
                 let wait = calls::wait(Some(not_before.since(at)));
-                note(Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")))
+                self.say(
+                    Line::from("  ").styled(DIM, format!("{key} is not ready, and is asked again{wait}")),
+                )
             }
             Note::ReadDropped(read) => {
                 let what = format!(" {} {}: {}", read.tool, read.parameters, read.why.text());
-                note(Line::from("  ").styled(ODD, "dropped").plain(what));
+                self.say(Line::from("  ").styled(ODD, "dropped").plain(what));
             }
-            Note::Lost { key, .. } => note(Line::from("  ").styled(ODD, format!("{key} was lost"))),
+            Note::Lost { key, .. } => self.say(Line::from("  ").styled(ODD, format!("{key} was lost"))),
             Note::TierChanged { from, to, why: TierCause::Ended } => {
                 let what = format!("back from the {} model to the {} model", from.name(), to.name());
-                note(Line::from("  ").styled(DIM, what));
+                self.say(Line::from("  ").styled(DIM, what));
             }
             Note::TierChanged { from, to, why } => {
                 let what = format!(" model in place of the {} model: {}", from.name(), why.words());
-                note(Line::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
+                self.say(Line::from("  ").plain("the ").styled(ODD, to.name()).plain(what));
             }
             Note::CallsNotRead { limit, count, .. } => {
                 let what = format!("{count} more calls are not read: limits.requested_calls is {limit}");
-                note(Line::from("  ").styled(ODD, what));
+                self.say(Line::from("  ").styled(ODD, what));
             }
             Note::AttemptBegan { attempt: 1, .. } => {}
             Note::AttemptBegan { attempt, .. } => {
-                note(Line::new().styled(BOLD, format!("attempt {attempt}")))
+                self.say(Line::new().styled(BOLD, format!("attempt {attempt}")))
             }
             Note::OutputRejected { by, message, .. } => {
-                note(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
+                self.say(Line::from("  ").styled(BAD, "rejected").plain(format!(" {by}: {message}")));
             }
             Note::ResultNoted { evidence, note: repeats, .. } => {
                 let what = format!(" {evidence}: {}", repeats.summary());
-                note(Line::from("  ").styled(ODD, "note").plain(what));
+                self.say(Line::from("  ").styled(ODD, "note").plain(what));
             }
-            Note::Compacted { .. } => note("  older results are shortened: the prompt did not fit"),
+            Note::Compacted { .. } => self.say("  older results are shortened: the prompt did not fit"),
             Note::EvidenceShortened { evidence } => {
-                note(format!("  {evidence} is shortened: the prompt did not fit"))
+                self.say(format!("  {evidence} is shortened: the prompt did not fit"))
             }
             Note::ReplyRead { parse_warnings, .. } => {
                 for parse_warning in parse_warnings {
                     let text = serde_json::to_string(parse_warning).unwrap_or_default();
-                    note(Line::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
+                    self.say(Line::from("  ").styled(ODD, "odd").plain(" ").styled(DIM, text));
                 }
             }
             Note::Merged { merge, .. } => {
                 self.wrote(merge);
                 for bad in &merge.bad_citations {
                     let what = format!("section {} cites {}, which says nothing", bad.section, bad.evidence);
-                    note(Line::from("  ").styled(ODD, what));
+                    self.say(Line::from("  ").styled(ODD, what));
                 }
             }
             Note::CallCharged { .. }
@@ -464,7 +512,7 @@ impl Live {
     }
 
     /// The sections of a reply, where its text is not in the log.
-    fn wrote(&self, merge: &Merge) {
+    fn wrote(&mut self, merge: &Merge) {
         let is_logged = self.mode == Mode::Log { text: true };
         let heading = |id: &Arc<str>| {
             let document = self.run.as_ref().map(Run::document)?;
@@ -474,16 +522,17 @@ impl Live {
         let changed = merge.changed.iter().filter_map(|change| heading(&change.section));
         let changed: Vec<String> = changed.collect();
         if !is_logged && !changed.is_empty() {
-            note(Line::from("  ").styled(GOOD, "wrote").plain(format!("  {}", changed.join(", "))));
+            self.say(Line::from("  ").styled(GOOD, "wrote").plain(format!("  {}", changed.join(", "))));
         }
     }
 
     /// What a model says before its calls in a conversation, where its text is not in the log: a person may be asked next.
-    fn said(&self, reply: &Reply) {
+    fn said(&mut self, reply: &Reply) {
         let is_logged = self.mode == Mode::Log { text: true };
-        let is_part = !self.spec.protocol.properties().has_sections && !reply.calls.is_empty();
+        let is_part =
+            !self.is_chat && !self.spec.protocol.properties().has_sections && !reply.calls.is_empty();
         if !is_logged && is_part && !reply.text.trim().is_empty() {
-            note(Line::from("  said   ").plain(format!(" {}", cut(reply.text.trim(), MAX_SAID))));
+            self.say(Line::from("  said   ").plain(format!(" {}", cut(reply.text.trim(), MAX_SAID))));
         }
     }
 

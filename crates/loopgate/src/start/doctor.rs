@@ -22,7 +22,7 @@ use crate::output::{Failure, one_line, stream};
 pub(crate) struct DoctorArgs {
     /// A domain folder, or its loopgate.toml [default: none, the program alone]
     pub(crate) domain: Option<PathBuf>,
-    /// A profile of the domain
+    /// Profile of the domain to use
     #[arg(long, requires = "domain")]
     pub(crate) profile: Option<String>,
     #[command(flatten)]

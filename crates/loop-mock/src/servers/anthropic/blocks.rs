@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
-use loop_core::types::{Arguments, ToolCall};
-use loop_llm::ToolOutput;
+use loop_core::types::{Arguments, FailureKind, ToolCall};
+use loop_llm::{Message, ToolOutput};
 use serde_json::Value;
 
 use super::SIGNATURE;
 use super::read::unfit;
-use crate::servers::protocol::{Trouble, Unfit};
-use crate::servers::received::{Content, Turn, image, is_name, present, result, text_of, unknown};
+use crate::servers::protocol::Unfit;
+use crate::servers::received::{
+    Content, add_result, assistant, image, is_name, present, result, text_of, unknown, user,
+};
 use crate::servers::seal::{Seal, check};
 
 /// The turns as they are read.
 #[derive(Default)]
 pub(super) struct History {
-    turns: Vec<Turn>,
+    turns: Vec<Message>,
     /// The calls that the next turn still has to answer.
     open: Vec<Arc<str>>,
     /// Whether the first block of the model's latest turn is thinking.
@@ -25,12 +27,12 @@ pub(super) struct History {
 impl History {
     /// Reads messages; neighbours from the same side are one turn. With a budget for thinking, a turn whose calls are
     /// being answered has to begin with thinking.
-    pub(super) fn read(messages: &[Value], has_budget: bool) -> Result<Vec<Turn>, Unfit> {
+    pub(super) fn read(messages: &[Value], has_budget: bool) -> Result<Vec<Message>, Unfit> {
         let mut history = Self::default();
         let mut before = "";
         for (n, message) in messages.iter().enumerate() {
             let place = format!("messages.{n}");
-            if let Some(name) = unknown(message, &["role", "content"]) {
+            if let Some(name) = unknown(message, "role content") {
                 return Err(unfit(&format!("{place}.{name}"), "Extra inputs are not permitted"));
             }
             let blocks = blocks(&place, message.get("content"))?;
@@ -64,18 +66,18 @@ impl History {
         if !history.open.is_empty() {
             return Err(unfit("messages", &unanswered(&history.open)));
         }
-        let in_a_loop = matches!(history.turns.last(), Some(Turn::Results(_)));
+        let in_a_loop = matches!(history.turns.last(), Some(Message::Tool { .. }));
         if has_budget && in_a_loop && !history.thought {
             let message = "Expected `thinking` or `redacted_thinking`, but found `tool_use`. When `thinking` is \
                            enabled, a final `assistant` message must start with a thinking block.";
-            return Err(Unfit::new("messages", message).because(Trouble::StaleReasoning));
+            return Err(Unfit::new("messages", message).because(FailureKind::StaleReasoning));
         }
         Ok(history.turns)
     }
 
     fn user(&mut self, place: &str, blocks: &[Value], goes_on: bool) -> Result<(), Unfit> {
         let (mut words, mut results) = (Content::default(), Vec::new());
-        let mut has_replied = goes_on && !matches!(self.turns.last(), Some(Turn::Results(_)));
+        let mut has_replied = goes_on && !matches!(self.turns.last(), Some(Message::Tool { .. }));
         for (at, block) in blocks.iter().enumerate() {
             let place = format!("{place}.content.{at}");
             match text_of(block, "type") {
@@ -94,19 +96,17 @@ impl History {
                 _ => return Err(unfit(&format!("{place}.type"), UNKNOWN_TAG)),
             }
         }
-        match self.turns.last_mut() {
-            Some(Turn::Results(earlier)) => earlier.extend(results),
-            _ if results.is_empty() => {}
-            _ => self.turns.push(Turn::Results(results)),
+        for result in results {
+            add_result(&mut self.turns, result);
         }
         if has_replied && !(words.text.is_empty() && words.images.is_empty()) {
-            self.turns.push(Turn::User(words));
+            self.turns.push(user(words));
         }
         Ok(())
     }
 
     fn result(&mut self, place: &str, block: &Value) -> Result<ToolOutput, Unfit> {
-        members(place, block, &["type", "tool_use_id", "content", "is_error", "cache_control"])?;
+        members(place, block, "type tool_use_id content is_error cache_control")?;
         let id = text_of(block, "tool_use_id").unwrap_or_default();
         let Some(at) = self.open.iter().position(|known| &**known == id) else {
             let message = format!(
@@ -136,11 +136,8 @@ impl History {
             return Err(unfit(place, &unanswered(&self.open)));
         }
         let (mut text, mut calls) = (String::new(), Vec::new());
-        if let (true, Some(Turn::Assistant { text: before, calls: earlier })) =
-            (goes_on, self.turns.last_mut())
-        {
-            (text, calls) = (std::mem::take(before), std::mem::take(earlier));
-            self.turns.pop();
+        if let Some(Message::Assistant(turn)) = self.turns.pop_if(|_| goes_on) {
+            (text, calls) = (turn.text.to_string(), turn.calls);
         } else {
             let first = blocks.first().and_then(|block| text_of(block, "type"));
             self.thought = matches!(first, Some("thinking" | "redacted_thinking"));
@@ -161,12 +158,12 @@ impl History {
                 // The server has issued none, so none is right.
                 Some("redacted_thinking") => {
                     return Err(unfit(&place, "Invalid `data` in `redacted_thinking` block")
-                        .because(Trouble::StaleReasoning));
+                        .because(FailureKind::StaleReasoning));
                 }
                 _ => return Err(unfit(&format!("{place}.type"), UNKNOWN_TAG)),
             }
         }
-        self.turns.push(Turn::Assistant { text, calls });
+        self.turns.push(assistant(text, calls));
         Ok(())
     }
 
@@ -178,7 +175,7 @@ impl History {
         for (at, block) in blocks.iter().enumerate() {
             text.push_str(&text_block(&format!("{place}.content.{at}"), block)?);
         }
-        self.turns.push(Turn::Operator(text));
+        self.turns.push(Message::Operator { text: text.into() });
         Ok(())
     }
 }
@@ -196,7 +193,7 @@ fn blocks(place: &str, content: Option<&Value>) -> Result<Vec<Value>, Unfit> {
 
 /// The text of a text block.
 pub(super) fn text_block(place: &str, block: &Value) -> Result<String, Unfit> {
-    members(place, block, &["type", "text", "cache_control", "citations"])?;
+    members(place, block, "type text cache_control citations")?;
     match text_of(block, "text").filter(|_| text_of(block, "type") == Some("text")) {
         Some("") => Err(unfit(place, "text content blocks must be non-empty")),
         Some(text) => Ok(text.to_owned()),
@@ -205,7 +202,7 @@ pub(super) fn text_block(place: &str, block: &Value) -> Result<String, Unfit> {
 }
 
 fn image_block(place: &str, block: &Value) -> Result<loop_llm::request::Image, Unfit> {
-    members(place, block, &["type", "source", "cache_control"])?;
+    members(place, block, "type source cache_control")?;
     let source = block.get("source").filter(|source| text_of(source, "type") == Some("base64"));
     source
         .and_then(|source| image(text_of(source, "media_type")?, text_of(source, "data")?))
@@ -213,7 +210,7 @@ fn image_block(place: &str, block: &Value) -> Result<loop_llm::request::Image, U
 }
 
 fn thinking(place: &str, block: &Value) -> Result<(), Unfit> {
-    members(place, block, &["type", "thinking", "signature"])?;
+    members(place, block, "type thinking signature")?;
     let text =
         text_of(block, "thinking").ok_or_else(|| unfit(&format!("{place}.thinking"), "Field required"))?;
     let signature =
@@ -226,11 +223,11 @@ fn thinking(place: &str, block: &Value) -> Result<(), Unfit> {
         }
         Seal::Broken => "Invalid `signature` in `thinking` block",
     };
-    Err(unfit(place, message).because(Trouble::StaleReasoning))
+    Err(unfit(place, message).because(FailureKind::StaleReasoning))
 }
 
 fn tool_use(place: &str, block: &Value) -> Result<ToolCall, Unfit> {
-    members(place, block, &["type", "id", "name", "input", "cache_control", "caller"])?;
+    members(place, block, "type id name input cache_control caller")?;
     let id = text_of(block, "id").filter(|id| is_name(id, usize::MAX, "-"));
     let id =
         id.ok_or_else(|| unfit(&format!("{place}.id"), "String should match pattern '^[a-zA-Z0-9_-]+$'"))?;
@@ -241,7 +238,7 @@ fn tool_use(place: &str, block: &Value) -> Result<ToolCall, Unfit> {
     Ok(ToolCall { id: id.into(), name: name.into(), arguments: Arguments::from(input.to_string()) })
 }
 
-fn members(place: &str, block: &Value, known: &[&str]) -> Result<(), Unfit> {
+fn members(place: &str, block: &Value, known: &str) -> Result<(), Unfit> {
     match unknown(block, known) {
         Some(name) => Err(unfit(&format!("{place}.{name}"), "Extra inputs are not permitted")),
         None => Ok(()),

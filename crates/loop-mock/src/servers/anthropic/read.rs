@@ -2,39 +2,38 @@
 
 use std::sync::Arc;
 
-use loop_llm::{ToolChoice, ToolDefinition};
+use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::blocks::{History, text_block};
 use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
-use crate::servers::received::{ReadRequest, is_name, is_outside, present, text_of, tool, unknown};
+use crate::servers::received::{is_name, is_outside, present, request, text_of, tool, unknown};
 
 /// Reads a body.
-pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     if !target.headers.iter().any(|(name, _)| name == "anthropic-version") {
         return Err(Unfit::new("anthropic-version", "anthropic-version: header is required"));
     }
     if !body.is_object() {
         return Err(Unfit::new("body", "the body is no JSON object"));
     }
-    if let Some(name) = unknown(body, &KNOWN) {
+    if let Some(name) = unknown(body, KNOWN) {
         return Err(unfit(name, "Extra inputs are not permitted"));
     }
     let model = text_of(body, "model").ok_or_else(|| unfit("model", "Field required"))?;
     let max = present(body, "max_tokens").ok_or_else(|| unfit("max_tokens", "Field required"))?;
     let max = max.as_u64().filter(|max| *max > 0);
     let max = max.ok_or_else(|| unfit("max_tokens", "Input should be greater than or equal to 1"))?;
-    let mut received =
-        ReadRequest { model: model.to_owned(), max_output_tokens: Some(max), ..ReadRequest::default() };
+    let mut received = ModelRequest { max_output_tokens: Some(max), ..request(model) };
     let thinking = thinking(body, max)?;
     sampling(body)?;
     marks(body)?;
-    received.system.extend(system(present(body, "system"))?);
-    received.tools = tools(body)?;
+    received.system = system(present(body, "system"))?.unwrap_or_default().into();
+    received.tools = tools(body)?.into();
     choice(body, &mut received, thinking)?;
     let messages = body.get("messages").and_then(Value::as_array).filter(|messages| !messages.is_empty());
     let messages = messages.ok_or_else(|| unfit("messages", "at least one message is required"))?;
-    received.turns = History::read(messages, thinking == Thinking::Budget)?;
+    received.messages = History::read(messages, thinking == Thinking::Budget)?;
     let hides_reasoning =
         present(body, "thinking").and_then(|thinking| text_of(thinking, "display")) == Some("omitted");
     let streams = body.get("stream").and_then(Value::as_bool).unwrap_or(false);
@@ -56,7 +55,7 @@ enum Thinking {
 
 fn thinking(body: &Value, max_tokens: u64) -> Result<Thinking, Unfit> {
     let Some(thinking) = present(body, "thinking") else { return Ok(Thinking::Off) };
-    if let Some(name) = unknown(thinking, &["type", "budget_tokens", "display", "block_binding"]) {
+    if let Some(name) = unknown(thinking, "type budget_tokens display block_binding") {
         return Err(unfit(&format!("thinking.{name}"), "Extra inputs are not permitted"));
     }
     match text_of(thinking, "type") {
@@ -156,7 +155,7 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in present(body, "tools").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let place = |name: &str| format!("tools.{n}.{name}");
-        if let Some(name) = unknown(listed, &KNOWN_OF_TOOL) {
+        if let Some(name) = unknown(listed, KNOWN_OF_TOOL) {
             return Err(unfit(&place(name), "Extra inputs are not permitted"));
         }
         if present(listed, "type").is_some_and(|kind| kind != "custom") {
@@ -178,12 +177,12 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
     Ok(tools)
 }
 
-fn choice(body: &Value, received: &mut ReadRequest, thinking: Thinking) -> Result<(), Unfit> {
+fn choice(body: &Value, received: &mut ModelRequest, thinking: Thinking) -> Result<(), Unfit> {
     let Some(choice) = present(body, "tool_choice") else { return Ok(()) };
     if received.tools.is_empty() {
         return Err(unfit("tool_choice", "may only be specified while providing `tools`"));
     }
-    if let Some(name) = unknown(choice, &["type", "name", "disable_parallel_tool_use"]) {
+    if let Some(name) = unknown(choice, "type name disable_parallel_tool_use") {
         return Err(unfit(&format!("tool_choice.{name}"), "Extra inputs are not permitted"));
     }
     received.one_call_at_a_time =
@@ -210,38 +209,9 @@ fn choice(body: &Value, received: &mut ReadRequest, thinking: Thinking) -> Resul
 
 const MAX_MARKS: usize = 4;
 
-const KNOWN: [&str; 20] = [
-    "model",
-    "max_tokens",
-    "messages",
-    "system",
-    "tools",
-    "tool_choice",
-    "stop_sequences",
-    "temperature",
-    "top_p",
-    "top_k",
-    "thinking",
-    "output_config",
-    "cache_control",
-    "metadata",
-    "service_tier",
-    "stream",
-    "container",
-    "context_management",
-    "inference_geo",
-    "mcp_servers",
-];
+const KNOWN: &str = "model max_tokens messages system tools tool_choice stop_sequences temperature top_p top_k thinking \
+    output_config cache_control metadata service_tier stream container context_management inference_geo \
+    mcp_servers";
 
-const KNOWN_OF_TOOL: [&str; 10] = [
-    "type",
-    "name",
-    "description",
-    "input_schema",
-    "strict",
-    "cache_control",
-    "eager_input_streaming",
-    "defer_loading",
-    "input_examples",
-    "allowed_callers",
-];
+const KNOWN_OF_TOOL: &str = "type name description input_schema strict cache_control eager_input_streaming defer_loading \
+    input_examples allowed_callers";

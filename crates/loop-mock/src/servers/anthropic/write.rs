@@ -6,12 +6,12 @@ use loop_llm::model::ReplyEnd;
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, error_object};
-use crate::servers::protocol::{Frames, Head, Reported, Writer, halves, named_event, stop};
+use crate::servers::protocol::{Frames, Head, Reported, Writer, halves, named_event, set, stop};
 use crate::servers::received::is_name;
 use crate::servers::seal::seal;
 
 /// Writes one reply.
-pub(super) struct AnthropicWriter {
+pub(crate) struct AnthropicWriter {
     head: Head,
     /// Tokens, once they are reported.
     usage: Option<Usage>,
@@ -30,7 +30,7 @@ struct Open {
 }
 
 impl AnthropicWriter {
-    pub(super) fn new(head: Head) -> Self {
+    pub(crate) fn new(head: Head) -> Self {
         Self { head, usage: None, index: 0, open: None, content: Vec::new() }
     }
 
@@ -118,9 +118,7 @@ impl Writer for AnthropicWriter {
             }),
             None => json!({"input_tokens": self.head.input_guess, "output_tokens": 1}),
         };
-        if let Some(message) = message.as_object_mut() {
-            message.insert("usage".to_owned(), tokens);
-        }
+        set(&mut message, "usage", tokens);
         out.push(named_event("message_start", &json!({"type": "message_start", "message": message})));
     }
 
@@ -175,13 +173,11 @@ impl Writer for AnthropicWriter {
     fn whole(&mut self, reply: &ModelReply) -> Value {
         self.close(&mut Frames::new());
         let mut message = self.message(reply.served_model.as_deref().unwrap_or(&self.head.model));
-        if let Some(members) = message.as_object_mut() {
-            members.insert("content".to_owned(), Value::Array(std::mem::take(&mut self.content)));
-            members.insert("stop_reason".to_owned(), stop_reason(reply).into());
-            members.insert("stop_sequence".to_owned(), stop_sequence(reply).into());
-            members.insert("stop_details".to_owned(), stop_details(reply));
-            members.insert("usage".to_owned(), reply.usage.as_ref().map_or(Value::Null, usage));
-        }
+        set(&mut message, "content", Value::Array(std::mem::take(&mut self.content)));
+        set(&mut message, "stop_reason", stop_reason(reply));
+        set(&mut message, "stop_sequence", stop_sequence(reply));
+        set(&mut message, "stop_details", stop_details(reply));
+        set(&mut message, "usage", reply.usage.as_ref().map_or(Value::Null, usage));
         message
     }
 

@@ -3,27 +3,28 @@
 use std::sync::Arc;
 
 use loop_core::types::{Arguments, ToolCall};
-use loop_llm::{ToolChoice, ToolDefinition};
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use crate::servers::protocol::{ModelCall, Unfit, Ways};
 use crate::servers::received::{
-    Content, ReadRequest, Turn, data_url, is_name, is_outside, present, result, text_of, tool, unknown,
+    Content, add_result, add_system, assistant, data_url, is_name, is_outside, present, request, result,
+    text_of, tool, unknown, user,
 };
 
 /// Reads a body. Texts arrive unchanged; several leading system texts are joined by an empty line.
-pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "the body is no JSON object"));
     }
-    if let Some(name) = unknown(body, &KNOWN) {
+    if let Some(name) = unknown(body, KNOWN) {
         return Err(Unfit::new(name, format!("Unrecognized request argument supplied: {name}")));
     }
     let model = text_of(body, "model").ok_or_else(|| Unfit::new("model", "`model` has to be a text"))?;
     if present(body, "n").is_some_and(|n| n.as_u64() != Some(1)) {
         return Err(Unfit::new("n", "one choice is all there is"));
     }
-    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
+    let mut received = request(model);
     for param in ["max_tokens", "max_completion_tokens"] {
         if let Some(max) = present(body, param) {
             let max = max.as_u64().filter(|max| *max > 0);
@@ -36,7 +37,8 @@ pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if present(body, "stop").and_then(Value::as_array).is_some_and(|stops| stops.len() > 4) {
         return Err(Unfit::new("stop", "`stop` has at most 4 texts"));
     }
-    (received.tools, received.tool_choice) = tools(body)?;
+    let (tools, choice) = tools(body)?;
+    (received.tools, received.tool_choice) = (tools.into(), choice);
     received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
     messages(body, &mut received)?;
     let is_true = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
@@ -66,7 +68,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
             return Err(Unfit::new("tools", format!("`tools` has to be a list of at most {MAX_TOOLS}")));
         }
     };
-    let tools = functions(listed, nested, &["name", "description", "parameters", "strict"])?;
+    let tools = functions(listed, nested, "name description parameters strict")?;
     for param in ["tool_choice", "parallel_tool_calls"] {
         if tools.is_empty() && present(body, param).is_some() {
             return Err(Unfit::new(param, format!("'{param}' is only allowed when 'tools' are specified.")));
@@ -78,7 +80,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
 
 /// What a tool of Chat Completions says of its function.
 fn nested(listed: &Value) -> Option<&Value> {
-    listed.get("function").filter(|_| unknown(listed, &["type", "function"]).is_none())
+    listed.get("function").filter(|_| unknown(listed, "type function").is_none())
 }
 
 /// The functions of a list of tools, on both of OpenAI's interfaces. `function` gives what a tool says of its function,
@@ -86,7 +88,7 @@ fn nested(listed: &Value) -> Option<&Value> {
 pub(crate) fn functions(
     listed: &[Value],
     function: impl Fn(&Value) -> Option<&Value>,
-    known: &[&str],
+    known: &str,
 ) -> Result<Vec<ToolDefinition>, Unfit> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     for (n, listed) in listed.iter().enumerate() {
@@ -142,7 +144,7 @@ pub(crate) fn choice(
 }
 
 /// The system text and the turns.
-fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
+fn messages(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
     let listed = body.get("messages").and_then(Value::as_array).filter(|listed| !listed.is_empty());
     let Some(listed) = listed else {
         return Err(unfit("`messages` has to be a list of at least one message"));
@@ -151,7 +153,7 @@ fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     let mut open: Vec<Arc<str>> = Vec::new();
     for (n, message) in listed.iter().enumerate() {
         let role = text_of(message, "role").unwrap_or_default();
-        if let Some(name) = unknown(message, &KNOWN_OF_MESSAGE) {
+        if let Some(name) = unknown(message, KNOWN_OF_MESSAGE) {
             return Err(unfit(format!("message {n} has the unknown member {name}")));
         }
         if role != "tool" && !open.is_empty() {
@@ -164,9 +166,9 @@ fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
         }
         let text = words.text;
         match role {
-            "system" | "developer" if received.turns.is_empty() => received.system.push(text),
-            "system" | "developer" => received.turns.push(Turn::Operator(text)),
-            "user" => received.turns.push(Turn::User(Content { text, images: words.images })),
+            "system" | "developer" if received.messages.is_empty() => add_system(received, &text),
+            "system" | "developer" => received.messages.push(Message::Operator { text: text.into() }),
+            "user" => received.messages.push(user(Content { text, images: words.images })),
             "assistant" => {
                 let calls =
                     calls(message).ok_or_else(|| unfit(format!("message {n} has calls that are none")))?;
@@ -175,7 +177,7 @@ fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
                     return Err(unfit(format!("message {n} has neither content nor calls")));
                 }
                 open = calls.iter().map(|call| Arc::clone(&call.id)).collect();
-                received.turns.push(Turn::Assistant { text, calls });
+                received.messages.push(assistant(text, calls));
             }
             "tool" => {
                 let id = text_of(message, "tool_call_id").unwrap_or_default();
@@ -184,10 +186,7 @@ fn messages(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
                 };
                 open.remove(at);
                 let result = result(id, /*is_error*/ false, Content { text, images: Vec::new() });
-                match received.turns.last_mut() {
-                    Some(Turn::Results(results)) => results.push(result),
-                    _ => received.turns.push(Turn::Results(vec![result])),
-                }
+                add_result(&mut received.messages, result);
             }
             _ => return Err(unfit(format!("message {n} has a role that is not known: {role:?}"))),
         }
@@ -249,64 +248,12 @@ fn content(content: Option<&Value>) -> Option<Content> {
 const MAX_TOOLS: usize = 128;
 
 /// The members of a request: OpenAI's, and behind them those of compatible servers.
-const KNOWN: [&str; 46] = [
-    "model",
-    "messages",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_completion_tokens",
-    "max_tokens",
-    "reasoning_effort",
-    "verbosity",
-    "response_format",
-    "temperature",
-    "top_p",
-    "stop",
-    "seed",
-    "metadata",
-    "store",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "safety_identifier",
-    "user",
-    "service_tier",
-    "stream",
-    "stream_options",
-    "n",
-    "logprobs",
-    "top_logprobs",
-    "logit_bias",
-    "prediction",
-    "modalities",
-    "web_search_options",
-    "presence_penalty",
-    "frequency_penalty",
-    "random_seed",
-    "top_k",
-    "min_p",
-    "thinking",
-    "reasoning",
-    "reasoning_format",
-    "include_reasoning",
-    "models",
-    "provider",
-    "transforms",
-    "usage",
-    "chat_template_kwargs",
-    "cache_control",
-];
+const KNOWN: &str = "model messages tools tool_choice parallel_tool_calls max_completion_tokens max_tokens \
+    reasoning_effort verbosity response_format temperature top_p stop seed metadata store \
+    prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier user service_tier \
+    stream stream_options n logprobs top_logprobs logit_bias prediction modalities web_search_options \
+    presence_penalty frequency_penalty random_seed top_k min_p thinking reasoning reasoning_format \
+    include_reasoning models provider transforms usage chat_template_kwargs cache_control";
 
-const KNOWN_OF_MESSAGE: [&str; 10] = [
-    "role",
-    "content",
-    "name",
-    "refusal",
-    "tool_calls",
-    "tool_call_id",
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-    "annotations",
-];
+const KNOWN_OF_MESSAGE: &str = "role content name refusal tool_calls tool_call_id reasoning_content reasoning reasoning_details \
+    annotations";

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::error_object;
 use crate::servers::http::KEEP_ALIVE;
-use crate::servers::protocol::{Frames, Head, Reported, Writer, bytes_of, halves, stop};
+use crate::servers::protocol::{Frames, Head, Reported, Writer, bytes_of, halves, set, stop};
 
 /// Writes one reply.
-pub(super) struct ChatWriter {
+pub(crate) struct ChatWriter {
     head: Head,
     calls: Vec<Value>,
     message: Message,
@@ -26,7 +26,7 @@ struct Message {
 }
 
 impl ChatWriter {
-    pub(super) fn new(head: Head) -> Self {
+    pub(crate) fn new(head: Head) -> Self {
         Self { head, calls: Vec::new(), message: Message::default() }
     }
 
@@ -123,15 +123,11 @@ impl Writer for ChatWriter {
             "content": has_content.then_some(content),
             "refusal": self.message.refusal,
         });
-        if !self.calls.is_empty()
-            && let Some(message) = message.as_object_mut()
-        {
-            message.insert("tool_calls".to_owned(), Value::Array(self.calls.clone()));
+        if !self.calls.is_empty() {
+            set(&mut message, "tool_calls", Value::Array(self.calls.clone()));
         }
-        if !self.message.reasoning.is_empty()
-            && let Some(message) = message.as_object_mut()
-        {
-            message.insert("reasoning_content".to_owned(), self.message.reasoning.clone().into());
+        if !self.message.reasoning.is_empty() {
+            set(&mut message, "reasoning_content", self.message.reasoning.clone());
         }
         json!({
             "id": self.id(),

@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use loop_core::types::{Arguments, ToolCall};
-use loop_llm::ToolOutput;
+use loop_core::types::{Arguments, FailureKind, ToolCall};
+use loop_llm::{Message, ToolOutput};
 use serde_json::Value;
 
 use super::read::{member, members};
 use super::{SIGNATURE, bound};
-use crate::servers::protocol::{Trouble, Unfit};
-use crate::servers::received::{Content, Turn, image, is_name, result, text_of};
+use crate::servers::protocol::Unfit;
+use crate::servers::received::{Content, assistant, image, is_name, result, text_of, user};
 use crate::servers::seal::{Seal, check};
 
 /// Reads contents. Where models sign, the first call of each content of the turn that is going on needs a signature.
-pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Turn>, Unfit> {
+pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Message>, Unfit> {
     let current = contents.iter().rposition(is_requested).unwrap_or(0);
     let mut history = History::default();
     for (n, content) in contents.iter().enumerate() {
-        members(content, &["role", "parts"], &format!("contents[{n}]"))?;
+        members(content, "role parts", &format!("contents[{n}]"))?;
         let role = text_of(content, "role").unwrap_or("user");
         let parts = content.get("parts").and_then(Value::as_array).filter(|parts| !parts.is_empty());
         let parts = parts.ok_or_else(|| {
@@ -32,7 +32,7 @@ pub(super) fn read_contents(contents: &[Value], signs: bool) -> Result<Vec<Turn>
     if !history.open.is_empty() {
         return Err(unfit(UNEQUAL));
     }
-    if matches!(history.turns.last(), Some(Turn::Assistant { .. })) {
+    if matches!(history.turns.last(), Some(Message::Assistant(_))) {
         return Err(unfit("Please ensure that the last content is from the user or a function."));
     }
     Ok(history.turns)
@@ -47,7 +47,7 @@ fn is_requested(content: &Value) -> bool {
 
 #[derive(Default)]
 struct History {
-    turns: Vec<Turn>,
+    turns: Vec<Message>,
     /// The calls of the content before.
     open: Vec<ToolCall>,
 }
@@ -67,11 +67,7 @@ impl History {
         let mut calls = std::mem::take(&mut self.open).into_iter();
         for (at, part) in parts.iter().enumerate() {
             let place = format!("contents[{n}].parts[{at}]");
-            members(
-                part,
-                &["text", "inlineData", "functionResponse", "thought", "thoughtSignature"],
-                &place,
-            )?;
+            members(part, "text inlineData functionResponse thought thoughtSignature", &place)?;
             if let Some(response) = member(part, "functionResponse") {
                 let call = calls.next().ok_or_else(|| unfit(UNEQUAL))?;
                 results.push(read_response(&place, response, &call)?);
@@ -89,10 +85,10 @@ impl History {
             }
         }
         if !results.is_empty() {
-            self.turns.push(Turn::Results(results));
+            self.turns.push(Message::Tool { results });
         }
         if has_replied {
-            self.turns.push(Turn::User(words));
+            self.turns.push(user(words));
         }
         Ok(())
     }
@@ -101,7 +97,7 @@ impl History {
         let (mut text, mut calls) = (String::new(), Vec::new());
         for (at, part) in parts.iter().enumerate() {
             let place = format!("contents[{n}].parts[{at}]");
-            members(part, &["text", "functionCall", "thought", "thoughtSignature"], &place)?;
+            members(part, "text functionCall thought thoughtSignature", &place)?;
             let signature = member(part, "thoughtSignature").and_then(Value::as_str);
             if let Some(call) = member(part, "functionCall") {
                 let call = read_call(&place, call)?;
@@ -121,7 +117,7 @@ impl History {
                             call.name,
                             n + 1
                         );
-                        return Err(unfit(message).because(Trouble::StaleReasoning));
+                        return Err(unfit(message).because(FailureKind::StaleReasoning));
                     }
                     None => {}
                 }
@@ -139,7 +135,7 @@ impl History {
             }
         }
         let before = self.turns.last();
-        if !calls.is_empty() && !matches!(before, Some(Turn::User(_) | Turn::Results(_))) {
+        if !calls.is_empty() && !matches!(before, Some(Message::User { .. } | Message::Tool { .. })) {
             let message = "Please ensure that function call turn comes immediately after a user turn or after a \
                            function response turn.";
             return Err(unfit(message));
@@ -148,13 +144,13 @@ impl History {
             return Err(unfit("Please ensure that the first content is from the user."));
         }
         self.open = calls.clone();
-        self.turns.push(Turn::Assistant { text, calls });
+        self.turns.push(assistant(text, calls));
         Ok(())
     }
 }
 
 fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
-    members(call, &["id", "name", "args"], &format!("{place}.function_call"))?;
+    members(call, "id name args", &format!("{place}.function_call"))?;
     let name = text_of(call, "name").filter(|name| is_name(name, 128, ".:-"));
     let name = name.ok_or_else(|| unfit(format!("{place}.function_call.name: Name cannot be empty.")))?;
     let args = member(call, "args").map_or_else(|| "{}".to_owned(), Value::to_string);
@@ -165,7 +161,7 @@ fn read_call(place: &str, call: &Value) -> Result<ToolCall, Unfit> {
 /// A response to this call: `output` is what it gave, `error` what went wrong, and anything else is passed on as it is.
 fn read_response(place: &str, value: &Value, call: &ToolCall) -> Result<ToolOutput, Unfit> {
     let place = format!("{place}.function_response");
-    members(value, &["id", "name", "response", "parts"], &place)?;
+    members(value, "id name response parts", &place)?;
     if text_of(value, "name") != Some(&*call.name) {
         return Err(unfit(format!("{place}.name: the function call of this position is {}", call.name)));
     }
@@ -199,7 +195,7 @@ fn verify(place: &str, signature: &str, text: &str) -> Result<(), Unfit> {
         Seal::Whole => Ok(()),
         Seal::Moved | Seal::Broken => {
             let message = format!("Thought signature is not valid at '{place}'.");
-            Err(unfit(message).because(Trouble::StaleReasoning))
+            Err(unfit(message).because(FailureKind::StaleReasoning))
         }
     }
 }

@@ -7,71 +7,34 @@ mod contents;
 mod read;
 mod write;
 
+pub(super) use read::read;
+pub(super) use write::GeminiWriter;
+
+use loop_core::types::FailureKind;
 use serde_json::{Map, Value, json};
 
-use super::protocol::{
-    ErrorAnswer, ErrorWords, Head, ModelCall, Protocol, Reported, Target, Trouble, Unfit, Writer,
-};
+use super::protocol::{ErrorWords, Reported, is_of_the_request};
 
-/// Gemini's `generateContent` and `streamGenerateContent`.
-#[derive(Debug)]
-pub(super) struct Gemini;
-
-impl Protocol for Gemini {
-    fn read(&self, target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
-        read::read(target, body)
-    }
-
-    fn writer(&self, head: Head) -> Box<dyn Writer> {
-        Box::new(write::GeminiWriter::new(head))
-    }
-
-    fn words(&self, trouble: Trouble) -> ErrorWords {
-        match trouble {
-            Trouble::InvalidRequest
-            | Trouble::Unsupported
-            | Trouble::ContextTooLong
-            | Trouble::StaleReasoning
-            | Trouble::StateLost
-            | Trouble::ContentFilter
-            | Trouble::MalformedToolCall
-            | Trouble::RequestTooLarge => ErrorWords::new(400, BAD_REQUEST, None),
-            Trouble::ScriptExhausted => ErrorWords::new(400, BAD_REQUEST, Some("SCRIPT_EXHAUSTED")),
-            Trouble::Auth => ErrorWords::new(400, BAD_REQUEST, Some("API_KEY_INVALID")),
-            Trouble::Billing => ErrorWords::new(402, "FAILED_PRECONDITION", None),
-            Trouble::Permission => ErrorWords::new(403, "PERMISSION_DENIED", None),
-            Trouble::ModelNotFound => ErrorWords::new(404, "NOT_FOUND", None),
-            Trouble::QuotaExhausted => {
-                ErrorWords::new(429, EXHAUSTED, Some("GenerateRequestsPerDayPerProjectPerModel"))
-            }
-            Trouble::RateLimited => {
-                ErrorWords::new(429, EXHAUSTED, Some("GenerateRequestsPerMinutePerProjectPerModel"))
-            }
-            Trouble::ServerError => ErrorWords::new(500, "INTERNAL", None),
-            Trouble::Overloaded => ErrorWords::new(503, "UNAVAILABLE", None),
-            Trouble::Timeout => ErrorWords::new(504, "DEADLINE_EXCEEDED", None),
-        }
-    }
-
-    fn error(&self, reported: &Reported<'_>) -> ErrorAnswer {
-        ErrorAnswer { status: reported.words.status, headers: Vec::new(), body: error_object(reported) }
-    }
-
-    fn line(&self) -> &'static str {
-        "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\""
-    }
-
-    fn api(&self) -> loop_llm::codec::Api {
-        loop_llm::codec::Api::Gemini
-    }
-
-    fn request_header(&self) -> &'static str {
-        "x-goog-request-id"
-    }
+/// The words of Google.
+pub(super) fn words(kind: FailureKind) -> ErrorWords {
+    let (status, kind, code) = match kind {
+        FailureKind::ScriptExhausted => (400, BAD_REQUEST, Some("SCRIPT_EXHAUSTED")),
+        FailureKind::Auth => (400, BAD_REQUEST, Some("API_KEY_INVALID")),
+        FailureKind::Billing => (402, "FAILED_PRECONDITION", None),
+        FailureKind::Permission => (403, "PERMISSION_DENIED", None),
+        FailureKind::ModelNotFound => (404, "NOT_FOUND", None),
+        FailureKind::QuotaExhausted => (429, EXHAUSTED, Some("GenerateRequestsPerDayPerProjectPerModel")),
+        FailureKind::RateLimited => (429, EXHAUSTED, Some("GenerateRequestsPerMinutePerProjectPerModel")),
+        FailureKind::Overloaded => (503, "UNAVAILABLE", None),
+        FailureKind::Timeout => (504, "DEADLINE_EXCEEDED", None),
+        kind if is_of_the_request(kind) => (400, BAD_REQUEST, None),
+        _ => (500, "INTERNAL", None),
+    };
+    ErrorWords { status, kind, code }
 }
 
 /// What went wrong, with the details that only it has.
-fn error_object(reported: &Reported<'_>) -> Value {
+pub(super) fn error_object(reported: &Reported<'_>) -> Value {
     let ErrorWords { status, kind, code } = reported.words;
     let mut details = Vec::new();
     match code {

@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
-use loop_llm::{ToolChoice, ToolDefinition};
+use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::contents::read_contents;
 use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
-use crate::servers::received::{ReadRequest, is_name, is_outside, text_of, tool};
+use crate::servers::received::{is_name, is_outside, request, text_of, tool};
 
 /// Reads a body.
-pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "Invalid JSON payload received."));
     }
-    members(body, &KNOWN, "")?;
+    members(body, KNOWN, "")?;
     let model = target.model.unwrap_or_default();
-    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
+    let mut received = request(model);
     if member(body, "cachedContent").is_some() {
         return Err(Unfit::new("cachedContent", "CachedContent not found (or permission denied)"));
     }
     if let Some(system) = member(body, "systemInstruction") {
-        members(system, &["role", "parts"], "system_instruction")?;
+        members(system, "role parts", "system_instruction")?;
         let parts = system.get("parts").and_then(Value::as_array).into_iter().flatten();
         let text: Option<String> = parts.map(|part| text_of(part, "text")).collect();
         let text =
             text.ok_or_else(|| Unfit::new("systemInstruction", "system_instruction takes texts alone"))?;
-        received.system.push(text);
+        received.system = text.into();
     }
     config(body, &mut received)?;
-    received.tools = tools(body)?;
+    received.tools = tools(body)?.into();
     choice(body, &mut received)?;
     let contents = body.get("contents").and_then(Value::as_array).filter(|contents| !contents.is_empty());
     let contents = contents.ok_or_else(|| {
@@ -37,7 +37,7 @@ pub(super) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     })?;
     // Models before the third generation know no signatures.
     let signs = !["gemini-1", "gemini-2"].iter().any(|old| model.starts_with(old));
-    received.turns = read_contents(contents, signs)?;
+    received.messages = read_contents(contents, signs)?;
     let is_array = target.streams && !target.query.split('&').any(|pair| pair == "alt=sse");
     let ways = Ways { streams: target.streams, is_array, seals: signs, tells_usage: true, ..Ways::default() };
     Ok(ModelCall::new(received, ways))
@@ -50,12 +50,12 @@ pub(super) fn member<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 /// Refuses members that are not known, by either of their names.
-pub(super) fn members(value: &Value, known: &[&str], place: &str) -> Result<(), Unfit> {
+pub(super) fn members(value: &Value, known: &str, place: &str) -> Result<(), Unfit> {
     let Some(object) = value.as_object() else {
         return Err(Unfit::new(place, format!("Invalid value at '{place}'")));
     };
     let third_party =
-        object.keys().find(|name| !known.iter().any(|known| name == known || **name == snake(known)));
+        object.keys().find(|name| !known.split(' ').any(|known| *name == known || **name == snake(known)));
     match third_party {
         Some(name) => {
             let at = if place.is_empty() { String::new() } else { format!(" at '{place}'") };
@@ -78,9 +78,9 @@ fn snake(name: &str) -> String {
     snake
 }
 
-fn config(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
+fn config(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
     let Some(config) = member(body, "generationConfig") else { return Ok(()) };
-    members(config, &KNOWN_OF_CONFIG, "generation_config")?;
+    members(config, KNOWN_OF_CONFIG, "generation_config")?;
     if let Some(max) = member(config, "maxOutputTokens") {
         let max = max.as_u64().filter(|max| *max > 0);
         let message = "max_output_tokens must be positive";
@@ -106,7 +106,7 @@ fn config(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     if let Some(thinking) = member(config, "thinkingConfig") {
         members(
             thinking,
-            &["thinkingLevel", "thinkingBudget", "includeThoughts"],
+            "thinkingLevel thinkingBudget includeThoughts",
             "generation_config.thinking_config",
         )?;
         if member(thinking, "thinkingLevel").is_some() && member(thinking, "thinkingBudget").is_some() {
@@ -121,11 +121,11 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
     let mut tools: Vec<ToolDefinition> = Vec::new();
     let listed = member(body, "tools").and_then(Value::as_array).into_iter().flatten();
     for (n, listed) in listed.enumerate() {
-        members(listed, &["functionDeclarations"], &format!("tools[{n}]"))?;
+        members(listed, "functionDeclarations", &format!("tools[{n}]"))?;
         let declared = member(listed, "functionDeclarations").and_then(Value::as_array).into_iter().flatten();
         for (m, function) in declared.enumerate() {
             let place = format!("tools[{n}].function_declarations[{m}]");
-            members(function, &KNOWN_OF_FUNCTION, &place)?;
+            members(function, KNOWN_OF_FUNCTION, &place)?;
             let begins = |name: &&str| name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
             let name = text_of(function, "name").filter(|name| is_name(name, 64, ".:-")).filter(begins);
             let name = name.ok_or_else(|| {
@@ -169,11 +169,11 @@ fn foreign(schema: &Value) -> Option<&'static str> {
     here.or_else(|| below.chain(schema.get("items")).find_map(foreign))
 }
 
-fn choice(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
+fn choice(body: &Value, received: &mut ModelRequest) -> Result<(), Unfit> {
     let Some(config) = member(body, "toolConfig") else { return Ok(()) };
-    members(config, &["functionCallingConfig", "retrievalConfig"], "tool_config")?;
+    members(config, "functionCallingConfig retrievalConfig", "tool_config")?;
     let Some(calling) = member(config, "functionCallingConfig") else { return Ok(()) };
-    members(calling, &["mode", "allowedFunctionNames"], "tool_config.function_calling_config")?;
+    members(calling, "mode allowedFunctionNames", "tool_config.function_calling_config")?;
     let names = member(calling, "allowedFunctionNames").and_then(Value::as_array);
     let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
     let mode = text_of(calling, "mode").unwrap_or("AUTO");
@@ -203,52 +203,16 @@ fn choice(body: &Value, received: &mut ReadRequest) -> Result<(), Unfit> {
     Ok(())
 }
 
-const KNOWN: [&str; 11] = [
-    "model",
-    "contents",
-    "systemInstruction",
-    "tools",
-    "toolConfig",
-    "generationConfig",
-    "safetySettings",
-    "cachedContent",
-    "serviceTier",
-    "labels",
-    "store",
-];
+const KNOWN: &str = "model contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent \
+    serviceTier labels store";
 
-const KNOWN_OF_CONFIG: [&str; 20] = [
-    "temperature",
-    "topP",
-    "topK",
-    "maxOutputTokens",
-    "stopSequences",
-    "seed",
-    "candidateCount",
-    "presencePenalty",
-    "frequencyPenalty",
-    "responseMimeType",
-    "responseSchema",
-    "responseJsonSchema",
-    "responseModalities",
-    "responseLogprobs",
-    "logprobs",
-    "thinkingConfig",
-    "mediaResolution",
-    "speechConfig",
-    "imageConfig",
-    "enableEnhancedCivicAnswers",
-];
+const KNOWN_OF_CONFIG: &str = "temperature topP topK maxOutputTokens stopSequences seed candidateCount presencePenalty \
+    frequencyPenalty responseMimeType responseSchema responseJsonSchema responseModalities \
+    responseLogprobs logprobs thinkingConfig mediaResolution speechConfig imageConfig \
+    enableEnhancedCivicAnswers";
 
-const KNOWN_OF_FUNCTION: [&str; 7] = [
-    "name",
-    "description",
-    "parameters",
-    "parametersJsonSchema",
-    "response",
-    "responseJsonSchema",
-    "behavior",
-];
+const KNOWN_OF_FUNCTION: &str =
+    "name description parameters parametersJsonSchema response responseJsonSchema behavior";
 
 const FOREIGN: [&str; 8] =
     ["$ref", "$defs", "$schema", "additionalProperties", "oneOf", "allOf", "not", "const"];

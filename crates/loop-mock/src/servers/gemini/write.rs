@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{SIGNATURE, bound, error_object};
 use crate::servers::http::KEEP_ALIVE;
-use crate::servers::protocol::{Frames, Head, Reported, Writer, bytes_of, stop};
+use crate::servers::protocol::{Frames, Head, Reported, Writer, bytes_of, set, stop};
 use crate::servers::seal::seal;
 
 /// Writes one reply.
-pub(super) struct GeminiWriter {
+pub(crate) struct GeminiWriter {
     head: Head,
     /// Tokens, once they are reported.
     usage: Option<Usage>,
@@ -26,16 +26,9 @@ pub(super) struct GeminiWriter {
 }
 
 impl GeminiWriter {
-    pub(super) fn new(head: Head) -> Self {
-        Self {
-            head,
-            usage: None,
-            chunks: 0,
-            has_calls: false,
-            reasoned: false,
-            malformed: None,
-            parts: Vec::new(),
-        }
+    pub(crate) fn new(head: Head) -> Self {
+        let (malformed, parts) = (None, Vec::new());
+        Self { head, usage: None, chunks: 0, has_calls: false, reasoned: false, malformed, parts }
     }
 
     fn part(&mut self, part: Value, out: &mut Frames) {
@@ -91,20 +84,15 @@ impl GeminiWriter {
         model: &str,
     ) -> Value {
         let mut candidate = json!({"index": 0});
-        if let Some(members) = candidate.as_object_mut() {
-            if !parts.is_empty() {
-                members.insert("content".to_owned(), json!({"role": "model", "parts": parts}));
-            }
-            if let Some(reply) = ended {
-                let reason = if self.malformed.is_some() { MALFORMED } else { finish_reason(reply) };
-                members.insert("finishReason".to_owned(), reason.into());
-                if reason == MALFORMED {
-                    let message = self.malformed.as_deref().or(reply.stop_detail.as_deref());
-                    members.insert(
-                        "finishMessage".to_owned(),
-                        message.unwrap_or("Malformed function call").into(),
-                    );
-                }
+        if !parts.is_empty() {
+            set(&mut candidate, "content", json!({"role": "model", "parts": parts}));
+        }
+        if let Some(reply) = ended {
+            let reason = if self.malformed.is_some() { MALFORMED } else { finish_reason(reply) };
+            set(&mut candidate, "finishReason", reason);
+            if reason == MALFORMED {
+                let message = self.malformed.as_deref().or(reply.stop_detail.as_deref());
+                set(&mut candidate, "finishMessage", message.unwrap_or("Malformed function call"));
             }
         }
         let mut response = json!({
@@ -112,8 +100,8 @@ impl GeminiWriter {
             "modelVersion": model,
             "responseId": self.head.id.clone().unwrap_or_else(|| format!("response-{}", self.head.number)),
         });
-        if let (Some(usage), Some(members)) = (usage, response.as_object_mut()) {
-            members.insert("usageMetadata".to_owned(), usage);
+        if let Some(usage) = usage {
+            set(&mut response, "usageMetadata", usage);
         }
         response
     }
@@ -151,8 +139,8 @@ impl Writer for GeminiWriter {
             return;
         };
         let mut part = json!({"functionCall": {"id": call.id, "name": call.name, "args": args}});
-        if let (false, true, Some(members)) = (self.has_calls, self.head.ways.seals, part.as_object_mut()) {
-            members.insert("thoughtSignature".to_owned(), seal(SIGNATURE, &bound(&call.name, args)).into());
+        if !self.has_calls && self.head.ways.seals {
+            set(&mut part, "thoughtSignature", seal(SIGNATURE, &bound(&call.name, args)));
         }
         self.has_calls = true;
         self.part(part, out);
@@ -186,10 +174,10 @@ impl Writer for GeminiWriter {
         if self.reasoned
             && !self.has_calls
             && self.head.ways.seals
-            && let Some(last) = parts.last_mut().and_then(Value::as_object_mut)
+            && let Some(last) = parts.last_mut()
         {
             let signature = seal(SIGNATURE, last.get("text").and_then(Value::as_str).unwrap_or_default());
-            last.insert("thoughtSignature".to_owned(), signature.into());
+            set(last, "thoughtSignature", signature);
         }
         let model = reply.served_model.as_deref().unwrap_or(&self.head.model);
         self.response(parts, Some(reply), reply.usage.as_ref().map(usage), model)

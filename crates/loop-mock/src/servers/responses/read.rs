@@ -2,37 +2,38 @@
 
 use std::sync::Arc;
 
-use loop_core::types::{Arguments, ToolCall};
-use loop_llm::{ToolChoice, ToolDefinition};
+use loop_core::types::{Arguments, FailureKind, ToolCall};
+use loop_llm::request::AssistantTurn;
+use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::{REASONED, SEAL, bound};
 use crate::servers::chat::{choice, functions, sampling};
-use crate::servers::protocol::{ModelCall, Trouble, Unfit, Ways};
+use crate::servers::protocol::{ModelCall, Unfit, Ways};
 use crate::servers::received::{
-    Content, ReadRequest, Turn, data_url, is_name, present, result, text_of, unknown,
+    Content, add_result, add_system, data_url, is_name, present, request, result, text_of, unknown, user,
 };
 use crate::servers::seal::{Seal, check};
 
 /// Reads a body.
-pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
+pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     if !body.is_object() {
         return Err(Unfit::new("body", "the body is no JSON object"));
     }
-    if let Some(name) = unknown(body, &KNOWN) {
+    if let Some(name) = unknown(body, KNOWN) {
         return Err(Unfit::new(name, format!("Unknown parameter: '{name}'.")));
     }
     let model =
         text_of(body, "model").ok_or_else(|| Unfit::new("model", "Missing required parameter: 'model'."))?;
     if let Some(previous) = text_of(body, "previous_response_id") {
         let message = format!("Previous response with id '{previous}' not found.");
-        return Err(Unfit::new("previous_response_id", message).because(Trouble::StateLost));
+        return Err(Unfit::new("previous_response_id", message).because(FailureKind::StateLost));
     }
     if body.get("background").and_then(Value::as_bool) == Some(true) {
         return Err(Unfit::new("background", "nothing is stored here, so nothing runs in the background"));
     }
-    let mut received = ReadRequest { model: model.to_owned(), ..ReadRequest::default() };
-    received.system.extend(text_of(body, "instructions").map(str::to_owned));
+    let mut received = request(model);
+    add_system(&mut received, text_of(body, "instructions").unwrap_or_default());
     if let Some(max) = present(body, "max_output_tokens") {
         let max = max.as_u64().filter(|max| *max >= LEAST_TOKENS);
         let message =
@@ -46,12 +47,11 @@ pub(super) fn read(body: &Value) -> Result<ModelCall, Unfit> {
             return Err(Unfit::new(param, format!("Unknown parameter: '{param}.{name}'.")));
         }
     }
-    (received.tools, received.tool_choice) = tools(body)?;
+    let (tools, choice) = tools(body)?;
+    (received.tools, received.tool_choice) = (tools.into(), choice);
     received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
     match body.get("input") {
-        Some(Value::String(text)) => {
-            received.turns.push(Turn::User(Content { text: text.clone(), images: Vec::new() }));
-        }
+        Some(Value::String(text)) => received.messages.push(Message::user(text.as_str())),
         Some(Value::Array(items)) if !items.is_empty() => Input::new(&mut received).read(items)?,
         _ => return Err(unfit("Missing required parameter: 'input'.")),
     }
@@ -72,7 +72,7 @@ fn tools(body: &Value) -> Result<(Vec<ToolDefinition>, ToolChoice), Unfit> {
         Some(Value::Array(listed)) => listed.as_slice(),
         Some(_) => return Err(Unfit::new("tools", "Invalid type for 'tools': expected an array.")),
     };
-    let tools = functions(listed, itself, &["type", "name", "description", "parameters", "strict"])?;
+    let tools = functions(listed, itself, "type name description parameters strict")?;
     if tools.is_empty()
         && present(body, "tool_choice").is_some_and(|choice| choice != "auto" && choice != "none")
     {
@@ -94,7 +94,7 @@ fn unfit(message: impl Into<String>) -> Unfit {
 
 /// Items on their way to being turns: several of the model's are one.
 struct Input<'a> {
-    received: &'a mut ReadRequest,
+    received: &'a mut ModelRequest,
     /// The calls that have no output.
     open: Vec<Arc<str>>,
     /// The reasoning item that waits for what followed it.
@@ -104,7 +104,7 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn new(received: &'a mut ReadRequest) -> Self {
+    fn new(received: &'a mut ModelRequest) -> Self {
         Self { received, open: Vec::new(), reasoning: None, reasoned: false }
     }
 
@@ -126,22 +126,26 @@ impl<'a> Input<'a> {
     }
 
     fn message(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
-        members(n, item, &["type", "role", "content", "id", "status", "phase"])?;
+        members(n, item, "type role content id status phase")?;
         let role = text_of(item, "role").unwrap_or_default();
         let words = content(item.get("content"), role == "assistant")
             .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].content'.")))?;
         match role {
             "assistant" => {
                 self.belongs(item, "message")?;
-                self.turn(|text, _| text.push_str(&words.text));
+                self.turn(|turn| turn.text = [&*turn.text, &words.text].concat().into());
                 return Ok(());
             }
-            "user" => self.received.turns.push(Turn::User(words)),
+            "user" => self.received.messages.push(user(words)),
             "system" | "developer" if !words.images.is_empty() => {
                 return Err(unfit(format!("'input[{n}]' shows pictures, which only users do")));
             }
-            "system" | "developer" if self.received.turns.is_empty() => self.received.system.push(words.text),
-            "system" | "developer" => self.received.turns.push(Turn::Operator(words.text)),
+            "system" | "developer" if self.received.messages.is_empty() => {
+                add_system(self.received, &words.text)
+            }
+            "system" | "developer" => {
+                self.received.messages.push(Message::Operator { text: words.text.into() });
+            }
             _ => return Err(unfit(format!("Invalid value: '{role}' at 'input[{n}].role'."))),
         }
         self.end_of_reasoning()?;
@@ -150,7 +154,7 @@ impl<'a> Input<'a> {
     }
 
     fn reasoning(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
-        members(n, item, &["type", "id", "summary", "content", "encrypted_content", "status"])?;
+        members(n, item, "type id summary content encrypted_content status")?;
         self.end_of_reasoning()?;
         let id = text_of(item, "id").unwrap_or_default();
         let Some(parts) = item.get("summary").and_then(Value::as_array) else {
@@ -169,16 +173,16 @@ impl<'a> Input<'a> {
                 "The encrypted content for item {id} could not be verified. Reason: Encrypted content could not be \
                  decrypted or parsed."
             );
-            return Err(unfit(message).because(Trouble::StaleReasoning));
+            return Err(unfit(message).because(FailureKind::StaleReasoning));
         }
-        self.turn(|_, _| {});
+        self.turn(|_| {});
         self.reasoning = Some(id.to_owned());
         self.reasoned = true;
         Ok(())
     }
 
     fn call(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
-        members(n, item, &["type", "id", "call_id", "name", "arguments", "status"])?;
+        members(n, item, "type id call_id name arguments status")?;
         self.belongs(item, "function_call")?;
         let missing = |name: &str| unfit(format!("Missing required parameter: 'input[{n}].{name}'."));
         let id = text_of(item, "call_id").filter(|id| !id.is_empty()).ok_or_else(|| missing("call_id"))?;
@@ -191,12 +195,12 @@ impl<'a> Input<'a> {
         }
         self.open.push(Arc::clone(&id));
         let call = ToolCall { id, name: name.into(), arguments: Arguments::from(arguments) };
-        self.turn(|_, calls| calls.push(call));
+        self.turn(|turn| turn.calls.push(call));
         Ok(())
     }
 
     fn output(&mut self, n: usize, item: &Value) -> Result<(), Unfit> {
-        members(n, item, &["type", "id", "call_id", "output", "status"])?;
+        members(n, item, "type id call_id output status")?;
         self.end_of_reasoning()?;
         self.reasoned = false;
         let id = text_of(item, "call_id").unwrap_or_default();
@@ -208,21 +212,18 @@ impl<'a> Input<'a> {
         let words = content(item.get("output"), /*is_assistant*/ false)
             .ok_or_else(|| unfit(format!("Invalid value at 'input[{n}].output'.")))?;
         let result = result(id, /*is_error*/ false, words);
-        match self.received.turns.last_mut() {
-            Some(Turn::Results(results)) => results.push(result),
-            _ => self.received.turns.push(Turn::Results(vec![result])),
-        }
+        add_result(&mut self.received.messages, result);
         Ok(())
     }
 
     /// Adds to the turn of the model's that is being read.
-    fn turn(&mut self, add: impl FnOnce(&mut String, &mut Vec<ToolCall>)) {
-        if let Some(Turn::Assistant { text, calls }) = self.received.turns.last_mut() {
-            return add(text, calls);
+    fn turn(&mut self, add: impl FnOnce(&mut AssistantTurn)) {
+        if let Some(Message::Assistant(turn)) = self.received.messages.last_mut() {
+            return add(turn);
         }
-        let (mut text, mut calls) = (String::new(), Vec::new());
-        add(&mut text, &mut calls);
-        self.received.turns.push(Turn::Assistant { text, calls });
+        let mut turn = AssistantTurn::default();
+        add(&mut turn);
+        self.received.messages.push(Message::Assistant(turn));
     }
 
     /// An item that was written behind reasoning comes back behind it.
@@ -247,7 +248,7 @@ impl<'a> Input<'a> {
     }
 }
 
-fn members(n: usize, item: &Value, known: &[&str]) -> Result<(), Unfit> {
+fn members(n: usize, item: &Value, known: &str) -> Result<(), Unfit> {
     match unknown(item, known) {
         Some(name) => Err(unfit(format!("Unknown parameter: 'input[{n}].{name}'."))),
         None => Ok(()),
@@ -278,43 +279,14 @@ fn content(content: Option<&Value>, is_assistant: bool) -> Option<Content> {
 
 const LEAST_TOKENS: u64 = 16;
 
-const KNOWN: [&str; 31] = [
-    "model",
-    "input",
-    "instructions",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_output_tokens",
-    "max_tool_calls",
-    "reasoning",
-    "text",
-    "store",
-    "include",
-    "previous_response_id",
-    "conversation",
-    "truncation",
-    "context_management",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "safety_identifier",
-    "user",
-    "service_tier",
-    "metadata",
-    "background",
-    "stream",
-    "stream_options",
-    "temperature",
-    "top_p",
-    "top_logprobs",
-    "prompt",
-    "moderation",
-];
+const KNOWN: &str = "model input instructions tools tool_choice parallel_tool_calls max_output_tokens max_tool_calls \
+    reasoning text store include previous_response_id conversation truncation context_management \
+    prompt_cache_key prompt_cache_options prompt_cache_retention safety_identifier user service_tier \
+    metadata background stream stream_options temperature top_p top_logprobs prompt moderation";
 
 /// Members that have members.
-const NESTED: [(&str, &[&str]); 3] = [
-    ("reasoning", &["effort", "summary", "context", "mode", "generate_summary"]),
-    ("text", &["format", "verbosity"]),
-    ("stream_options", &["include_obfuscation"]),
+const NESTED: [(&str, &str); 3] = [
+    ("reasoning", "effort summary context mode generate_summary"),
+    ("text", "format verbosity"),
+    ("stream_options", "include_obfuscation"),
 ];

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{REASONED, SEAL, bound};
 use crate::servers::http::KEEP_ALIVE;
-use crate::servers::protocol::{Frames, Head, Reported, Writer, halves, named_event, stop};
+use crate::servers::protocol::{Frames, Head, Reported, Writer, halves, named_event, set, stop};
 use crate::servers::seal::seal;
 
 /// Writes one reply.
-pub(super) struct ResponsesWriter {
+pub(crate) struct ResponsesWriter {
     head: Head,
     /// How many events were written.
     sequence: u64,
@@ -36,28 +36,24 @@ enum Kind {
 }
 
 impl ResponsesWriter {
-    pub(super) fn new(head: Head) -> Self {
+    pub(crate) fn new(head: Head) -> Self {
         Self { head, sequence: 0, output: Vec::new(), open: None, reasoned: false }
     }
 
     /// An event: its own members, and those that every event has.
     fn event(&mut self, kind: &str, mut members: Value, out: &mut Frames) {
-        if let Some(members) = members.as_object_mut() {
-            members.insert("type".to_owned(), kind.into());
-            members.insert("sequence_number".to_owned(), self.sequence.into());
-        }
+        set(&mut members, "type", kind);
+        set(&mut members, "sequence_number", self.sequence);
         self.sequence += 1;
         out.push(named_event(kind, &members));
     }
 
     /// An event within the open item.
     fn within(&mut self, kind: &str, id: &str, index: &str, mut members: Value, out: &mut Frames) {
-        if let Some(members) = members.as_object_mut() {
-            members.insert("item_id".to_owned(), id.into());
-            members.insert("output_index".to_owned(), self.output.len().into());
-            members.insert(index.to_owned(), 0.into());
-        }
-        self.event(kind, members, out);
+        set(&mut members, "item_id", id);
+        set(&mut members, "output_index", self.output.len());
+        set(&mut members, index, 0);
+        self.event(&format!("response.{kind}"), members, out);
     }
 
     fn item_id(&self, prefix: &str) -> String {
@@ -67,16 +63,16 @@ impl ResponsesWriter {
 
     /// Writes a piece into an item of this kind, which is opened where it is not.
     fn piece(&mut self, kind: Kind, text: &str, out: &mut Frames) {
+        let [prefix, part, event, index, _] = kind.words();
         if self.open.as_ref().is_none_or(|open| open.kind != kind) {
             self.close("completed", out);
             self.reasoned |= kind == Kind::Reasoning;
-            let id = self.item_id(kind.prefix());
+            let id = self.item_id(prefix);
             self.open = Some(Open { kind, id: id.clone(), text: String::new() });
             let item = kind.item(&id, None, "in_progress");
-            let index = self.output.len();
-            self.event("response.output_item.added", json!({"output_index": index, "item": item}), out);
-            let part = json!({"part": kind.part("")});
-            self.within(kind.part_added(), &id, kind.index(), part, out);
+            let begun = json!({"output_index": self.output.len(), "item": item});
+            self.event("response.output_item.added", begun, out);
+            self.within(&format!("{part}.added"), &id, index, json!({"part": kind.part("")}), out);
         }
         let Some(mut open) = self.open.take() else { return };
         // A flood is passed on without being held as a whole.
@@ -87,18 +83,19 @@ impl ResponsesWriter {
         if kind == Kind::Text {
             delta = json!({"delta": text, "logprobs": []});
         }
-        self.within(kind.delta(), &open.id, kind.index(), delta, out);
+        self.within(&format!("{event}.delta"), &open.id, index, delta, out);
         self.open = Some(open);
     }
 
     /// Ends the open item.
     fn close(&mut self, status: &str, out: &mut Frames) {
         let Some(Open { kind, id, text }) = self.open.take() else { return };
-        self.within(kind.done(), &id, kind.index(), json!({kind.member(): text}), out);
-        self.within(kind.part_done(), &id, kind.index(), json!({"part": kind.part(&text)}), out);
+        let [_, part, event, index, member] = kind.words();
+        self.within(&format!("{event}.done"), &id, index, json!({member: text}), out);
+        self.within(&format!("{part}.done"), &id, index, json!({"part": kind.part(&text)}), out);
         let mut item = kind.item(&id, Some(&text), status);
-        if let (Kind::Reasoning, true, Some(item)) = (kind, self.head.ways.seals, item.as_object_mut()) {
-            item.insert("encrypted_content".to_owned(), seal(SEAL, &bound(&id, &text)).into());
+        if kind == Kind::Reasoning && self.head.ways.seals {
+            set(&mut item, "encrypted_content", seal(SEAL, &bound(&id, &text)));
         }
         self.done(item, out);
     }
@@ -146,11 +143,9 @@ impl ResponsesWriter {
         };
         let model = reply.served_model.as_deref().unwrap_or(&self.head.model);
         let mut response = self.response(status, model);
-        if let Some(members) = response.as_object_mut() {
-            members.insert("usage".to_owned(), reply.usage.as_ref().map_or(Value::Null, usage));
-            if let Some(reason) = reason {
-                members.insert("incomplete_details".to_owned(), json!({"reason": reason}));
-            }
+        set(&mut response, "usage", reply.usage.as_ref().map_or(Value::Null, usage));
+        if let Some(reason) = reason {
+            set(&mut response, "incomplete_details", json!({"reason": reason}));
         }
         (status, response)
     }
@@ -220,19 +215,21 @@ impl Writer for ResponsesWriter {
 
     fn fail(&mut self, reported: &Reported<'_>, out: &mut Frames) {
         let mut response = self.response("failed", &self.head.model);
-        if let Some(members) = response.as_object_mut() {
-            let code = reported.words.code.unwrap_or(reported.words.kind);
-            members.insert("error".to_owned(), json!({"code": code, "message": reported.message}));
-        }
+        let code = reported.words.code.unwrap_or(reported.words.kind);
+        set(&mut response, "error", json!({"code": code, "message": reported.message}));
         self.event("response.failed", json!({"response": response}), out);
     }
 }
 
 impl Kind {
-    fn prefix(self) -> &'static str {
+    /// What its ids begin with, its part, the event of its text, its index, the member with its text.
+    fn words(self) -> [&'static str; 5] {
         match self {
-            Self::Reasoning => "rs",
-            Self::Text | Self::Refusal => "msg",
+            Self::Reasoning => {
+                ["rs", "reasoning_summary_part", "reasoning_summary_text", "summary_index", "text"]
+            }
+            Self::Text => ["msg", "content_part", "output_text", "content_index", "text"],
+            Self::Refusal => ["msg", "content_part", "refusal", "content_index", "refusal"],
         }
     }
 
@@ -252,50 +249,6 @@ impl Kind {
             Self::Reasoning => json!({"type": "summary_text", "text": text}),
             Self::Text => json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []}),
             Self::Refusal => json!({"type": "refusal", "refusal": text}),
-        }
-    }
-
-    fn index(self) -> &'static str {
-        match self {
-            Self::Reasoning => "summary_index",
-            Self::Text | Self::Refusal => "content_index",
-        }
-    }
-
-    fn member(self) -> &'static str {
-        match self {
-            Self::Reasoning | Self::Text => "text",
-            Self::Refusal => "refusal",
-        }
-    }
-
-    fn part_added(self) -> &'static str {
-        match self {
-            Self::Reasoning => "response.reasoning_summary_part.added",
-            Self::Text | Self::Refusal => "response.content_part.added",
-        }
-    }
-
-    fn part_done(self) -> &'static str {
-        match self {
-            Self::Reasoning => "response.reasoning_summary_part.done",
-            Self::Text | Self::Refusal => "response.content_part.done",
-        }
-    }
-
-    fn delta(self) -> &'static str {
-        match self {
-            Self::Reasoning => "response.reasoning_summary_text.delta",
-            Self::Text => "response.output_text.delta",
-            Self::Refusal => "response.refusal.delta",
-        }
-    }
-
-    fn done(self) -> &'static str {
-        match self {
-            Self::Reasoning => "response.reasoning_summary_text.done",
-            Self::Text => "response.output_text.done",
-            Self::Refusal => "response.refusal.done",
         }
     }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::calls::{CallLine, Callee, Calls, Point};
 use super::shown::{Shown, anchor, nothing};
-use crate::pages::text::{duration, t};
+use crate::pages::text::{duration, heads, t};
 
 /// The length of the axis.
 const WIDTH: f64 = 1_000.0;
@@ -94,13 +94,7 @@ impl Calls {
                     h3 { @if *pass == 0 { "Before the first pass" } @else { "Pass " (pass) } }
                     table.calls {
                         caption { "Calls" }
-                        thead { tr {
-                            th scope="col" { "call" }
-                            th scope="col" { "began" }
-                            th scope="col" { "took" }
-                            th scope="col" { "result" }
-                            th scope="col" { "on the axis of time" }
-                        } }
+                        (heads(&["call", "began", "took", "result", "on the axis of time"]))
                         tbody { @for line in lines { (self.row(line, &axis, shown)) } }
                     }
                 }

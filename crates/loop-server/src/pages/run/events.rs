@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::shown::Shown;
 use super::{Seen, key_of};
-use crate::pages::text::{cut, t};
+use crate::pages::text::{cut, heads, t};
 
 /// Characters of a line that are shown.
 const MAX_LINE: usize = 160;
@@ -81,14 +81,7 @@ impl Events {
                 summary { "All events in their order" }
                 div.wide tabindex="0" role="region" aria-label="Events" {
                     table {
-                        thead { tr {
-                            th.n scope="col" { "event" }
-                            th.n scope="col" { "after s" }
-                            th.n scope="col" { "pass" }
-                            th scope="col" { "what" }
-                            th scope="col" { "key" }
-                            th scope="col" { "with" }
-                        } }
+                        (heads(&["#event", "#after s", "#pass", "what", "key", "with"]))
                         tbody {
                             @for line in &self.lines {
                                 tr data-from=(line.at) hidden[shown.is_before(line.at)] {

@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::Seen;
 use super::shown::{Shown, nothing};
-use crate::pages::text::t;
+use crate::pages::text::{heads, t};
 
 #[derive(Debug, Default)]
 pub(super) struct GatePart {
@@ -158,13 +158,7 @@ impl Line {
                     div.wide tabindex="0" role="region" aria-label="Conditions that were true" {
                         table {
                             caption { "Conditions that were true; the first decided" }
-                            thead { tr {
-                                th scope="col" { "condition" }
-                                th scope="col" { "value" }
-                                th scope="col" { "threshold" }
-                                th scope="col" { "smallest change" }
-                                th scope="col" { "in words" }
-                            } }
+                            (heads(&["condition", "value", "threshold", "smallest change", "in words"]))
                             tbody {
                                 @for it in &self.conditions {
                                     tr {
@@ -182,12 +176,7 @@ impl Line {
                 details.more {
                     summary { "Limits at this event" }
                     table {
-                        thead { tr {
-                            th scope="col" { "limit" }
-                            th.n scope="col" { "used" }
-                            th.n scope="col" { "threshold" }
-                            th scope="col" { "reached" }
-                        } }
+                        (heads(&["limit", "#used", "#threshold", "reached"]))
                         tbody {
                             @for limit in &self.limits {
                                 tr {

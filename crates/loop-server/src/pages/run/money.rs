@@ -10,7 +10,7 @@ use super::Seen;
 use super::head::cost;
 use super::shown::{Shown, nothing};
 use crate::pages::span::Changing;
-use crate::pages::text::{grouped, t};
+use crate::pages::text::{grouped, heads, t};
 
 /// Width and height of the picture.
 const WIDTH: f64 = 1_000.0;
@@ -174,14 +174,7 @@ impl Money {
                 summary { "Money by event" }
                 div.wide tabindex="0" role="region" aria-label="Money by event" {
                     table {
-                        thead { tr {
-                            th.n scope="col" { "event" }
-                            th scope="col" { "what" }
-                            th.n scope="col" { "spent" }
-                            th.n scope="col" { "reserved" }
-                            th.n scope="col" { "held back" }
-                            th.n scope="col" { "left" }
-                        } }
+                        (heads(&["#event", "what", "#spent", "#reserved", "#held back", "#left"]))
                         tbody {
                             @for line in &self.lines {
                                 tr data-from=(line.at) hidden[shown.is_before(line.at)] {
@@ -207,15 +200,7 @@ impl Money {
                     summary { "Each model call with its tokens and its cost" }
                     div.wide tabindex="0" role="region" aria-label="Charges" {
                         table {
-                            thead { tr {
-                                th.n scope="col" { "event" }
-                                th scope="col" { "call" }
-                                th scope="col" { "tier" }
-                                th.n scope="col" { "input" }
-                                th.n scope="col" { "from cache" }
-                                th.n scope="col" { "output" }
-                                th.n scope="col" { "cost" }
-                            } }
+                            (heads(&["#event", "call", "tier", "#input", "#from cache", "#output", "#cost"]))
                             tbody {
                                 @for it in &self.spent {
                                     tr data-from=(it.at) hidden[shown.is_before(it.at)] {

@@ -16,7 +16,7 @@ use maud::{Markup, html};
 
 use super::run::look_of;
 use super::shell::{self, PagePlace};
-use super::text::{counted, cut, day, grouped, t, time};
+use super::text::{counted, cut, day, grouped, heads, t, time};
 pub(super) use tally::{KeptRuns, RunOrder, RunTally};
 
 /// How many runs are on a page.
@@ -356,7 +356,7 @@ impl RunsPage {
                 @for domain in &self.domains { span { i.{ "c-" (colour(domain)) } {} (t(domain)) } }
             }
             table.bars {
-                thead { tr { th scope="col" { "day" } th.n scope="col" { "runs" } th.n scope="col" { "cost" } th scope="col" { "by domain" } } }
+                (heads(&["day", "#runs", "#cost", "by domain"]))
                 tbody {
                     @for (day, domains) in &self.days {
                         tr {
@@ -375,7 +375,7 @@ impl RunsPage {
         let largest = self.reasons.iter().map(|(.., count)| *count).max().unwrap_or(1).max(1);
         html! {
             table.bars {
-                thead { tr { th scope="col" { "reason" } th scope="col" { "outcome" } th.n scope="col" { "runs" } th scope="col" { "share" } } }
+                (heads(&["reason", "outcome", "#runs", "share"]))
                 tbody {
                     @for (class, reason, count) in &self.reasons {
                         tr {
@@ -394,16 +394,7 @@ impl RunsPage {
         html! {
             div.wide tabindex="0" role="region" aria-label="Table of runs" {
                 table.stack.list {
-                    thead { tr {
-                        th scope="col" { "begun (UTC)" }
-                        th scope="col" { "item" }
-                        th scope="col" { "domain" }
-                        th scope="col" { "outcome" }
-                        th.n scope="col" { "events" }
-                        th.n scope="col" { "cost" }
-                        th scope="col" { "tags" }
-                        th scope="col" { "run" }
-                    } }
+                    (heads(&["begun (UTC)", "item", "domain", "outcome", "#events", "#cost", "tags", "run"]))
                     tbody { @for run in &self.rows { (row(run)) } }
                 }
             }

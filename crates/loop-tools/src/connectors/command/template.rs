@@ -2,18 +2,12 @@
 
 use std::path::Path;
 
-use loop_core::types::Scope;
 use serde_json::{Map, Value};
 
 use crate::connectors::command::program::takes_script_after;
 use crate::connectors::error::ConnectorError;
+use crate::connectors::placeholders::{Given, KEY, OWN, Part, parts};
 use crate::connectors::scope::stated_part_of;
-
-/// The placeholders that are not parameters.
-const OWN: [&str; 6] =
-    ["scope.account", "scope.account_name", "scope.asset", "scope.item", "scope.person", CALL_KEY];
-/// The placeholder of the key that all tries of one call share.
-const CALL_KEY: &str = "call_key";
 
 /// The arguments of a program, and what it reads, with placeholders.
 #[derive(Clone, Debug)]
@@ -46,26 +40,11 @@ struct Parameter {
     default: Option<Value>,
 }
 
-/// What the placeholders are filled in with.
-#[derive(Debug)]
-pub(crate) struct Values<'a> {
-    pub(crate) parameters: &'a Value,
-    pub(crate) scope: &'a Scope,
-    pub(crate) key: &'a str,
-}
-
 /// What a program is started with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filled {
     pub(crate) args: Vec<String>,
     pub(crate) stdin: Option<String>,
-}
-
-/// A value of a placeholder.
-enum Given {
-    Absent,
-    Text(String),
-    Texts(Vec<String>),
 }
 
 impl Template {
@@ -117,31 +96,22 @@ impl Template {
 
     /// Whether the key of the call is given to the program.
     pub(crate) fn has_key(&self) -> bool {
-        self.pieces().any(|piece| *piece == Piece::Own(CALL_KEY))
+        self.pieces().any(|piece| *piece == Piece::Own(KEY))
     }
 
     /// The arguments of one call.
     ///
     /// # Errors
     /// A value that the program must not be given, in words for the caller.
-    pub(crate) fn fill(&self, values: &Values<'_>) -> Result<Filled, String> {
+    pub(crate) fn fill(&self, given: &Given<'_>) -> Result<Filled, String> {
         let mut args = Vec::new();
         for element in &self.args {
-            match element.fill(values)? {
-                Given::Absent => {}
-                Given::Text(text) => args.push(element.guarded(text)?),
-                Given::Texts(texts) => {
-                    for text in texts {
-                        args.push(element.guarded(text)?);
-                    }
-                }
+            for text in element.fill(given)?.into_iter().flatten() {
+                args.push(element.guarded(text)?);
             }
         }
-        let stdin = match self.stdin.as_ref().map(|element| element.fill(values)).transpose()? {
-            Some(Given::Text(text)) => Some(text),
-            Some(Given::Absent | Given::Texts(_)) | None => None,
-        };
-        Ok(Filled { args, stdin })
+        let stdin = self.stdin.as_ref().map(|element| element.fill(given)).transpose()?;
+        Ok(Filled { args, stdin: stdin.flatten().map(|texts| texts.concat()) })
     }
 
     fn pieces(&self) -> impl Iterator<Item = &Piece> {
@@ -208,17 +178,11 @@ impl Element {
         }
     }
 
-    fn fill(&self, values: &Values<'_>) -> Result<Given, String> {
-        let mut all = String::new();
-        for piece in &self.pieces {
-            match piece.value(values)? {
-                // Half an element would mean something else.
-                Given::Absent => return Ok(Given::Absent),
-                Given::Text(text) => all.push_str(&text),
-                Given::Texts(texts) => return Ok(Given::Texts(texts)),
-            }
-        }
-        Ok(Given::Text(all))
+    /// Its texts: those of a list, else one. `None`: a value is not given, and half an element would mean something else.
+    fn fill(&self, given: &Given<'_>) -> Result<Option<Vec<String>>, String> {
+        let values = self.pieces.iter().map(|piece| piece.value(given));
+        let values = values.collect::<Result<Option<Vec<_>>, _>>()?.map(|values| values.concat());
+        Ok(values.map(|values| if self.pieces.len() == 1 { values } else { vec![values.concat()] }))
     }
 
     /// The text, unless the program would take it for an option.
@@ -233,30 +197,33 @@ impl Element {
 }
 
 impl Piece {
-    fn value(&self, values: &Values<'_>) -> Result<Given, String> {
-        match self {
-            Self::Literal(text) => Ok(Given::Text(text.clone())),
-            Self::Own(CALL_KEY) => Ok(Given::Text(values.key.to_owned())),
+    fn value(&self, given: &Given<'_>) -> Result<Option<Vec<String>>, String> {
+        let text = match self {
+            Self::Literal(text) => text.clone(),
+            Self::Own(KEY) => given.key.to_owned(),
             Self::Own(name) => {
-                let part = stated_part_of(values.scope, name.trim_start_matches("scope."));
+                let part = stated_part_of(given.scope, name.trim_start_matches("scope."));
                 // Without it the program would do its work for all of them.
                 let text = part.ok_or_else(|| format!("the work item has no `{name}`"))?;
-                checked(name, text.to_string()).map(Given::Text)
+                checked(name, text.to_string())?
             }
             Self::Parameter(Parameter { name, is_array, is_required, default }) => {
-                let given = values.parameters.get(name).filter(|value| !value.is_null()).or(default.as_ref());
-                match given {
-                    None if *is_required => Err(format!("`{name}` is missing")),
-                    None => Ok(Given::Absent),
-                    Some(Value::Array(elements)) if *is_array => elements
-                        .iter()
-                        .map(|one| text_of(name, one))
-                        .collect::<Result<_, _>>()
-                        .map(Given::Texts),
-                    Some(value) => text_of(name, value).map(Given::Text),
+                let value = given.parameters.get(name).filter(|value| !value.is_null()).or(default.as_ref());
+                match value {
+                    None if *is_required => return Err(format!("`{name}` is missing")),
+                    None => return Ok(None),
+                    Some(Value::Array(elements)) if *is_array => {
+                        return elements
+                            .iter()
+                            .map(|one| text_of(name, one))
+                            .collect::<Result<_, _>>()
+                            .map(Some);
+                    }
+                    Some(value) => text_of(name, value)?,
                 }
             }
-        }
+        };
+        Ok(Some(vec![text]))
     }
 }
 
@@ -323,34 +290,17 @@ impl<'a> Declared<'a> {
 
 /// The pieces of one element. `{{` and `}}` are braces.
 fn pieces(text: &str, declared: &Declared<'_>) -> Result<Vec<Piece>, String> {
-    let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
-    while let Some(at) = rest.find(['{', '}']) {
-        let (before, from) = rest.split_at(at);
-        literal.push_str(before);
-        if let Some((brace, after)) =
-            ["{{", "}}"].into_iter().find_map(|two| Some((two, from.strip_prefix(two)?)))
-        {
-            literal.push_str(brace.get(..1).unwrap_or_default());
-            rest = after;
-            continue;
+    let parts = parts(text)
+        .ok_or_else(|| format!("`{text}` has a brace alone; write `{{{{` or `}}}}` for a brace"))?;
+    let pieces = parts.into_iter().map(|part| match part {
+        Part::Placeholder(name) => declared.piece(&name),
+        Part::Text(text) if text.contains('\0') => {
+            Err("it has a NUL character in it; take that out".to_owned())
         }
-        let Some((name, after)) = from.strip_prefix('{').and_then(|from| from.split_once('}')) else {
-            return Err(format!("`{text}` has a brace alone; write `{{{{` or `}}}}` for a brace"));
-        };
-        if !literal.is_empty() {
-            pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-        }
-        pieces.push(declared.piece(name)?);
-        rest = after;
-    }
-    literal.push_str(rest);
-    if !literal.is_empty() || pieces.is_empty() {
-        if literal.contains('\0') {
-            return Err("it has a NUL character in it; take that out".to_owned());
-        }
-        pieces.push(Piece::Literal(literal));
-    }
-    Ok(pieces)
+        Part::Text(text) => Ok(Piece::Literal(text)),
+    });
+    let pieces: Vec<_> = pieces.collect::<Result<_, _>>()?;
+    Ok(if pieces.is_empty() { vec![Piece::Literal(String::new())] } else { pieces })
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use crate::connectors::command::program;
 use crate::connectors::command::run::{self, Broken, Job};
 use crate::connectors::command::sandbox::{Sandbox, SandboxFolders};
 use crate::connectors::command::settings::CommandSettings;
-use crate::connectors::command::template::{Template, Values};
+use crate::connectors::command::template::Template;
 use crate::connectors::error::{ConnectorError, one_line};
+use crate::connectors::placeholders::Given;
 
 /// A tool that runs one program: its parameters are filled into an array of arguments, its output is the result.
 ///
@@ -83,7 +84,7 @@ impl Tool for CommandTool {
 
     async fn call(&self, parameters: Value, context: &ToolContext, credentials: &Credentials) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
-        let values = Values { parameters: &parameters, scope: &context.scope, key: &context.key };
+        let values = Given { parameters: &parameters, scope: &context.scope, key: &context.key };
         let filled = match self.template.fill(&values) {
             Ok(filled) => filled,
             Err(message) => return ToolResult::invalid_input(name, title, message),

@@ -16,6 +16,7 @@ mod rate;
 pub(crate) mod request;
 pub(crate) mod template;
 #[cfg(test)]
+#[path = "server_for_tests.rs"]
 pub(crate) mod test_server;
 #[cfg(test)]
 mod tls_tests;

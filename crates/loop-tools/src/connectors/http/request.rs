@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::connectors::http::definition::HttpDefinition;
-use crate::connectors::http::template::{Given, JsonTemplate, Names, Template, text_of};
+use crate::connectors::http::template::{JsonTemplate, Names, Template, text_of};
+use crate::connectors::placeholders::Given;
 use crate::connectors::trouble::Trouble;
 
 /// Where a keyed write says which call it is.

@@ -3,16 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use loop_core::types::Scope;
 use serde_json::{Map, Value};
 
+use crate::connectors::placeholders::{Given, KEY, OWN, Part, parts};
 use crate::connectors::scope::stated_part_of;
 use crate::connectors::trouble::Trouble;
-
-/// The name of the key that all tries of one call share, and no two calls.
-const KEY: &str = "call_key";
-/// What of the scope has a name here.
-const SCOPE: [&str; 5] = ["scope.account", "scope.account_name", "scope.asset", "scope.item", "scope.person"];
 
 /// A text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,25 +24,11 @@ pub(crate) enum JsonTemplate {
     Table(Vec<(String, JsonTemplate)>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
-    Text(String),
-    Placeholder(String),
-}
-
 /// The names that templates may use, and those that they did use.
 #[derive(Debug)]
 pub(crate) struct Names<'a> {
     parameters: &'a BTreeSet<String>,
     used: BTreeSet<String>,
-}
-
-/// What the placeholders are filled with.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
-    pub(crate) parameters: &'a Value,
-    pub(crate) scope: &'a Scope,
-    pub(crate) key: &'a str,
 }
 
 impl<'a> Names<'a> {
@@ -73,8 +54,8 @@ impl<'a> Names<'a> {
     }
 
     fn check(&mut self, name: &str) -> Result<(), String> {
-        if name != KEY && !SCOPE.contains(&name) && !self.parameters.contains(name) {
-            let known = self.parameters.iter().map(String::as_str).chain(SCOPE).chain([KEY]);
+        if !OWN.contains(&name) && !self.parameters.contains(name) {
+            let known = self.parameters.iter().map(String::as_str).chain(OWN);
             let known = known.map(|name| format!("{{{name}}}")).collect::<Vec<_>>().join(", ");
             return Err(format!("it names `{{{name}}}`, which is unknown here; use one of {known}"));
         }
@@ -119,31 +100,12 @@ impl Template {
         text: &str,
         check: &mut dyn FnMut(&str) -> Result<(), String>,
     ) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        let mut plain = String::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(['{', '}']) {
-            let (before, from) = rest.split_at(at);
-            plain.push_str(before);
-            if let Some(after) = from.strip_prefix("{{").or_else(|| from.strip_prefix("}}")) {
-                plain.push_str(from.get(..1).unwrap_or_default());
-                rest = after;
-                continue;
+        let parts = parts(text)
+            .ok_or_else(|| "a brace in it has no partner; write `{{` or `}}` for a brace".to_owned())?;
+        for part in &parts {
+            if let Part::Placeholder(name) = part {
+                check(name)?;
             }
-            let inside = from.strip_prefix('{').and_then(|inside| inside.split_once('}'));
-            let Some((name, after)) = inside.filter(|(name, _)| !name.contains('{')) else {
-                return Err("a brace in it has no partner; write `{{` or `}}` for a brace".to_owned());
-            };
-            check(name)?;
-            if !plain.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut plain)));
-            }
-            parts.push(Part::Placeholder(name.to_owned()));
-            rest = after;
-        }
-        plain.push_str(rest);
-        if !plain.is_empty() {
-            parts.push(Part::Text(plain));
         }
         Ok(Self { parts })
     }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+use loop_core::types::Scope;
 use serde_json::json;
 
 use super::*;

@@ -20,7 +20,8 @@ use crate::connectors::http::definition::{HttpDefinition, HttpPages};
 use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::pages::{Cut, Pager, Step};
 use crate::connectors::http::request::{Prepared, RequestTemplate, Wrong, changes_something};
-use crate::connectors::http::template::{Given, Template};
+use crate::connectors::http::template::Template;
+use crate::connectors::placeholders::Given;
 use crate::connectors::tls::client_config;
 use crate::connectors::trouble::Trouble;
 

@@ -401,14 +401,11 @@ async fn a_tool_works_in_a_registry_on_several_threads() {
     let server = TestServer::start(|asked, _| json_answer(&json!([{ "id": asked.target }]))).await;
     let registry =
         Registry::builder().tool(reader(&server.definition("/{order}"), &["order"])).build().unwrap();
-    let calls = (0..20).map(|order| crate::dispatch::ToolInvocation {
-        name: "find_order".into(),
-        parameters: json!({ "order": order }),
-        context: context(),
-        timeout_ms: 10_000,
-        markdown_cap: 4_000,
+    let calls = (0..20).map(|order| {
+        let parameters = json!({ "order": order });
+        registry.dispatch("find_order", &parameters, context(), &Credentials::none(), 10_000, 4_000)
     });
-    let seen = registry.dispatch_all(calls.collect(), &Credentials::none()).await;
+    let seen = futures::future::join_all(calls).await;
     for (order, observation) in seen.iter().enumerate() {
         let data: Value = serde_json::from_str(&observation.data).unwrap();
         assert_eq!(data, json!([{ "id": format!("/{order}") }]));

@@ -11,7 +11,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use loop_core::secrets::Secrets;
 use loop_core::types::{Digest, TraceParent};
-use reqwest::StatusCode;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,
     ClientConfig, ClientRequest, ErrorCode, ErrorData, Implementation, PaginatedRequestParams,
@@ -33,7 +32,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::connectors::error::short_line;
 use crate::connectors::mcp::content::readable;
-use crate::connectors::mcp::endpoint::{EndpointError, NoAnswer, Session};
+use crate::connectors::mcp::endpoint::{EndpointError, Session};
 use crate::connectors::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
 use crate::connectors::mcp::program::Running;
 use crate::connectors::mcp::server::{Origin, Plan};
@@ -654,14 +653,7 @@ fn of_transport(error: &DynamicTransportError) -> Trouble {
         Some(StreamableHttpError::SessionExpired) => {
             Trouble::Retryable("the server has forgotten the session".to_owned())
         }
-        Some(StreamableHttpError::Client(EndpointError(why))) => match why {
-            NoAnswer::Refused(_) => Trouble::Permanent(why.message()),
-            NoAnswer::NotSent(_) | NoAnswer::Status(StatusCode::TOO_MANY_REQUESTS) => {
-                Trouble::Retryable(why.message())
-            }
-            NoAnswer::Status(status) if status.is_client_error() => Trouble::Permanent(why.message()),
-            NoAnswer::Lost(_) | NoAnswer::Status(_) => Trouble::InDoubt(why.message()),
-        },
+        Some(StreamableHttpError::Client(EndpointError(why))) => why.clone(),
         _ => Trouble::InDoubt("the connection broke".to_owned()),
     }
 }

@@ -60,23 +60,10 @@ pub(crate) struct Session {
     watch: Arc<Watch>,
 }
 
-/// Why a request has no answer.
+/// Why a request has no answer. A message holds no URL and no secret.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", .0.message())]
-pub(crate) struct EndpointError(pub(crate) NoAnswer);
-
-/// The kinds of it. A message holds no URL and no secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NoAnswer {
-    /// It was not sent, and cannot be.
-    Refused(String),
-    /// It was not sent: not this time.
-    NotSent(String),
-    /// It was sent, and nothing came back that can be read.
-    Lost(String),
-    /// The server answered with a status that says that it did not do it.
-    Status(StatusCode),
-}
+#[error("{}", .0.clone().message())]
+pub(crate) struct EndpointError(pub(crate) Trouble);
 
 type HttpError = StreamableHttpError<EndpointError>;
 
@@ -164,8 +151,8 @@ impl Session {
         *self.mask.lock().unwrap_or_else(PoisonError::into_inner) = mask;
         signed.map_err(|trouble| {
             no_answer(match trouble {
-                Trouble::Retryable(message) | Trouble::Later(message, _) => NoAnswer::NotSent(message),
-                other => NoAnswer::Refused(other.message()),
+                Trouble::Retryable(message) | Trouble::Later(message, _) => Trouble::Retryable(message),
+                other => Trouble::Permanent(other.message()),
             })
         })
     }
@@ -193,7 +180,7 @@ impl Session {
                 return Ok(response);
             }
         }
-        Err(no_answer(NoAnswer::Status(StatusCode::UNAUTHORIZED)))
+        Err(no_answer(of_status(StatusCode::UNAUTHORIZED)))
     }
 
     fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
@@ -219,13 +206,15 @@ impl Session {
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if body.len() + chunk.len() > limit => {
-                    return Err(no_answer(NoAnswer::Lost(format!("its answer has more than {limit} bytes"))));
+                    return Err(no_answer(Trouble::InDoubt(format!(
+                        "its answer has more than {limit} bytes"
+                    ))));
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => return Ok(body),
                 Err(_) => {
                     let message = "the connection broke in the middle of the answer".to_owned();
-                    return Err(no_answer(NoAnswer::Lost(message)));
+                    return Err(no_answer(Trouble::InDoubt(message)));
                 }
             }
         }
@@ -287,9 +276,9 @@ impl StreamableHttpClient for Session {
                 _ if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) => {
                     let message =
                         "the server redirects to another address, which is not followed; correct the URL";
-                    Err(no_answer(NoAnswer::Refused(message.to_owned())))
+                    Err(no_answer(Trouble::Permanent(message.to_owned())))
                 }
-                _ => Err(no_answer(NoAnswer::Status(status))),
+                _ => Err(no_answer(of_status(status))),
             };
         }
         match kind {
@@ -298,14 +287,14 @@ impl StreamableHttpClient for Session {
                 let body = self.body(response, MCP_MESSAGE_BYTES_MAX).await?;
                 match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
                     Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
-                    Err(_) => Err(no_answer(NoAnswer::Lost(
+                    Err(_) => Err(no_answer(Trouble::InDoubt(
                         "its answer is not a message of the protocol".to_owned(),
                     ))),
                 }
             }
-            None => {
-                Err(no_answer(NoAnswer::Lost("its answer is neither JSON nor a stream of events".to_owned())))
-            }
+            None => Err(no_answer(Trouble::InDoubt(
+                "its answer is neither JSON nor a stream of events".to_owned(),
+            ))),
         }
     }
 
@@ -322,7 +311,7 @@ impl StreamableHttpClient for Session {
         match response.await?.status() {
             status if status.is_success() => Ok(()),
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
-            status => Err(no_answer(NoAnswer::Status(status))),
+            status => Err(no_answer(of_status(status))),
         }
     }
 
@@ -351,17 +340,6 @@ impl StreamableHttpClient for Session {
             (status, Some(Kind::Events)) if status.is_success() => Ok(self.events(response)),
             // Nothing else is worth a second try.
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
-        }
-    }
-}
-
-impl NoAnswer {
-    /// It in words.
-    pub(crate) fn message(&self) -> String {
-        match self {
-            Self::Refused(message) | Self::NotSent(message) | Self::Lost(message) => message.clone(),
-            Self::Status(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => "access was refused".to_owned(),
-            Self::Status(status) => format!("the server answered {status}"),
         }
     }
 }
@@ -433,15 +411,28 @@ fn is_reserved(name: &HeaderName) -> bool {
             .contains(&name)
 }
 
-fn no_answer(why: NoAnswer) -> HttpError {
+/// What a status means that is not a success.
+fn of_status(status: StatusCode) -> Trouble {
+    let message = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "access was refused".to_owned(),
+        status => format!("the server answered {status}"),
+    };
+    match status {
+        StatusCode::TOO_MANY_REQUESTS => Trouble::Retryable(message),
+        status if status.is_client_error() => Trouble::Permanent(message),
+        _ => Trouble::InDoubt(message),
+    }
+}
+
+fn no_answer(why: Trouble) -> HttpError {
     StreamableHttpError::Client(EndpointError(why))
 }
 
 fn of_sending(error: SendError) -> HttpError {
     no_answer(match error {
-        SendError::Refused(message) => NoAnswer::Refused(message),
-        SendError::Limited(message, _) | SendError::Unreachable(message) => NoAnswer::NotSent(message),
-        SendError::Lost(message) | SendError::Unreadable { message, .. } => NoAnswer::Lost(message),
+        SendError::Refused(message) => Trouble::Permanent(message),
+        SendError::Limited(message, _) | SendError::Unreachable(message) => Trouble::Retryable(message),
+        SendError::Lost(message) | SendError::Unreadable { message, .. } => Trouble::InDoubt(message),
     })
 }
 

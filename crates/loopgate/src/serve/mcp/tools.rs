@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use loop_core::run::Phase;
-use loop_core::types::StopClass;
-use loop_core::{Outcome, Run, RunSpec, StopReason};
+use loop_core::types::{StopClass, Totals};
+use loop_core::{Run, RunSpec, StopReason};
+use loop_inspect::listed::ListedState;
 use loop_runtime::journal::RunLine;
-use loop_runtime::report::{PersonRequestReport, counted, explain, warnings};
+use loop_runtime::report::{
+    EvidenceReport, PersonRequestReport, Report, StopReport, TotalsReport, counted, warnings,
+};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
@@ -115,27 +118,13 @@ fn some_runs() -> usize {
     20
 }
 
-/// Where a run is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    /// It is under way.
-    Running,
-    /// It waits for a person.
-    Waiting,
-    /// It has ended.
-    Ended,
-    /// No process drives it.
-    Interrupted,
-}
-
 /// A run.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunResult {
     /// The run's id.
     pub(crate) run: String,
-    /// `running`, `waiting`, `ended` or `interrupted`.
-    pub(crate) state: State,
+    /// `running`, `waiting`, `ended`, `interrupted` or `damaged`.
+    pub(crate) state: ListedState,
     /// The title of the work item.
     pub(crate) title: String,
     /// The document so far, in Markdown. Absent if there is none yet.
@@ -151,61 +140,20 @@ pub(crate) struct RunResult {
     pub(crate) output: Option<Value>,
     /// Why the run stopped. Absent if it has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "StopResult")]
-    pub(crate) stop: Option<StopResult>,
+    #[schemars(with = "StopReport")]
+    pub(crate) stop: Option<StopReport>,
     /// What the domain requires and the run does not have. Empty if nothing is missing, or if the run has not ended.
     pub(crate) missing: Vec<String>,
     /// What waits for a person. A question can be answered with `answer_question`; everything else needs an approver.
     pub(crate) waiting: Vec<PersonRequestReport>,
     /// What was used so far.
-    pub(crate) totals: TotalsResult,
+    pub(crate) totals: TotalsReport,
     /// The tool results that the document cites. Empty if they were not requested.
-    pub(crate) evidence: Vec<EvidenceResult>,
+    pub(crate) evidence: Vec<EvidenceReport>,
     /// What was irregular and did not end the run. Empty if nothing was.
     pub(crate) warnings: Vec<String>,
     /// What to do next, in one sentence.
     pub(crate) next: String,
-}
-
-/// Why a run stopped.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StopResult {
-    /// The reason, for example `confident` or `max_cost`.
-    pub(crate) reason: String,
-    /// `answered`, `partial`, `refused`, `needs_human`, `failed`, `in_doubt` or `cancelled`.
-    pub(crate) class: String,
-    /// One or two sentences.
-    pub(crate) explanation: String,
-}
-
-/// What a run has used.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct TotalsResult {
-    /// Main calls whose reply was read.
-    pub(crate) passes: u32,
-    /// Model calls of every kind.
-    pub(crate) model_calls: u32,
-    /// Tool calls.
-    pub(crate) tool_calls: u32,
-    /// Input and output tokens.
-    pub(crate) tokens: u64,
-    /// US dollars. Null while the price of a call is unknown.
-    pub(crate) cost_usd: Option<f64>,
-    /// Milliseconds, without waits for people.
-    pub(crate) wall_ms: u64,
-}
-
-/// A tool result.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EvidenceResult {
-    /// Its number, for example `E1`.
-    pub(crate) id: String,
-    /// The tool.
-    pub(crate) tool: String,
-    /// How it ended, for example `ok` or `empty`.
-    pub(crate) status: String,
-    /// One line.
-    pub(crate) summary: String,
 }
 
 /// Runs in a list.
@@ -249,65 +197,54 @@ impl RunResult {
         let outcome = run.outcome();
         let requested = run.requested();
         let state = match run.phase() {
-            Phase::Done { .. } => State::Ended,
-            _ if is_driven && requested.is_empty() => State::Running,
-            _ if requested.is_empty() => State::Interrupted,
-            _ => State::Waiting,
+            Phase::Done { .. } => ListedState::Ended,
+            _ if is_driven && requested.is_empty() => ListedState::Running,
+            _ if requested.is_empty() => ListedState::Interrupted,
+            _ => ListedState::Waiting,
         };
-        let totals = outcome.map_or_else(|| *run.totals(), |outcome| outcome.totals);
         let waiting: Vec<_> =
             requested.iter().map(|requested| PersonRequestReport::new(started, requested)).collect();
         let next = match state {
-            State::Running => "Call wait_for_run to wait for the end.".to_owned(),
-            State::Ended => "Nothing is left to do: the run has ended.".to_owned(),
-            State::Interrupted => format!("The operator can resume it: loopgate resume {id}{at}"),
-            State::Waiting if requested.iter().all(|requested| requested.is_question) => {
+            ListedState::Running => "Call wait_for_run to wait for the end.".to_owned(),
+            ListedState::Ended => "Nothing is left to do: the run has ended.".to_owned(),
+            ListedState::Interrupted | ListedState::Damaged => {
+                format!("The operator can resume it: loopgate resume {id}{at}")
+            }
+            ListedState::Waiting if requested.iter().all(|requested| requested.is_question) => {
                 "Call answer_question with what the user says, then wait_for_run.".to_owned()
             }
-            State::Waiting => format!(
+            ListedState::Waiting => format!(
                 "An approver has to decide, and cannot do it through this client: loopgate pending {id}{at} shows the \
                  commands. Then call wait_for_run."
             ),
         };
-        let document = run.document();
-        let listed = outcome.map(|outcome| outcome.evidence.as_slice()).unwrap_or_default();
-        Self {
+        let document = run.document().to_markdown();
+        let so_far = Totals { wall_ms: run.elapsed_ms(), ..*run.totals() };
+        let mut result = Self {
             run: id,
             state,
             title: started.item.title.to_string(),
-            document: Some(document.to_markdown()).filter(|text| !text.trim().is_empty()),
-            answer: outcome.and_then(|outcome| outcome.answer.as_ref()).map(ToString::to_string),
-            output: outcome.and_then(output_of),
-            stop: outcome.map(|outcome| StopResult {
-                reason: outcome.stop.name().to_owned(),
-                class: outcome.stop.class.name().to_owned(),
-                explanation: explain(&outcome.stop),
-            }),
-            missing: outcome
-                .map(|outcome| outcome.missing.iter().map(ToString::to_string).collect())
-                .unwrap_or_default(),
+            document: Some(document).filter(|text| !text.trim().is_empty()),
+            answer: None,
+            output: None,
+            stop: None,
+            missing: Vec::new(),
             waiting,
-            totals: TotalsResult {
-                passes: totals.passes,
-                model_calls: totals.model_calls,
-                tool_calls: totals.tool_calls,
-                tokens: totals.usage.total(),
-                cost_usd: totals.cost.total().map(|cost| cost.as_usd()),
-                wall_ms: if outcome.is_some() { totals.wall_ms } else { run.elapsed_ms() },
-            },
+            totals: TotalsReport::new(&so_far),
             warnings: warnings(&run.model_calls(), run.warnings()),
-            evidence: listed
-                .iter()
-                .filter(|_| evidence)
-                .map(|it| EvidenceResult {
-                    id: it.id.to_string(),
-                    tool: it.tool.to_string(),
-                    status: it.observation.status.name().to_owned(),
-                    summary: it.observation.summary.to_string(),
-                })
-                .collect(),
+            evidence: Vec::new(),
             next,
+        };
+        if let Some(outcome) = outcome {
+            let report = Report::new(started, outcome);
+            result.answer = report.answer;
+            result.output = report.output.filter(|output| output.valid).map(|output| output.value);
+            result.stop = Some(report.stop);
+            result.missing = report.missing;
+            result.totals = report.totals;
+            result.evidence = if evidence { report.evidence } else { Vec::new() };
         }
+        result
     }
 
     /// For clients that read the text alone.
@@ -321,9 +258,8 @@ impl RunResult {
             parts.push(document.trim_end().to_owned());
         }
         let mut lines = Vec::new();
-        let state = serde_json::to_value(self.state).unwrap_or_default();
-        lines.push(format!("run {}: {}", self.run, state.as_str().unwrap_or_default()));
-        if let Some(StopResult { reason, class, explanation }) = &self.stop {
+        lines.push(format!("run {}: {}", self.run, self.state.name()));
+        if let Some(StopReport { reason, class, explanation, .. }) = &self.stop {
             lines.push(format!("stopped: {reason} ({class}). {explanation}"));
         }
         if !self.missing.is_empty() {
@@ -333,10 +269,10 @@ impl RunResult {
             let what = if *question { "question" } else { "needs an approver" };
             lines.push(format!("waiting: {action} {tool} {parameters} ({what}): {why}"));
         }
-        for EvidenceResult { id, tool, status, summary } in &self.evidence {
+        for EvidenceReport { id, tool, status, summary, .. } in &self.evidence {
             lines.push(format!("{id}: {tool}, {status}: {summary}"));
         }
-        let TotalsResult { passes, tokens, cost_usd, .. } = &self.totals;
+        let TotalsReport { passes, tokens, cost_usd, .. } = &self.totals;
         let cost = cost_usd.map_or_else(|| "cost unknown".to_owned(), |cost| format!("USD {cost}"));
         lines.push(format!("totals: {}, {}, {cost}", counted(*passes, "pass"), counted(*tokens, "token")));
         lines.push(self.next.clone());
@@ -348,11 +284,6 @@ impl RunResult {
     pub(crate) fn is_failed(&self) -> bool {
         self.stop.as_ref().is_some_and(|stop| stop.class == StopClass::Failed.name())
     }
-}
-
-fn output_of(outcome: &Outcome) -> Option<Value> {
-    let output = outcome.output.as_ref().filter(|output| output.valid)?;
-    serde_json::from_str(&output.value).ok()
 }
 
 fn schema<T: JsonSchema>() -> Arc<JsonObject> {

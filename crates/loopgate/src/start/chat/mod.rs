@@ -373,7 +373,7 @@ impl Chat {
                     None => break,
                 },
                 () = tokio::time::sleep(STATUS) => {
-                    view.status();
+                    view.live.status();
                     None
                 }
             };
@@ -383,7 +383,7 @@ impl Chat {
             }
             if let Some(action) = view.question().filter(|action| requested != Some(action.key)) {
                 requested = Some(action.key);
-                view.end_line();
+                view.live.end_line();
                 screen::hide();
                 tokio::select! {
                     biased;
@@ -407,7 +407,7 @@ impl Chat {
         *is_undone |= meta.outcome.stop.also_has(StopReason::EffectNotDone);
         let waits = view.waiting(journal.as_deref());
         if let Some(words) = &waits {
-            view.end_line();
+            view.live.end_line();
             words.lines().for_each(note);
             note("");
             note(
@@ -419,7 +419,7 @@ impl Chat {
                 at_journal(journal.as_deref())
             ));
         } else {
-            view.finish(&meta.outcome);
+            view.finish(runner.spec(), &meta.outcome);
         }
         doubts(&meta.outcome);
         warned(&meta.outcome);
@@ -478,7 +478,7 @@ fn stop(
     view: &mut View,
 ) -> bool {
     remote.stop(StopMode::Now);
-    view.end_line();
+    view.live.end_line();
     if ends.is_some() || std::mem::replace(is_warned, true) {
         return true;
     }
