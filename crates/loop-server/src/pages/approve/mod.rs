@@ -27,7 +27,7 @@ pub struct ApprovePage {
     domain: String,
     scope: Vec<(&'static str, String)>,
     requests: Vec<Request>,
-    /// Values of the document so far that are in no evidence, in its order.
+    /// Values of the document so far that the evidence contradicts, in its order.
     contradicted: Vec<String>,
     /// What else is asked for in the form.
     form: ApproveForm,
