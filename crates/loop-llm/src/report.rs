@@ -102,7 +102,7 @@ struct Buckets {
 }
 
 fn kinds(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({"type": "string", "enum": FailureKind::ALL.map(FailureKind::name)})
+    schemars::json_schema!({"type": "string", "enum": FailureKind::ALL.iter().map(|kind| kind.name()).collect::<Vec<_>>()})
 }
 
 impl ModelReport {

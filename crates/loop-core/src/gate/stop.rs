@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn an_effect_in_doubt_takes_precedence_over_all_but_a_stop_by_hand() {
         // W5
-        for reason in StopReason::ALL {
+        for reason in StopReason::all().iter().copied() {
             let certificate = Certificate::new(condition(reason), vec![condition(StopReason::Confident)])
                 .with_effects(vec!["x".into()], Vec::new());
             let expected =

@@ -386,7 +386,7 @@ impl Rest<'_> {
             }
             Phase::WaitingForPerson { asks, since } => {
                 let asks = asks.into_iter().map(|ask| self.asked_anew(ask, parent)).collect();
-                Phase::waiting(asks, since)
+                Phase::WaitingForPerson { asks, since }
             }
             Phase::Validating(checking) => self.check_anew(checking),
             Phase::Stopping(mut stopping) => {
@@ -487,7 +487,9 @@ impl Rest<'_> {
             Purpose::Main => self.main_call(place, call),
             // The limit that made the call the last one may be another one now.
             Purpose::Final { .. } if call.attempt == 1 => self.next_pass(place),
-            Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => Phase::calling(call, purpose),
+            Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => {
+                Phase::Calling { call, purpose }
+            }
         }
     }
 }

@@ -4,7 +4,10 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// How sure the model says it is. A missing or unreadable statement is `unknown`, which counts as low.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
     /// The reply states no confidence, or none that can be read; counts as low.
@@ -29,11 +32,6 @@ impl Confidence {
 
     /// The confidence's name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+        self.into()
     }
 }

@@ -4,7 +4,10 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// Which model of a domain's route a call uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -21,11 +24,6 @@ pub enum Tier {
 impl Tier {
     /// The tier's name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Selector => "selector",
-            Self::Base => "base",
-            Self::Escalated => "escalated",
-            Self::Fallback => "fallback",
-        }
+        self.into()
     }
 }

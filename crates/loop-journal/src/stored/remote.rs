@@ -40,7 +40,8 @@ pub struct RemoteRequest {
 }
 
 /// What became of a request to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RemoteAnswer {
     /// It is journaled.
     Done,
@@ -51,14 +52,8 @@ pub enum RemoteAnswer {
 }
 
 impl RemoteAnswer {
-    const ALL: [Self; 3] = [Self::Done, Self::Refused, Self::Ended];
-
     fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Ended => "ended",
-        }
+        self.into()
     }
 }
 
@@ -124,8 +119,7 @@ impl StoredJournal {
             Ok(find.query_row([&*wanted], |row| row.get::<String>(0)).optional()?)
         });
         let found = found.await?;
-        let answer =
-            found.and_then(|found| RemoteAnswer::ALL.into_iter().find(|answer| answer.name() == found));
+        let answer = found.and_then(|found| found.parse().ok());
         if answer.is_some() {
             let id = Arc::clone(id);
             let forget = self.requesting(Purpose::Rows, move |_, _, connection| {
