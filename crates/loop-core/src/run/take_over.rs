@@ -208,19 +208,12 @@ impl Run {
         if changed && !is_retry && is_open {
             return Err(NotTakenOver::Admitted);
         }
+        let begun = Started::of(id, &spec, names, before.item.clone(), facts);
         let started = Started {
-            run: id,
-            unix_ms: facts.unix_ms,
-            utc_offset: spec.gate.utc_offset,
-            nonce: if is_retry { facts.nonce } else { Arc::clone(&before.nonce) },
-            item: before.item.clone(),
-            spec: names.spec,
-            policy: names.policy,
-            prompts: facts.prompts,
-            tools: facts.tools,
+            nonce: if is_retry { begun.nonce } else { Arc::clone(&before.nonce) },
             history: before.history.clone().filter(|_| !is_retry),
-            provenance: facts.provenance,
             parent: Some(Box::new(Parent { changed, ..parent })),
+            ..begun
         };
         let (run, notes) = Self::begin(spec, started.clone());
         let at = started.parent.as_ref().map_or(Millis(0), |parent| parent.began_at());

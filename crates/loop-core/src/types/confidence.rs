@@ -4,11 +4,10 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// How sure the model says it is. A missing or unreadable statement is `unknown`, which counts as low.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, strum::IntoStaticStr,
-)]
-#[strum(serialize_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Confidence {
     /// The reply states no confidence, or none that can be read; counts as low.
     Unknown,
