@@ -110,21 +110,15 @@ impl Secrets {
 
     /// Like [`mask`](Self::mask) for each text, name and number of a JSON value.
     pub fn mask_value(&self, value: Value) -> Value {
-        let owned = |text: String| match self.mask(&text) {
-            Cow::Owned(masked) => masked,
-            Cow::Borrowed(_) => text,
-        };
+        let masked = |text: String| self.mask(&text).into_owned();
         match value {
-            Value::String(text) => Value::String(owned(text)),
+            Value::String(text) => masked(text).into(),
             Value::Array(items) => items.into_iter().map(|item| self.mask_value(item)).collect(),
             Value::Object(members) => {
-                members.into_iter().map(|(name, value)| (owned(name), self.mask_value(value))).collect()
+                members.into_iter().map(|(name, value)| (masked(name), self.mask_value(value))).collect()
             }
-            Value::Number(number) => match self.mask(&number.to_string()) {
-                Cow::Owned(_) => MASKED.into(),
-                Cow::Borrowed(_) => Value::Number(number),
-            },
-            plain @ (Value::Null | Value::Bool(_)) => plain,
+            Value::Number(number) if matches!(self.mask(&number.to_string()), Cow::Owned(_)) => MASKED.into(),
+            plain => plain,
         }
     }
 
@@ -164,23 +158,14 @@ impl Spellings {
         let keep: [(_, fn(char) -> Option<char>); 2] = [(&self.forms, Some), (&self.keys, letter)];
         for (patterns, keep) in keep.into_iter().filter(|(patterns, _)| patterns.has(least)) {
             for decodes in [false, true].into_iter().take(1 + usize::from(is_escaped(text))) {
-                let (mut kept, mut cuts) = (String::with_capacity(text.len()), Vec::new());
-                let until = read(text, decodes, end != End::Open, |c, _| {
+                let (mut kept, mut places, mut cuts) = (String::new(), Vec::new(), Vec::new());
+                let until = read(text, decodes, end != End::Open, |c, place| {
                     cuts.extend((c == CUT).then_some(kept.len()));
                     kept.extend(keep(c));
+                    places.resize(kept.len(), place);
                 });
                 found.stops.extend((until < text.len()).then_some(until));
                 let (matches, stops) = patterns.search(&kept, &cuts, least, end);
-                if matches.is_empty() && stops.is_empty() {
-                    continue;
-                }
-                // Most texts hold nothing, so the place of each byte is found when it is asked for.
-                let mut places = Vec::with_capacity(kept.len());
-                read(text, decodes, end != End::Open, |c, place| {
-                    places.extend(
-                        keep(c).into_iter().flat_map(|c| std::iter::repeat_n(place.clone(), c.len_utf8())),
-                    );
-                });
                 let start = |at: usize| places.get(at).map_or(text.len(), |place| place.start);
                 let until =
                     |end: usize| end.checked_sub(1).and_then(|at| places.get(at)).map_or(0, |it| it.end);
@@ -257,11 +242,8 @@ impl Found {
         let stop = |at: usize| self.stops.iter().copied().filter(|stop| *stop >= at).min();
         let (mut masked, mut at) = (String::with_capacity(text.len()), 0);
         for found in &self.matches {
-            if found.start < at {
+            if found.start < at || stop(at).is_some_and(|stop| stop <= found.start) {
                 continue;
-            }
-            if stop(at).is_some_and(|stop| stop <= found.start) {
-                break;
             }
             masked.push_str(text.get(at..found.start).unwrap_or_default());
             masked.push_str(mask);

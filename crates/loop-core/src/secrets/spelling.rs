@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::types::{is_invisible, is_joiner};
+use crate::types::{is_invisible, is_joiner, numbered_entity};
 
 /// Passes each visible character of the text, with its range in the text; `decodes` says whether escapes of URLs, JSON, HTML
 /// and terminals are decoded. Returns the end: the beginning of an incomplete escape, unless the text `is_over`.
@@ -116,14 +116,9 @@ fn entity(rest: &[u8]) -> Escape {
         return if is_cut { Escape::Cut } else { Escape::None };
     };
     let name = rest.get(1..end).and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
-    let number = match name.strip_prefix('#') {
-        Some(number) => match number.strip_prefix(['x', 'X']) {
-            Some(hex) => u32::from_str_radix(hex, 16).ok(),
-            None => number.parse().ok(),
-        },
-        None => NAMED.iter().find(|(named, _)| *named == name).map(|(_, c)| u32::from(*c)),
-    };
-    number.map_or(Escape::None, |c| Escape::Char(c, end + 1))
+    let mut names = NAMED.split(' ').skip_while(|word| *word != name);
+    let named = || names.nth(1).and_then(|c| c.chars().next()).map(u32::from);
+    numbered_entity(name).or_else(named).map_or(Escape::None, |c| Escape::Char(c, end + 1))
 }
 
 /// The character of so many hexadecimal digits from a place on.
@@ -139,18 +134,8 @@ fn hex(rest: &[u8], from: usize, digits: usize) -> Escape {
     }
 }
 
-/// The entities with a name that secrets are written with, and those that are drawn as nothing.
-const NAMED: [(&str, char); 9] = [
-    ("amp", '&'),
-    ("lt", '<'),
-    ("gt", '>'),
-    ("quot", '"'),
-    ("apos", '\''),
-    ("shy", '\u{ad}'),
-    ("nbsp", '\u{ad}'),
-    ("zwj", '\u{200d}'),
-    ("zwnj", '\u{200c}'),
-];
+/// The entities with a name that secrets are written with, and those that are drawn as nothing, each before its character.
+const NAMED: &str = "amp & lt < gt > quot \" apos ' shy \u{ad} nbsp \u{ad} zwj \u{200d} zwnj \u{200c}";
 /// Maximum bytes of an encoded percent sign.
 const MAX_ENCODED: usize = 17;
 /// Maximum backslashes before one escape.

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::types::pointer_step;
+
 /// The schema of a value. Written and read as JSON Schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -379,11 +381,7 @@ fn name_of(value: &Value) -> &'static str {
 fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T) -> T {
     let length = pointer.len();
     pointer.push('/');
-    if step.contains(['~', '/']) {
-        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
-    } else {
-        pointer.push_str(step);
-    }
+    pointer.push_str(&pointer_step(step));
     let result = visit(pointer);
     pointer.truncate(length);
     result
