@@ -16,8 +16,8 @@ use loop_llm::model::Timing;
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted};
 use loop_runtime::{
-    Agent, AgentError, Message, StopReason,
-    agent::{AgentModel, Text},
+    Agent, Message, StopReason,
+    agent::{AgentError, AgentModel, Text},
     models::ModelSpec,
 };
 use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};

@@ -15,11 +15,11 @@ use loop_llm::ToolChoice;
 use loop_llm::request::Image;
 use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, StopReason,
-    agent::AgentModel,
+    Agent, Message, StopReason,
+    agent::{AgentError, AgentModel},
     models::{ModelSpec, Offline},
     run::StopClass,
-    spec::ErrorStyle,
+    spec::{ErrorStyle, Limits},
     tools::{Effect, ToolDeclaration, ToolResult},
 };
 use serde::{Deserialize, Serialize};

@@ -12,11 +12,12 @@ use loop_llm::request::AssistantTurn;
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{ChatModel, ModelRequest, Scripted};
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, StopReason,
-    agent::{AgentBuilder, AgentModel, Text},
+    Agent, Message, StopReason,
+    agent::{AgentBuilder, AgentError, AgentModel, Text},
     journal::MemoryJournal,
     models::ModelSpec,
     run::RunId,
+    spec::Limits,
 };
 use serde_json::json;
 

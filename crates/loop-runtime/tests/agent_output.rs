@@ -15,9 +15,10 @@ use loop_core::types::Usage;
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{Scripted, ToolChoice};
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, OutputTool, StopReason,
-    agent::AgentBuilder,
+    Agent, Message, StopReason,
+    agent::{AgentBuilder, AgentError, OutputTool},
     run::StopClass,
+    spec::Limits,
     tools::{Effect, ToolDeclaration},
 };
 use loop_tools::CancellationToken;

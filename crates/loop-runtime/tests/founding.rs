@@ -16,12 +16,14 @@ use loop_llm::scripted::ScriptedReply;
 use loop_llm::{Message, Scripted};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Agent, AgentError, Limits, RunSpec, Runner, StopReason,
+    Agent, RunSpec, Runner, StopReason,
+    agent::AgentError,
     journal::MemoryJournal,
     models::Models,
     observe::{Step, steps},
     report::Report,
     run::{StartError, StopClass},
+    spec::Limits,
     tools::{ToolContext, ToolDeclaration},
 };
 use serde_json::{Value, json};

@@ -10,8 +10,8 @@ use futures::StreamExt;
 use loop_core::spec::{GateSettings, Limits, Selection, Stale};
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    Agent, OutputTool, RunSpec, Runner, StopReason, WorkItem,
-    agent::{AgentOutput, AgentStream},
+    Agent, RunSpec, Runner, StopReason, WorkItem,
+    agent::{AgentOutput, AgentStream, OutputTool},
     journal::{Journal, MemoryJournal, NoJournal, StoredJournal, SyncPolicy},
     models::{ChatModel, ModelSpec, Models},
     observe::RunEvent,
