@@ -162,6 +162,7 @@ fn nothing_is_announced_once_a_stop_is_asked_for() {
 
 #[test]
 fn time_does_not_go_back() {
+    // S4-25
     // H7
     let mut run = run().start().wait(500).started().run;
     let before = run.clone();

@@ -300,29 +300,6 @@ async fn the_reason_of_a_skip_is_what_the_model_reads_as_its_result() {
     assert_eq!(shown(&model.requests()[5]), ["fix bug"]);
 }
 
-#[tokio::test]
-async fn the_step_of_a_recipe_compares_exactly_and_outside_services_only() {
-    // S3-7, S3-24: "integrated into the recipe executor's tool pipeline", per step, exact match, Composio actions only.
-    let recipe = |gate: &mut GateSettings| {
-        (gate.repeats, gate.scope) = (Some(Repeats::NeverRerun), RepeatScope::Step);
-        gate.repeats_for = vec!["composio_*".into()];
-    };
-    let model = scripted([
-        searches("composio_execute", &["fix bug", "fix bug", "fix the bug"]),
-        searches("own", &["x", "x"]),
-        searches("composio_execute", &["fix bug"]),
-        says("Done."),
-    ]);
-    let agent = guarded(&model, recipe);
-    agent.chat(&mut ask("Go")).await.unwrap();
-    let requests = model.requests();
-    let first = shown(&requests[1]);
-    assert_eq!((&*first[0], &*first[2]), ("fix bug", "fix the bug"));
-    assert!(first[1].contains("already"), "{first:?}");
-    assert_eq!(shown(&requests[2]), ["x", "x"], "what is the loop's own is not counted");
-    assert_eq!(shown(&requests[3]), ["fix bug"], "the next step begins with an empty record");
-}
-
 // ---- an output ----
 
 #[tokio::test]

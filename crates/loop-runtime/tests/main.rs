@@ -47,7 +47,6 @@ mod smart;
 mod stops;
 mod streaming;
 mod strict;
-mod tools;
 mod versions;
 mod waits;
 mod ways;
