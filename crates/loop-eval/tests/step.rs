@@ -44,7 +44,7 @@ fn found() -> Value {
 
 #[tokio::test]
 async fn a_script_that_is_used_up_escalates() {
-    // S4-86: `proposals.shift() ?? { kind: "escalate", reason: "script_exhausted" }`
+    // S4-87, S4-86: `proposals.shift() ?? { kind: "escalate", reason: "script_exhausted" }`
     let result = run_changed(3, json!([order()]), found(), |case| {
         case["exhausted"] =
             json!({ "calls": [{ "name": "escalate", "arguments": { "reason": "script_exhausted" } }] });
