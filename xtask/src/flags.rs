@@ -60,8 +60,6 @@ xflags::xflags! {
         cmd features {}
         /// Hold docs/requirements.md against the ids that tests name.
         cmd requirements {
-            /// Print the open rows instead
-            optional --list
             /// A table whose ids must all be in ours (default: ../shared/requirements.md, if it is there)
             optional --shared path: PathBuf
         }
