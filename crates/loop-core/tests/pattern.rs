@@ -1,6 +1,5 @@
 //! S4's pattern: what a loop is made of, under the rules of a step, one action at a time.
 
-use crate::common::usd;
 use loop_core::gate::Measure;
 use loop_core::reply::FinishReason;
 use loop_core::run::{Decision, StopMode};

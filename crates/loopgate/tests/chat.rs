@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::process::Stdio;
 
 use common::Shell;
@@ -283,31 +283,6 @@ fn a_text_that_is_longer_than_a_work_item_may_be_is_no_turn_at_a_terminal() {
     let (code, screen) = person.end();
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("session: 1 turn,"), "{screen}");
-}
-
-#[test]
-fn a_provider_that_sends_nothing_is_told_about_in_a_chat() {
-    // W6: how soon is in the tests of loop-runtime, where time is moved by hand.
-    let shell = Shell::new();
-    let folder = shell.copy_of("examples/crm");
-    let provider = Provider::replying(vec![Says::Nothing]);
-    let url = format!("base={}", provider.url);
-    let args = ["chat", folder.to_str().unwrap(), "--model", "base=compatible/m", "--base-url", &url];
-    let mut child = shell.command(&args).stdin(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(b"Search user Alice\n").unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let first = lines.next().unwrap();
-    assert!(first.starts_with("· the provider has sent nothing for "), "{first}");
-    // H9: the turn ends with its outcome, and the program with what a shell shows for the signal.
-    let id = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
-    let rest: Vec<String> = lines.collect();
-    assert_eq!(child.wait().unwrap().code(), Some(143), "{rest:?}");
-    assert_eq!(shell.json(&["show", "last", "--json"])["stop"]["reason"], "manual_stop", "{rest:?}");
-    let mut out = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    assert_eq!(out, "");
 }
 
 // Issue 40, R4
