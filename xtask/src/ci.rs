@@ -50,7 +50,7 @@ pub(crate) fn run(tested: bool) -> Result<(), Failure> {
     done.push(step("bench check", || printed(joined(counting)?)));
     done.push(step("features", features::run));
     done.push(step("layers", layers::run));
-    done.push(step("requirements", || requirements::run(None)));
+    done.push(step("requirements", || requirements::run(false, None)));
     done.push(step("tidy", tidy::run));
 
     println!("\n{}", table(&done));

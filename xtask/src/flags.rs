@@ -60,6 +60,8 @@ xflags::xflags! {
         cmd features {}
         /// Hold docs/requirements.md against the ids that tests name.
         cmd requirements {
+            /// Print each row with the tests that name it instead
+            optional --list
             /// A table whose ids must all be in ours (default: ../shared/requirements.md, if it is there)
             optional --shared path: PathBuf
         }

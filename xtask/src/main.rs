@@ -58,7 +58,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         }
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Features(_) => features::run(),
-        XtaskCmd::Requirements(flags) => requirements::run(flags.shared.as_deref()),
+        XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
         XtaskCmd::Tidy(_) => tidy::run(),

@@ -17,13 +17,27 @@ use self::table::{Id, Row, State};
 use crate::rust_text;
 use crate::workspace::{self, Failure};
 
-pub(crate) fn run(shared: Option<&Path>) -> Result<(), Failure> {
+/// `list`: each row is printed with the tests that name it, or with what it is instead.
+pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     let root = workspace::root();
     let rows = match table::parse(&workspace::read(&root.join(TABLE))?) {
         Ok(rows) => rows,
         Err(problems) => return workspace::report("requirements", &problems),
     };
     let named = named_by_tests(root)?;
+    if list {
+        let line = |row: &Row| match (&row.state, named.rows.get(&row.id)) {
+            (State::Test, Some(places)) => {
+                let places: Vec<&str> = places.iter().map(String::as_str).collect();
+                format!("{:7} {}", row.id.to_string(), places.join(" "))
+            }
+            (State::Test, None) => format!("{:7} no test", row.id.to_string()),
+            (State::Doc, _) => format!("{:7} doc", row.id.to_string()),
+            (State::Decision(number), _) => format!("{:7} decided by ADR {number:04}", row.id.to_string()),
+        };
+        workspace::print_lines(&rows.iter().map(line).collect::<Vec<_>>());
+        return Ok(());
+    }
     let mut problems = compare(&rows, &named.rows);
     problems.extend(decided(&rows, &named.rows, root)?);
     problems.extend(promises::problems(&named.promises, &workspace::read(&root.join(promises::PAGE))?));

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::Stdio;
 
 use common::Shell;

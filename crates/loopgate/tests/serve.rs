@@ -2,10 +2,13 @@
 
 use crate::common;
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 use common::provider::{Provider, Says, text};
-use common::server::{LONG, Server, path};
+use common::server::{LONG, Server, ask, bearer, path};
 use common::{Shell, root};
 use serde_json::{Value, json};
 
@@ -51,6 +54,15 @@ fn the_command_and_the_server_see_the_same_runs() {
     let (code, told) = server.end();
     assert_eq!(code, 0, "{told}");
     assert!(told.starts_with("ending:"), "{told}");
+}
+
+#[test]
+fn a_server_that_other_machines_reach_is_refused() {
+    let shell = Shell::new();
+    let refused = shell.run(&["serve", "examples/crm", "--listen", "0.0.0.0:0"]);
+    refused.fails_with(&["--listen 0.0.0.0:0", "use a loopback address"]);
+    let twice = shell.run(&["serve", "examples/crm", "examples/crm", "--listen", "127.0.0.1:0"]);
+    twice.fails_with(&["two of the domains are called crm"]);
 }
 
 #[test]
@@ -126,6 +138,81 @@ fn domain(shell: &Shell, provider: &Provider) -> std::path::PathBuf {
         ),
     );
     file.parent().unwrap().to_owned()
+}
+
+/// How many runs are in flight when the server is killed: few in CI, as many as this variable says by hand.
+fn in_flight() -> usize {
+    std::env::var("LOOPGATE_SERVE_RUNS").ok().map_or(12, |runs| runs.parse().unwrap())
+}
+
+#[test]
+fn a_kill_with_runs_in_flight_loses_nothing_and_does_nothing_twice() {
+    // L1, I-29
+    let (shell, runs) = (Shell::new(), in_flight());
+    // As many calls hang as there are places; those of the next process are answered.
+    let mut replies: Vec<Says> = (0..runs).map(|_| Says::Nothing).collect();
+    replies.push(text("m", "Done."));
+    let provider = Provider::replying(replies);
+    let folder = domain(&shell, &provider);
+    let jobs = runs.to_string();
+    let args = [path(&folder), "--jobs", &jobs, "--max-queued", "100000"];
+    let server = Server::start(&shell, &args);
+    let (address, authorization) = (server.address.clone(), bearer(&server.token));
+    let accepted = Mutex::new(BTreeSet::new());
+    let submit = |n: usize| {
+        let body = json!({ "item": format!("Question {n}") }).to_string();
+        let answered =
+            ask(&address, "POST /v1/runs", &format!("{authorization}idempotency-key: key {n}\r\n"), &body)?;
+        assert_eq!(answered.status, 202, "{answered:?}");
+        accepted.lock().unwrap().insert(answered.json()["run"].as_str().unwrap().to_owned());
+        Some(())
+    };
+    for n in 0..runs {
+        submit(n).unwrap();
+        provider.wait();
+    }
+    assert_eq!(server.get("/v1/domains")["domains"][0]["running"], runs);
+    // More are submitted, all the time, until the server is gone.
+    let (begun, is_more) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut n = runs;
+            while submit(n).is_some() {
+                n += 1;
+                _ = begun.send(());
+            }
+        });
+        (0..runs / 2).for_each(|_| is_more.recv().unwrap());
+        server.kill();
+    });
+    let server = Server::start(&shell, &args);
+    let accepted = accepted.into_inner().unwrap();
+    assert!(accepted.len() >= runs + runs / 2);
+    let since = Instant::now();
+    for run in &accepted {
+        loop {
+            let view = server.ask(&format!("GET /v1/runs/{run}"), "prefer: wait=60\r\n", "");
+            assert_eq!(view.status, 200, "{run} was accepted: {view:?}");
+            let view = view.json();
+            if view["state"] == "ended" {
+                assert_eq!(view["class"], "answered", "{view}");
+                break;
+            }
+            assert!(since.elapsed() < LONG * 5, "{view}");
+        }
+    }
+    assert_eq!(server.end().0, 0);
+    // One whose answer was lost with the server may be there as well, and nothing else.
+    let listed = shell.json(&["runs", "--json"]);
+    let listed: BTreeSet<String> = listed["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["run"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(listed.is_superset(&accepted) && listed.len() <= accepted.len() + 1);
+    let verified = shell.run(&["verify", "--all"]);
+    assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
 }
 
 #[test]
