@@ -34,10 +34,10 @@ xflags::xflags! {
             /// See five times as many states of each alphabet, and print what was seen
             optional --full
         }
-        /// Measure what a decision and a whole offline run cost, what decoding, encoding and an exchange cost, and what a
-        /// loop costs compared with a client without one and with a loop by hand; or check that no instruction count grew.
+        /// Count the instructions of a loop, compared with a client without one and with a loop by hand; or check that no
+        /// count grew.
         cmd bench {
-            /// core, wire, loop, eager, tools or check; or build, which only builds what check and explore need
+            /// check; or build, which only builds what check and explore need
             optional suite: String
             /// With check: write what was counted into xtask/bench/instructions.json, in place of comparing it
             optional --write
@@ -60,7 +60,7 @@ xflags::xflags! {
         cmd features {}
         /// Hold docs/requirements.md against the ids that tests name.
         cmd requirements {
-            /// Print the open rows instead
+            /// Print each row with the tests that name it instead
             optional --list
             /// A table whose ids must all be in ours (default: ../shared/requirements.md, if it is there)
             optional --shared path: PathBuf
@@ -78,11 +78,6 @@ xflags::xflags! {
             optional --dry-run
             /// Do not build the packages
             optional --quick
-        }
-        /// Draw the pictures of the documentation from their texts in docs/drawings.
-        cmd drawings {
-            /// Write nothing: is each picture that of its text?
-            optional --check
         }
         /// Check what a reviewer should not have to look at.
         cmd tidy {}

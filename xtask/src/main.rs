@@ -61,7 +61,6 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
-        XtaskCmd::Drawings(flags) => drawings::run(flags.check),
         XtaskCmd::Tidy(_) => tidy::run(),
         XtaskCmd::Measures(_) => measures::run(),
     }

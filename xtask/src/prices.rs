@@ -9,7 +9,6 @@ mod rules;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
@@ -40,7 +39,10 @@ pub(crate) fn run(check: bool, wheel: Option<&Path>) -> Result<(), Failure> {
         .map_err(|error| Failure::Check(format!("{}: {error}", wheel.display())))?;
     let version = package.get("version").and_then(Value::as_str).unwrap_or_default();
     let converted = convert(&package);
-    let dated = dated(&committed, version, &converted).unwrap_or_else(today);
+    let dated = match dated(&committed, version, &converted) {
+        Some(dated) => dated,
+        None => cmd!(shell, "date -u +%F").quiet().read()?,
+    };
     let table = written(version, &dated, &converted)?;
     let models = converted.priced;
     if check {
@@ -125,33 +127,6 @@ fn print_notes(converted: &Converted) {
     }
 }
 
-/// The day, in UTC.
-fn today() -> String {
-    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
-    date(days)
-}
-
-/// The civil date of a day counted from 1970-01-01.
-fn date(days: u64) -> String {
-    let (mut year, mut day) = (1970, days);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    format!("{year}-{month:02}-{:02}", day + 1)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -186,18 +161,5 @@ mod tests {
     #[test]
     fn a_table_that_grew_too_large_is_refused() {
         assert!(written("1", "2026-11-21", &converted(&"m".repeat(MAX_BYTES))).is_err());
-    }
-
-    #[test]
-    fn days_become_dates() {
-        for (days, expected) in [
-            (0, "1970-01-01"),
-            (59, "1970-03-01"),
-            (11_016, "2000-02-29"),
-            (20_778, "2026-11-21"),
-            (364, "1970-12-31"),
-        ] {
-            assert_eq!(date(days), expected);
-        }
     }
 }

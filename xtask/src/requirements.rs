@@ -2,7 +2,7 @@
 //!
 //! A test names an id in a comment, a doc comment or a string, inside a `#[cfg(test)]` part, in a file under `tests/`, or in
 //! `loop-testkit`, whose checks run in the tests of other crates.
-//! The table is true when each row `test` is named, each row `issue N` is not yet, each row `decision: ADR NNNN` is explained by
+//! The table is true when each row `test` is named, each row `decision: ADR NNNN` is explained by
 //! that record and claimed by no test and no eval case, and no test names a row that is not there.
 //! In addition, every invariant, fault and control of the reliability page is named by a test, or is in
 //! `docs/reference/testing.md` with the issue that it comes with.
@@ -17,21 +17,27 @@ use self::table::{Id, Row, State};
 use crate::rust_text;
 use crate::workspace::{self, Failure};
 
+/// `list`: each row is printed with the tests that name it, or with what it is instead.
 pub(crate) fn run(list: bool, shared: Option<&Path>) -> Result<(), Failure> {
     let root = workspace::root();
     let rows = match table::parse(&workspace::read(&root.join(TABLE))?) {
         Ok(rows) => rows,
         Err(problems) => return workspace::report("requirements", &problems),
     };
+    let named = named_by_tests(root)?;
     if list {
-        let open = rows.iter().filter_map(|row| match row.state {
-            State::Issue(number) => Some(format!("issue {number}  {:7} {}", row.id, row.what)),
-            State::Test | State::Doc | State::Decision(_) => None,
-        });
-        workspace::print_lines(&open.collect::<Vec<_>>());
+        let line = |row: &Row| match (&row.state, named.rows.get(&row.id)) {
+            (State::Test, Some(places)) => {
+                let places: Vec<&str> = places.iter().map(String::as_str).collect();
+                format!("{:7} {}", row.id.to_string(), places.join(" "))
+            }
+            (State::Test, None) => format!("{:7} no test", row.id.to_string()),
+            (State::Doc, _) => format!("{:7} doc", row.id.to_string()),
+            (State::Decision(number), _) => format!("{:7} decided by ADR {number:04}", row.id.to_string()),
+        };
+        workspace::print_lines(&rows.iter().map(line).collect::<Vec<_>>());
         return Ok(());
     }
-    let named = named_by_tests(root)?;
     let mut problems = compare(&rows, &named.rows);
     problems.extend(decided(&rows, &named.rows, root)?);
     problems.extend(promises::problems(&named.promises, &workspace::read(&root.join(promises::PAGE))?));
@@ -63,18 +69,13 @@ fn compare(rows: &[Row], named: &Places) -> Vec<String> {
             (State::Test, None) => {
                 problems.push((id, format!("{TABLE}:{line}: {id} is `test`, but no test names it")));
             }
-            (State::Issue(number), Some(place)) => {
-                let text =
-                    format!("{TABLE}:{line}: {id} is `issue {number}`, but {place} names it: make it `test`");
-                problems.push((id, text));
-            }
             (State::Decision(number), Some(place)) => {
                 let text = format!(
                     "{TABLE}:{line}: {id} is decided by ADR {number:04}, but {place} names it: take the id out there"
                 );
                 problems.push((id, text));
             }
-            (State::Test, Some(_)) | (State::Issue(_) | State::Decision(_), None) | (State::Doc, _) => {}
+            (State::Test, Some(_)) | (State::Decision(_), None) | (State::Doc, _) => {}
         }
     }
     let known: BTreeSet<Id> = rows.iter().map(|row| row.id).collect();
@@ -136,27 +137,13 @@ fn summary(rows: &[Row], named: &Places) -> Vec<String> {
         groups.entry(row.id.group()).or_default().push(row);
     }
     let lines = groups.into_iter().map(|(group, rows)| {
-        let mut open: BTreeMap<u32, usize> = BTreeMap::new();
-        let (mut test, mut tested, mut doc, mut decided) = (0, 0, 0, 0);
-        for row in &rows {
-            match row.state {
-                State::Test => {
-                    test += 1;
-                    tested += usize::from(named.contains_key(&row.id));
-                }
-                State::Issue(number) => *open.entry(number).or_default() += 1,
-                State::Decision(_) => decided += 1,
-                State::Doc => doc += 1,
-            }
-        }
-        let open: Vec<String> =
-            open.iter().map(|(number, count)| format!(", {count} open (issue {number})")).collect();
+        let of = |is_it: fn(&State) -> bool| rows.iter().filter(|row| is_it(&row.state)).count();
+        let (test, doc) = (of(|it| *it == State::Test), of(|it| *it == State::Doc));
+        let decided = rows.len() - test - doc;
+        let tested =
+            rows.iter().filter(|row| row.state == State::Test && named.contains_key(&row.id)).count();
         let decided = if decided > 0 { format!(", {decided} decided otherwise") } else { String::new() };
-        format!(
-            "{group}: {} rows: {tested} of {test} named by tests{}{decided}, {doc} doc",
-            rows.len(),
-            open.concat()
-        )
+        format!("{group}: {} rows: {tested} of {test} named by tests{decided}, {doc} doc", rows.len())
     });
     lines.collect()
 }
@@ -293,11 +280,11 @@ mod tests {
 
     #[test]
     fn the_table_is_held_against_the_tests() {
-        let text = "| @0-1 | a | test |\n| @0-2 | b | issue 3 |\n| @0-3 | c | doc: an aim |\n| @0-4 | d | test |\n\
+        let text = "| @0-1 | a | test |\n| @0-3 | c | doc: an aim |\n| @0-4 | d | test |\n\
              | @0-5 | e | decision: ADR 0007 |\n| @0-6 | f | decision: ADR 0007 |\n";
         let rows = table::parse(&sample(text)).unwrap();
         let mut named = Named::default();
-        Source::new(PathBuf::from("t.rs"), sample("// @0-4 @0-2\n// @1-9 @0-6\n")).collect(
+        Source::new(PathBuf::from("t.rs"), sample("// @0-4\n// @1-9 @0-6\n")).collect(
             Path::new(""),
             true,
             &mut named,
@@ -305,14 +292,13 @@ mod tests {
         let named = named.rows;
         let expected = [
             "docs/requirements.md:1: @0-1 is `test`, but no test names it",
-            "docs/requirements.md:2: @0-2 is `issue 3`, but t.rs:1 names it: make it `test`",
-            "docs/requirements.md:6: @0-6 is decided by ADR 0007, but t.rs:2 names it: take the id out there",
+            "docs/requirements.md:5: @0-6 is decided by ADR 0007, but t.rs:2 names it: take the id out there",
             "t.rs:2: @1-9 is not in docs/requirements.md",
         ];
         assert_eq!(compare(&rows, &named), expected.map(sample));
         assert_eq!(
             summary(&rows, &named),
-            [sample("@0: 6 rows: 1 of 2 named by tests, 1 open (issue 3), 2 decided otherwise, 1 doc")]
+            [sample("@0: 5 rows: 1 of 2 named by tests, 2 decided otherwise, 1 doc")]
         );
         assert_eq!(
             missing(&rows, &sample("| @0-3 | kind | x \\| y | 3 |\n| @0-8 | z |\ntext @0-9\n")),

@@ -4,10 +4,9 @@
 use loop_testkit::*;
 
 use loop_core::gate::DeniedBy;
-use loop_core::policy::PolicyRule;
 use loop_core::repeats::RepeatRule;
 use loop_core::run::{CheckResult, PersonAnswer};
-use loop_core::spec::{OnDuplicate, RepeatScope, Repeats, Resolve, TaintRule};
+use loop_core::spec::{OnDuplicate, RepeatScope, Repeats};
 use loop_core::types::{Observation, Status};
 use loop_core::{EventKind, StopReason, Verdict};
 use serde_json::{Value, json};
@@ -15,15 +14,6 @@ use serde_json::{Value, json};
 fn look(name: &str) -> DraftReply {
     calls(&[("fetch_device", target(name))])
 }
-
-/// The tool at this place of the help desk's list.
-fn tool_at(setup: Setup, at: usize, change: impl FnOnce(&mut loop_core::spec::ToolSpec)) -> Setup {
-    setup.with(|spec| change(&mut spec.tools[at]))
-}
-
-const DEVICE: usize = 0;
-const DOCS: usize = 1;
-const RESTART: usize = 2;
 
 /// Everything that is commanded runs and finds the same.
 fn all(mut world: World) -> World {
@@ -58,20 +48,6 @@ fn each_verdict_comes_before_the_next() {
 }
 
 #[test]
-fn a_repeat_never_hides_a_denial() {
-    // I-32, K2: the first time nothing untrusted had been read.
-    let setup = tool_at(conversation(), DEVICE, |tool| tool.policy.returns_untrusted = true);
-    let setup = tool_at(setup, DOCS, |tool| tool.policy.reads_private = true);
-    let setup = tool_at(setup, RESTART, |tool| tool.effect = loop_core::types::Effect::Egress);
-    let setup = setup.approving(&["restart"]).repeating(Repeats::NeverRerun);
-    let send = calls(&[("restart", target("a"))]);
-    let world = all(setup.start().replied(&send));
-    let both = calls(&[("fetch_device", target("a")), ("fetch_docs", target("a"))]);
-    let world = all(world.replied(&both)).replied(&send);
-    assert_eq!(world.verdicts().last(), Some(&"denied"));
-}
-
-#[test]
 fn what_is_forbidden_is_denied_even_where_no_tool_has_the_name() {
     // S4-83, S4-53
     let setup = conversation().with(|spec| spec.gate.forbid = vec!["delete_order".into()]);
@@ -79,73 +55,7 @@ fn what_is_forbidden_is_denied_even_where_no_tool_has_the_name() {
     assert_eq!(world.verdicts(), ["denied", "unknown_tool"]);
 }
 
-#[test]
-fn a_name_found_by_its_part_is_journaled_as_a_guess() {
-    // C21, S0-87
-    let guess = calls(&[("fetch_dev", target("a")), ("fetch_device", target("b")), ("resta", target("c"))]);
-    let setup = conversation().with(|spec| spec.gate.resolve = Resolve::FuzzyUnique);
-    let world = setup.start().replied(&guess);
-    let guessed: Vec<bool> = world.run.actions().iter().map(|action| action.guessed).collect();
-    assert_eq!((world.verdicts(), guessed), (vec!["run", "run", "unknown_tool"], vec![true, false, false]));
-    assert_eq!(world.run.actions()[0].tool_name(), "fetch_device");
-    all(world).replied(&text("Done.")).ends(StopReason::Completed);
-}
-
 // ---- what a run has read ----
-
-#[test]
-fn after_something_untrusted_was_read_an_effect_needs_a_person_even_where_it_is_approved() {
-    // K2, I-27
-    let tainted = || {
-        let setup = tool_at(conversation(), DEVICE, |tool| tool.policy.returns_untrusted = true);
-        setup.approving(&["restart"])
-    };
-    let write = calls(&[("restart", target("a"))]);
-    let read = |setup: Setup, status: Status| {
-        let world = setup.start().replied(&look("a"));
-        world.finished("1/action-0", observed(status)).replied(&write)
-    };
-    // An error may hold its words as well.
-    for status in [Status::Ok, Status::PermanentError, Status::Timeout] {
-        let world = read(tainted(), status).ends(StopReason::NeedsHuman);
-        let Verdict::NeedsPerson { why: Some(why), .. } = &world.run.actions()[1].verdict else { panic!() };
-        assert_eq!(&**why, "the run has read untrusted text");
-        assert_eq!(world.run.actions()[1].rules, [PolicyRule::Taint]);
-    }
-    let world = read(tainted().people(), Status::Ok);
-    world.answered_by_person("2/action-0", PersonAnswer::Approved).expect_tools(&["2/action-0#1 restart"]);
-    // Nothing untrusted was read, or it does not matter.
-    tainted().start().replied(&write).expect_tools(&["1/action-0#1 restart"]);
-    let off = tainted().with(|spec| spec.gate.taint = TaintRule::Off);
-    read(off, Status::Ok).expect_tools(&["2/action-0#1 restart"]);
-    // The work item itself.
-    let item = tainted().with(|spec| spec.gate.item_untrusted = true);
-    item.start().replied(&write).ends(StopReason::NeedsHuman);
-}
-
-#[test]
-fn whom_an_effect_reaches_comes_from_the_work_item_or_from_a_person() {
-    // K3
-    let setup = || {
-        let setup = tool_at(conversation(), RESTART, |tool| tool.policy.authority = vec!["/target".into()]);
-        setup.approving(&["restart"]).item_text("Please restart web-1 today.")
-    };
-    let write = |name: &str| calls(&[("restart", target(name))]);
-    setup().start().replied(&write("web-1")).expect_tools(&["1/action-0#1 restart"]);
-    let world = setup().start().replied(&write("web-2"));
-    assert_eq!(world.verdicts(), ["denied"]);
-    setup().people().start().replied(&write("web-2")).expect_phase("waiting_for_person");
-}
-
-#[test]
-fn a_question_waits_for_a_person_whatever_it_does() {
-    // S4-37
-    let setup = tool_at(conversation(), DOCS, |tool| tool.policy.asks_person = true);
-    let ask = calls(&[("fetch_docs", target("which one?"))]);
-    let world = setup.clone().people().approving(&["fetch_docs"]).start().replied(&ask);
-    assert_eq!(world.asks(), ["1/action-0"]);
-    setup.start().replied(&ask).ends(StopReason::NeedsHuman);
-}
 
 // ---- repeats ----
 
@@ -182,26 +92,6 @@ fn a_repeat_can_be_a_denial() {
 }
 
 #[test]
-fn a_repeat_is_one_within_its_scope() {
-    // C6, S3-3, S3-25, S2-100: the turn of a chat is a run, the step of a recipe is a pass.
-    let scoped = |scope| {
-        let setup = output().repeating(Repeats::NeverRerun).with(|spec| spec.gate.scope = scope);
-        let world = all(setup.start().replied(&look("a"))).replied(&look("a"));
-        let in_next_pass = world.verdicts()[1];
-        let world = all(world).replied(&calls(&[("save", target("x"))])).checked(rejected("no"));
-        (in_next_pass, *world.replied(&look("a")).verdicts().last().unwrap())
-    };
-    assert_eq!(scoped(RepeatScope::Run), ("duplicate", "duplicate"));
-    assert_eq!(scoped(RepeatScope::Attempt), ("duplicate", "run"));
-    assert_eq!(scoped(RepeatScope::Step), ("run", "run"));
-    // Within one reply it is one everywhere.
-    let twice = calls(&[("fetch_device", target("a")), ("fetch_device", target("a"))]);
-    let setup = conversation().repeating(Repeats::NeverRerun);
-    let setup = setup.with(|spec| spec.gate.scope = RepeatScope::Step);
-    assert_eq!(setup.start().replied(&twice).verdicts(), ["run", "duplicate"]);
-}
-
-#[test]
 fn a_recipe_compares_exactly_for_each_step_and_outside_services_only() {
     // S3-24: "Per recipe step", "Exact match only", "Composio actions only".
     let setup = conversation().parallel().repeating(Repeats::NeverRerun).with(|spec| {
@@ -217,28 +107,6 @@ fn a_recipe_compares_exactly_for_each_step_and_outside_services_only() {
     // The next step begins with an empty record.
     let world = all(world).replied(&calls(&[outside("fix bug"), own()]));
     assert_eq!(world.verdicts()[5..], ["run", "run"]);
-}
-
-#[test]
-fn the_three_tiers_of_a_turn_hold_in_a_run() {
-    // S3-1, S3-14..20, S3-25, S3-31
-    let mut search = tool("semantic_search", loop_core::types::Effect::Read);
-    search.args = loop_core::spec::ArgSpec::from_schema(&json!({
-        "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"],
-    }));
-    let setup = conversation().repeating(Repeats::ThreeTier).with(|spec| spec.tools.push(search));
-    let ask = |query: &str| calls(&[("semantic_search", json!({"query": query}))]);
-    let mut world = setup.start();
-    for query in ["fix bug", "fix the bug", "fix bug", "restart the server", "something else again"] {
-        world = all(world.replied(&ask(query)));
-    }
-    let codes = world.run.actions().iter().map(|action| match &action.verdict {
-        Verdict::Duplicate { rule: Some(rule), .. } => rule.code(),
-        Verdict::OverLimit { limit } => limit.code(),
-        verdict => verdict.name(),
-    });
-    let codes: Vec<&str> = codes.collect();
-    assert_eq!(codes, ["run", "similar_query", "exact_duplicate", "run", "limit_exceeded"]);
 }
 
 // ---- what an answer needs ----

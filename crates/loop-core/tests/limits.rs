@@ -53,6 +53,7 @@ fn no_tool_calls_stop_before_the_first_call_where_there_are_tools() {
 
 #[test]
 fn limits_of_nothing_are_told_in_the_order_of_steps_tool_calls_and_time() {
+    // S4-39, S4-70
     // S4-d3: a step, a tool call and a millisecond that are not there are all true at once.
     let none = |limits: &mut Limits| (limits.passes, limits.tool_calls, limits.wall_ms) = (0, 0, 0);
     let world = run().limits(none).start();

@@ -162,7 +162,7 @@ fn nothing_is_announced_once_a_stop_is_asked_for() {
 
 #[test]
 fn time_does_not_go_back() {
-    // H7
+    // S4-25, S4-d2, H7
     let mut run = run().start().wait(500).started().run;
     let before = run.clone();
     let event = Event { at: Millis(499), kind: EventKind::StopRequested { how: StopMode::Now } };

@@ -1,12 +1,11 @@
 //! S4's pattern: what a loop is made of, under the rules of a step, one action at a time.
 
-use crate::common::usd;
 use loop_core::gate::Measure;
 use loop_core::reply::FinishReason;
 use loop_core::run::{Decision, StopMode};
 use loop_core::spec::{ErrorStyle, Limits, OnDenied, OnInvalid, OnToolError};
-use loop_core::types::{Slot, Status, StopClass};
-use loop_core::{EventKind, Note, Run, StopReason};
+use loop_core::types::{Status, StopClass};
+use loop_core::{Note, Run, StopReason};
 use loop_testkit::*;
 use serde_json::json;
 
@@ -184,41 +183,6 @@ fn a_domain_takes_the_escalation_away_or_has_a_tool_of_that_name() {
     assert_eq!(world.outcome().stop.primary.value, Measure::Question("Which one?".into()));
 }
 
-#[test]
-fn tools_hand_offs_writes_and_answers_pass_typed_validation() {
-    // S4-10: "tools, handoffs, memory writes, and final answers pass through typed validation."
-    let setup = || {
-        conversation().people().approving(&["restart"]).with(|spec| {
-            spec.tools[1].policy.asks_person = true;
-        })
-    };
-    // A tool, a hand-off to a person, something that is written: each with an input of another type than it declares.
-    for name in ["fetch_device", "fetch_docs", "restart"] {
-        for wrong in [json!({"target": 7}), json!({}), json!({"target": null}), json!([])] {
-            let world = setup().start().replied(&calls(&[(name, wrong.clone())])).expect_call("2/main", 1);
-            assert_eq!(world.verdicts(), ["invalid_arguments"], "{name} {wrong}");
-            assert_eq!((world.run.totals().tool_calls, world.asks().len()), (0, 0), "{name} {wrong}");
-        }
-    }
-    let right = json!({"target": "a"});
-    setup()
-        .start()
-        .replied(&calls(&[("fetch_device", right.clone())]))
-        .expect_tools(&["1/action-0#1 fetch_device"]);
-    assert_eq!(setup().start().replied(&calls(&[("fetch_docs", right.clone())])).asks().len(), 1);
-    setup().start().replied(&calls(&[("restart", right)])).expect_tools(&["1/action-0#1 restart"]);
-    // A final answer: a text that is not blank, or a value of the declared type that validators let pass.
-    setup().start().replied(&text(" \n\u{200b}")).expect_call("1/main", 2);
-    setup().start().replied(&text("It is done.")).ends(StopReason::Completed);
-    let saves = |value| loop_testkit::output().start().replied(&calls(&[("save", value)]));
-    let wrong = saves(json!({"target": 7}));
-    assert!(wrong.to_check().is_some(), "no value is an output before it is validated");
-    wrong.checked(loop_testkit::rejected("/target: expected a string")).expect_call("2/main", 1);
-    let world = saves(json!({"target": "a"})).expect_phase("validating");
-    world.clone().checked(loop_testkit::rejected("no")).expect_call("2/main", 1);
-    world.checked(loop_core::run::CheckResult::Passed).ends(StopReason::Completed);
-}
-
 // ---- the example's own tests, under the rules of a step as the document has them ----
 
 /// One tool, `lookup_order`, that takes the number of an order, and what the document's loop makes of everything else.
@@ -345,105 +309,6 @@ fn nothing_is_held_back_for_a_final_pass_that_is_none() {
     world.ends(StopReason::Completed);
     let world = example(3).limits(|limits| limits.wall_ms = 4_000).start().wait(4_000).deadline();
     world.ends(StopReason::Timeout);
-}
-
-#[test]
-fn limits_of_steps_calls_and_time_hold_before_the_model_is_asked() {
-    // S4-23, S4-26, S4-39, S4-70, S4-d3: with 0 nothing is asked at all.
-    type Change = fn(&mut Limits);
-    let zero: [(Change, StopReason); 4] = [
-        (|limits| limits.passes = 0, StopReason::MaxPasses),
-        (|limits| limits.tool_calls = 0, StopReason::MaxToolCalls),
-        (|limits| limits.model_calls = 0, StopReason::MaxModelCalls),
-        (|limits| limits.wall_ms = 0, StopReason::Timeout),
-    ];
-    for (change, reason) in zero {
-        let world = step().with(|spec| change(&mut spec.limits)).start();
-        assert_eq!(world.run.totals().model_calls, 0, "{reason}");
-        world.ends(reason);
-    }
-    // A model that always wants more gets no more than there is, whatever it says.
-    let mut world = conversation()
-        .with(|spec| {
-            spec.limits.passes = 4;
-            spec.gate.repeats = Some(loop_core::spec::Repeats::Off);
-        })
-        .start();
-    for pass in 1..4 {
-        world = world.replied(&look()).finished(&format!("{pass}/action-0"), found(&pass.to_string()));
-    }
-    assert_eq!(world.call().key.slot, Slot::Final, "the last one offers no tools");
-    let world = world.replied(&look());
-    assert_eq!(world.outcome().stop.reason(), StopReason::MaxPasses);
-    assert_eq!((world.run.totals().passes, world.run.totals().tool_calls), (4, 3));
-}
-
-#[test]
-fn steps_tool_calls_time_retries_and_cost_have_hard_limits() {
-    // K17, S4-62: "Set hard limits for steps, tool calls, wall-clock time, retries, and cost."
-    let wants_more = |world: World| world.autopilot(&look());
-    let of = |change: fn(&mut loop_core::RunSpec)| {
-        conversation()
-            .with(|spec| spec.gate.repeats = Some(loop_core::spec::Repeats::Off))
-            .with(change)
-            .start()
-    };
-    // Steps.
-    let world = wants_more(of(|spec| spec.limits.passes = 3)).ends(StopReason::MaxPasses);
-    assert_eq!((world.run.totals().passes, world.run.totals().tool_calls), (3, 2));
-    // Tool calls.
-    let world = wants_more(of(|spec| spec.limits.tool_calls = 2)).ends(StopReason::MaxToolCalls);
-    assert_eq!(world.run.totals().tool_calls, 2);
-    // Wall-clock time: whatever is in flight then is cut off.
-    let world = of(|spec| spec.limits.wall_ms = 1_000).replied(&look()).wait(1_000).deadline().deadline();
-    let world = world.ends(StopReason::Timeout);
-    assert_eq!(world.results(), ["run cancelled"]);
-    // Retries: a call that keeps failing is made three times, and a tool as often as it says.
-    let failing = |mut world: World| {
-        let mut tries = 0;
-        while world.run.outcome().is_none() {
-            tries += 1;
-            world = world.started().failed(failure(/*retryable*/ true));
-        }
-        (world, tries)
-    };
-    let (world, tries) = failing(of(|_| ()));
-    world.ends(StopReason::ModelFailure);
-    assert_eq!(tries, 3);
-    let mut world = conversation().with(|spec| spec.tools[0].attempts = 2).start();
-    for pass in 1..=3 {
-        world = world.replied(&look());
-        if pass < 3 {
-            world = world
-                .finished("1/action-0", observed(Status::RetryableError))
-                .expect_call(&format!("{}/main", pass + 1), 1);
-        }
-    }
-    assert_eq!(
-        (world.run.totals().tool_calls, world.results().last().map(|it| &**it)),
-        (2, Some("duplicate"))
-    );
-    // Cost: a call that does not fit is not made, not even as the last one.
-    let limit = usd(450_000_000);
-    let world = wants_more(of(|spec| {
-        (spec.limits.cost, spec.limits.cost_mode) = (usd(450_000_000), loop_core::spec::CostMode::Strict);
-    }));
-    let world = world.ends(StopReason::BudgetExceeded);
-    assert!(world.run.totals().cost.total() <= limit, "{:?}", world.run.totals().cost);
-}
-
-#[test]
-fn time_is_handed_in_and_never_goes_back() {
-    // S4-25, S4-d2
-    let world = step().start().wait(500).replied(&look());
-    let now = world.run.now();
-    let early = EventKind::StopRequested { how: StopMode::Now };
-    let mut run = world.run.clone();
-    assert!(run.apply(&loop_core::Event { at: loop_core::types::Millis(now.0 - 400), kind: early }).is_err());
-    assert_eq!((run.now(), &run), (now, &world.run));
-    // The same facts at the same instants give the same run, whenever that is.
-    let again = |world: World| world.wait(500).replied(&look()).run;
-    assert_eq!(again(step().start()), again(step().start()));
 }
 
 #[test]

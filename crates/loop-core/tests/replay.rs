@@ -3,12 +3,10 @@
 
 use loop_testkit::*;
 
-use std::sync::Arc;
-
 use loop_core::run::{CheckResult, PersonAnswer, PromptSize, RunTool};
 use loop_core::spec::{ModelSpec, SectionSpec};
 use loop_core::types::{CommandKey, Observation, PicoUsd, Slot, Status, SubCallUse, Tier};
-use loop_core::{Command, EventKind, Note, Run, StopReason};
+use loop_core::{Command, EventKind, Note, StopReason};
 
 /// A world that answers by the key alone: the same, however often it is asked.
 #[derive(Clone)]
@@ -217,23 +215,6 @@ fn every_script_ends_as_it_is_written() {
         assert_eq!(repaired, script.name == "revises");
         assert_eq!(raised, script.name.starts_with("escalates"));
         assert_eq!(shortened, script.name.starts_with("shortens"));
-    }
-}
-
-#[test]
-fn every_prefix_of_a_journal_gives_the_state_that_was() {
-    // I-11, I-12: the journal is read from its text, and each event is applied to a new run.
-    for script in scripts() {
-        let world = script.to_the_end(script.start());
-        for length in 1..=world.journal.len() {
-            let (first, notes, state) = &world.journal[0];
-            let (mut run, opened) = Run::open(&reread(first), Arc::clone(&world.spec)).unwrap();
-            assert_eq!((&opened, run.state()), (notes, state), "{}", script.name);
-            for (event, notes, _) in &world.journal[1..length] {
-                assert_eq!(&run.apply(&reread(event)).unwrap(), notes, "{}", script.name);
-            }
-            assert_eq!(run.state(), &world.journal[length - 1].2, "{} after {length}", script.name);
-        }
     }
 }
 

@@ -300,7 +300,7 @@ fn a_stream_that_broke_is_not_tried_again_where_the_limits_do_not_allow_it() {
 #[test]
 fn what_cannot_pass_is_never_repeated_whatever_the_provider_says() {
     // P2, P6, L4
-    for kind in FailureKind::ALL {
+    for kind in FailureKind::ALL.iter().copied() {
         let world = run().start().started().failed(ModelFailure { kind, ..failure(true) });
         let again = world.phase() == "calling";
         assert_eq!(again, kind.may_pass(), "{kind}");

@@ -30,6 +30,7 @@ fn a_tool_is_named_exactly_or_by_alias_and_never_by_a_part_of_its_name() {
 
 #[test]
 fn bad_arguments_name_their_place() {
+    // S4-10
     // S4-80, L17: nothing is run for them, whatever stands beside them.
     let world = run().start().replied(&draft("low").asks("fetch_device", json!({})));
     assert_eq!((world.tools(), world.run.totals().tool_calls), (Vec::new(), 0));

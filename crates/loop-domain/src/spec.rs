@@ -307,7 +307,7 @@ fn stop_reasons(file: &File, registry: &Registry) -> Result<Vec<OwnReason>, Doma
             ErrorStyle::Tagged,
         ];
         let is_known = |reason: &StopReason| styles.iter().any(|style| reason.name_in(*style) == written);
-        if StopReason::ALL.iter().any(is_known) {
+        if StopReason::all().iter().any(is_known) {
             let message = format!("`{written}` is a reason of every run; choose another name");
             return Err(file.error(&path, message));
         }

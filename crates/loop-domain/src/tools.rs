@@ -313,12 +313,16 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    fn sql(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
-        let missing = |key: &str, example: &str| {
+    /// What the tool cannot be without.
+    fn needed<T>(&self, name: &str, key: &str, value: Option<T>, example: &str) -> Result<T, DomainError> {
+        value.ok_or_else(|| {
             self.file.error(&["tools", name], format!("the tool `{name}` has no `{key}`; add {example}"))
-        };
-        let source = tool.source.as_deref().ok_or_else(|| missing("source", "the name of a source"))?;
-        let query = tool.query.as_deref().ok_or_else(|| missing("query", "one SELECT"))?;
+        })
+    }
+
+    fn sql(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
+        let source = self.needed(name, "source", tool.source.as_deref(), "the name of a source")?;
+        let query = self.needed(name, "query", tool.query.as_deref(), "one SELECT")?;
         let declaration = declaration(self.file, name, tool, parameters(tool))?;
         #[cfg(feature = "postgres")]
         if let Some(postgres) = self.postgres.get(source) {
@@ -358,12 +362,8 @@ impl<'a> Maker<'a> {
     }
 
     fn command(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
-        let Some(config) = &tool.command else {
-            let message = format!(
-                "the tool `{name}` has no `command`; add `command = {{ program = \"git\", args = [] }}`"
-            );
-            return Err(self.file.error(&["tools", name], message));
-        };
+        let example = "`command = { program = \"git\", args = [] }`";
+        let config = self.needed(name, "command", tool.command.as_ref(), example)?;
         let made =
             command::make(self.file, name, config, declaration(self.file, name, tool, parameters(tool))?)?;
         for (at, secret) in config.secret_env.iter().enumerate() {
@@ -375,20 +375,13 @@ impl<'a> Maker<'a> {
     }
 
     fn files(&self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
-        let Some(config) = &tool.files else {
-            let message = format!(
-                "the tool `{name}` has no `files`; add `files = {{ folder = \"notes\", do = \"read\" }}`"
-            );
-            return Err(self.file.error(&["tools", name], message));
-        };
+        let example = "`files = { folder = \"notes\", do = \"read\" }`";
+        let config = self.needed(name, "files", tool.files.as_ref(), example)?;
         files::make(self.file, name, config, declaration(self.file, name, tool, schema(tool))?)
     }
 
     fn docs(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
-        let Some(folder) = &tool.folder else {
-            let message = format!("the tool `{name}` has no `folder`; add the folder with the documents");
-            return Err(self.file.error(&["tools", name], message));
-        };
+        let folder = self.needed(name, "folder", tool.folder.as_ref(), "the folder with the documents")?;
         let words = tool.query_parameter.as_deref().unwrap_or(WORDS);
         let mut parameters = parameters(tool);
         if tool.parameters.get(words).is_none() {
@@ -415,11 +408,8 @@ impl<'a> Maker<'a> {
 #[cfg(feature = "http")]
 impl Maker<'_> {
     fn http(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {
-        let Some(config) = &tool.http else {
-            let message =
-                format!("the tool `{name}` has no `http`; add `http = {{ url = \"https://HOST/PATH\" }}`");
-            return Err(self.file.error(&["tools", name], message));
-        };
+        let example = "`http = { url = \"https://HOST/PATH\" }`";
+        let config = self.needed(name, "http", tool.http.as_ref(), example)?;
         let declaration = declaration(self.file, name, tool, parameters(tool))?;
         let made = crate::http::tool(self.file, name, config, declaration)?;
         for (key, secret) in config.auth.iter().flat_map(crate::config::HttpAuthConfig::variables) {

@@ -87,18 +87,14 @@ fn what_is_wrong_with_files_is_one_line_at_its_place() {
         (with("files = { folder = \"none\", do = \"read\" }"), "none: there is no such folder"),
         (with("files = { folder = \"notes\", do = \"read\", glob = \"*\" }"), "unknown key `glob`"),
         (with("files = { folder = \"notes\", do = \"read\", include = [\"[\"] }"), "`[` is not a glob: "),
-        (with("files = { folder = \"notes\", do = \"read\", max_bytes = 0 }"), "nothing could be returned"),
-        (with("files = { folder = \"notes\", do = \"list\", max_results = 0 }"), "nothing could be returned"),
         (
             with("files = { folder = \"notes\", do = \"write\" }"),
             "`write` does not have the effect `read`; write `effect = \"write_idempotent\"`",
         ),
-        (tool("read", "exec", ""), "`read` does not have the effect `exec`; write `effect = \"read\"`"),
         (
             tool("read", "read", "parameters = { lines = {} }\n"),
             "`read` has no parameter `lines`; it has `path`",
         ),
-        (tool("read", "read", "parameters = { path = {} }\n"), "`read` needs the parameter `path`"),
         (tool("read", "read", "authority = [\"target\"]\n"), "there is no parameter `target`"),
         (
             tool("read", "read", "folder = \"notes\"\n"),

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use loop_core::StopReason;
-use loop_core::spec::{ErrorStyle, Execution, GateSettings, Limits, ProtocolSpec, Repeats};
-use loop_core::types::{Effect, PicoUsd};
+use loop_core::spec::{ErrorStyle, Execution, GateSettings, Limits, ProtocolSpec};
+use loop_core::types::Effect;
 use loop_domain::{Domain, DomainError, LoadOptions};
 
 const CONVERSATION: &str = "[protocol]\ntype = \"conversation\"\n";
@@ -57,37 +57,6 @@ fn a_conversation_has_the_defaults_of_one() {
     assert!(!spec.selection.enabled && spec.selection.defaults.is_empty());
     assert_eq!((spec.limits.passes, spec.limits.messages), (10, Some(100)));
     assert!(!domain.report().warnings.iter().any(|line| line.contains("selector")), "nothing is selected");
-}
-
-#[test]
-fn what_a_conversation_sets_is_kept() {
-    // S1-48, S2-100, S2-101, C8
-    let text = "[protocol]\ntype = \"conversation\"\nexecution = \"parallel\"\nerrors = \"prefixed\"\n[limits]\npasses = 4\n\
-                messages = 9\ncost_usd = 0.5\n[gate]\nrepeats = \"reuse\"\napproved = [\"move\"]\nforbid = [\"look\"]\n\
-                no_progress = 7\n";
-    let domain = load(&format!("{text}{SEARCH}{MOVE}"));
-    let spec = &domain.spec;
-    assert_eq!(
-        (spec.protocol.execution(), spec.protocol.errors()),
-        (Execution::Parallel, ErrorStyle::Prefixed)
-    );
-    let limits =
-        Limits { passes: 4, messages: Some(9), cost: Some(PicoUsd(500_000_000_000)), ..Limits::agent() };
-    assert_eq!(spec.limits, limits);
-    let expected = GateSettings {
-        repeats: Some(Repeats::Reuse),
-        approved: vec!["move".into()],
-        // By its own name, whatever it is called.
-        forbid: vec!["search".into()],
-        no_progress: 7,
-        ..GateSettings::default()
-    };
-    assert_eq!(spec.gate, expected);
-    let report = domain.report();
-    let has = |part: &str| report.lines.iter().any(|line| line.contains(part));
-    assert!(has("a conversation: tools that only look side by side, errors prefixed"), "{:#?}", report.lines);
-    assert!(has(", 9 messages,") && has("approves move, repeats reuse"), "{:#?}", report.lines);
-    assert!(!report.warnings.iter().any(|line| line.contains("consent")), "{:#?}", report.warnings);
 }
 
 #[test]

@@ -71,8 +71,8 @@ pub fn is_known_with(wanted: &str, own: &[&str]) -> bool {
     let begins =
         |known: &str| known.strip_prefix(event).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'));
     let statuses = STATUSES.iter().map(|status| format!("tool_result:{status}"));
-    let tagged = StopReason::ALL.iter().map(|reason| reason.name_in(ErrorStyle::Tagged));
-    let names = StopReason::ALL.iter().map(StopReason::name).chain(tagged).chain(own.iter().copied());
+    let tagged = StopReason::all().iter().map(|reason| reason.name_in(ErrorStyle::Tagged));
+    let names = StopReason::all().iter().map(StopReason::name).chain(tagged).chain(own.iter().copied());
     let stops = names.map(|reason| format!("stop:{reason}"));
     !event.is_empty()
         && (OPEN.iter().any(|open| event.starts_with(open) || begins(open))

@@ -43,77 +43,8 @@ fn found() -> Value {
 }
 
 #[tokio::test]
-async fn a_tool_and_then_an_answer_is_completed() {
-    // S4-82, S4-87
-    let result = run(3, json!([order(), { "text": "It is late." }]), found()).await;
-    let trace = [
-        "step:0:proposal:tool:read_order",
-        "step:0:validation:execute",
-        "step:0:tool_result:ok",
-        "step:1:proposal:answer",
-        "step:1:validation:final",
-        "step:1:stop:completed",
-    ];
-    assert_eq!(
-        (result.stop_reason.as_str(), result.tool_calls, &*result.trace),
-        ("completed", 1, &trace.map(String::from)[..])
-    );
-}
-
-#[tokio::test]
-async fn a_forbidden_tool_is_refused_and_nothing_is_observed() {
-    // S4-79, S4-83: `delete_order` is not on the list, and there is no such tool.
-    let deletes = json!({ "calls": [{ "name": "delete_order", "arguments": { "id": "O-104" } }] });
-    let result = run(3, json!([deletes, { "text": "Done." }]), found()).await;
-    let trace = [
-        "step:0:proposal:tool:delete_order",
-        "step:0:validation:deny:tool_not_allowed",
-        "step:0:stop:refused",
-    ];
-    assert_eq!(
-        (result.stop_reason.as_str(), result.tool_calls, &*result.trace),
-        ("refused", 0, &trace.map(String::from)[..])
-    );
-    assert_eq!((result.actions.proposed, result.actions.invalid), (1, 1));
-}
-
-#[tokio::test]
-async fn a_tool_whose_status_is_an_error_is_a_tool_failure() {
-    // S4-84
-    let result =
-        run(3, json!([order(), { "text": "Done." }]), json!([{ "status": "error", "reason": "no" }])).await;
-    let end = ["step:0:tool_result:permanent_error", "step:0:stop:tool_failure"];
-    assert_eq!(result.trace[2..], end);
-}
-
-#[tokio::test]
-async fn the_tool_of_the_one_permitted_step_runs_and_the_second_proposal_does_not() {
-    // S4-85: `maxSteps` of 1, a tool and then an answer; the reason is `max_steps`.
-    let result = run(1, json!([order(), { "text": "This proposal must not run." }]), found()).await;
-    let trace = [
-        "step:0:proposal:tool:read_order",
-        "step:0:validation:execute",
-        "step:0:tool_result:ok",
-        "step:0:stop:max_steps",
-    ];
-    assert_eq!((result.stop_reason.as_str(), result.model_calls, result.tool_calls), ("max_steps", 1, 1));
-    assert_eq!(result.trace, trace);
-    // T9: both names are accepted, of the limit as well.
-    for (limit, name) in [("max_steps", "max_steps"), ("passes", "max_passes")] {
-        let expected = run_changed(1, json!([order(), { "text": "No." }]), found(), |case| {
-            case["spec"]["limits"] = json!({ limit: 1 });
-            let stops = [format!("stop:{name}"), format!("step:0:stop:{name}")];
-            case["expected"] =
-                json!({ "stop_reason": name, "counts": { "evidence": 1 }, "requires_trace_events": stops });
-        });
-        let expected = expected.await;
-        assert!(expected.passed, "{limit}: {:?}", expected.failures);
-    }
-}
-
-#[tokio::test]
 async fn a_script_that_is_used_up_escalates() {
-    // S4-86: `proposals.shift() ?? { kind: "escalate", reason: "script_exhausted" }`
+    // S4-87, S4-86: `proposals.shift() ?? { kind: "escalate", reason: "script_exhausted" }`
     let result = run_changed(3, json!([order()]), found(), |case| {
         case["exhausted"] =
             json!({ "calls": [{ "name": "escalate", "arguments": { "reason": "script_exhausted" } }] });
@@ -223,30 +154,6 @@ async fn the_documents_own_fixture_ends_as_it_says() {
     let fixture: Value = serde_json::from_str(fixture).unwrap();
     for (member, value) in fixture.as_object().unwrap() {
         assert_eq!(&committed[member], value, "{member}");
-    }
-}
-
-#[tokio::test]
-async fn what_is_denied_ends_the_run_as_refused() {
-    // S4-27, S4-78, S4-79, S4-80: each denial of the document, by its code.
-    let call = |name: &str, arguments: Value| json!({ "calls": [{ "name": name, "arguments": arguments }] });
-    for (reply, code) in [
-        (json!({ "text": " " }), "empty_answer"),
-        (call("delete_order", json!({})), "tool_not_allowed"),
-        (call("read_order", json!({ "order_id": 104 })), "invalid_tool_input"),
-        (call("read_order", json!({ "order_id": "" })), "invalid_tool_input"),
-    ] {
-        let result = run(3, json!([reply, { "text": "Done." }]), found()).await;
-        assert_eq!(
-            (result.stop_reason.as_str(), result.model_calls, result.tool_calls),
-            ("refused", 1, 0),
-            "{code}"
-        );
-        assert!(
-            result.trace.contains(&format!("step:0:validation:deny:{code}")),
-            "{code}: {:#?}",
-            result.trace
-        );
     }
 }
 

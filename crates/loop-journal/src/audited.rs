@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was done, or refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum AuditAction {
     /// A person exchanged a code or a token for a session.
@@ -37,24 +38,13 @@ pub enum AuditAction {
 impl AuditAction {
     /// Its name, as JSON has it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Login => "login",
-            Self::Logout => "logout",
-            Self::Submit => "submit",
-            Self::Approve => "approve",
-            Self::Deny => "deny",
-            Self::Answer => "answer",
-            Self::Instruct => "instruct",
-            Self::Stop => "stop",
-            Self::Resume => "resume",
-            Self::DropMessage => "drop_message",
-            Self::Decide => "decide",
-        }
+        self.into()
     }
 }
 
 /// How it ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum AuditResult {
     /// It was done.
@@ -70,12 +60,7 @@ pub enum AuditResult {
 impl AuditResult {
     /// Its name, as JSON has it.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-            Self::Again => "again",
-        }
+        self.into()
     }
 }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 /// What happened to a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum HookEvent {
     /// It waits for a person.
     Waiting,
@@ -24,12 +26,7 @@ pub enum HookEvent {
 impl HookEvent {
     /// Its name in a domain file, for example `ended`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Expiring => "expiring",
-            Self::Ended => "ended",
-            Self::Failed => "failed",
-        }
+        self.into()
     }
 }
 

@@ -4,11 +4,10 @@ use crate::common;
 
 use common::{Wire, foreign};
 use loop_core::types::FailureKind;
-use loop_llm::codec::Memory;
-use loop_llm::options::{Caching, Effort, OutputFormat, Strictness, Unsupported};
+use loop_llm::options::{Effort, OutputFormat, Strictness, Unsupported};
 use loop_llm::profile::CacheMarks;
 use loop_llm::request::{AssistantTurn, Image, Raw};
-use loop_llm::{Message, ModelRequest, Profile, ToolChoice, ToolDefinition};
+use loop_llm::{Message, Profile, ToolChoice, ToolDefinition};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -598,44 +597,6 @@ fn a_history_that_would_be_refused_is_not_sent() {
     ] {
         assert_eq!(wire(NEWER).turns(&turns).refused(), FailureKind::InvalidRequest, "{turns:?}");
     }
-}
-
-// wire C2: history is append-only.
-#[test]
-fn more_turns_only_append() {
-    let mut turns = history(NEWER, 3);
-    turns.extend([operator("Two are left."), foreign("So.", vec![]), Message::user("And?")]);
-    turns.extend([foreign("", vec![call("x", "look", "{}")]), results(&["x"]), Message::user("Then?")]);
-    let memory = Memory::default();
-    let mut before: Option<loop_llm::codec::Encoded> = None;
-    for count in [1, 3, 5, 7, 8, 10, 12, 13] {
-        let wire = marked(CacheMarks::Automatic, NEWER);
-        let request = ModelRequest { messages: turns[..count].to_vec(), ..wire.request };
-        let kept = ModelRequest { memory: memory.clone(), ..request.clone() };
-        let fresh = ModelRequest { memory: Memory::default(), ..request };
-        let encoded = wire.codec.encode(&kept).unwrap();
-        let anew = wire.codec.encode(&fresh).unwrap();
-        assert_eq!(
-            (encoded.body.to_bytes(), &encoded.messages),
-            (anew.body.to_bytes(), &anew.messages),
-            "what is kept is what is encoded"
-        );
-        check(&serde_json::from_slice(&encoded.body.to_bytes()).unwrap());
-        if let Some(before) = before {
-            let shared = common::shared(&before.body, &encoded.body);
-            assert!(shared >= before.messages.end, "{count}: {shared} of {:?}", before.messages);
-            assert_eq!(before.messages.start, encoded.messages.start);
-        }
-        before = Some(encoded);
-    }
-    // Marks at blocks move; without them the same holds.
-    let blocks = |count: usize| body(&marked(CacheMarks::Blocks, NEWER).turns(&turns[..count]));
-    let plain = |body: String| body.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "");
-    let automatic = |count: usize| body(&marked(CacheMarks::Automatic, NEWER).turns(&turns[..count]));
-    assert_eq!(plain(blocks(7)), plain(automatic(7)));
-    let caching = Caching { off: true, ..Caching::default() };
-    let off = marked(CacheMarks::Blocks, NEWER).turns(&turns[..7]).with(|request| request.cache = caching);
-    assert_eq!(plain(blocks(7)), body(&off));
 }
 
 // X9: the server takes it.

@@ -428,20 +428,6 @@ fn what_was_damaged_on_its_way_does_not_go_back() {
     assert_eq!(damaged(&sent).unwrap_err().kind, FailureKind::BadResponse);
 }
 
-// wire WX11
-#[test]
-fn events_in_every_form() {
-    let (one, two) = (text("Hi"), stop("STOP"));
-    let wanted = gemini().stream(&[one.clone(), two.clone()]).unwrap();
-    for body in [
-        format!("data: {one}\r\n\r\ndata: {two}\r\n\r\n"),
-        format!("\u{feff}data:{one}\n\n: ping\n\ndata:{two}"),
-        format!("data: {}\n\ndata: {two}\n\ndata: [DONE]\n\n", format!("{one:#}").replace('\n', "\ndata: ")),
-    ] {
-        assert_eq!(gemini().end(&body).unwrap(), wanted, "{body}");
-    }
-}
-
 #[test]
 fn a_secret_is_masked_also_in_what_goes_back() {
     let wire = Wire { secrets: Secrets::of(["sk-canary/0123456789"]), ..gemini() };

@@ -7,7 +7,7 @@ use loop_core::types::FailureKind;
 use loop_llm::codec::Api;
 use loop_llm::options::{Effort, OutputFormat, Strictness, Unsupported};
 use loop_llm::request::Image;
-use loop_llm::{Message, ModelReply, ModelRequest, Profile, ToolChoice, ToolDefinition};
+use loop_llm::{Message, ModelReply, Profile, ToolChoice, ToolDefinition};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -386,33 +386,6 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![Message::user("?"), one_result],
     ] {
         assert_eq!(gemini().turns(&turns).refused(), FailureKind::InvalidRequest, "{turns:?}");
-    }
-}
-
-#[test]
-fn more_turns_only_append() {
-    let part = json!([{"functionCall": {"name": "a", "args": {}}, "thoughtSignature": "S"}]);
-    let results = || Message::Tool { results: vec![result("call_1", false, "1")] };
-    let turns = [
-        Message::user("1"),
-        replied(&gemini(), &part).turn(),
-        results(),
-        Message::user("2"),
-        Message::assistant("]}"),
-        Message::user("3"),
-    ];
-    let wire = gemini();
-    let mut request = ModelRequest { messages: vec![], ..wire.request.clone() };
-    let mut before: Vec<u8> = Vec::new();
-    for count in [1, 3, 4, 5, 6] {
-        request.messages = turns[..count].to_vec();
-        let encoded = wire.codec.encode(&request).unwrap();
-        let bytes = encoded.body.to_bytes();
-        let fresh = wire.codec.encode(&wire.turns(&turns[..count]).request).unwrap();
-        assert_eq!(fresh.body.to_bytes(), encoded.body.to_bytes(), "what is kept is what would be encoded");
-        let messages = &bytes[..encoded.messages.end];
-        assert!(messages.starts_with(&before) && messages.len() > before.len(), "{count}");
-        before = messages.to_vec();
     }
 }
 

@@ -10,7 +10,7 @@ use loop_core::types::FailureKind;
 use loop_llm::codec::Api;
 use loop_llm::options::{Effort, OutputFormat, Strictness, Unsupported};
 use loop_llm::request::{AssistantTurn, Image, Raw};
-use loop_llm::{Message, ModelEvent, ModelRequest, Profile, ToolChoice, ToolDefinition, ToolOutput};
+use loop_llm::{Message, ModelEvent, Profile, ToolChoice, ToolDefinition, ToolOutput};
 use loop_testkit::{call, llm::result};
 use serde_json::{Value, json};
 
@@ -222,34 +222,6 @@ fn a_history_that_would_be_refused_is_not_sent() {
         vec![user(), foreign("", vec![call("a", "f", ""), call("a", "g", "")])],
     ] {
         assert_eq!(openai().turns(&turns).refused(), FailureKind::InvalidRequest, "{turns:?}");
-    }
-}
-
-// wire WC39
-#[test]
-fn more_turns_only_append() {
-    let all = [
-        Message::user("1"),
-        two_calls(),
-        results(vec![result("a", false, "1"), result("b", false, "2")]),
-        Message::assistant("["),
-        Message::Operator { text: "4".into() },
-        Message::user("5"),
-    ];
-    let wire = with_tools(&openai(), &["look"]);
-    let mut request = ModelRequest { messages: vec![], ..wire.request.clone() };
-    let mut before: Vec<u8> = Vec::new();
-    for count in [1, 3, 4, 5, 6] {
-        request.messages = all[..count].to_vec();
-        let encoded = wire.codec.encode(&request).unwrap();
-        assert_eq!(wire.codec.encode(&request).unwrap().body.to_bytes(), encoded.body.to_bytes());
-        assert_eq!(
-            wire.codec.encode(&wire.turns(&all[..count]).request).unwrap().body.to_bytes(),
-            encoded.body.to_bytes()
-        );
-        let messages = &encoded.body.to_bytes()[..encoded.messages.end];
-        assert!(messages.starts_with(&before) && messages.len() > before.len(), "{count}");
-        before = messages.to_vec();
     }
 }
 

@@ -629,17 +629,6 @@ fn a_second_end_is_not_heard() {
     assert_eq!((&*reply.text, &*reply.warnings), ("So", &[][..]));
 }
 
-// wire WX11, L15
-#[test]
-fn events_in_other_dresses() {
-    let body = "\u{feff}: ping\r\n\r\nevent:response.output_text.delta\r\ndata:{\"type\":\"response.output_text.delta\",\r\n\
-        data:\"delta\":\"é\"}\r\n\r\ndata: {\"type\":\"keepalive\"}\r\n\r\ndata:{\"type\":\"response.completed\"}";
-    let items = responses().items(body.as_bytes());
-    let alive = items.iter().filter(|item| matches!(item, Ok(ModelEvent::KeepAlive))).count();
-    assert_eq!(alive, 2);
-    assert_eq!(&*responses().end(body).unwrap().text, "é");
-}
-
 // wire WE26, L15
 #[test]
 fn bytes_that_are_no_text() {
@@ -700,59 +689,6 @@ fn more_items_than_any_reply_has() {
     let body = format!("{{\"status\":\"completed\",\"output\":[{items}{{}}]}}");
     let cut = responses().decode(&[body.as_bytes()]).pop().unwrap();
     assert!(matches!(cut, Ok(ModelEvent::Finished(reply)) if reply.stop == Some(ReplyEnd::Capped)));
-}
-
-// L14
-#[test]
-fn whatever_comes_there_is_one_end() {
-    let items = [reasoning(&["r"]), message("So"), function("fc_1", "a", "find", "{\"q\":1}")];
-    let events = [
-        created(),
-        added(0, &items[0]),
-        delta("reasoning_summary_text", "rs_1", 0, "r"),
-        done(0, &items[0]),
-        added(1, &items[1]),
-        delta("output_text", "msg_1", 1, "So"),
-        done(1, &items[1]),
-        added(2, &items[2]),
-        delta("function_call_arguments", "fc_1", 2, "{\"q\":1}"),
-        done(2, &items[2]),
-        completed(&items),
-    ];
-    let mut state = 7_u64;
-    let mut next = |max: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % max
-    };
-    let wire = responses().with(|request| request.stop = vec!["o".into()]);
-    let mut ended = 0;
-    for round in 0..400 {
-        let mut events = events.to_vec();
-        for _ in 0..next(4) {
-            let (one, two) = (next(events.len()), next(events.len()));
-            match next(4) {
-                0 => drop(events.remove(one)),
-                1 => events.swap(one, two),
-                2 => events.insert(one, events[two].clone()),
-                // A member of another kind than it should be.
-                _ => {
-                    let others = [json!(null), json!(7), json!("x"), json!({"a": []}), json!([{}, 3])];
-                    if let Some(event) = events[one].as_object_mut() {
-                        let nth = next(event.len());
-                        *event.values_mut().nth(nth).unwrap() = others[next(5)].clone();
-                    }
-                }
-            }
-        }
-        let mut body = named(&events).into_bytes();
-        if round % 3 == 0 {
-            let at = next(body.len());
-            body[at] = next(256) as u8;
-        }
-        let wire = if round % 2 == 0 { &wire } else { &responses() };
-        ended += usize::from(wire.items(&body).pop().unwrap().is_ok());
-    }
-    assert!((100..400).contains(&ended), "{ended}");
 }
 
 // X6: Bedrock counts the parts of an item in another way when they are whole.

@@ -8,16 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use loop_core::reply::FinishReason;
-use loop_core::types::{FailureKind, Usage};
-use loop_llm::error::RetryAdvice;
 use loop_llm::scripted::RequestPurpose;
-use loop_llm::{
-    ChatModel, ErrorPhase, EventStream, LlmError, Message, ModelEvent, ModelReply, ModelRequest, Scripted,
-};
+use loop_llm::{ChatModel, EventStream, LlmError, Message, ModelEvent, ModelRequest, Scripted};
 use loop_mock::offline::Offline;
 use loop_mock::{Behaviour, Chunks, ConnectionEnd, LoopbackServer, Service};
-use loop_testkit::llm::{EventModel, finished};
 use raw::{Reply, exchange, get, send, soon};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
@@ -66,59 +60,6 @@ async fn usage_is_told_only_where_it_is_asked_for_and_known() {
     assert!(!post(&server, &unrequested).await.text().contains("usage"));
     let unknown = post(&server, &streamed("hi")).await.text();
     assert!(unknown.contains("\"usage\":null") && !unknown.contains("prompt_tokens"), "{unknown}");
-}
-
-#[tokio::test]
-async fn without_a_stream_the_reply_is_one_object() {
-    let usage = Usage {
-        input: 86,
-        cache_read: 1_920,
-        cache_write_short: 3,
-        output: 108,
-        reasoning: 192,
-        ..Usage::default()
-    };
-    let mut reply = ModelReply::text("Done.", Some(usage));
-    reply.finish = FinishReason::MaxTokens;
-    reply.served_model = Some("m-2".into());
-    let server = LoopbackServer::start(Service::of(Arc::new(EventModel(vec![finished(reply)])))).unwrap();
-    let mut requested = streamed("hi");
-    requested["stream"] = false.into();
-    requested["stream_options"] = Value::Null;
-    let reply = post(&server, &requested).await;
-    assert_eq!(reply.header("content-type"), Some("application/json"));
-    assert_eq!(
-        reply.json(),
-        json!({
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "m-2",
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": "Done.", "refusal": null}, "finish_reason": "length"}],
-            // WU01, from the server's side.
-            "usage": {
-                "prompt_tokens": 2_009, "completion_tokens": 300, "total_tokens": 2_309,
-                "prompt_tokens_details": {"cached_tokens": 1_920, "cache_write_tokens": 3},
-                "completion_tokens_details": {"reasoning_tokens": 192},
-            },
-        })
-    );
-}
-
-#[tokio::test]
-async fn every_end_of_a_reply_has_its_word() {
-    let ends = [
-        (FinishReason::EndTurn, "stop"),
-        (FinishReason::ToolUse, "tool_calls"),
-        (FinishReason::MaxTokens, "length"),
-        (FinishReason::Filtered, "content_filter"),
-        (FinishReason::Other, "other"),
-    ];
-    for (finish, word) in ends {
-        let mut reply = ModelReply::text("x", None);
-        reply.finish = finish;
-        let server = LoopbackServer::start(Service::of(Arc::new(EventModel(vec![finished(reply)])))).unwrap();
-        let text = post(&server, &streamed("hi")).await.text();
-        assert!(text.contains(&format!("\"finish_reason\":\"{word}\"")), "{text}");
-        assert!(text.contains("\"content\":\"x\""), "text without deltas is told at the end: {text}");
-    }
 }
 
 #[tokio::test]
@@ -308,71 +249,6 @@ async fn a_flood_is_as_large_as_was_said_and_is_never_held_as_a_whole() {
             .iter()
             .all(|received| received.ending == Some(ConnectionEnd::HungUp))
     );
-}
-
-#[tokio::test]
-async fn errors_of_a_model_become_statuses_that_say_the_same() {
-    let words = |status: u16, code: Value| Some((status, code));
-    let kinds = [
-        (FailureKind::InvalidRequest, words(400, Value::Null)),
-        (FailureKind::Auth, words(401, "invalid_api_key".into())),
-        (FailureKind::ModelNotFound, words(404, "model_not_found".into())),
-        (FailureKind::ContextTooLong, words(400, "context_length_exceeded".into())),
-        (FailureKind::RateLimited, words(429, "rate_limit_exceeded".into())),
-        (FailureKind::Overloaded, words(503, "server_is_overloaded".into())),
-        (FailureKind::ServerError, words(500, "server_error".into())),
-        (FailureKind::Timeout, words(408, "timeout".into())),
-        (FailureKind::ScriptExhausted, words(400, "script_exhausted".into())),
-        (FailureKind::Connection, None),
-        (FailureKind::Cancelled, None),
-    ];
-    for (kind, words) in kinds {
-        for streams in [true, false] {
-            let mut error = LlmError::new(kind, ErrorPhase::Headers, "no luck");
-            error.retry = RetryAdvice::After(Duration::from_millis(1_500));
-            let server = LoopbackServer::start(Service::of(Arc::new(EventModel(vec![Err(error)])))).unwrap();
-            let mut requested = streamed("hi");
-            requested["stream"] = streams.into();
-            requested["stream_options"] = Value::Null;
-            let answer = exchange(&server, &request_bytes(&requested)).await;
-            let Some((status, code)) = &words else {
-                assert!(answer.is_empty(), "{kind}: closed without an answer");
-                continue;
-            };
-            let reply = Reply::read(&answer);
-            assert_eq!((reply.status, reply.header("retry-after-ms")), (*status, Some("1500")), "{kind}");
-            assert_eq!(
-                (&reply.json()["error"]["code"], &reply.json()["error"]["message"]),
-                (code, &"no luck".into())
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_error_in_a_stream_comes_after_what_was_said() {
-    // L6 and L7, the server's side.
-    let failing = |kind| {
-        let error = LlmError::new(kind, ErrorPhase::Stream, "no luck");
-        EventModel(vec![Ok(ModelEvent::TextDelta { text: "so far".into() }), Err(error)])
-    };
-    let events = async |kind| {
-        let usually = Behaviour::model().in_chunks(Chunks::Bytes(1_000));
-        let server = LoopbackServer::start(Service::of(Arc::new(failing(kind))).usually(usually)).unwrap();
-        let reply = post(&server, &streamed("hi")).await;
-        assert_eq!((reply.status, reply.content().as_str()), (200, "so far"));
-        (reply.is_complete, reply.events()[2..].to_vec())
-    };
-    let (is_complete, last) = events(FailureKind::Overloaded).await;
-    let object: Value = serde_json::from_str(last[0].strip_prefix("data: ").unwrap()).unwrap();
-    assert_eq!(
-        (is_complete, last.len(), &object["error"]["code"]),
-        (true, 1, &"server_is_overloaded".into())
-    );
-    for kind in [FailureKind::StreamInterrupted, FailureKind::Connection] {
-        assert_eq!(events(kind).await, (false, vec![]), "{kind}");
-    }
-    assert_eq!(events(FailureKind::BadResponse).await, (true, vec!["data: {\n\n".to_owned()]));
 }
 
 #[tokio::test]

@@ -20,7 +20,7 @@ mod filter;
 mod notes;
 mod parts;
 mod results;
-mod submit;
+pub mod submit;
 mod template;
 mod text;
 mod thread;
@@ -35,7 +35,6 @@ pub use error::PromptError;
 pub use failure::markdown_of;
 pub use filter::FilterQuestion;
 pub use results::{call_result, observation_text};
-pub use submit::{DEFAULT_SUBMIT_TOOL, SubmitTool, end_call_tool};
 pub use thread::{Grown, Thread};
 
 use template::Templates;

@@ -72,6 +72,7 @@ fn only_last(prompt: Prompt) -> Prompt {
 
 #[test]
 fn the_selector() {
+    // S0-90
     check("selector_small", &start(selection(spec()), item(), prompts()).prompt());
     let (spec_large, item_large) = large();
     check("selector_large", &start(selection(spec_large), item_large, prompts()).prompt());
@@ -80,6 +81,7 @@ fn the_selector() {
 
 #[test]
 fn the_analysis() {
+    // S0-101, S0-97, S0-98, S0-99, S0-103
     check("analysis_small", &start(spec(), item(), prompts()).prompt());
     check("analysis_hostile", &start(spec(), ill_meant(), prompts()).prompt());
 
@@ -148,6 +150,7 @@ fn the_second_opinion() {
 
 #[test]
 fn the_refinement() {
+    // S0-107, S0-109, S0-110, S0-111
     check(
         "refinement_small",
         &only_last(second(spec(), item(), &[("fetch_bike", "FR-0042")], "## Next steps\n\nx\n\n", |_| {

@@ -26,97 +26,6 @@ fn second_pass(instruction: impl Fn(&str) -> Observation) -> Prompt {
 }
 
 #[test]
-fn the_selector_lists_tools_with_hints_and_wants_a_json_array() {
-    // S0-90, S0-91, S0-92
-    let mut spec = spec();
-    spec.selection = Selection { enabled: true, defaults: Vec::new() };
-    let prompt = start(spec, item(), prompts()).prompt();
-    says(
-        &prompt.system,
-        &[
-            "You select data-gathering tools to run before a job is analyzed.",
-            "genuinely useful context for THIS job",
-            "Available tools:",
-            "- fetch_bike: Fetch the record of a bicycle by its frame number. When: A bicycle is named.",
-            "- fetch_part: Fetch the stock of a part. When: A part is named",
-            "Respond with ONLY a JSON array:\n[{\"tool\": \"tool_name\", \"params\": {\"target\": \"value\"}, \"reason\": \"why\"}]",
-        ],
-    );
-    says(prompt.turns[0].text(), &["The chain of FR-0042 slips in third gear"]);
-}
-
-#[test]
-fn the_system_prompt_holds_rules_tools_and_contract_and_the_user_message_the_item() {
-    // S0-95
-    let prompt = start(spec(), item(), prompts()).prompt();
-    says(
-        &prompt.system,
-        &["## Rules", "## Sections", "## Tools", "## Confidence Contract", "- fetch_bike: "],
-    );
-    assert!(!prompt.system.contains("FR-0042 slips") && !prompt.system.contains(NONCE));
-    let user = prompt.turns[0].text();
-    says(
-        user,
-        &[
-            "The nonce of this run is `n-7f3a`",
-            "## The job: Chain of FR-0042 slips",
-            "- priority: high",
-            "## Instructions",
-        ],
-    );
-}
-
-#[test]
-fn the_confidence_contract_stands_in_full() {
-    // S0-96, S0-97, S0-98, S0-99, S0-100, S0-101
-    let prompt = start(spec(), item(), prompts()).prompt();
-    says(
-        &prompt.system,
-        &[
-            "After each analysis pass, you MUST output a confidence assessment in this JSON block",
-            "\"high\" = You have specific, actionable data. Not guessing.",
-            "\"medium\" = Reasonable analysis, but tool data would improve it.",
-            "\"low\" = Mostly guessing. Critical context is missing.",
-            "the loop EXITS and your answer is shown",
-            "Do not report \"high\" to end the loop early if you are uncertain.",
-        ],
-    );
-}
-
-#[test]
-fn the_action_schema_stands_in_the_system_prompt_and_is_json() {
-    // S0-96, S0-102, S0-103
-    let prompt = start(spec(), item(), prompts()).prompt();
-    let (_, block) = prompt.system.split_once("```json\n").unwrap();
-    let block: serde_json::Value = serde_json::from_str(block.split_once("\n```").unwrap().0).unwrap();
-    let members = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(members(&block), ["nonce", "analysis_confidence", "confidence_reason", "ai_actions"]);
-    let action = &block["ai_actions"][0];
-    assert_eq!(members(action), ["action_id", "action_type", "reason", "parameters", "priority"]);
-    assert_eq!(action["action_id"], "unique-kebab-case-id");
-    assert_eq!(action["reason"], "how this data would change the recommendation");
-    assert_eq!(action["priority"], "required | recommended | nice_to_have");
-    assert!(action["parameters"]["target"].is_string());
-    assert_eq!(block["analysis_confidence"], "high | medium | low");
-}
-
-#[test]
-fn the_refinement_says_what_to_write_and_what_not_to_ask_for() {
-    // S0-107, S0-108, S0-109, S0-110, S0-111
-    let prompt = second_pass(|_| ok("found 1 item", "x"));
-    says(
-        prompt.turns[2].text(),
-        &[
-            "ONLY output sections that NEED CHANGES based on the new data.",
-            "Sections you do not output will remain unchanged.",
-            "Use the SAME section headers as your original output.",
-            "NEVER re-request a tool that already ran",
-            "Output an empty ai_actions array if all needed data is gathered.",
-        ],
-    );
-}
-
-#[test]
 fn each_call_has_its_line_among_the_executed_tools() {
     // S0-112
     let instruction = |parameters: &str| match parameters.contains("P-1") {
@@ -176,28 +85,6 @@ fn what_was_selected_stands_in_the_first_system_prompt_of_the_founding_layout() 
     let first = world.prompt();
     says(&first.system, &["selected body"]);
     assert!(!first.turns[0].text().contains("selected body"));
-}
-
-#[test]
-fn the_filter_asks_for_one_to_three_indices() {
-    // S0-73
-    let results = ["Chains".to_owned(), "Lamps".to_owned()];
-    let prompt = prompts().filter(FilterQuestion {
-        title: "Chain slips",
-        target: Some("chains"),
-        instruction: None,
-        results: &results,
-        bytes: 24_000,
-    });
-    says(
-        &prompt.system,
-        &[
-            "You are filtering results for relevance to a work item.",
-            "select the 1-3 most relevant",
-            "Respond with ONLY a JSON array: [{\"index\": 0, \"reason\": \"why\"}]",
-        ],
-    );
-    says(prompt.turns[0].text(), &["Chain slips\nLooking for: chains", "## Results\n\n0: Chains\n1: Lamps"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::io::{Write, stdout};
 
 use loop_llm::scripted::ScriptedReply;
-use loop_runtime::{Agent, OutputTool, models::Scripted};
+use loop_runtime::{Agent, agent::OutputTool, models::Scripted};
 use serde_json::json;
 
 /// What is wanted; the comments are part of what the model is shown.

@@ -7,7 +7,9 @@ use std::io::{Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use loop_llm::scripted::ScriptedReply;
-use loop_runtime::{Agent, AgentError, Message, StopReason, models::Scripted, read, tools::write_idempotent};
+use loop_runtime::{
+    Agent, Message, StopReason, agent::AgentError, models::Scripted, read, tools::write_idempotent,
+};
 use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -9,7 +9,8 @@ use std::sync::mpsc;
 
 use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
-    Agent, Message, OutputTool,
+    Agent, Message,
+    agent::OutputTool,
     models::Scripted,
     observe::{Step, steps},
     read,

@@ -86,10 +86,10 @@ pub mod engine;
 mod watch;
 
 // What a first program needs.
-pub use agent::{Agent, AgentError, Answer, Extracted, OutputTool, read, write};
+pub use agent::{Agent, read, write};
 pub use drive::runner::Runner;
 pub use drive::{again, hooks, save};
-pub use loop_core::spec::{CostLimit, Limits};
+pub use loop_core::spec::CostLimit;
 pub use loop_core::{Outcome, RunSpec, StopReason, WorkItem};
 pub use loop_journal as journal;
 pub use loop_llm::Message;

@@ -13,10 +13,11 @@ use loop_core::{Note, Verdict};
 use loop_llm::Scripted;
 use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
-    Agent, AgentError, Limits, OutputTool,
-    agent::{AgentBuilder, Reflected},
+    Agent,
+    agent::{AgentBuilder, AgentError, OutputTool, Reflected},
     journal::{Journal, MemoryJournal},
     observe::{Observer, RunEvent, Step, steps},
+    spec::Limits,
     tools::ToolDeclaration,
 };
 use loop_tools::{CancellationToken, ToolResult};

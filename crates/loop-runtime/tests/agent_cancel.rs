@@ -9,19 +9,16 @@ use agents::{
     Activity, Lead, ask, assert_valid, change, conversation, lead_tool, look, looks, meta_of, save_lead,
     says, scripted, shape, target, texts, with_tools,
 };
-use async_trait::async_trait;
 use loop_core::policy::ResultOrigin;
 use loop_core::types::Status;
+use loop_llm::Scripted;
 use loop_llm::model::Timing;
 use loop_llm::scripted::ScriptedReply;
-use loop_llm::{ChatModel, EventStream, LlmError, ModelRequest, Scripted};
 use loop_runtime::{
-    Agent, AgentError, Message, StopReason,
-    agent::{AgentModel, Text},
-    models::ModelSpec,
+    Agent, Message, StopReason,
+    agent::{AgentError, Text},
 };
-use loop_tools::{CancellationToken, Credentials, Tool, ToolContext, ToolDeclaration, ToolResult};
-use serde_json::Value;
+use loop_tools::{CancellationToken, ToolContext};
 use tokio::time::Instant;
 
 /// A token that is cancelled after so many milliseconds.
@@ -86,19 +83,6 @@ async fn before_the_first_call_no_request_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_the_middle_of_a_stream_what_came_is_kept() {
-    // S2-50, S2-51, S2-66, S2-79, I-19
-    let timing = Timing { pause: Duration::from_millis(100) };
-    let model = Arc::new(Scripted::replies(["one\ntwo\nthree\nfour\n"]).paced(timing));
-    let agent = conversation(&model, &Activity::default()).build().unwrap();
-    let (ended, messages, error) = cancelled(&agent, 250).await;
-    assert_eq!(ended, Ended { phase: "iteration", pass: 1, attempt: 0, after: 250 });
-    let answer = meta_of(&error).outcome.answer.as_deref().unwrap();
-    assert!(answer.starts_with("one\n") && !answer.contains("four"), "{answer}");
-    assert_eq!((&*shape(&messages), messages[1].text()), ("UA", answer));
-}
-
-#[tokio::test(start_paused = true)]
 async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     // S1-20, S1-21
     let demanding = |model: &Arc<Scripted>| {
@@ -129,62 +113,6 @@ async fn what_it_can_go_on_from_at_once_and_what_needs_a_message_first() {
     assert_eq!(shape(&messages), "UA");
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert!(error.to_string().contains("add a Message::user, for example \"Go on.\""), "{error}");
-}
-
-#[derive(Debug)]
-struct Silent;
-
-#[async_trait]
-impl ChatModel for Silent {
-    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
-        std::future::pending().await
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_never_answers_is_left() {
-    // S2-51
-    let agent =
-        Agent::new(AgentModel::new(Silent, ModelSpec::new("silent", "m"))).no_cost_limit().build().unwrap();
-    let (ended, messages, _) = cancelled(&agent, 700).await;
-    assert_eq!(ended, Ended { phase: "iteration", pass: 1, attempt: 0, after: 700 });
-    assert_eq!(shape(&messages), "U");
-}
-
-/// A tool that goes on whatever it is told, and keeps its thread for a while each time.
-struct Deaf(ToolDeclaration);
-
-#[async_trait]
-impl Tool for Deaf {
-    fn spec(&self) -> &ToolDeclaration {
-        &self.0
-    }
-
-    async fn call(&self, _: Value, _: &ToolContext, _: &Credentials) -> ToolResult {
-        loop {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn in_a_tool_that_ignores_it_two_seconds_are_the_most() {
-    // S2-50, S2-51, S2-66
-    let model = scripted([looks(&["ok", "x"]).and_call("look", target("y")), says("Never.")]);
-    let schema = serde_json::json!({"type": "object", "properties": {"target": {"type": "string"}}});
-    let deaf = Deaf(ToolDeclaration::read("look", "Looks").schema(schema).timeout_ms(60_000));
-    let agent = Agent::new(model.clone()).with_tool(Arc::new(deaf)).build().unwrap();
-    let (ended, messages, error) = cancelled(&agent, 1_000).await;
-    assert_eq!((ended.phase, ended.pass), ("iteration", 1));
-    assert!(ended.after <= 3_000, "within two seconds: {}", ended.after);
-    assert_eq!(model.requests().len(), 1);
-    assert_eq!(shape(&messages), "UCT");
-    assert!(
-        texts(&messages).iter().all(|text| text.starts_with("!Error: cancelled")),
-        "{:?}",
-        texts(&messages)
-    );
-    assert_eq!(meta_of(&error).outcome.evidence.len(), 3, "those that never began are answered as well");
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,21 +154,6 @@ async fn a_write_that_is_cut_off_is_in_doubt() {
     let error = agent.chat(&mut messages).await.unwrap_err();
     assert_eq!(agents::verdicts(meta_of(&error)), ["needs_person"]);
     assert_eq!(activity.lines().len(), 3);
-}
-
-#[tokio::test(start_paused = true)]
-async fn side_by_side_what_had_ended_stays() {
-    // S2-66, I-20
-    let activity = Activity::default();
-    let model = scripted([looks(&["hang", "slow-100", "slow-900"])]);
-    let agent = conversation(&model, &activity).parallel().build().unwrap();
-    let (_, messages, _) = cancelled(&agent, 500).await;
-    let reported = texts(&messages);
-    assert_eq!(reported[1], "saw slow-100");
-    assert!(
-        reported[0].starts_with("!Error: cancelled") && reported[2].starts_with("!Error: cancelled"),
-        "{reported:?}"
-    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -308,18 +221,4 @@ async fn one_that_comes_too_late_changes_nothing() {
     messages.push(Message::user("Again?"));
     assert!(agent.chat(&mut messages).until(&cancel).await.is_err(), "the next one is cancelled at once");
     assert_eq!(model.left(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn dropping_the_future_ends_what_is_in_flight() {
-    // I-14
-    let activity = Activity::default();
-    let model = scripted([looks(&["hang"])]);
-    let agent = conversation(&model, &activity).build().unwrap();
-    let mut messages = ask("Go");
-    let late = tokio::time::timeout(Duration::from_secs(5), agent.chat(&mut messages)).await;
-    assert!(late.is_err());
-    assert_eq!((activity.lines(), messages.len()), (vec!["begins hang".to_owned()], 1));
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }

@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use agents::{
     Activity, Search, Target, ask, assert_growing, assert_valid, change, conversation, look, looks, meta_of,
-    refusal, results, says, scripted, shape, statuses, target, texts, used, verdicts,
+    results, says, scripted, shape, statuses, target, texts, used, verdicts,
 };
-use loop_core::spec::{Execution, Repeats};
+use loop_core::spec::Repeats;
 use loop_core::types::{Millis, PicoUsd, Price, Status, Usage};
 use loop_llm::ToolChoice;
 use loop_llm::request::Image;
 use loop_llm::scripted::ScriptedReply;
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, StopReason,
-    agent::AgentModel,
+    Agent, Message, StopReason,
+    agent::{AgentError, AgentModel},
     models::{ModelSpec, Offline},
     run::StopClass,
-    spec::ErrorStyle,
+    spec::{ErrorStyle, Limits},
     tools::{Effect, ToolDeclaration, ToolResult},
 };
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ use tokio::sync::watch;
 
 #[tokio::test]
 async fn find_user_named_alice() {
-    // S1-42, S1-1, S1-9, S1-16..S1-21, S1-28
+    // S1-42, S1-1, S1-9, S1-16..S1-21, S1-28, S1-34, S1-51
     let model = scripted([
         ScriptedReply::call("search_user", json!({"name": "Alice"})),
         says("Found 15 users named Alice"),
@@ -104,16 +104,6 @@ async fn find_bob_and_update_his_company() {
     );
     assert_growing(&model.requests());
     assert_valid(&messages);
-}
-
-#[tokio::test]
-async fn both_responses_are_consumed() {
-    // S1-51, S1-34
-    let activity = Activity::default();
-    let model = scripted([looks(&["x"]), says("Done")]);
-    let agent = conversation(&model, &activity).build().unwrap();
-    let answer = agent.chat(&mut ask("Do it")).await.unwrap();
-    assert_eq!((&*answer.text, model.left(), model.requests().len()), ("Done", 0, 2));
 }
 
 #[tokio::test]
@@ -204,19 +194,6 @@ async fn errors_are_told_in_the_words_of_a_named_style() {
         texts(&messages),
         ["!Error executing look: no such thing", "!Error executing nobody: Unknown tool"]
     );
-}
-
-#[tokio::test]
-async fn no_arguments_are_an_empty_object() {
-    // S1-d2
-    #[derive(Deserialize, schemars::JsonSchema)]
-    struct Nothing {}
-    let model = scripted([ScriptedReply::call("ping", json!(" ")), says("Done.")]);
-    let ping = ToolDeclaration::read("ping", "Ping");
-    let agent = Agent::new(model).tool(ping, |_: Nothing, _| async { Ok::<_, String>("pong") });
-    let mut messages = ask("Go");
-    agent.build().unwrap().chat(&mut messages).await.unwrap();
-    assert_eq!(texts(&messages), ["pong"]);
 }
 
 #[tokio::test]
@@ -414,19 +391,6 @@ async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
 }
 
 #[tokio::test]
-async fn text_beside_calls_stays_in_the_turn() {
-    // S1-16
-    let activity = Activity::default();
-    let reply = ScriptedReply { text: "I look.".into(), ..looks(&["x"]) };
-    let model = scripted([reply, says("Done.")]);
-    let agent = conversation(&model, &activity).build().unwrap();
-    let mut messages = ask("Go");
-    agent.chat(&mut messages).await.unwrap();
-    assert_eq!((messages[1].text(), &*shape(&messages)), ("I look.", "UCTA"));
-    assert_eq!(model.requests()[1].messages[1], messages[1]);
-}
-
-#[tokio::test]
 async fn images_in_messages_reach_the_model() {
     let activity = Activity::default();
     let image = Image { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
@@ -619,43 +583,6 @@ fn a_name_that_no_tool_has_is_refused_at_build() {
     let agent = Agent::new(scripted([])).tool(seen, |_: agents::Target, _| async { Ok::<_, String>("") });
     let agent = agent.approve("see").build().unwrap();
     assert_eq!(&*agent.runner().spec().gate.approved, &["look".into()][..]);
-}
-
-#[tokio::test]
-async fn one_call_a_reply_if_it_is_said() {
-    let activity = Activity::default();
-    let agent = conversation(&scripted([looks(&["a", "b"]), says("Seen.")]), &activity);
-    let agent = agent.execution(Execution::Single).build().unwrap();
-    assert!(agent.chat(&mut ask("Go")).await.is_ok());
-    assert_eq!(activity.lines(), ["begins a", "ends a"]);
-}
-
-#[tokio::test]
-async fn passes_in_which_nothing_can_run_end_it() {
-    // S1-38
-    let activity = Activity::default();
-    let calls = |_| ScriptedReply::call("nobody", json!({}));
-    let model = scripted((0..3).map(calls).chain([says("I cannot.")]));
-    let agent = conversation(&model, &activity).build().unwrap();
-    let mut messages = ask("Go");
-    let error = agent.chat(&mut messages).await.unwrap_err();
-    assert_eq!(meta_of(&error).reason(), StopReason::NoProgress);
-    assert_eq!(meta_of(&error).outcome.answer.as_deref(), Some("I cannot."), "and it says what it has");
-    assert_valid(&messages);
-}
-
-#[tokio::test]
-async fn a_refusal_is_no_answer() {
-    // S2-d4
-    let activity = Activity::default();
-    let model = scripted([looks(&["x"]), refusal("I will not.")]);
-    let agent = conversation(&model, &activity).build().unwrap();
-    let mut messages = ask("Go");
-    let error = agent.chat(&mut messages).await.unwrap_err();
-    assert_eq!(meta_of(&error).outcome.stop.class, StopClass::Refused);
-    assert!(error.to_string().starts_with("The model refused the work: I will not"), "{error}");
-    assert_eq!(shape(&messages), "UCTA");
-    assert_valid(&messages);
 }
 
 #[tokio::test]

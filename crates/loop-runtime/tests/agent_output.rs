@@ -3,7 +3,6 @@
 use crate::agents;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use agents::{
@@ -15,10 +14,10 @@ use loop_core::types::Usage;
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{Scripted, ToolChoice};
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, OutputTool, StopReason,
-    agent::AgentBuilder,
+    Agent, Message, StopReason,
+    agent::{AgentBuilder, AgentError, OutputTool},
     run::StopClass,
-    tools::{Effect, ToolDeclaration},
+    tools::ToolDeclaration,
 };
 use loop_tools::CancellationToken;
 use serde::Deserialize;
@@ -451,17 +450,6 @@ async fn a_validator_that_keeps_its_thread_does_not_keep_the_run() {
     drop(ends);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_validator_may_wait() {
-    // S2-4
-    let waits = lead_tool().validator("slow", |_: Lead| async {
-        tokio::time::sleep(Duration::from_secs(20)).await;
-        Ok::<(), String>(())
-    });
-    let agent = Agent::output(scripted([save_lead("Ann", 1)]), waits).build().unwrap();
-    assert_eq!(agent.prompt("Go").await.unwrap().meta.latency_ms, 20_000);
-}
-
 #[tokio::test]
 async fn after_the_last_attempt_it_says_what_was_wrong() {
     // S2-54, S2-93, C13, C31
@@ -522,18 +510,6 @@ async fn each_attempt_has_passes_of_its_own() {
         .build()
         .unwrap();
     assert!(agent.prompt("Go").await.is_ok());
-}
-
-#[tokio::test]
-async fn limits_of_tokens_and_time_end_it_as_well() {
-    // S2-104
-    let activity = Activity::default();
-    let usage = Some(Usage { input: 1_000, output: 100, ..Usage::default() });
-    let model = scripted((0..20).map(|n| ScriptedReply { usage, ..looks(&[&n.to_string()]) }));
-    let limits = Limits { tokens: Some(5_000), ..Limits::extract(3, 15) };
-    let agent = agent(&model, lead_tool(), &activity).limits(limits).build().unwrap();
-    let error = agent.prompt("Go").await.unwrap_err();
-    assert_eq!((meta_of(&error).reason(), &*error.code()), (StopReason::TokenLimit, "TOKEN_LIMIT"));
 }
 
 #[tokio::test]
@@ -615,55 +591,6 @@ async fn results_are_reused_within_an_attempt_where_that_is_asked_for() {
     let found = each.prompt("Go").await.unwrap();
     assert_eq!(activity.lines().len(), 4);
     assert_eq!(verdicts(&found.meta), ["run", "run", "kept", "duplicate", "kept"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn helpers_run_side_by_side_where_that_is_asked_for() {
-    // S2-101
-    let activity = Activity::default();
-    for (parallel, ms) in [(true, 500), (false, 1_000)] {
-        let model = scripted([looks(&["slow-500", "slow-500"]), save_lead("Ann", 1)]);
-        let agent = agent(&model, lead_tool(), &activity);
-        let agent = if parallel { agent.parallel() } else { agent };
-        assert_eq!(agent.build().unwrap().prompt("Go").await.unwrap().meta.latency_ms, ms);
-    }
-}
-
-#[tokio::test]
-async fn a_write_among_the_helpers_needs_consent_as_well() {
-    let activity = Activity::default();
-    let model = scripted([ScriptedReply::call("change", target("x")), save_lead("Ann", 1)]);
-    let refused = agent(&model, lead_tool(), &activity).build().unwrap();
-    let error = refused.prompt("Go").await.unwrap_err();
-    assert_eq!(meta_of(&error).outcome.stop.class, StopClass::NeedsHuman);
-    let model = scripted([ScriptedReply::call("change", target("x")), save_lead("Ann", 1)]);
-    let approved = agent(&model, lead_tool(), &activity).approve("change").build().unwrap();
-    assert!(approved.prompt("Go").await.is_ok());
-    assert_eq!(activity.lines(), ["begins x", "ends x"]);
-}
-
-#[tokio::test]
-async fn an_agent_serves_any_number_of_runs() {
-    let count = Arc::new(AtomicU32::new(0));
-    let counted = count.clone();
-    let tool = lead_tool().validator("count", move |_: Lead| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        async { Ok::<(), String>(()) }
-    });
-    let agent = Agent::output(scripted((0..8).map(|n| save_lead("Ann", n))), tool).build().unwrap();
-    let clone = agent.clone();
-    let (one, two) = tokio::join!(agent.prompt("One"), clone.prompt("Two"));
-    assert_ne!(one.unwrap().meta.run, two.unwrap().meta.run);
-    assert_eq!(count.load(Ordering::SeqCst), 2);
-}
-
-#[tokio::test]
-async fn an_effect_of_an_output_is_nobodys_business() {
-    // The output tool itself is never run without a reflection, and with one only reads.
-    let model = scripted([save_lead("Ann", 1)]);
-    let agent = Agent::output(model, lead_tool()).build().unwrap();
-    let tools = &agent.runner().spec().tools;
-    assert_eq!(tools.iter().map(|tool| tool.effect).collect::<Vec<_>>(), [Effect::Read]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,10 +6,10 @@ use loop_core::EventKind;
 use loop_core::types::{Status, Usage};
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{HttpModel, Profile};
-use loop_prompts::DEFAULT_SUBMIT_TOOL;
+use loop_prompts::submit::DEFAULT_SUBMIT_TOOL;
 use loop_runtime::{
-    Agent, Message, OutputTool,
-    agent::{AgentBuilder, AgentModel, Text},
+    Agent, Message,
+    agent::{AgentBuilder, AgentModel, OutputTool, Text},
     journal::{Journal, MemoryJournal, Recorded, replay},
     models::{ModelSpec, Scripted},
     run::RunId,

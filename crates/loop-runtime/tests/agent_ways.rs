@@ -17,12 +17,13 @@ use loop_core::types::Usage;
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{ChatModel, EventStream, LlmError, ModelEvent, ModelReply, ModelRequest};
 use loop_runtime::{
-    Agent, AgentError, Limits, Message, Outcome, Runner, StopReason, WorkItem,
-    agent::{AgentModel, Text},
+    Agent, Message, Outcome, Runner, StopReason, WorkItem,
+    agent::{AgentError, AgentModel, Text},
     journal::MemoryJournal,
     models::ModelSpec,
     observe::RunEvent,
     run::{CancellationToken, RunId, StartError},
+    spec::Limits,
 };
 
 /// Everything that was written down, but for names that are new each time and the wall time.

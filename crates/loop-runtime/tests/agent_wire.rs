@@ -303,7 +303,7 @@ async fn the_fields_of_a_type_stand_on_the_wire_in_their_order() {
     let save = || ScriptedReply::call("save", value.clone());
     for is_reflected in [false, true] {
         let script = scripted(if is_reflected { vec![save(), submits()] } else { vec![save()] });
-        let tool = loop_runtime::OutputTool::<Verdict>::new("save", "Save it");
+        let tool = loop_runtime::agent::OutputTool::<Verdict>::new("save", "Save it");
         let looks = loop_tools::ToolDeclaration::read("look", "Looks");
         let add = |_: Verdict, _| async { Ok::<_, String>("nothing") };
         let built = match is_reflected {

@@ -5,7 +5,12 @@ use std::sync::Arc;
 use loop_llm::Scripted;
 use loop_llm::scripted::ScriptedReply;
 use loop_mock::{Behaviour, LoopbackServer, Service};
-use loop_runtime::{Agent, AgentError, agent::NamedModel, models::Price, run::StartError};
+use loop_runtime::{
+    Agent,
+    agent::{AgentError, NamedModel},
+    models::Price,
+    run::StartError,
+};
 use serde_json::json;
 
 #[allow(dead_code)]

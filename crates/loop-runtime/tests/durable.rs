@@ -5,8 +5,8 @@ use crate::common;
 use common::world::{
     Log, Stage, Watched, answer, change, contract, default_look, look, runner, says, selections, spec,
 };
+use loop_core::EventKind;
 use loop_core::run::Saved;
-use loop_core::{EventKind, Run};
 use loop_runtime::{
     RunSpec, Runner, StopReason,
     journal::{Journal as _, StoredJournal, SyncPolicy, replay},
@@ -232,28 +232,6 @@ async fn a_journal_that_failed_lets_the_time_be_seen() {
     let runner = watched(&log, Watched::new(&log).failing_at(5));
     let outcome = runner.run(common::item()).await.unwrap();
     assert!(outcome.totals.wall_ms >= 50, "the five entries before took as long: {}", outcome.totals.wall_ms);
-}
-
-#[tokio::test(start_paused = true)]
-async fn replaying_a_journal_gives_the_same_notes_and_the_same_end() {
-    // I-11
-    let log = Log::new();
-    let runner = watched(&log, Watched::new(&log));
-    let outcome = runner.run(common::item()).await.unwrap();
-    let recorded = runner.journal().read(&outcome.run).await.unwrap();
-
-    let (mut state, notes) = Run::open(&recorded.entries[0].event, Arc::clone(&recorded.spec)).unwrap();
-    assert_eq!(notes, recorded.entries[0].notes);
-    for (n, entry) in recorded.entries.iter().enumerate().skip(1) {
-        assert_eq!(entry.seq, n as u64);
-        assert_eq!(state.apply(&entry.event).unwrap(), entry.notes, "entry {n}");
-    }
-    assert_eq!(state.outcome(), Some(&outcome), "as a whole value");
-    assert_eq!(replay(&outcome.run, &recorded).unwrap(), state);
-    // And through JSON, as a file would hold it.
-    let text = serde_json::to_string(&recorded.entries).unwrap();
-    let read: Vec<loop_runtime::journal::Entry> = serde_json::from_str(&text).unwrap();
-    assert_eq!(read, recorded.entries);
 }
 
 #[tokio::test(start_paused = true)]

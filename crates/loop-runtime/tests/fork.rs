@@ -252,23 +252,6 @@ async fn parent_nonce(journal: &MemoryJournal, run: &RunId) -> Arc<str> {
     Arc::clone(&started.nonce)
 }
 
-#[tokio::test]
-async fn the_first_prompt_of_a_retry_holds_the_evidence_under_its_own_nonce() {
-    let (log, journal) = (Log::new(), Arc::new(MemoryJournal::new()));
-    let (_, of, _) = parent(&log, &journal).await;
-    let stage = Arc::new(Stage::new(&log).on("main", [says(answer("high", &[]))]));
-    let model: Arc<dyn ChatModel> = Arc::clone(&stage) as Arc<dyn ChatModel>;
-    let runner = Runner::new(spec(true), tools(&log), Models::one(model));
-    let runner = runner.with_journal(Arc::clone(&journal) as Arc<dyn Journal>);
-    let outcome = runner.retry(&of.run).await.unwrap();
-    let asked = format!("{:?}", stage.requests("main")[0].messages);
-    let nonce = parent_nonce(&journal, &outcome.run).await;
-    for id in ["E1", "E2", "E3"] {
-        assert!(asked.contains(&format!("{id} {nonce}")), "{asked}");
-    }
-    assert!(!asked.contains(&*parent_nonce(&journal, &of.run).await));
-}
-
 /// The first entries of a run, as a damaged journal is read.
 fn prefix(recorded: &Recorded, length: usize) -> Recorded {
     Recorded { entries: recorded.entries[..length].to_vec(), ..recorded.clone() }

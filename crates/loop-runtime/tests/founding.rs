@@ -5,7 +5,7 @@ use crate::{agents, common};
 
 use std::sync::{Arc, Mutex};
 
-use agents::{Activity, Lead, ask, lead_tool, looks, save_lead, says, scripted, submits, with_tools};
+use agents::{Activity, Lead, ask, lead_tool, looks, save_lead, says, scripted, with_tools};
 use common::world::{
     Log, Stage, answer, contract, look, runner, says as plays, selections, spec, tools, unselected,
 };
@@ -16,12 +16,14 @@ use loop_llm::scripted::ScriptedReply;
 use loop_llm::{Message, Scripted};
 use loop_prompts::{Layout, Prompts};
 use loop_runtime::{
-    Agent, AgentError, Limits, RunSpec, Runner, StopReason,
+    Agent, RunSpec, Runner, StopReason,
+    agent::AgentError,
     journal::MemoryJournal,
     models::Models,
     observe::{Step, steps},
     report::Report,
     run::{StartError, StopClass},
+    spec::Limits,
     tools::{ToolContext, ToolDeclaration},
 };
 use serde_json::{Value, json};
@@ -300,78 +302,7 @@ async fn the_reason_of_a_skip_is_what_the_model_reads_as_its_result() {
     assert_eq!(shown(&model.requests()[5]), ["fix bug"]);
 }
 
-#[tokio::test]
-async fn the_step_of_a_recipe_compares_exactly_and_outside_services_only() {
-    // S3-7, S3-24: "integrated into the recipe executor's tool pipeline", per step, exact match, Composio actions only.
-    let recipe = |gate: &mut GateSettings| {
-        (gate.repeats, gate.scope) = (Some(Repeats::NeverRerun), RepeatScope::Step);
-        gate.repeats_for = vec!["composio_*".into()];
-    };
-    let model = scripted([
-        searches("composio_execute", &["fix bug", "fix bug", "fix the bug"]),
-        searches("own", &["x", "x"]),
-        searches("composio_execute", &["fix bug"]),
-        says("Done."),
-    ]);
-    let agent = guarded(&model, recipe);
-    agent.chat(&mut ask("Go")).await.unwrap();
-    let requests = model.requests();
-    let first = shown(&requests[1]);
-    assert_eq!((&*first[0], &*first[2]), ("fix bug", "fix the bug"));
-    assert!(first[1].contains("already"), "{first:?}");
-    assert_eq!(shown(&requests[2]), ["x", "x"], "what is the loop's own is not counted");
-    assert_eq!(shown(&requests[3]), ["fix bug"], "the next step begins with an empty record");
-}
-
 // ---- an output ----
-
-#[tokio::test]
-async fn a_model_that_thinks_at_length_reads_what_validators_say() {
-    // S2-5: "Extended thinking ... provides no visibility into how external systems will interpret and validate".
-    let thinks = |reply: ScriptedReply, what: &str| ScriptedReply { reasoning: what.into(), ..reply };
-    let model = scripted([
-        thinks(save_lead("Ann", 101), "Surely 101 is fine."),
-        thinks(save_lead("Ann", 100), "They want at most 100."),
-    ]);
-    let tool = lead_tool().validator("score", |lead: Lead| async move {
-        if lead.score <= 100 { Ok(()) } else { Err(format!("{} is more than 100", lead.score)) }
-    });
-    let agent = Agent::output(Arc::clone(&model), tool).build().unwrap();
-    let found = agent.prompt("Go").await.unwrap();
-    assert_eq!((found.value.score, found.meta.attempts), (100, 2));
-    let second = &model.requests()[1].messages;
-    let Some(Message::Assistant(turn)) = second.iter().find(|it| matches!(it, Message::Assistant(_))) else {
-        panic!("{second:?}")
-    };
-    assert_eq!(&*turn.reasoning, "Surely 101 is fine.", "its own thinking goes back to it");
-    assert!(second.last().unwrap().text().contains("101 is more than 100"), "{second:?}");
-}
-
-#[tokio::test]
-async fn reflection_happens_only_where_it_was_asked_for() {
-    // S2-8: "Support Output Reflection (Opt-In)": without a handler the output ends the iterations at once.
-    let names = |model: &Arc<Scripted>| -> Vec<String> {
-        model.requests()[0].tools.iter().map(|tool| tool.name.to_string()).collect()
-    };
-    let model = scripted([save_lead("Ann", 1), submits()]);
-    let plain = Agent::output(Arc::clone(&model), lead_tool()).build().unwrap();
-    let found = plain.prompt("Go").await.unwrap();
-    assert_eq!((found.meta.totals.passes, model.left()), (1, 1), "one call and its validation");
-    assert_eq!(names(&model), ["save_lead"], "there is nothing to submit with");
-    assert!(found.meta.outcome.evidence.is_empty(), "nothing was formatted");
-    // With one the output is shown, and the model has the last word.
-    let shown = Activity::default();
-    let seen = shown.clone();
-    let model = scripted([save_lead("Ann", 1), submits()]);
-    let reflects = lead_tool().reflect(move |lead| {
-        seen.say(&*lead.name);
-        format!("# {}", lead.name)
-    });
-    let agent = Agent::output(Arc::clone(&model), reflects).build().unwrap();
-    let found = agent.prompt("Go").await.unwrap();
-    assert_eq!((found.meta.totals.passes, model.left(), shown.lines()), (2, 0, vec!["Ann".to_owned()]));
-    assert_eq!(names(&model), ["save_lead", "submit"]);
-}
 
 /// A reply that used so much.
 fn using(reply: ScriptedReply) -> ScriptedReply {
@@ -528,20 +459,4 @@ async fn the_report_names_what_a_section_a_pass_and_an_action_are() {
     assert_eq!(sections[0]["updated_unix_ms"], passes[0]["unix_ms"]);
     let action = &report["actions"][0];
     assert_eq!((&action["id"], &action["priority"]), (&"ok-1".into(), &"recommended".into()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_tool_is_waited_for_as_long_as_it_has() {
-    // T3: slow and within its time; the gate waits for all of a batch.
-    let log = Log::new();
-    let stage = Stage::new(&log).on(
-        "main",
-        [plays(answer("medium", &[look("ok-1"), look("slow-11000")])), plays(answer("high", &[]))],
-    );
-    let outcome = runner(unselected(), &log, stage).run(common::item()).await.unwrap();
-    let statuses: Vec<Status> = outcome.evidence.iter().map(|it| it.observation.status).collect();
-    assert_eq!((statuses, outcome.stop.reason()), (vec![Status::Ok; 2], StopReason::Confident));
-    let (slow, next) = (log.at("ended look(slow-11000)"), log.at("model main 1"));
-    assert!(slow >= 11_000 && next < slow, "the second pass waits for it: {slow} {next}");
-    assert_eq!(log.count("model main"), 2);
 }

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use futures::StreamExt;
 use loop_runtime::{
-    Agent, AgentError, Answer, CostLimit, Extracted, Limits, Message, OutputTool, StopReason, WorkItem,
-    agent::{AgentModel, BuildError},
+    Agent, CostLimit, Message, StopReason, WorkItem,
+    agent::{AgentError, AgentModel, Answer, BuildError, Extracted, OutputTool},
     journal::{Journal, MemoryJournal, replay},
     models::{HttpModel, ModelSpec, Offline, Price, Profile, Scripted, ScriptedReply},
     observe::{RunEvent, Step, steps},
     people::PersonAnswer,
     read,
     run::{CancellationToken, Driven, EventKind, Note, Verdict},
-    spec::{ErrorStyle, Repeats},
+    spec::{ErrorStyle, Limits, Repeats},
     tools::{Effect, ToolDeclaration, ToolPolicy, ToolResult},
 };
 use schemars::JsonSchema;

@@ -12,7 +12,6 @@ mod agent_traces;
 mod agent_ways;
 mod agent_wire;
 mod agents;
-mod bench_server;
 mod common;
 mod door;
 mod drivers;
@@ -30,32 +29,24 @@ mod fuzz;
 mod guides;
 mod hooks;
 mod journal;
-mod load_options;
 mod observers;
 mod pages;
 mod people;
 mod priced;
 mod recursing;
 mod replay;
-#[allow(dead_code, reason = "the bench reads more of it")]
-#[path = "../benches/loops/replies.rs"]
-mod replies;
 mod report;
 mod results;
 mod resume;
 mod save;
 mod save_http;
 mod selection;
-#[allow(dead_code, clippy::print_stdout, reason = "the bench starts it as a program")]
-#[path = "../benches/loops/serve.rs"]
-mod serve;
 mod shared_budget;
 mod sim;
 mod smart;
 mod stops;
 mod streaming;
 mod strict;
-mod tools;
 mod versions;
 mod waits;
 mod ways;

@@ -4,7 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use loop_runtime::{Agent, Limits, OutputTool, StopReason, models::Offline, spec::ErrorStyle};
+use loop_runtime::{
+    Agent, StopReason,
+    agent::OutputTool,
+    models::Offline,
+    spec::{ErrorStyle, Limits},
+};
 
 fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()

@@ -8,18 +8,15 @@ use std::time::Duration;
 use common::world::{End, Log, Stage, answer, change, journal_of, look, runner, says, tools, unselected};
 use loop_core::gate::DeniedBy;
 use loop_core::run::{AnswerFault, PersonAnswer};
-use loop_core::spec::ToolPolicy;
 use loop_core::types::{Approver, Digest, Effect, Status};
 use loop_core::{EventKind, Rejected, Verdict};
 use loop_runtime::{
     Outcome, Runner, StopReason,
     journal::{Entry, Journal, JournalError, MemoryJournal, StoredJournal, replay},
     models::Models,
-    observe::RunEvent,
     run::{Driven, RunId, StartError, StopClass, Waiting},
     tools::{Registry, ToolDeclaration, ToolResult},
 };
-use serde_json::json;
 
 /// A first pass that wants to look and to change something, and a second that is content.
 fn revises(log: &Log) -> Stage {
@@ -309,105 +306,7 @@ async fn other_tools_or_settings_than_the_ones_that_were_approved_are_refused() 
     assert_eq!(log.count("tool change"), 0);
 }
 
-// ---- questions ----
-
-fn with_question(log: &Log) -> Registry {
-    let policy = ToolPolicy { asks_person: true, ..ToolPolicy::default() };
-    let ask = ToolDeclaration::new("ask")
-        .description("Asks whoever reported it.")
-        .schema(json!({"type": "object", "required": ["question"], "properties": {"question": {"type": "string"}}}))
-        .effect(Effect::Read)
-        .policy(policy);
-    let log = log.clone();
-    let run = move |_, _, _| {
-        log.say("tool ask");
-        async { ToolResult::failed("ask", "Ask", "a question is not run") }
-    };
-    Registry::builder().tool_fn(ask, run).build().unwrap()
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_to_a_question_is_what_the_next_pass_reads() {
-    // S4-37
-    let log = Log::new();
-    let question = json!({"action_id": "q", "action_type": "ask", "reason": "to know which",
-        "parameters": {"question": "Which laptop?"}, "priority": "required"});
-    let stage = || {
-        let plays = [says(answer("low", std::slice::from_ref(&question))), says(answer("high", &[]))];
-        Arc::new(Stage::new(&log).on("main", plays))
-    };
-    let (left_stage, live_stage) = (stage(), stage());
-    let over = |stage: &Arc<Stage>| {
-        Runner::new(unselected(), with_question(&log), Models::one(Arc::clone(stage) as _)).with_people()
-    };
-    let runner = over(&left_stage).leave_when_waiting();
-    let waiting = waits(&runner).await;
-    assert!(waiting.requested[0].is_question);
-    let text = "The new one: HAR-LT-015";
-    let key = waiting.requested[0].key;
-    let answered = PersonAnswer::Answered { text: text.into() };
-    let activity = EventKind::PersonAnswered { key, answer: answered.clone(), binding: None };
-    let outcome = runner.resume_with(&waiting.outcome.run, [activity]).start().await.unwrap().wait().await;
-    assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    assert_eq!(&*outcome.evidence[0].observation.markdown, text);
-    let requested = left_stage.requests("main");
-    let last = requested[1].messages.last().unwrap().text();
-    assert!(last.contains("· ok · a person's answer") && last.contains(text), "{last}");
-
-    // In one process: an approval says nothing to a question, and is passed over.
-    let handle = over(&live_stage).run(common::item()).start().await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    handle.remote().answer(key, PersonAnswer::Approved);
-    handle.remote().answer(key, answered);
-    assert_eq!(handle.wait().await.evidence[0].observation.status, Status::Ok);
-    assert_eq!(log.count("tool ask"), 0, "a question is asked of people, and its tool is not run");
-}
-
 // ---- tellings ----
-
-#[tokio::test(start_paused = true)]
-async fn what_a_run_is_told_stands_in_the_prompt_of_the_next_pass() {
-    let log = Log::new();
-    let stage = Arc::new(Stage::new(&log).on(
-        "main",
-        [
-            says(answer("low", &[look("ok-1")])).after(1_000),
-            says(answer("low", &[look("ok-2")])),
-            says(answer("high", &[])),
-        ],
-    ));
-    let runner = Runner::new(unselected(), tools(&log), Models::one(Arc::clone(&stage) as _));
-    let mut handle = runner.run(common::item()).start().await.unwrap();
-    let mut events = handle.events().unwrap();
-    let remote = handle.remote();
-    while let Some(event) = events.recv().await {
-        if let RunEvent::Recorded(entry) = event
-            && matches!(&entry.event.kind, EventKind::CallStarted { key, .. } if key.pass == 1)
-        {
-            remote.tell("Mind the harbour office");
-            remote.tell("   ");
-            remote.tell("and hurry");
-        }
-    }
-    let outcome = handle.wait().await;
-    assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    let requests = stage.requests("main");
-    let holds: Vec<usize> = requests
-        .iter()
-        .map(|request| {
-            let texts = request.messages.iter().map(|message| message.text());
-            texts.map(|text| text.matches("Mind the harbour office\n\nand hurry").count()).sum()
-        })
-        .collect();
-    assert_eq!(holds, [0, 1, 1], "once, and from the second call on");
-    let last = requests[1].messages.last().unwrap().text();
-    assert!(last.ends_with("Mind the harbour office\n\nand hurry"), "{last}");
-    let instructions =
-        facts(&runner, &outcome.run).await.into_iter().filter(|kind| *kind == "instruction").count();
-    assert_eq!(instructions, 2, "nothing is told with an empty text");
-    // What comes after the end is told to nobody.
-    remote.tell("late");
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_hangs_in_its_last_call_hears_nothing_more() {

@@ -243,25 +243,6 @@ async fn an_entry_with_the_number_of_another_one_is_named() {
     }
 }
 
-#[tokio::test]
-async fn what_is_decided_otherwise_than_it_was_written_is_named() {
-    // B3: the notes are compared.
-    let runner = common::runner(Offline::new());
-    let outcome = runner.run(common::item()).await.unwrap();
-    let whole = runner.journal().read(&outcome.run).await.unwrap();
-    assert!(loop_runtime::journal::replay(&outcome.run, &whole).is_ok());
-    for at in 0..whole.entries.len() {
-        let mut recorded = whole.clone();
-        recorded.entries[at].notes.push(Note::CallRefused {
-            key: "9/main".parse().unwrap(),
-            refusal: loop_core::run::Refusal::Cost,
-        });
-        let error = loop_runtime::journal::replay(&outcome.run, &recorded).unwrap_err();
-        assert!(matches!(error, ReplayError::Decided { seq, .. } if seq == at as u64), "{error:?}");
-        assert!(error.to_string().contains("decided otherwise"), "{error}");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_time_without_a_driver_does_not_count_against_the_run() {
     // M9: as if it had begun 100 minutes earlier, of which it was driven for none.

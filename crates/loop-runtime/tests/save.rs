@@ -14,7 +14,6 @@ use loop_runtime::{
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 fn saving(folder: &Path, name: &str, log: &Log, stage: Stage) -> Runner {
@@ -164,43 +163,6 @@ async fn runs_that_save_to_one_place_leave_one_whole_report() {
         serde_json::from_str::<Value>(&std::fs::read_to_string(&path).unwrap()).unwrap();
     }
     assert_eq!(files(folder.path()), [path]);
-}
-
-/// Fails so often, each time with the advice to try again.
-#[derive(Debug)]
-struct Flaky {
-    fails: u32,
-    tries: AtomicU32,
-    log: Log,
-}
-
-#[async_trait::async_trait]
-impl Saver for Flaky {
-    async fn save(&self, _: &loop_core::run::Started, _: &Outcome) -> Result<Arc<str>, SaveError> {
-        let n = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
-        self.log.say(format!("save {n}"));
-        if n <= self.fails {
-            return Err(SaveError { message: "busy".into(), retry: Some(Duration::from_millis(200)) });
-        }
-        Ok("there".into())
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_save_that_may_pass_is_tried_three_times() {
-    // U7
-    for (fails, saved) in
-        [(1, Saved::At { location: "there".into() }), (9, Saved::Not { message: "busy".into() })]
-    {
-        let log = Log::new();
-        let stage = Stage::new(&log).on("main", [says(answer("high", &[]))]);
-        let saver = Flaky { fails, tries: AtomicU32::new(0), log: log.clone() };
-        let outcome =
-            runner(unselected(), &log, stage).with_saver(Arc::new(saver)).run(common::item()).await.unwrap();
-        assert_eq!((outcome.stop.reason(), outcome.saved), (StopReason::Confident, Some(saved)));
-        assert_eq!(log.at("save 2"), 200);
-        assert_eq!(log.count("save "), if fails == 1 { 2 } else { 3 });
-    }
 }
 
 /// What a saver of someone else's may do.

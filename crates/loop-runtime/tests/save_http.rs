@@ -209,23 +209,6 @@ async fn a_redirect_is_not_followed() {
     assert_eq!((requests.len(), elsewhere.received_requests().await.unwrap().len()), (1, 0));
 }
 
-#[tokio::test]
-async fn a_server_that_is_not_there_is_tried_three_times() {
-    // U7
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let runner = saving(&format!("http://127.0.0.1:{port}/reports?key={TOKEN}"));
-    let outcome = runner.run(common::item()).await.unwrap();
-    let message = unsaved(&outcome);
-    assert!(message.starts_with(&format!("http://127.0.0.1:{port}: ")), "{message}");
-    let recorded = runner.journal().read(&outcome.run).await.unwrap();
-    let tries = recorded
-        .entries
-        .iter()
-        .filter(|entry| matches!(entry.event.kind, EventKind::SaveFinished { .. }))
-        .count();
-    assert_eq!(tries, 3);
-}
-
 #[test]
 fn an_address_that_cannot_be_used_is_refused_without_being_repeated() {
     for (url, message) in [

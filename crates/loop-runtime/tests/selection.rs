@@ -3,52 +3,14 @@
 
 use crate::common;
 
-use common::world::{
-    End, Log, Play, Stage, Watched, answer, default_look, notes, refuses, runner, says, selections, spec,
-};
+use common::world::{End, Log, Play, Stage, answer, default_look, notes, refuses, runner, says, spec};
+use loop_core::Note;
 use loop_core::run::SelectedBy;
-use loop_core::types::{FailureKind, Status};
-use loop_core::{Note, Verdict};
+use loop_core::types::FailureKind;
 use loop_runtime::{RunSpec, StopReason, report::warnings};
-use std::sync::Arc;
 
 fn with_default() -> RunSpec {
     spec(|spec| spec.selection.defaults = vec![default_look("ok-default")])
-}
-
-#[tokio::test(start_paused = true)]
-async fn selected_tools_run_side_by_side_and_one_that_fails_takes_no_other_with_it() {
-    // S0-16, S0-93, S0-122, I-22
-    let log = Log::new();
-    let selected = ["slow-3000", "fail", "panic", "slow-1000", "hang"];
-    let stage =
-        Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
-    let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
-
-    for target in selected {
-        assert_eq!(log.at(&format!("tool look({target})")), 0, "all begin at once");
-    }
-    assert_eq!(log.at("ended look(slow-1000)"), 1_000);
-    assert_eq!(log.at("ended look(slow-3000)"), 3_000);
-    assert_eq!(log.at("model main 1"), 12_000, "the first pass waits until all have settled");
-    let statuses: Vec<Status> = outcome.evidence.iter().map(|evidence| evidence.observation.status).collect();
-    let expected = [Status::Ok, Status::PermanentError, Status::PermanentError, Status::Ok, Status::Timeout];
-    assert_eq!(statuses, expected);
-    assert_eq!(outcome.stop.reason(), StopReason::Confident);
-}
-
-#[tokio::test(start_paused = true)]
-async fn at_most_five_selected_tools_run() {
-    // S0-124
-    let log = Log::new();
-    let selected = ["ok-1", "ok-2", "ok-3", "ok-4", "ok-5", "ok-6", "ok-7"];
-    let stage =
-        Stage::new(&log).on("select", [says(selections(&selected))]).on("main", [says(answer("high", &[]))]);
-    let outcome = runner(common::spec(), &log, stage).run(common::item()).await.unwrap();
-
-    assert_eq!((log.count("tool "), outcome.evidence.len(), outcome.totals.tool_calls), (5, 5, 5));
-    let refused = outcome.actions.iter().filter(|action| matches!(action.verdict, Verdict::OverLimit { .. }));
-    assert_eq!(refused.count(), 2, "the others are kept with the limit that kept them out");
 }
 
 /// Runs with a selector that does this, and says why the default tools were run, and how long that took.
@@ -92,17 +54,4 @@ async fn a_selector_that_hangs_is_cut_off_after_eight_seconds() {
     assert_eq!(silent, ("timeout: no whole reply after 8000 ms".to_owned(), 8_000));
     let before_the_first_byte = defaults_after(says("[]").after(60_000)).await;
     assert_eq!(before_the_first_byte, ("timeout: no whole reply after 8000 ms".to_owned(), 8_000));
-}
-
-#[tokio::test(start_paused = true)]
-async fn selected_tools_start_after_the_selects_are_written_down() {
-    // S0-16
-    let log = Log::new();
-    let stage =
-        Stage::new(&log).on("select", [says(selections(&["ok-1"]))]).on("main", [says(answer("high", &[]))]);
-    let runner = runner(common::spec(), &log, stage).with_journal(Arc::new(Watched::new(&log)));
-    runner.run(common::item()).await.unwrap();
-    let lines = log.lines();
-    let at = |line: &str| lines.iter().position(|activity| activity == line).unwrap();
-    assert!(at("may tool look(ok-1)") < at("tool look(ok-1)"), "{lines:#?}");
 }

@@ -52,37 +52,6 @@ async fn a_stop_at_the_gate_waits_for_the_reply_and_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_at_the_gate_waits_for_the_tools_that_run() {
-    // S0-46
-    let log = Log::new();
-    let stage =
-        Stage::new(&log).on("main", [says(answer("medium", &[look("slow-4000"), look("slow-9000")]))]);
-    let handle = begun(&log, stage).await;
-    later(1_000).await;
-    handle.remote().stop(StopMode::AtGate);
-    let (at, outcome) = over(&log, handle).await;
-    assert_eq!((at, log.count("model ")), (9_000, 1));
-    assert_eq!(outcome.stop.reason(), StopReason::ManualStop);
-    assert!(outcome.evidence.iter().all(|evidence| evidence.observation.status == Status::Ok));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stop_that_is_taken_back_in_time_changes_nothing() {
-    // S0-47
-    let log = Log::new();
-    let stage = Stage::new(&log)
-        .on("main", [says(answer("medium", &[look("ok-1")])).after(5_000), says(answer("high", &[]))]);
-    let handle = begun(&log, stage).await;
-    let remote = handle.remote();
-    later(1_000).await;
-    remote.stop(StopMode::AtGate);
-    later(1_000).await;
-    remote.withdraw_stop();
-    let (_, outcome) = over(&log, handle).await;
-    assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 2));
-}
-
-#[tokio::test(start_paused = true)]
 async fn requests_that_come_too_late_or_for_nothing_change_nothing() {
     // S0-47, I-9
     let log = Log::new();

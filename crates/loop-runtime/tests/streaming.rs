@@ -2,9 +2,7 @@
 
 use crate::common;
 
-use common::world::{
-    End, Log, Play, Stage, answer, contract, drained, look, notes, refuses, runner, says, tools, unselected,
-};
+use common::world::{End, Log, Play, Stage, answer, drained, notes, runner, says, tools, unselected};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,17 +88,6 @@ async fn a_reply_that_breaks_off_keeps_its_complete_sections_and_runs_nothing() 
             "what was heard is paid for"
         );
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_reply_that_breaks_off_is_made_again_after_a_while_and_the_run_goes_on() {
-    // P2, L6
-    let log = Log::new();
-    let plays = [half(End::Fails(broken())), says(answer("high", &[]))];
-    let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
-    assert_eq!(log.at("model main 2"), 700, "half a second after it broke off");
-    assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 1));
-    assert_eq!(outcome.totals.model_calls, 2);
 }
 
 /// A model that never ends, and asks nobody how much it may write.
@@ -228,19 +215,6 @@ async fn a_refusal_that_never_ends_is_a_line_in_the_journal_and_on_the_screen() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_fails_before_its_first_byte_is_made_again_after_a_while() {
-    // L5, S0-119: half a second, then one; what was never sent costs nothing.
-    let log = Log::new();
-    let plays =
-        [refuses(FailureKind::Overloaded), refuses(FailureKind::Connection), says(answer("high", &[]))];
-    let outcome = ran(&log, Stage::new(&log).on("main", plays)).await;
-    assert_eq!([1, 2, 3].map(|n| log.at(&format!("model main {n}"))), [0, 500, 1_500]);
-    assert_eq!(outcome.stop.reason(), StopReason::Confident);
-    assert_eq!((outcome.totals.passes, outcome.totals.model_calls), (1, 3));
-    assert_eq!((outcome.totals.usage.total(), outcome.totals.usage.estimated), (1_100, false));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_call_waits_as_long_as_the_provider_says_and_not_for_ever() {
     // L1
     let log = Log::new();
@@ -254,14 +228,6 @@ async fn a_call_waits_as_long_as_the_provider_says_and_not_for_ever() {
     assert_eq!((log.count("model "), log.now()), (3, 14_000), "three tries, and no wait after the last");
     assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
     assert_eq!(outcome.stop.primary.value.to_string(), "rate_limited: slow down");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failure_that_will_not_pass_is_not_tried_again() {
-    // L4
-    let log = Log::new();
-    let outcome = ran(&log, Stage::new(&log).on("main", [refuses(FailureKind::Auth)])).await;
-    assert_eq!((outcome.stop.reason(), log.count("model ")), (StopReason::ModelFailure, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,44 +251,6 @@ async fn a_client_that_panics_is_a_failed_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_reply_is_asked_for_again_and_then_is_a_failure() {
-    // L19
-    let log = Log::new();
-    let outcome =
-        ran(&log, Stage::new(&log).on("main", [says(""), says(" \n"), says(answer("high", &[]))])).await;
-    assert_eq!((outcome.stop.reason(), outcome.totals.model_calls), (StopReason::Confident, 3));
-    let log = Log::new();
-    let outcome = ran(&log, Stage::new(&log).on("main", [says(""), says(""), says("")])).await;
-    assert_eq!(outcome.stop.reason(), StopReason::ModelFailure);
-    assert_eq!(outcome.stop.primary.value.to_string(), "empty_response: the model's reply was empty");
-    assert_eq!((outcome.totals.model_calls, outcome.totals.passes), (3, 0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_garbled_contract_is_asked_for_again_once() {
-    // L13
-    let log = Log::new();
-    let garbled = answer("high", &[]).replace("because", "because\" oh");
-    let stage = Stage::new(&log)
-        .on("main", [says(garbled.clone()), says(answer("high", &[]))])
-        .on("repair", [says(contract("medium", &[look("ok-1")]))]);
-    let outcome = ran(&log, stage).await;
-    assert_eq!(
-        (log.count("model repair"), log.count("tool look(ok-1)")),
-        (1, 1),
-        "what the repair asks for runs"
-    );
-    assert_eq!((outcome.stop.reason(), outcome.totals.passes), (StopReason::Confident, 2));
-
-    let log = Log::new();
-    let stage = Stage::new(&log).on("main", [says(garbled)]).on("repair", [says("I am sorry.")]);
-    let outcome = ran(&log, stage).await;
-    assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
-    assert_eq!((outcome.confidence.name(), log.count("model ")), ("unknown", 2), "no second repair");
-    assert_eq!(outcome.document.sections.len(), 3, "the sections count all the same");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     // L21, S0-119
     let log = Log::new();
@@ -341,19 +269,4 @@ async fn a_reply_without_usage_is_charged_for_what_came_and_says_so() {
     assert!(outcome.totals.cost.total() < reserve.cost);
     let charged = notes(&runner, &outcome.run).await;
     assert!(charged.iter().any(|note| matches!(note, Note::CallCharged { usage, .. } if usage.estimated)));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_endless_reply_is_cut_off_by_its_size() {
-    // L11, L23, I-23
-    let log = Log::new();
-    let flood = Play { pieces: vec![(1, "x".repeat(64 * 1024)); 1_000], ..says("") };
-    let stage = Stage::new(&log).on("main", [flood]).on("repair", [says(contract("low", &[]))]);
-    let mut handle = runner(unselected(), &log, stage).run(common::item()).start().await.unwrap();
-    let events = handle.events().unwrap();
-    let (seen, outcome) = tokio::join!(drained(events), handle.wait());
-    let received: usize =
-        seen.iter().map(|event| if let RunEvent::Text { text, .. } = event { text.len() } else { 0 }).sum();
-    assert!(received < 1_200_000, "{received} bytes of 64 MB");
-    assert_eq!(outcome.stop.reason(), StopReason::NoNewActions);
 }

@@ -6,7 +6,7 @@ use loop_core::types::{Data, Effect, FailureText, Observation, Status};
 use serde_json::Value;
 
 use crate::declaration::ToolDeclaration;
-use crate::result::{Failure, NOTHING_FOUND, ToolResult, quote};
+use crate::result::{Failure, NOTHING_FOUND, ToolResult};
 use crate::text::{clean, cut, in_one_line, is_blank, one_line};
 
 /// How a model reads what came back: what a failure is called, and how much of a text there may be.
@@ -116,11 +116,11 @@ fn failure(tool: &ToolDeclaration, result: ToolResult, reading: Reading<'_>) -> 
         Some(Failure::InDoubt) => Status::InDoubt,
     };
     let ToolResult { markdown, title, retry_after_ms, data, .. } = result;
-    let title = title.as_deref().unwrap_or(reading.title);
-    // S0's template is not a text of the tool's own, and a failure that shows nothing teaches nothing (S0-d4).
-    let observation = match markdown == quote(title, &message) || is_blank(&markdown) {
-        true => Reading { title, ..reading }.failure(status, &message, &message, data),
-        false => reading.text(status, message, &markdown, data),
+    let observation = match title.as_deref() {
+        Some(title) => Reading { title, ..reading }.failure(status, &message, &message, data),
+        // A failure that shows nothing teaches nothing (S0-d4).
+        None if is_blank(&markdown) => reading.failure(status, &message, &message, data),
+        None => reading.text(status, message, &markdown, data),
     };
     Observation { retry_after_ms: retry_after_ms.filter(|_| status == Status::Pending), ..observation }
 }

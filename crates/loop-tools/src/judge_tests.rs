@@ -66,10 +66,6 @@ fn every_result_has_its_status() {
     for (kind, status) in kinds {
         check(failed(kind), status, "oh", "X: oh");
     }
-    // Of a program that knows only S0's shape, which has no kind.
-    let in_words = ToolResult { kind: None, ..ToolResult::empty("fetch_x", "X") };
-    let read = serde_json::from_value(serde_json::to_value(in_words).unwrap()).unwrap();
-    check(read, Status::Empty, "No data found", "X: No data found");
 }
 
 #[test]
@@ -122,16 +118,16 @@ fn a_failure_that_shows_nothing_gets_its_text() {
 }
 
 #[test]
-fn a_failure_is_read_from_its_template_and_a_text_of_ones_own_is_kept() {
-    // S0-67: a program that speaks S0's shape has no title but the template's.
-    let of_program = |markdown: &str| ToolResult {
+fn a_failure_is_read_from_its_title_and_a_text_of_ones_own_is_kept() {
+    // S0-67
+    let of_ones_own = |markdown: &str| ToolResult {
         title: None,
         markdown: markdown.into(),
         ..ToolResult::failed("fetch_x", "X", "one\ntwo")
     };
-    check(of_program("> **X:** one\n> two"), Status::PermanentError, "one two", "X: one\ntwo");
-    check(of_program("> **Y:** one"), Status::PermanentError, "one two", "> **Y:** one");
-    check(of_program("# Gone"), Status::PermanentError, "one two", "# Gone");
+    check(of_ones_own("> **Y:** one"), Status::PermanentError, "one two", "> **Y:** one");
+    check(of_ones_own("# Gone"), Status::PermanentError, "one two", "# Gone");
+    check(of_ones_own(" "), Status::PermanentError, "one two", "X: one\ntwo");
     let titled = ToolResult::failed("fetch_x", "Another title", "oh");
     check(titled, Status::PermanentError, "oh", "Another title: oh");
 }

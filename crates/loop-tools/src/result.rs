@@ -18,12 +18,8 @@ const NOT_READY: &str = "Not ready yet";
 /// What a failure without any message says (S0-71).
 pub const UNKNOWN_ERROR: &str = "Unknown error";
 
-/// What a tool returns. A failure is a result as well.
-///
-/// A program that knows only S0's shape says in words that it found nothing. They become the kind of the failure where
-/// its text is read; everything after that decides by the kind.
+/// What a tool returns. A failure is a result as well, and its kind says what follows from it: no text decides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written")]
 pub struct ToolResult {
     /// Whether the tool returned what was requested.
     pub success: bool,
@@ -47,34 +43,10 @@ pub struct ToolResult {
     /// What the tool's sub-call used. `None`: there was none. A tool outside of this crate cannot set it.
     #[serde(skip)]
     pub sub_call: Option<SubCallUse>,
-    /// For a failure: what failed, in words for people. `None`: the tool's own title.
+    /// For a failure whose Markdown is S0's template (S0-67): what failed, in words for people. `None`: the Markdown is a
+    /// text of the tool's own.
     #[serde(skip)]
     pub title: Option<String>,
-}
-
-/// A result as a program writes it.
-#[derive(Deserialize)]
-struct Written {
-    success: bool,
-    tool_name: String,
-    data: Value,
-    summary: String,
-    markdown: String,
-    error: Option<String>,
-    kind: Option<Failure>,
-    retry_after_ms: Option<u64>,
-}
-
-impl From<Written> for ToolResult {
-    fn from(written: Written) -> Self {
-        let Written { success, tool_name, data, summary, markdown, error, kind, retry_after_ms } = written;
-        let mut result =
-            Self { success, error, kind, retry_after_ms, ..Self::ok(tool_name, summary, markdown, data) };
-        if !success && kind.is_none() && result.message() == NOTHING_FOUND {
-            result.kind = Some(Failure::Empty);
-        }
-        result
-    }
 }
 
 /// The kind of failure of a result.
@@ -260,7 +232,7 @@ pub fn heading(title: &str, scope: &Scope) -> String {
 }
 
 /// The Markdown of a failure (S0-67).
-pub(crate) fn quote(title: &str, message: &str) -> String {
+fn quote(title: &str, message: &str) -> String {
     // Each line of the message stays inside the quotation.
     format!("> **{}:** {}", flat(title), message.replace('\n', "\n> "))
 }

@@ -8,7 +8,6 @@ use std::time::Instant;
 use loop_core::{Note, WorkItem};
 use loop_runtime::journal::{Durability, Entry, Header, Journal, StoredJournal, SyncPolicy};
 use loop_testkit::{Numbers, World, random_run, random_setup};
-use serde_json::Value;
 
 use crate::common::{Shell, ticket};
 
@@ -66,31 +65,6 @@ async fn write_one(journal: &StoredJournal, name: &str, world: &World) {
     };
     let mut writer = journal.create(&header, &entries[0]).await.unwrap();
     writer.append_all(&entries[1..], Durability::Committed).await.unwrap();
-}
-
-#[test]
-fn the_same_policy_gives_no_difference_and_an_earlier_stop_is_exact() {
-    // Issue 16, part 6: recorded runs of the help desk.
-    let shell = Shell::new();
-    let run = three_passes(&shell);
-    let (same, early) = (shell.file("same.toml", ""), shell.file("early.toml", EARLY));
-    let policies = ["--policy", same.to_str().unwrap(), "--policy", early.to_str().unwrap()];
-    let report = shell.json(&[&["backtest", "last"], &policies[..], &["--json", "--documents"]].concat());
-    let tested = &report["runs"][0];
-    assert_eq!((&tested["run"], &tested["passes"]), (&Value::from(run.as_str()), &Value::from(3)));
-    let [same, early] = [0, 1].map(|at| &tested["under"][at]);
-    assert_eq!((&same["finding"], &same["cost_pico_usd"]), (&Value::from("same"), &tested["cost_pico_usd"]));
-    assert_eq!(early["finding"], "stops_earlier", "{early:#}");
-    assert_eq!((&early["reason"], &early["exact"]), (&Value::from("max_passes"), &Value::from(true)));
-    // 0/select and 1/main of the script.
-    assert_eq!(early["cost_pico_usd"], 2_523_000_000_u64);
-    let passes =
-        early["document"].as_array().unwrap().iter().map(|section| section["pass"].as_u64().unwrap());
-    assert!(passes.into_iter().all(|pass| pass == 1));
-    let words = shell.run(&[&["backtest", &run[..20]], &policies[..]].concat());
-    assert_eq!((words.code, words.err.as_str()), (0, ""), "progress is for terminals");
-    assert!(words.out.contains("stops_earlier at entry"), "{}", words.out);
-    assert!(words.out.contains("$0.002523 instead of $0.005740"), "{}", words.out);
 }
 
 #[test]

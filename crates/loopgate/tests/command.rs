@@ -213,38 +213,6 @@ fn a_domain_is_checked_and_every_fault_points_at_its_place() {
         .fails_with(&["selector.md", "{{ tools }}"]);
 }
 
-#[test]
-fn a_journal_of_a_newer_version_or_of_another_program_is_refused() {
-    // H11
-    let shell = Shell::new();
-    let path = shell.state.path().join("new.db");
-    let journal = path.to_str().unwrap();
-    assert_eq!(shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).code, 0);
-    let sqlite = rusqlite::Connection::open(&path).unwrap();
-    sqlite.execute_batch("PRAGMA user_version = 99").unwrap();
-    drop(sqlite);
-    shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).fails_with(&[
-        "new.db",
-        "newer",
-        "--journal",
-    ]);
-    shell.run(&["show", "last", "--journal", journal]).fails_with(&["new.db", "newer"]);
-    let other = shell.file("notes.txt", "this is no database, it is a text of some length");
-    shell.run(&["runs", "--journal", other.to_str().unwrap()]).fails_with(&["notes.txt"]);
-    shell.run(&["runs", "--journal", "no/such.db"]).fails_with(&["no/such.db"]);
-}
-
-#[test]
-fn a_journal_that_is_in_use_ends_in_one_line() {
-    let shell = Shell::new();
-    let path = shell.state.path().join("used.db");
-    let journal = path.to_str().unwrap();
-    assert_eq!(shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).code, 0);
-    let holder = rusqlite::Connection::open(&path).unwrap();
-    holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    shell.run(&["run", HELPDESK, &ticket(1041), "--journal", journal]).fails_with(&["used.db", "--journal"]);
-}
-
 /// A script whose main call takes its time.
 fn slow_script(shell: &Shell, delay_ms: u64) -> String {
     let reply = "## Situation\n\nSlow.\n\n## Next steps\n\n1. Wait [E0].\n\n```json\n{\"nonce\": \"{{nonce}}\", \
@@ -485,15 +453,6 @@ fn a_save_replaces_no_device_and_the_terminal_obeys_no_title() {
     }
     let runs = shell.run(&["runs"]);
     assert!(runs.out.contains("fine, please close") && !runs.out.contains('\u{9b}'), "{:?}", runs.out);
-}
-
-#[test]
-fn a_reader_that_goes_away_ends_nothing_with_a_panic() {
-    let shell = Shell::new();
-    let mut child = shell.command(&["run", HELPDESK, &ticket(1042)]).spawn().unwrap();
-    drop(child.stdout.take());
-    let ran: common::Ran = child.wait_with_output().unwrap().into();
-    assert!(!ran.err.contains("panicked"), "{}", ran.err);
 }
 
 #[test]

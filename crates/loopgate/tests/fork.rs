@@ -130,33 +130,6 @@ fn without_an_entry_it_begins_after_the_last_one_where_nothing_is_in_flight() {
 }
 
 #[test]
-fn a_retry_knows_the_evidence_of_an_ended_run() {
-    let shell = Shell::new();
-    let ran = shell.run(&["run", "examples/helpdesk", TICKET, "--no-save", "--set", "limits.passes=1"]);
-    let run = id_of(&ran);
-    // A fork with more passes continues where the final pass came next: nothing is looked up again.
-    let fork = shell.run(&["fork", &run, "--set", "limits.passes=4"]);
-    assert!(fork.err.contains("0 passes, ") || fork.err.contains("so far:  0 passes"), "{}", fork.err);
-    assert!(fork.err.contains("5 tool calls") && !fork.err.contains("max_passes"), "{}", fork.err);
-    let why = shell.run(&["why", &run]).out;
-    assert!(why.contains(&format!("loopgate retry {run}")) && why.contains("loopgate fork"), "{why}");
-    let before = shell.json(&["show", &run, "--json"]);
-    let ran = shell.run(&["retry", &run, "--set", "limits.passes=5", "--json"]);
-    assert!(ran.err.contains(&format!("knows the evidence of {run}\n")), "{}", ran.err);
-    let report: Value = serde_json::from_str(&ran.out).unwrap();
-    let (mine, theirs) = (report["evidence"].as_array().unwrap(), before["evidence"].as_array().unwrap());
-    assert!(!theirs.is_empty() && mine.len() >= theirs.len());
-    for (mine, theirs) in mine.iter().zip(theirs) {
-        assert_eq!((&mine["id"], &mine["digest"]), (&theirs["id"], &theirs["digest"]));
-        assert_eq!(mine["pass"], 0);
-    }
-    assert_eq!(report["parent"]["how"], "retry");
-    let settings = report["overridden"].as_array().unwrap();
-    assert!(settings.contains(&json!({"setting": "limits.passes", "value": "5"})), "{settings:?}");
-    assert!(!settings.contains(&json!({"setting": "limits.passes", "value": "1"})), "{settings:?}");
-}
-
-#[test]
 fn a_run_that_continues_one_of_a_batch_counts_for_the_batch() {
     // L22: what a fork and a retry cost is taken from the budget of the batch.
     let shell = Shell::new();

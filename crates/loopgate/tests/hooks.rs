@@ -2,11 +2,7 @@
 
 use crate::common::Shell;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 
 use serde_json::Value;
 
@@ -19,53 +15,6 @@ fn domain(shell: &Shell, hooks: &str) -> PathBuf {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(file, format!("{text}\n{hooks}")).unwrap();
     folder
-}
-
-/// One request that a server has received: its headers in lower case, and its body.
-type Request = (Vec<String>, Value);
-
-fn read(stream: &TcpStream) -> Request {
-    let mut lines = BufReader::new(stream);
-    let (mut headers, mut length) = (Vec::new(), 0);
-    loop {
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        let line = line.trim_end().to_lowercase();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(bytes) = line.strip_prefix("content-length: ") {
-            length = bytes.parse().unwrap();
-        }
-        headers.push(line);
-    }
-    let mut body = vec![0; length];
-    lines.read_exact(&mut body).unwrap();
-    (headers, serde_json::from_slice(&body).unwrap())
-}
-
-/// A server that answers with this status, or keeps each connection open and says nothing.
-fn serve(listener: TcpListener, status: Option<u16>) -> Receiver<Request> {
-    let (send, received) = channel();
-    thread::spawn(move || {
-        let mut kept = Vec::new();
-        for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
-            let request = read(&stream);
-            match status {
-                Some(status) => {
-                    let head =
-                        format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-                    stream.write_all(head.as_bytes()).unwrap();
-                }
-                None => kept.push(stream),
-            }
-            if send.send(request).is_err() {
-                return;
-            }
-        }
-    });
-    received
 }
 
 fn id(err: &str) -> String {
@@ -96,63 +45,6 @@ fn a_program_reads_what_happened_from_its_input() {
     // Ids, names and the title, and no argument of a call.
     assert!(!text.contains("\"company\"") && !text.contains("parameters"), "{text}");
     assert_eq!(shell.run(&["serve", "hooks"]).err.trim(), "no message is left");
-}
-
-#[test]
-fn a_webhook_that_never_answers_holds_nothing_up_and_is_told_later() {
-    // K10 in the domain file; the same id on each delivery; signed.
-    let shell = Shell::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let place = listener.local_addr().unwrap().to_string();
-    let hooks = format!(
-        "[hooks.web]\non = [\"ended\"]\nurl = \"http://{place}/a-path-that-is-a-key\"\nprivate = [\"{place}\"]\n\
-         plain_http = true\nsecret = \"HOOK_SECRET\"\ntimeout_s = 1\n"
-    );
-    let folder = domain(&shell, &hooks);
-    let folder = folder.to_str().unwrap();
-    let run = |args: &[&str]| {
-        let output =
-            shell.command(args).env("HOOK_SECRET", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").output();
-        crate::common::Ran::from(output.unwrap())
-    };
-    let silent = serve(listener.try_clone().unwrap(), None);
-    let ran = run(&["run", folder, "--text", "Search user Alice"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    let line = ran.err.lines().find(|line| line.starts_with("hook:    ")).unwrap();
-    assert!(
-        line.contains("web was not told of `ended`: no answer after 1 s; `loopgate serve hooks deliver`"),
-        "{line}"
-    );
-    assert!(!ran.err.contains("a-path-that-is-a-key"), "{}", ran.err);
-    let (first, body) = silent.recv().unwrap();
-    assert_eq!(body["data"]["reason"], "completed");
-    let listed = shell.json(&["serve", "hooks", "--json"]);
-    assert_eq!(
-        (&listed["messages"][0]["failures"], &listed["messages"][0]["sealed"]),
-        (&1.into(), &true.into())
-    );
-    // Without the secret nothing is sent, and nothing is sent unsigned in its place.
-    let ran = shell.run(&["serve", "hooks", "deliver", "--now"]);
-    assert_eq!(ran.code, 1, "{}", ran.err);
-    // Another server at the place of the domain: the domain says where.
-    let other = TcpListener::bind("127.0.0.1:0").unwrap();
-    let there = other.local_addr().unwrap().to_string();
-    let file = format!("{folder}/loopgate.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace(&place, &there)).unwrap();
-    let answering = serve(other, Some(204));
-    let ran = run(&["serve", "hooks", "deliver", "--now"]);
-    assert_eq!(ran.code, 0, "{}", ran.err);
-    let (second, again) = answering.recv().unwrap();
-    let header = |headers: &[String], name: &str| -> Option<String> {
-        headers.iter().find_map(|line| line.strip_prefix(&format!("{name}: ")).map(str::to_owned))
-    };
-    assert_eq!(header(&first, "webhook-id"), header(&second, "webhook-id"));
-    assert!(header(&second, "webhook-signature").unwrap().starts_with("v1,"), "{second:?}");
-    assert_eq!(body, again);
-    assert_eq!(shell.run(&["serve", "hooks"]).err.trim(), "no message is left");
-    shell.run(&["serve", "hooks", "drop", "msg_1"]).fails_with(&["no message msg_1 in the outbox"]);
-    assert_eq!(shell.run(&["verify", "--all"]).code, 0);
 }
 
 #[test]

@@ -6,10 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-fn journal(shell: &Shell) -> PathBuf {
-    shell.state.path().join("loopgate/journal.db")
-}
-
 fn id(err: &str) -> String {
     err.lines().find_map(|line| line.strip_prefix("run:     ")).unwrap().to_owned()
 }
@@ -135,30 +131,6 @@ fn what_is_exported_comes_in_whole_and_what_is_pruned_comes_back() {
 }
 
 #[test]
-fn a_bad_import_is_one_line_and_takes_nothing_of_its_run() {
-    // H2, H3
-    let shell = Shell::new();
-    id(&shell.run(&["run", "examples/helpdesk", &ticket(1042), "--no-save"]).err);
-    let text = shell.run(&["journal", "export", "last"]).out;
-    let changed = text.replacen("\"at\":", "\"at\":1", 1);
-    let newer = text.replacen("\"version\":2", "\"version\":7", 1);
-    let torn: String = text.lines().take(5).map(|line| format!("{line}\n")).collect();
-    for (text, says) in [
-        (&*changed, "changed since it was exported"),
-        (&newer, "of version 7"),
-        (&torn, "cut off"),
-        ("a,b\n1,2\n", "not an export"),
-    ] {
-        let other = Shell::new();
-        let ran = other.run_with_input(&["journal", "import", "-"], text);
-        ran.fails_with(&["standard input, line ", says, "nothing was imported"]);
-        assert_eq!(ids(&other.json(&["runs", "--json"])).len(), 0);
-    }
-    shell.run(&["journal", "import", "no/such.jsonl"]).fails_with(&["no/such.jsonl"]);
-    assert!(journal(&shell).exists());
-}
-
-#[test]
 fn trajectories_have_the_calls_of_each_run() {
     let shell = Shell::new();
     let runs = some(&shell);
@@ -245,26 +217,4 @@ fn a_long_list_is_read_once() {
     let has_ended = |run: &&Value| run["state"] == "ended";
     let ended = lists[0]["runs"].as_array().unwrap().iter().filter(has_ended).count();
     assert_eq!(kept, i64::try_from(ended).unwrap());
-}
-
-#[test]
-fn random_runs_are_the_same_in_another_journal() {
-    // H2, I-11: exports of random runs, imported, exported again and verified.
-    let shell = Shell::new();
-    let (from, to) = (shell.state.path().join("from.db"), shell.state.path().join("to.db"));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(crate::backtest::write(&from, 120));
-    let file = shell.state.path().join("from.jsonl");
-    let [from, to, file] = [&from, &to, &file].map(|path| path.to_str().unwrap());
-    assert_eq!(shell.run(&["journal", "export", "--all", "--journal", from, "--out", file]).code, 0);
-    let ran = shell.run(&["journal", "import", file, "--journal", to]);
-    assert!(ran.err.starts_with("imported: 120 runs, 0 of them"), "{}", ran.err);
-    // All but the first line, which has the time, and the seals.
-    let unsealed = |text: &str| -> Vec<String> {
-        text.lines().skip(1).map(|line| line.split("\"seal\"").next().unwrap().to_owned()).collect()
-    };
-    let again = shell.run(&["journal", "export", "--all", "--journal", to]).out;
-    assert_eq!(unsealed(&std::fs::read_to_string(file).unwrap()), unsealed(&again));
-    let [here, there] = [from, to].map(|journal| shell.run(&["verify", journal]));
-    assert_eq!((here.code, here.out), (there.code, there.out.replace(" (imported)", "")));
 }

@@ -215,32 +215,6 @@ fn a_tool_that_was_changed_is_off_and_none_of_its_new_text_reaches_a_model() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask servers mcp"]
-fn a_tool_that_is_not_declared_to_read_waits_for_a_person() {
-    // S1-31: the server claims that it reads, which decides nothing.
-    let provider =
-        Provider::replying(vec![call("m", "notes_add", &json!({"text": "milk"})), text("m", "Not done.")]);
-    let world = World::new(&provider.url, "");
-    world.mode("notes", "claims");
-    let trust = world.tools(&["trust"]);
-    ok(
-        &trust,
-        &[
-            "  add -> notes_add, write_irreversible, not declared\n",
-            "    title: Add stopped: forged\n",
-            "    the server claims, which decides nothing: readOnlyHint: true\n",
-        ],
-    );
-    assert!(!trust.out.lines().any(|line| line.starts_with("stopped")), "{}", trust.out);
-    world.run(&[]);
-    assert!(
-        !world.log("notes").iter().any(|line| line.starts_with("tools/call")),
-        "{:?}",
-        world.log("notes")
-    );
-}
-
-#[test]
-#[ignore = "needs Python: cargo xtask servers mcp"]
 fn what_is_new_and_gone_is_shown_and_other_servers_stay() {
     let world = World::with(&["notes", "plans"], NOWHERE, "");
     ok(&world.tools(&["trust"]), &["server notes ", "server plans ", "  add -> plans_add"]);
@@ -287,21 +261,6 @@ fn a_server_that_fails_is_one_line_and_the_others_are_done() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask servers mcp"]
-fn a_server_that_dies_in_a_call_leaves_a_result_and_is_started_again() {
-    // T12
-    let provider = Provider::replying(vec![
-        call("m", "notes_add", &json!({"text": "die"})),
-        call("m", "notes_add", &json!({"text": "milk"})),
-        text("m", "It is added."),
-    ]);
-    let world = World::new(&provider.url, READS);
-    ok(&world.tools(&["trust"]), &[]);
-    ok(&world.run(&[]), &["It is added."]);
-    assert!(provider.received()[2].contains("add: milk"), "{}", provider.received()[2]);
-}
-
-#[test]
-#[ignore = "needs Python: cargo xtask servers mcp"]
 fn a_tool_of_the_lock_that_was_edited_by_hand_is_refused_until_it_is_trusted_again() {
     // K9
     let world = World::new(NOWHERE, "");
@@ -344,19 +303,6 @@ fn a_secret_that_a_server_writes_into_a_tool_is_neither_shown_nor_trusted() {
     std::fs::remove_file(world.folder.join("token")).unwrap();
     let diff = world.tools(&["diff"]);
     assert!(diff.code == 2 && diff.err.contains("token: cannot be read"), "{}", diff.err);
-}
-
-#[test]
-#[ignore = "needs Python: cargo xtask servers mcp"]
-fn a_resource_is_read_by_a_tool_of_its_own() {
-    let provider = Provider::replying(vec![
-        call("m", "notes_read_resource", &json!({"uri": "note:1"})),
-        text("m", "It is read."),
-    ]);
-    let world = World::new(&provider.url, "resources = [\"note:1\"]\n");
-    ok(&world.tools(&["trust"]), &[]);
-    ok(&world.run(&[]), &["It is read."]);
-    assert!(provider.received()[1].contains("what the first note says"), "{}", provider.received()[1]);
 }
 
 #[test]

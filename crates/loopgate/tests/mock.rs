@@ -98,53 +98,6 @@ fn a_domains_models_answer_until_ctrl_c() {
 }
 
 #[test]
-fn a_domains_models_answer_in_four_protocols() {
-    let shell = Shell::new();
-    let mock = Mock::start(&shell, &[HELPDESK]);
-    let rules = "You are filtering results.";
-    let requested = "Looking for: printer\n## Results\n0: a lamp\n1: a printer\n";
-    let user = json!([{"role": "user", "content": requested}]);
-    let questions = [
-        (
-            "/v1/chat/completions",
-            json!({"model": "offline-1", "messages": [
-                {"role": "system", "content": rules}, {"role": "user", "content": requested},
-            ]}),
-            "/choices/0/message/content",
-        ),
-        (
-            "/v1/responses",
-            json!({"model": "offline-1", "instructions": rules, "input": user}),
-            "/output/0/content/0/text",
-        ),
-        (
-            "/v1/messages",
-            json!({"model": "offline-1", "max_tokens": 4096, "system": rules, "messages": user}),
-            "/content/0/text",
-        ),
-        (
-            "/v1beta/models/offline-1:generateContent",
-            json!({
-                "systemInstruction": {"parts": [{"text": rules}]},
-                "contents": [{"role": "user", "parts": [{"text": requested}]}],
-            }),
-            "/candidates/0/content/parts/0/text",
-        ),
-    ];
-    let mut stated = Vec::new();
-    for (path, question, pointer) in questions {
-        let reply = body_of(&mock.exchange("POST", path, &question.to_string()));
-        stated.push(reply.pointer(pointer).unwrap_or_else(|| panic!("{path}: {reply}")).clone());
-    }
-    assert!(stated[0].as_str().unwrap().contains("\"index\":1"), "{stated:?}");
-    assert!(stated.iter().all(|text| *text == stated[0]), "{stated:?}");
-    let ran = mock.end("-INT");
-    let lines: Vec<&str> = ran.err.lines().skip(2).collect();
-    assert_eq!(lines.len(), 4, "{}", ran.err);
-    assert!(lines.iter().all(|line| line.starts_with("filter offline-1: ")), "{}", ran.err);
-}
-
-#[test]
 fn the_command_that_is_printed_runs_where_money_is_limited_and_the_bill_says_what_is_unknown() {
     let shell = Shell::new();
     let folder = shell.copy_of(HELPDESK);

@@ -162,16 +162,6 @@ fn an_attack_is_a_page() {
     }
 }
 
-#[test]
-fn a_backtest_is_a_page() {
-    let shell = Shell::new();
-    shell.run(&["run", "examples/helpdesk", &ticket(1042)]);
-    let page = shell.state.path().join("backtest.html");
-    let args = ["backtest", "last", "--set", "limits.passes=1", "--html", page.to_str().unwrap()];
-    assert_eq!(shell.run(&args).code, 0);
-    has(&text_of(&page), &["1 recorded run, ", "limits.passes=1", "The runs behind the points"]);
-}
-
 /// What a server answers: status line and headers, and body.
 #[cfg(feature = "server")]
 fn asked(address: &str, path: &str, headers: &str) -> (String, String) {

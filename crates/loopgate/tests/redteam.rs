@@ -89,16 +89,6 @@ fn an_empty_folder_of_evals_leaves_the_items() {
 }
 
 #[test]
-fn without_its_guards_an_example_does() {
-    let (shell, folder) = (Shell::new(), example("crm"));
-    let domain = folder.path().to_str().unwrap();
-    let ran =
-        shell.run(&["redteam", domain, "--kind", "change", "--each", "2", "--runs", "0", "--unguarded"]);
-    assert_eq!(ran.code, 1);
-    assert!(ran.out.contains("executed: change-0-00: update_user {\"company\":"), "{}", ran.out);
-}
-
-#[test]
 fn one_scenario_can_be_played_alone() {
     let (shell, folder) = (Shell::new(), example("crm"));
     let domain = folder.path().to_str().unwrap();

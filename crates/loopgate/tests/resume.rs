@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::Shell;
 use common::provider::{Provider, Says, call, text};
-use common::versions::{driven_by, newer, older, on_engine};
+use common::versions::on_engine;
 use loop_runtime::journal::StoredJournal;
 use serde_json::json;
 
@@ -116,80 +116,6 @@ fn all_runs_that_are_not_over_are_resumed_and_none_hides_another() {
     for args in [&["resume"][..], &["resume", &first, "--all"], &["resume", "--all", "--json"]] {
         assert_eq!(shell.run(args).code, 2, "{args:?}");
     }
-}
-
-#[test]
-fn what_is_synced_is_a_setting_of_each_process_and_no_part_of_a_run() {
-    let shell = Shell::new();
-    let folder = register(&shell);
-    let request = [
-        "run",
-        &folder,
-        "--text",
-        "search_user Bob, get_user_by_id 42, update_user 42 EPAM",
-        "--set",
-        "journal.sync=none",
-    ];
-    assert_eq!(shell.run(&request).code, 5);
-    let waiting = last(&shell);
-    let file = Path::new(&folder).join("loopgate.toml");
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, format!("{text}\n[journal]\nsync = \"full\"\n")).unwrap();
-    let ran = shell.run(&["resume", &waiting]);
-    assert_eq!(ran.code, 5, "{}", ran.err);
-    let ran = shell.run(&["run", &folder, "--text", "again", "--set", "journal.sync=half"]);
-    assert_eq!(ran.code, 1, "{}", ran.err);
-    assert!(["full", "effects", "none"].iter().all(|name| ran.err.contains(name)), "{}", ran.err);
-}
-
-#[test]
-fn a_run_of_another_version_is_left_to_it_and_the_line_says_to_which() {
-    // Issue 20, part 5
-    let shell = Shell::new();
-    let folder = register(&shell);
-    let begun = || {
-        assert_eq!(
-            shell
-                .run(&["run", &folder, "--text", "search_user Bob, get_user_by_id 42, update_user 42 EPAM"])
-                .code,
-            5
-        );
-        last(&shell)
-    };
-    let [of_newer, of_other, of_older] = [begun(), begun(), begun()];
-    let journal = StoredJournal::open(shell.state.path().join("loopgate/journal.db")).unwrap();
-    driven_by(&journal, &of_newer, newer(), /*otherwise*/ false);
-    driven_by(&journal, &of_other, older(), /*otherwise*/ true);
-    driven_by(&journal, &of_older, older(), /*otherwise*/ false);
-    let entries = || [&of_newer, &of_other].map(|run| shell.run(&["show", run, "--events"]).out);
-    let before = entries();
-
-    let ran = shell.run(&["resume", "--all"]);
-    let lines: Vec<&str> = ran.out.lines().collect();
-    let [one, two, three] = lines[..] else { panic!("{}{}", ran.out, ran.err) };
-    let left = format!(
-        "{of_newer}  left to another version: run {of_newer} was driven by loopgate 9.0.0 (decisions 99), which is newer"
-    );
-    assert!(one.starts_with(&left), "{one}");
-    assert!(two.starts_with(&format!("{of_other}  left to another version: entry ")), "{two}");
-    assert!(
-        two.contains("by the program that wrote it, loopgate 0.0.9 (decisions 0); this is loopgate"),
-        "{two}"
-    );
-    assert!(three.starts_with(&format!("{of_older}  waiting: ")), "{three}");
-    assert_eq!(ran.code, 1);
-    let pending = shell.json(&["pending", "--json"]);
-    let action = pending["pending"][0]["action"].as_str().unwrap();
-    for (run, version) in [(&of_newer, "loopgate 9.0.0"), (&of_other, "loopgate 0.0.9")] {
-        shell.run(&["deny", run, action]).fails_with(&[run, version]);
-    }
-    assert_eq!(entries(), before, "nothing is recorded");
-    // One that is decided in the same way is taken over, and its record says by whom.
-    assert_eq!(shell.run(&["deny", &of_older, action, "--no-wait"]).code, 0);
-    let shown = shell.run(&["show", &of_older, "--events"]).out;
-    let own = concat!(r#""by":{"name":"loopgate "#, env!("CARGO_PKG_VERSION"), r#"","decisions":"#);
-    let before = r#""by":{"name":"loopgate 0.0.9","decisions":0}"#;
-    assert!(shown.contains(before) && shown.contains(own), "{shown}");
 }
 
 #[test]

@@ -182,36 +182,6 @@ fn the_rest_of_a_paste_that_a_question_cut_in_two_answers_it_at_no_time() {
 }
 
 #[test]
-fn the_rest_of_a_paste_is_not_what_a_person_answers_to_a_question() {
-    // B1: text that is pasted into the question itself is an answer, and text that was under way is none.
-    let shell = Shell::new();
-    let domain = shell.copy_of("examples/refunds");
-    let script = domain.join("scripts/asks-the-customer.json");
-    let model = format!("base=scripted/{}", script.display());
-    let mut person =
-        terminal(&shell, &["chat", domain.to_str().unwrap(), "--profile", "people", "--model", &model]);
-    person.wait_for("You: ");
-    person.press("Please refund order O-104\n\x1b[200~Dear all,\n");
-    person.wait_for("Answer: ");
-    std::thread::sleep(Duration::from_millis(400));
-    person.press("I postponed it.\x1b[201~\n");
-    person.wait_for("this is the rest of a text that was pasted before; answer again");
-    person.wait_for("Answer: ");
-    person.press("\x1b[200~I never\npostponed it.\x1b[201~\n");
-    person.wait_for("You: ");
-    person.press("/quit\n");
-    let (code, screen) = person.end();
-    assert_eq!(code, 0, "{screen}");
-    let events = shell.run(&["show", "last", "--events"]);
-    let lines = events.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let texts: Vec<Value> = lines
-        .filter(|line| line["event"]["type"] == "person_answered")
-        .map(|line| line["event"]["answer"]["text"].clone())
-        .collect();
-    assert_eq!(texts, ["I never\npostponed it."]);
-}
-
-#[test]
 fn two_questions_are_not_both_answered_by_what_was_typed_at_once() {
     // B1
     let shell = Shell::new();

@@ -3,7 +3,6 @@
 use crate::common;
 
 use common::Shell;
-use common::provider::{self, Provider};
 use serde_json::{Value, json};
 
 fn case(name: &str) -> String {
@@ -75,41 +74,6 @@ fn alternatives_are_rows_and_the_second_start_runs_nothing() {
         .args(["-type", "f", "-perm", "/077"])
         .output();
     assert_eq!(String::from_utf8(stored.unwrap().stdout).unwrap(), "");
-}
-
-#[test]
-fn a_provider_is_asked_once_for_each_run_and_never_for_a_stored_one() {
-    let (shell, folder) = shop();
-    let provider = Provider::replying(vec![provider::text("m", "At nine.")]);
-    let url = format!("base={}", provider.url);
-    let args =
-        ["eval", &folder, "--model", "base=compatible/m", "--base-url", &url, "--repeat", "2", "--json"];
-    let report = shell.json(&args);
-    assert_eq!(
-        report["configurations"][0]["stop_reasons"],
-        json!([{ "reason": "completed", "runs": 4 }]),
-        "{report:#}"
-    );
-    assert_eq!(provider.received().len(), 4);
-    let again = shell.json(&args);
-    assert_eq!((provider.received().len(), &again["configurations"][0]["stored"]), (4, &json!(4)));
-    // Another server is another question. It is not there, so that its runs are not stored.
-    let gone = [
-        "eval",
-        &folder,
-        "--filter",
-        "hours",
-        "--model",
-        "base=compatible/m",
-        "--base-url",
-        "base=http://127.0.0.1:9/v1",
-        "--json",
-    ];
-    for _ in 0..2 {
-        let report = shell.json(&gone);
-        assert_eq!(report["cases"][0]["stop_reason"], "failed", "{report:#}");
-        assert_eq!(report["cases"][0].get("stored"), None);
-    }
 }
 
 #[test]

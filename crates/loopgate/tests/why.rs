@@ -30,47 +30,6 @@ fn lines_after<'a>(ran: &'a Ran, title: &str) -> Vec<&'a str> {
 // ---- why ----
 
 #[test]
-fn where_two_limits_are_reached_both_have_to_change_and_then_the_run_continues() {
-    // C14: each is asked of the gate after the one before it, so that the second is not overlooked.
-    let shell = Shell::new();
-    ran(&shell, &["limits.passes=2", "limits.model_calls=4"]);
-    let why = shell.json(&["why", "last", "--json"]);
-    assert_eq!(why["conditions"][0]["reason"], "max_passes", "{why:#}");
-    let continuation = &why["continuation"];
-    let changes: Vec<String> = continuation["changes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|change| ["setting", "from", "to"].map(|key| change[key].as_str().unwrap()).join(" "))
-        .collect();
-    assert_eq!(changes, ["limits.passes 2 3", "limits.model_calls 4 5"], "{why:#}");
-    assert_eq!(continuation["next"], "the model call 2/main is made");
-    let words = shell.run(&["why", "last"]);
-    assert_eq!(
-        lines_after(&words, "What would have continued it:"),
-        [
-            "limits.passes = 3 instead of 2",
-            "limits.model_calls = 5 instead of 4",
-            "together: the model call 2/main is made"
-        ]
-    );
-    // The command names each setting once, and runs as it is printed, with the item's file in place of ITEM.
-    let command =
-        lines_after(&words, "How to continue:").last().unwrap().strip_prefix("loopgate ").unwrap().to_owned();
-    assert_eq!(
-        command,
-        "run examples/helpdesk ITEM --set limits.passes=3 --set limits.model_calls=5 --no-save"
-    );
-    let item = ticket(1042);
-    let args: Vec<&str> =
-        command.split(' ').map(|arg| if arg == "ITEM" { item.as_str() } else { arg }).collect();
-    let again = shell.run(&args);
-    assert!(again.err.contains("stopped: confident (answered)"), "{}", again.err);
-    let one_alone = ran(&shell, &["limits.passes=3", "limits.model_calls=4"]);
-    assert_eq!(shell.json(&["why", &one_alone, "--json"])["conditions"][0]["reason"], "max_model_calls");
-}
-
-#[test]
 fn an_answer_that_is_complete_is_continued_by_no_setting() {
     let shell = Shell::new();
     ran(&shell, &[]);
@@ -177,16 +136,6 @@ fn what_cannot_be_explained_is_one_line() {
 }
 
 // ---- diff ----
-
-#[test]
-fn two_runs_of_the_same_work_differ_in_nothing_but_ids_and_times() {
-    let shell = Shell::new();
-    let (a, b) = (ran(&shell, &[]), ran(&shell, &[]));
-    let diff = shell.run(&["diff", &a, &b]);
-    assert_eq!(diff.code, 0, "{}", diff.out);
-    assert_eq!(diff.out, format!("- {a}\n+ {b}\nnothing differs but ids and times\n"));
-    assert_eq!(shell.json(&["diff", &a, &b, "--json"])["equal"], true);
-}
 
 #[test]
 fn a_difference_is_named_by_setting_pass_section_and_stop() {

@@ -11,13 +11,16 @@ use std::path::Path;
 use serde_json::{Value, json};
 use xshell::{Shell, cmd};
 
-use super::{built_to_count, core, has_valgrind, instructions, loops};
+use super::{built_to_count, instructions, loops};
 use crate::workspace::{self, Failure};
 
 /// Where the baselines are: by compiler and target, the instructions of each case.
 const BASELINE: &str = "xtask/bench/instructions.json";
 /// What a case may grow by, in percent.
 const MAX_GROWTH: u64 = 3;
+/// Cases of the bench program of the core, and how often each is done; the program has that many copies at most.
+const CORE: [&str; 4] = ["gate-10", "gate-100", "gate-1000", "reply-10KB"];
+const CORE_TIMES: u64 = 40;
 /// Cases of the bench program of the wire: a reply decoded, and the last pass of a long run encoded.
 const WIRE: [&str; 2] = ["decode-openai-chat-text", "encode-openai-chat-128-kept"];
 /// How often a case of the wire is done.
@@ -30,22 +33,15 @@ const BEFORE: &str = "target/bench-before";
 /// Instructions of each case.
 type Counts = BTreeMap<String, u64>;
 
-pub(super) fn run(write: bool, against: Option<&str>) -> Result<(), Failure> {
+pub(super) fn run(shell: &Shell, write: bool, against: Option<&str>) -> Result<(), Failure> {
     if write && against.is_some() {
         return Err(Failure::Usage("--write compares with nothing: leave --against out".to_owned()));
-    }
-    let shell = Shell::new()?;
-    shell.change_dir(workspace::root());
-    if !has_valgrind(&shell) {
-        let message =
-            "bench check: valgrind is not here; install it, such as with `apt-get install valgrind`";
-        return Err(Failure::Check(message.to_owned()));
     }
     let compiler = compiler(&cmd!(shell, "rustc -vV").read()?)
         .ok_or_else(|| Failure::Check("rustc names no version and host".to_owned()))?;
     let path = workspace::root().join(BASELINE);
     let mut baselines = baselines(&path)?;
-    let now = counted(&shell)?;
+    let now = counted(shell)?;
     if write {
         workspace::print_lines(&compared(&now, &now).rows);
         baselines.insert(compiler.clone(), now);
@@ -58,9 +54,9 @@ pub(super) fn run(write: bool, against: Option<&str>) -> Result<(), Failure> {
         (None, Some(baseline)) => (baseline, format!("the baseline of {compiler}")),
         (None, None) => {
             println!("{BASELINE} has no counts for {compiler}, so the commit before is counted");
-            (counted_at(&shell, "HEAD~1")?, "HEAD~1".to_owned())
+            (counted_at(shell, "HEAD~1")?, "HEAD~1".to_owned())
         }
-        (Some(commit), _) => (counted_at(&shell, commit)?, commit.to_owned()),
+        (Some(commit), _) => (counted_at(shell, commit)?, commit.to_owned()),
     };
     let compared = compared(&before, &now);
     println!("\n{:28} {:>14} {:>14}   before: {source}", "instructions", "before", "now");
@@ -73,9 +69,10 @@ pub(super) fn run(write: bool, against: Option<&str>) -> Result<(), Failure> {
 fn counted(shell: &Shell) -> Result<Counts, Failure> {
     let programs = built_to_count(shell)?;
     let mut counts = loops::counted(shell, &programs)?;
-    counts.extend(core::counted(&programs.core)?);
-    for case in WIRE {
-        counts.push((case, instructions(&programs.wire, case, WIRE_TIMES)?));
+    let core = CORE.map(|case| (&programs.core, case, CORE_TIMES));
+    for (program, case, times) in core.into_iter().chain(WIRE.map(|case| (&programs.wire, case, WIRE_TIMES)))
+    {
+        counts.push((case, instructions(program, case, times)?));
     }
     Ok(counts.into_iter().map(|(case, count)| (case.to_owned(), count)).collect())
 }

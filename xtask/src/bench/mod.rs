@@ -1,50 +1,41 @@
-//! `cargo xtask bench [SUITE]`: what a decision costs, what the wire costs, what a whole loop costs, what a call of a
-//! tool costs, and whether the
-//! instructions of any of them grew.
+//! `cargo xtask bench`: how many instructions a loop takes, and whether those of any counted case grew.
 
 mod check;
-mod core;
-mod eager;
 mod loops;
-mod tools;
-mod wire;
 
 use std::path::{Path, PathBuf};
 
 use xshell::{Shell, cmd};
 
-use crate::workspace::Failure;
+use crate::workspace::{self, Failure};
 
 /// Counts the instructions of a program.
 const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
 
-/// Runs all benches, or the one named. `write` and `against` belong to `check`.
-pub(crate) fn run(suite: Option<&str>, write: bool, against: Option<&str>) -> Result<(), Failure> {
-    if suite != Some("check") && (write || against.is_some()) {
+/// Counts the loops, or does what is named. `write` and `against` belong to `check`.
+pub(crate) fn run(what: Option<&str>, write: bool, against: Option<&str>) -> Result<(), Failure> {
+    if what != Some("check") && (write || against.is_some()) {
         return Err(Failure::Usage("--write and --against belong to `bench check`".to_owned()));
     }
-    match suite {
-        None => core::run()
-            .and_then(|()| wire::run())
-            .and_then(|()| loops::run())
-            .and_then(|()| eager::run())
-            .and_then(|()| tools::run()),
-        Some("core") => core::run(),
-        Some("wire") => wire::run(),
-        Some("loop") => loops::run(),
-        Some("eager") => eager::run(),
-        Some("tools") => tools::run(),
-        Some("check") => check::run(write, against),
-        Some("build") => built_to_count(&Shell::new()?).map(drop),
+    let shell = Shell::new()?;
+    shell.change_dir(workspace::root());
+    match what {
+        None | Some("check") if !can_count()? => Err(Failure::Check(
+            "bench: valgrind is not here; install it, such as with `apt-get install valgrind`".to_owned(),
+        )),
+        None => loops::run(&shell),
+        Some("check") => check::run(&shell, write, against),
+        Some("build") => built_to_count(&shell).map(drop),
         Some(other) => Err(Failure::Usage(format!(
-            "no bench `{other}`; there are core, wire, loop, eager, tools, check and build"
+            "no bench `{other}`; there are check and build, and without a name the loops"
         ))),
     }
 }
 
 /// Whether instructions can be counted here: `valgrind` is installed.
 pub(crate) fn can_count() -> Result<bool, Failure> {
-    Ok(has_valgrind(&Shell::new()?))
+    let shell = Shell::new()?;
+    Ok(cmd!(shell, "valgrind --version").quiet().ignore_stderr().read().is_ok())
 }
 
 /// The programs that are measured.
@@ -111,35 +102,20 @@ fn program(messages: &str, name: &str) -> Result<PathBuf, Failure> {
     programs.next().ok_or_else(|| Failure::Check(format!("cargo has built no program {name}")))
 }
 
-/// Whether programs can be watched while they run.
-fn has_valgrind(shell: &Shell) -> bool {
-    cmd!(shell, "valgrind --version").quiet().ignore_stderr().read().is_ok()
-}
-
-/// What a tool of valgrind tells at its end of `program count CASE TIMES`, as `read` finds it there.
-fn watched(
-    tool: &[&str],
-    program: &Path,
-    case: &str,
-    times: u64,
-    read: fn(&str) -> Option<u64>,
-) -> Result<u64, Failure> {
-    let shell = Shell::new()?;
-    let times = times.to_string();
-    let out = cmd!(shell, "valgrind {tool...} {program} count {case} {times}");
-    let output = out.quiet().ignore_status().output()?;
-    let reported = String::from_utf8_lossy(&output.stderr);
-    read(&reported)
-        .filter(|_| output.status.success())
-        .ok_or_else(|| Failure::Check(format!("valgrind counted nothing of {case}:\n{reported}")))
-}
-
 /// The instructions of a case of a bench program.
 fn instructions(program: &Path, case: &str, times: u64) -> Result<u64, Failure> {
+    let shell = Shell::new()?;
+    let count = |times: u64| {
+        let times = times.to_string();
+        let output = cmd!(shell, "valgrind {CALLGRIND...} {program} count {case} {times}");
+        let output = output.quiet().ignore_status().output()?;
+        let reported = String::from_utf8_lossy(&output.stderr);
+        collected(&reported)
+            .filter(|_| output.status.success())
+            .ok_or_else(|| Failure::Check(format!("valgrind counted nothing of {case}:\n{reported}")))
+    };
     // What is done before the case is the same in both, so the difference is the case itself.
-    let whole = watched(&CALLGRIND, program, case, times, collected)?;
-    let nothing = watched(&CALLGRIND, program, case, 0, collected)?;
-    Ok(whole.saturating_sub(nothing) / times)
+    Ok(count(times)?.saturating_sub(count(0)?) / times)
 }
 
 /// The instructions in what callgrind tells at its end.
@@ -168,13 +144,13 @@ mod tests {
         let refused = |suite| run(Some(suite), false, None).unwrap_err().to_string();
         assert_eq!(
             refused("cors"),
-            "no bench `cors`; there are core, wire, loop, eager, tools, check and build"
+            "no bench `cors`; there are check and build, and without a name the loops"
         );
     }
 
     #[test]
     fn options_of_the_check_are_refused_elsewhere() {
-        let refused = run(Some("core"), true, None).unwrap_err().to_string();
+        let refused = run(Some("build"), true, None).unwrap_err().to_string();
         assert_eq!(refused, "--write and --against belong to `bench check`");
     }
 

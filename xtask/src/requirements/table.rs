@@ -60,7 +60,6 @@ impl fmt::Display for Id {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) id: Id,
-    pub(super) what: String,
     pub(super) state: State,
     /// Its line in the file, from 1.
     pub(super) line: usize,
@@ -71,8 +70,6 @@ pub(super) struct Row {
 pub(super) enum State {
     /// A test names it.
     Test,
-    /// It comes with an issue.
-    Issue(u32),
     /// A later decision contradicts it: the number of the record that says so.
     Decision(u32),
     /// No test can show it; the table gives the reason.
@@ -83,8 +80,6 @@ impl State {
     fn parse(text: &str) -> Option<State> {
         if text == "test" {
             Some(State::Test)
-        } else if let Some(number) = text.strip_prefix("issue ") {
-            Some(State::Issue(number.parse().ok()?))
         } else if let Some(number) = text.strip_prefix("decision: ADR ") {
             Some(State::Decision(number.parse().ok().filter(|_| number.len() == 4)?))
         } else {
@@ -109,14 +104,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Vec<String>> {
             [id, what, state] => match (Id::parse(id), State::parse(state)) {
                 (None, _) => format!("`{id}` is no id"),
                 (_, None) => {
-                    format!(
-                        "`{state}` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`"
-                    )
+                    format!("`{state}` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`")
                 }
                 (Some(id), _) if !seen.insert(id) => format!("{id} stands here a second time"),
                 (Some(_), _) if what.is_empty() => "it says nothing".to_owned(),
                 (Some(id), Some(state)) => {
-                    rows.push(Row { id, what: (*what).to_owned(), state, line: line_number });
+                    rows.push(Row { id, state, line: line_number });
                     continue;
                 }
             },
@@ -188,15 +181,10 @@ mod tests {
 
     #[test]
     fn a_table_is_read_row_by_row() {
-        let text = "# Title\n\n| id | what | state |\n|---|---|---|\n| @0-1 | first | test |\n| %1 | both | issue 5 |\n";
+        let text = "# Title\n\n| id | what | state |\n|---|---|---|\n| @0-1 | first | test |\n| %1 | both | decision: ADR 0005 |\n";
         let rows = parse(&sample(text)).unwrap();
-        let row = |id: &str, what: &str, state, line| Row {
-            id: Id::parse(&sample(id)).unwrap(),
-            what: what.to_owned(),
-            state,
-            line,
-        };
-        assert_eq!(rows, [row("@0-1", "first", State::Test, 5), row("%1", "both", State::Issue(5), 6)]);
+        let row = |id: &str, state, line| Row { id: Id::parse(&sample(id)).unwrap(), state, line };
+        assert_eq!(rows, [row("@0-1", State::Test, 5), row("%1", State::Decision(5), 6)]);
     }
 
     #[test]
@@ -207,10 +195,10 @@ mod tests {
             "2: @0-1 stands here a second time",
             "3: 2 cells instead of `| id | what | state |`",
             "4: `X` is no id",
-            "5: `later` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`",
+            "5: `later` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
             "6: it says nothing",
-            "7: `doc:` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`",
-            "8: `decision: ADR 9` is not a state: `test`, `issue N`, `decision: ADR NNNN` or `doc: reason`",
+            "7: `doc:` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
+            "8: `decision: ADR 9` is not a state: `test`, `decision: ADR NNNN` or `doc: reason`",
         ];
         assert_eq!(
             parse(&sample(text)).unwrap_err(),

@@ -101,7 +101,7 @@ impl Trouble {
     pub(crate) fn broken(&self, tool: &str, breakers: &Breakers) -> Option<Condition> {
         let failing = self.failing.get(tool).filter(|_| self.is_broken(tool, breakers))?;
         let reason = if failing.for_good { StopReason::ToolFailure } else { StopReason::NeedsHuman };
-        let to = count(failing.times.saturating_add(1));
+        let to = failing.times.saturating_add(1).into();
         Some(Condition {
             reason,
             ..failures(tool, failing.times, breakers.tool_failures, Breaker::ToolFailures.setting(), to)
@@ -134,7 +134,7 @@ impl Trouble {
         let max = breakers.tool_failures.saturating_mul(2);
         let end = self.dead_end.filter(|end| max > 0 && end.times >= max && end.from_pass < pass)?;
         let what = format!("calls of any tools that ended as {}", end.status.name()).into();
-        let to = count(end.times / 2 + 1);
+        let to = (end.times / 2 + 1).into();
         Some(in_a_row(what, end.times, breakers.tool_failures, Breaker::ToolFailures.setting(), to))
     }
 
@@ -147,7 +147,7 @@ impl Trouble {
 
 fn opened(what: &str, times: u32, max: u32, breaker: Breaker) -> Option<Condition> {
     let is_open = max > 0 && times >= max;
-    is_open.then(|| in_a_row(what.into(), times, max, breaker.setting(), count(times.saturating_add(1))))
+    is_open.then(|| in_a_row(what.into(), times, max, breaker.setting(), times.saturating_add(1).into()))
 }
 
 fn failures(tool: &str, times: u32, max: u32, setting: Setting, to: Measure) -> Condition {
@@ -155,11 +155,6 @@ fn failures(tool: &str, times: u32, max: u32, setting: Setting, to: Measure) -> 
 }
 
 fn in_a_row(what: Arc<str>, times: u32, max: u32, setting: Setting, to: Measure) -> Condition {
-    Condition::new(StopReason::NeedsHuman, Measure::InARow { what, times: times.into() })
-        .threshold(count(max))
-        .change(setting, to)
-}
-
-fn count(n: u32) -> Measure {
-    Measure::Count(n.into())
+    let value = Measure::InARow { what, times: times.into() };
+    Condition::at_limit(StopReason::NeedsHuman, value, max, setting, to)
 }

@@ -119,47 +119,30 @@ pub(crate) struct Candidates {
 
 /// The conditions of reached limits. They are also checked before the first call.
 pub(crate) fn limits_reached(limits: &Limits, totals: &Totals, elapsed_ms: u64) -> Vec<Condition> {
-    let count = |n: u32| Measure::Count(n.into());
     let mut reached = Vec::new();
     // What the next call needs is not known here, so a limit of cost, tokens or time that would do for it cannot be named.
     // After the spend any amount that is left does.
-    let after = limits.cost_mode == CostMode::After;
-    let mut push = |reason, value: Measure, threshold: Measure, setting: Setting, to: Measure| {
-        let is_known = after || !matches!(setting, Setting::Cost | Setting::Tokens);
-        reached.push(Condition::new(reason, value).threshold(threshold).change_if(is_known, setting, to));
-    };
-    if totals.passes >= limits.passes {
-        let to = count(totals.passes.saturating_add(1));
-        push(StopReason::MaxPasses, count(totals.passes), count(limits.passes), Setting::Passes, to);
+    let is_known = limits.cost_mode == CostMode::After;
+    let known = |at: Condition| Condition { change: at.change.filter(|_| is_known), ..at };
+    let Totals { passes, model_calls, .. } = *totals;
+    if passes >= limits.passes {
+        let to = passes.saturating_add(1);
+        reached.push(Condition::at_limit(StopReason::MaxPasses, passes, limits.passes, Setting::Passes, to));
     }
-    if let Some(limit) = limits.cost
-        && totals.cost.known >= limit
-    {
-        let (spent, to) = (totals.cost.known, totals.cost.known.plus(PicoUsd(1)));
-        let measure = Measure::PicoUsd;
-        push(StopReason::BudgetExceeded, measure(spent), measure(limit), Setting::Cost, measure(to));
+    let spent = totals.cost.known;
+    if let Some(limit) = limits.cost.filter(|limit| spent >= *limit) {
+        let to = spent.plus(PicoUsd(1));
+        reached.push(known(Condition::at_limit(StopReason::BudgetExceeded, spent, limit, Setting::Cost, to)));
     }
-    if let Some(limit) = limits.tokens
-        && totals.usage.total() >= limit
-    {
-        let (used, to) = (totals.usage.total(), totals.usage.total().saturating_add(1));
-        push(
-            StopReason::TokenLimit,
-            Measure::Count(used),
-            Measure::Count(limit),
-            Setting::Tokens,
-            Measure::Count(to),
-        );
+    let used = totals.usage.total();
+    if let Some(limit) = limits.tokens.filter(|limit| used >= *limit) {
+        let to = used.saturating_add(1);
+        reached.push(known(Condition::at_limit(StopReason::TokenLimit, used, limit, Setting::Tokens, to)));
     }
-    if totals.model_calls >= limits.model_calls {
-        let to = count(totals.model_calls.saturating_add(1));
-        push(
-            StopReason::MaxModelCalls,
-            count(totals.model_calls),
-            count(limits.model_calls),
-            Setting::ModelCalls,
-            to,
-        );
+    if model_calls >= limits.model_calls {
+        let (limit, to) = (limits.model_calls, model_calls.saturating_add(1));
+        let setting = Setting::ModelCalls;
+        reached.push(Condition::at_limit(StopReason::MaxModelCalls, model_calls, limit, setting, to));
     }
     if elapsed_ms >= limits.wall_ms {
         let reached_at = Condition::new(StopReason::Timeout, Measure::Millis(elapsed_ms));
@@ -200,10 +183,7 @@ pub(crate) fn not_valid(what: Arc<str>) -> Condition {
 
 /// The condition that the spec has tools and permits no tool call.
 pub(crate) fn no_tool_calls() -> Condition {
-    let count = Measure::Count;
-    Condition::new(StopReason::MaxToolCalls, count(0))
-        .threshold(count(0))
-        .change(Setting::ToolCalls, count(1))
+    Condition::at_limit(StopReason::MaxToolCalls, 0_u32, 0_u32, Setting::ToolCalls, 1_u32)
 }
 
 /// The condition that the model submitted before there was an output.
@@ -299,8 +279,8 @@ fn native_end(view: &View<'_>, native: Native<'_>) -> Vec<Condition> {
         // With other settings a blank reply is retried and does not arrive here.
         Ending::Answer(text) if is_blank(text) => found.push(not_valid("the answer is blank".into())),
         Ending::Answer(_) if view.missing.is_empty() => {
-            found
-                .push(Condition::new(StopReason::Completed, Measure::Text("the reply calls no tool".into())));
+            let value = Measure::Text("the reply calls no tool".into());
+            found.push(Condition::new(StopReason::Completed, value));
         }
         Ending::Answer(_) => found.push(evidence_missing(view.missing.to_vec())),
         Ending::Cut(_) => found.extend(view.cut.clone()),
@@ -354,29 +334,20 @@ fn refusal(refused: &Refused) -> Condition {
 /// The condition that the passes of an attempt are used up. `None`: they are not.
 fn attempt_over(native: Native<'_>) -> Option<Condition> {
     let (passes, limit) = native.attempt.filter(|(passes, limit)| passes >= limit)?;
-    let count = |n: u32| Measure::Count(n.into());
-    let to = count(passes.saturating_add(1));
-    Some(
-        Condition::new(StopReason::MaxPasses, count(passes))
-            .threshold(count(limit))
-            .change(Setting::PassesPerAttempt, to),
-    )
+    let to = passes.saturating_add(1);
+    Some(Condition::at_limit(StopReason::MaxPasses, passes, limit, Setting::PassesPerAttempt, to))
 }
 
 /// The condition that tool calls are requested and none is left.
 fn no_tool_calls_left(view: &View<'_>) -> Condition {
-    let to = Measure::Count(u64::from(view.totals.tool_calls) + 1);
-    Condition::new(StopReason::MaxToolCalls, Measure::Count(view.totals.tool_calls.into()))
-        .threshold(Measure::Count(view.limits.tool_calls.into()))
-        .change(Setting::ToolCalls, to)
+    let (calls, limit) = (view.totals.tool_calls, view.limits.tool_calls);
+    Condition::at_limit(StopReason::MaxToolCalls, calls, limit, Setting::ToolCalls, u64::from(calls) + 1)
 }
 
 /// The condition that this many passes in a row returned nothing new.
 fn no_progress(settings: &GateSettings, idle: u32) -> Condition {
-    let count = |passes: u32| Measure::Count(passes.into());
-    Condition::new(StopReason::NoProgress, count(idle))
-        .threshold(count(settings.no_progress))
-        .change(Setting::NoProgress, count(idle.saturating_add(1)))
+    let to = idle.saturating_add(1);
+    Condition::at_limit(StopReason::NoProgress, idle, settings.no_progress, Setting::NoProgress, to)
 }
 
 /// The conditions of step 7: actions could run, but would not help.

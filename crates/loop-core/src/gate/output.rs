@@ -11,18 +11,8 @@ use crate::spec::RunSpec;
 /// Whether a call of the output tool is an output. With a submit tool, a call with a schema violation is not: the model
 /// has read an error as its result.
 pub(crate) fn counts(judged: &JudgedAction, is_violation: impl Fn(&JudgedAction) -> bool) -> bool {
-    match judged.verdict {
-        Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => !is_violation(judged),
-        Verdict::UnknownTool { .. }
-        | Verdict::InvalidArguments { .. }
-        | Verdict::Denied { .. }
-        | Verdict::Skipped
-        | Verdict::NeedsPerson { .. }
-        | Verdict::OverLimit { .. }
-        | Verdict::BreakerOpen { .. }
-        | Verdict::OneAtATime
-        | Verdict::Ended { .. } => false,
-    }
+    matches!(judged.verdict, Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. })
+        && !is_violation(judged)
 }
 
 /// The end that the calls of a reply state once they are judged, and the last output among them. `stored` is the

@@ -84,6 +84,24 @@ pub enum Measure {
     },
 }
 
+impl From<u32> for Measure {
+    fn from(count: u32) -> Self {
+        Self::Count(count.into())
+    }
+}
+
+impl From<u64> for Measure {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<PicoUsd> for Measure {
+    fn from(amount: PicoUsd) -> Self {
+        Self::PicoUsd(amount)
+    }
+}
+
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -185,6 +203,17 @@ impl Condition {
     /// change.
     pub fn new(reason: StopReason, value: Measure) -> Self {
         Self { reason, value, threshold: None, change: None }
+    }
+
+    /// The condition that a value has reached a limit, which it would not have with this value of a setting.
+    pub(crate) fn at_limit(
+        reason: StopReason,
+        value: impl Into<Measure>,
+        limit: impl Into<Measure>,
+        setting: Setting,
+        to: impl Into<Measure>,
+    ) -> Self {
+        Self::new(reason, value.into()).threshold(limit.into()).change(setting, to.into())
     }
 
     /// Adds the threshold with which the value was compared.
@@ -412,7 +441,7 @@ mod tests {
     #[test]
     fn an_effect_in_doubt_takes_precedence_over_all_but_a_stop_by_hand() {
         // W5
-        for reason in StopReason::ALL {
+        for reason in StopReason::all().iter().copied() {
             let certificate = Certificate::new(condition(reason), vec![condition(StopReason::Confident)])
                 .with_effects(vec!["x".into()], Vec::new());
             let expected =

@@ -1,9 +1,10 @@
 //! Stop reasons: one enum for every protocol.
 
 use std::fmt;
+use std::sync::LazyLock;
 
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 
 use crate::spec::ReasonName;
 use crate::types::StopClass;
@@ -11,6 +12,8 @@ use crate::types::StopClass;
 /// Why the loop ended. One enum for every protocol, `snake_case` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(EnumIter, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
     /// High confidence, nothing left to run, and everything that the domain requires is present.
@@ -73,74 +76,22 @@ pub enum StopReason {
     TierChanged,
     /// A reason of the domain's own, by its name: see [`OwnReason`](crate::spec::OwnReason).
     #[serde(untagged)]
+    #[strum(disabled)]
     Domain(ReasonName),
 }
 
 impl StopReason {
     /// Every reason of the loop, in order of declaration.
-    pub const ALL: [Self; 28] = [
-        Self::Confident,
-        Self::Completed,
-        Self::NoNewActions,
-        Self::StaleConfidence,
-        Self::NoProgress,
-        Self::MaxPasses,
-        Self::MaxMessages,
-        Self::MaxModelCalls,
-        Self::MaxToolCalls,
-        Self::BudgetExceeded,
-        Self::SharedBudgetExceeded,
-        Self::TokenLimit,
-        Self::OutputLimit,
-        Self::Timeout,
-        Self::EvidenceMissing,
-        Self::Refused,
-        Self::PolicyBlocked,
-        Self::NeedsHuman,
-        Self::ToolFailure,
-        Self::ModelFailure,
-        Self::InvalidResponse,
-        Self::SubmitBeforeOutput,
-        Self::MaxAttempts,
-        Self::StorageFailed,
-        Self::ManualStop,
-        Self::InDoubt,
-        Self::EffectNotDone,
-        Self::TierChanged,
-    ];
+    pub fn all() -> &'static [Self] {
+        static ALL: LazyLock<Vec<StopReason>> = LazyLock::new(|| StopReason::iter().collect());
+        &ALL
+    }
 
     /// The reason's name in JSON, for example `no_new_actions`.
     pub fn name(&self) -> &str {
         match self {
             Self::Domain(name) => name.as_str(),
-            Self::Confident => "confident",
-            Self::Completed => "completed",
-            Self::NoNewActions => "no_new_actions",
-            Self::StaleConfidence => "stale_confidence",
-            Self::NoProgress => "no_progress",
-            Self::MaxPasses => "max_passes",
-            Self::MaxMessages => "max_messages",
-            Self::MaxModelCalls => "max_model_calls",
-            Self::MaxToolCalls => "max_tool_calls",
-            Self::BudgetExceeded => "budget_exceeded",
-            Self::SharedBudgetExceeded => "shared_budget_exceeded",
-            Self::TokenLimit => "token_limit",
-            Self::OutputLimit => "output_limit",
-            Self::Timeout => "timeout",
-            Self::EvidenceMissing => "evidence_missing",
-            Self::Refused => "refused",
-            Self::PolicyBlocked => "policy_blocked",
-            Self::NeedsHuman => "needs_human",
-            Self::ToolFailure => "tool_failure",
-            Self::ModelFailure => "model_failure",
-            Self::InvalidResponse => "invalid_response",
-            Self::SubmitBeforeOutput => "submit_before_output",
-            Self::MaxAttempts => "max_attempts",
-            Self::StorageFailed => "storage_failed",
-            Self::ManualStop => "manual_stop",
-            Self::InDoubt => "in_doubt",
-            Self::EffectNotDone => "effect_not_done",
-            Self::TierChanged => "tier_changed",
+            own => own.into(),
         }
     }
 

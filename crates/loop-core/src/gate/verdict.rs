@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::VariantNames;
 
 use crate::gate::stop_reason::StopReason;
 use crate::policy::{self, PolicyAsk};
@@ -13,7 +14,8 @@ use crate::spec::Setting;
 use crate::types::{CommandKey, Effect, EvidenceId, is_default};
 
 /// What was decided about an action, with the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// It runs.
@@ -154,37 +156,16 @@ impl Breaker {
 
 impl Verdict {
     /// Every name of a verdict, in order of declaration.
-    pub const NAMES: [&'static str; 12] = [
-        "run",
-        "kept",
-        "unknown_tool",
-        "invalid_arguments",
-        "denied",
-        "duplicate",
-        "skipped",
-        "needs_person",
-        "over_limit",
-        "breaker_open",
-        "one_at_a_time",
-        "ended",
-    ];
+    pub const NAMES: &'static [&'static str] = Self::VARIANTS;
 
     /// The verdict's name in JSON, for example `unknown_tool`.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Kept => "kept",
-            Self::UnknownTool { .. } => "unknown_tool",
-            Self::InvalidArguments { .. } => "invalid_arguments",
-            Self::Denied { .. } => "denied",
-            Self::Duplicate { .. } => "duplicate",
-            Self::Skipped => "skipped",
-            Self::NeedsPerson { .. } => "needs_person",
-            Self::OverLimit { .. } => "over_limit",
-            Self::BreakerOpen { .. } => "breaker_open",
-            Self::OneAtATime => "one_at_a_time",
-            Self::Ended { .. } => "ended",
-        }
+        self.into()
+    }
+
+    /// Whether the call runs, or would run once a person agrees.
+    pub(crate) fn may_run(&self) -> bool {
+        matches!(self, Self::Run | Self::NeedsPerson { .. })
     }
 
     /// The code of the rule that refused a repeat. `None`: the call is not a repeat.
@@ -192,17 +173,7 @@ impl Verdict {
         match self {
             Self::Duplicate { rule, .. } => Some(rule.as_ref().unwrap_or(&RepeatRule::Exact).code()),
             Self::OverLimit { limit: limit @ Limit::OfTool { .. } } => Some(limit.code()),
-            Self::Run
-            | Self::Kept
-            | Self::UnknownTool { .. }
-            | Self::InvalidArguments { .. }
-            | Self::Denied { .. }
-            | Self::Skipped
-            | Self::NeedsPerson { .. }
-            | Self::OverLimit { .. }
-            | Self::BreakerOpen { .. }
-            | Self::OneAtATime
-            | Self::Ended { .. } => None,
+            _ => None,
         }
     }
 

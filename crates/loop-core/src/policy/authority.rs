@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::pointer::{escaped, find};
+use crate::policy::pointer::find;
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
 use crate::policy::sought::SoughtValue;
 use crate::policy::sources::Sources;
 use crate::spec::{ArgSpec, ToolSpec};
-use crate::types::sorted;
+use crate::types::{pointer_step, sorted};
 
 /// The maximum number of values that are checked in one call. With more, the call needs an approval.
 const MAX: usize = 256;
@@ -102,7 +102,7 @@ impl<'a> Reached<'a> {
             Value::Object(members) => {
                 for (name, member) in sorted(members) {
                     let own = args.and_then(|args| args.properties.get(name.as_str()));
-                    let path = format!("{path}/{}", escaped(name));
+                    let path = format!("{path}/{}", pointer_step(name));
                     if own.is_none() {
                         // A member name that the tool does not declare is a value as well.
                         self.scalar(path.clone(), Cow::Owned(Value::from(name.as_str())));

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::canonical_combining_class;
 
 use crate::policy::scalar::Scalar;
 use crate::types::Arguments;
@@ -22,9 +24,6 @@ pub(crate) struct RequestedValues {
     letters: String,
     /// Their runs of letters and digits.
     runs: Vec<String>,
-    /// The ASCII letters and digits without a combining mark.
-    bare: String,
-    has_marks: bool,
 }
 
 impl RequestedValues {
@@ -37,13 +36,7 @@ impl RequestedValues {
         }
         let runs = texts.iter().flat_map(|text| text.split(|c: char| !is_letter(c)));
         let runs = runs.map(letters).filter(|run| !run.is_empty()).collect();
-        Self {
-            letters: texts.iter().map(|text| letters(text)).collect(),
-            runs,
-            bare: texts.iter().map(|text| bare(text)).collect(),
-            has_marks: texts.iter().any(|text| has_marks(text)),
-            texts,
-        }
+        Self { letters: texts.iter().map(|text| letters(text)).collect(), runs, texts }
     }
 
     /// Whether they contain a value in any spelling.
@@ -56,7 +49,7 @@ impl RequestedValues {
         } else {
             self.letters.contains(&word)
         };
-        by_letters || self.holds_word(wanted.text(), &word) || self.holds_bare(wanted.text())
+        by_letters || self.holds_word(wanted.text(), &word)
     }
 
     /// Whether adjacent runs are these digits. Zeros before the first are ignored, and those after the last if the
@@ -92,12 +85,6 @@ impl RequestedValues {
             let commas = text.replace(',', ".");
             is_same(text) || [text, &commas].into_iter().any(|text| text.split(is_gap).any(is_same))
         })
-    }
-
-    /// Whether they may contain a value with combining marks: one side may have a letter and a mark where the other has
-    /// one character.
-    fn holds_bare(&self, wanted: &str) -> bool {
-        (self.has_marks || has_marks(wanted)) && !wanted.is_ascii() && self.bare.contains(&bare(wanted))
     }
 }
 
@@ -170,20 +157,8 @@ fn collect(value: &Value, texts: &mut Vec<String>) {
 
 /// The letters and digits of a text, without case, accents and combining marks.
 fn letters(text: &str) -> String {
-    let lower = text.chars().flat_map(char::to_lowercase);
-    lower.filter(|c| !is_mark(*c)).map(plain).filter(|c| c.is_alphanumeric()).collect()
-}
-
-/// The letters and digits of a text that are ASCII and have no combining mark after them.
-fn bare(text: &str) -> String {
-    let behind = text.chars().skip(1).map(Some).chain([None]);
-    let alone = text.chars().zip(behind).filter(|(_, behind)| !behind.is_some_and(is_mark));
-    alone.map(|(c, _)| c.to_ascii_lowercase()).filter(char::is_ascii_alphanumeric).collect()
-}
-
-/// Whether a combining mark follows a letter that [`plain`] does not map.
-fn has_marks(text: &str) -> bool {
-    text.chars().zip(text.chars().skip(1)).any(|(c, behind)| !c.is_ascii() && is_mark(behind))
+    let apart = text.chars().flat_map(char::to_lowercase).nfkd();
+    apart.filter(|c| !is_mark(*c)).map(plain).filter(|c| c.is_alphanumeric()).collect()
 }
 
 fn is_letter(c: char) -> bool {
@@ -203,53 +178,20 @@ fn number(text: &str) -> Option<(&str, &str)> {
     is_number.then(|| (whole.trim_start_matches('0'), part.trim_end_matches('0')))
 }
 
-/// Whether it is a combining mark: an accent, a voicing mark of kana, a vowel or final consonant of Hangul.
+/// Whether it is a combining mark, such as an accent or a voicing mark of kana.
 fn is_mark(c: char) -> bool {
-    matches!(
-        c,
-        '\u{300}'..='\u{36f}' | '\u{653}'..='\u{655}' | '\u{1160}'..='\u{11ff}' | '\u{1dc0}'..='\u{1dff}' | '\u{3099}' | '\u{309a}'
-    )
+    canonical_combining_class(c) != 0
 }
 
-/// A Latin letter without its accent, and a wide character as a narrow one.
+/// The letter that is written in place of one that Unicode does not take apart.
 fn plain(c: char) -> char {
     match c {
-        'à'..='å' | 'ā' | 'ă' | 'ą' | 'ǎ' | 'ȁ' | 'ȃ' | 'ȧ' | 'ḁ' | 'ạ'..='ặ' => 'a',
-        'ḃ'..='ḇ' => 'b',
-        'ç' | 'ć'..='č' | 'ḉ' => 'c',
-        'ď'..='đ' | 'ḋ'..='ḓ' => 'd',
-        'è'..='ë' | 'ē'..='ě' | 'ȅ' | 'ȇ' | 'ȩ' | 'ḕ'..='ḝ' | 'ẹ'..='ệ' => 'e',
-        'ḟ' => 'f',
-        'ĝ'..='ģ' | 'ǧ' | 'ǵ' | 'ḡ' => 'g',
-        'ĥ'..='ħ' | 'ȟ' | 'ḣ'..='ḫ' | 'ẖ' => 'h',
-        'ì'..='ï' | 'ĩ'..='ı' | 'ǐ' | 'ȉ' | 'ȋ' | 'ḭ'..='ḯ' | 'ỉ'..='ị' => 'i',
-        'ĵ' | 'ǰ' => 'j',
-        'ķ' | 'ǩ' | 'ḱ'..='ḵ' => 'k',
-        'ĺ'..='ł' | 'ḷ'..='ḽ' => 'l',
-        'ḿ'..='ṃ' => 'm',
-        'ñ' | 'ń'..='ň' | 'ǹ' | 'ṅ'..='ṋ' => 'n',
-        'ò'..='ö'
-        | 'ø'
-        | 'ō'..='ő'
-        | 'ơ'
-        | 'ǒ'
-        | 'ǫ'..='ǭ'
-        | 'ȍ'..='ȏ'
-        | 'ȫ'..='ȱ'
-        | 'ṍ'..='ṓ'
-        | 'ọ'..='ợ' => 'o',
-        'ṕ'..='ṗ' => 'p',
-        'ŕ'..='ř' | 'ȑ'..='ȓ' | 'ṙ'..='ṟ' => 'r',
-        'ś'..='š' | 'ș' | 'ṡ'..='ṩ' => 's',
-        'ţ'..='ŧ' | 'ț' | 'ṫ'..='ṱ' | 'ẗ' => 't',
-        'ù'..='ü' | 'ũ'..='ų' | 'ư' | 'ǔ'..='ǜ' | 'ȕ'..='ȗ' | 'ṳ'..='ṻ' | 'ụ'..='ự' => 'u',
-        'ṽ'..='ṿ' => 'v',
-        'ŵ' | 'ẁ'..='ẉ' | 'ẘ' => 'w',
-        'ẋ'..='ẍ' => 'x',
-        'ý' | 'ÿ' | 'ŷ' | 'ȳ' | 'ẏ' | 'ẙ' | 'ỳ'..='ỹ' => 'y',
-        'ź'..='ž' | 'ẑ'..='ẕ' => 'z',
+        'đ' => 'd',
+        'ı' => 'i',
+        'ł' => 'l',
+        'ø' => 'o',
+        'ŧ' => 't',
         'ς' => 'σ',
-        '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
         other => other,
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::types::{member_name, pointer_step};
+
 /// A value and the plain pointer to it.
 pub(crate) type Found<'a> = (String, &'a Value);
 
@@ -18,12 +20,12 @@ pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
 /// The entries of a value at one step of a pointer.
 fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
     let is_any = step == "*";
-    let key = step.replace("~1", "/").replace("~0", "~");
+    let key = member_name(step);
     let is_number = key.parse::<usize>().is_ok();
     match value {
         Value::Object(members) if is_any || members.contains_key(&key) || !is_number => {
             let meant = members.iter().filter(|(name, _)| is_any || **name == key);
-            meant.map(|(name, value)| (format!("{path}/{}", escaped(name)), value)).collect()
+            meant.map(|(name, value)| (format!("{path}/{}", pointer_step(name)), value)).collect()
         }
         Value::Array(elements) if is_any || is_number => {
             let meant = elements.iter().enumerate().filter(|(n, _)| is_any || n.to_string() == key);
@@ -34,9 +36,4 @@ fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
             vec![(path, value)]
         }
     }
-}
-
-/// A member name, escaped as a step of a pointer.
-pub(crate) fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::policy::pointer::escaped;
 use crate::policy::scalar::Scalar;
 use crate::policy::table::{May, table};
 use crate::policy::{Reason, forbidden, names};
 use crate::spec::{ArgSpec, ArgType, EndCall, RunSpec, ToolSpec};
-use crate::types::edits;
+use crate::types::{edits, pointer_step};
 
 /// Two names at this edit distance or less are taken for a typo of one another.
 const SLIP: usize = 2;
@@ -187,7 +186,7 @@ fn may_hold(args: &ArgSpec, steps: &str) -> bool {
     }
     let is_open =
         args.additional_properties == Some(true) || (args.kind.is_none() && args.properties.is_empty());
-    let mut members = args.properties.iter().filter(|(name, _)| step == "*" || escaped(name) == step);
+    let mut members = args.properties.iter().filter(|(name, _)| step == "*" || pointer_step(name) == step);
     is_open || args.kind == Some(ArgType::Array) || members.any(|(_, args)| below(args))
 }
 

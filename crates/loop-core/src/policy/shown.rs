@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::policy::pointer::escaped;
 use crate::policy::scalar::is_unclear;
 use crate::policy::scripts::mixed;
-use crate::types::{canonical, sorted};
+use crate::types::{canonical, pointer_step, sorted};
 
 /// A list with more elements than this gets a warning.
 const LONG_LIST: usize = 10;
@@ -140,7 +139,7 @@ impl Look {
             }
             Value::Object(members) => {
                 for (name, member) in sorted(members) {
-                    let pointer = format!("{pointer}/{}", escaped(name));
+                    let pointer = format!("{pointer}/{}", pointer_step(name));
                     self.letters(&pointer, name, "has a name that ");
                     self.value(&pointer, member);
                 }

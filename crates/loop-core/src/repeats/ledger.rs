@@ -347,9 +347,9 @@ impl Ledger {
             return limit;
         }
         let call_status = match rules.repeats {
-            Repeats::NeverRerun => self.never_rerun(fingerprint, other_calls),
+            Repeats::NeverRerun => self.once(fingerprint, other_calls, None),
             Repeats::Progress => self.progress(fingerprint, other_calls),
-            Repeats::ThreeTier => self.three_tier(fingerprint, other_calls),
+            Repeats::ThreeTier => self.once(fingerprint, other_calls, Some(RepeatRule::Exact)),
             Repeats::Reuse => self.reuse(fingerprint, other_calls),
             Repeats::Off => self.off(fingerprint, other_calls),
         };
@@ -666,21 +666,14 @@ impl Ledger {
         Some(CallStatus::Repeat { of, evidence, rule: Some(RepeatRule::Limit { limit }) })
     }
 
-    fn never_rerun(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
-        let repeat = |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule: None };
-        match (self.entries.get(&fingerprint.signature), other_calls.same(fingerprint)) {
-            (Some(entry), _) if !entry.has_tries() => {
-                repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
-            }
-            (_, Some(other_call)) => repeat(other_call.key, None),
-            (Some(entry), None) => entry.again(),
-            (None, None) => CallStatus::New,
-        }
-    }
-
-    fn three_tier(&self, fingerprint: &Fingerprint, other_calls: &OtherCalls) -> CallStatus {
-        let repeat =
-            |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule: Some(RepeatRule::Exact) };
+    /// A call that ran is a repeat by this rule, unless a try of it is left.
+    fn once(
+        &self,
+        fingerprint: &Fingerprint,
+        other_calls: &OtherCalls,
+        rule: Option<RepeatRule>,
+    ) -> CallStatus {
+        let repeat = |of, evidence| CallStatus::Repeat { of: Some(of), evidence, rule };
         match (self.entries.get(&fingerprint.signature), other_calls.same(fingerprint)) {
             (Some(entry), _) if !entry.has_tries() => {
                 repeat(entry.key, entry.status.is_some().then_some(entry.evidence))
@@ -867,21 +860,8 @@ impl LastResult {
 
 /// Whether a write with this status may have changed something.
 fn may_have_changed(status: Status) -> bool {
-    match status {
-        Status::Ok
-        | Status::Empty
-        | Status::PermanentError
-        | Status::MalformedResult
-        | Status::Timeout
-        | Status::Cancelled
-        | Status::Pending
-        | Status::InDoubt => true,
-        Status::RetryableError
-        | Status::InvalidInput
-        | Status::Denied
-        | Status::Duplicate
-        | Status::Skipped => false,
-    }
+    let is_unchanged = matches!(status, Status::RetryableError | Status::InvalidInput) || status.is_unrun();
+    !is_unchanged
 }
 
 /// Whether a write with this status may still be in progress or may have happened. `None`: the status does not say, so

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::repeats::fingerprint::CallFacts;
-use crate::types::{Digest, push_canonical, sorted};
+use crate::types::{Digest, canonical, sorted};
 
 /// The fingerprint that a read shares with its near-duplicates: the tool and the arguments, without page numbers, and
 /// with a search text as the set of its words. `None` for a call that may change something.
@@ -78,35 +78,12 @@ pub(super) fn searches(call: &CallFacts<'_>, search: &[Arc<str>]) -> Option<Dige
 
 /// Appends a text with its length before it, so that adjacent texts cannot be confused.
 fn push_text(text: &str, out: &mut Vec<u8>) {
-    push_length(text.len(), out);
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(format!("{}:{text}", text.len()).as_bytes());
 }
 
-/// Appends the canonical text of a value as [`push_text`] does, without a text of its own.
+/// Appends the canonical text of a value.
 fn push_value(value: &Value, out: &mut Vec<u8>) {
-    let from = out.len();
-    push_canonical(value, out);
-    let end = out.len();
-    push_length(end - from, out);
-    // The length is known only behind the text.
-    let head = out.len() - end;
-    if let Some(written) = out.get_mut(from..) {
-        written.rotate_right(head);
-    }
-}
-
-fn push_length(length: usize, out: &mut Vec<u8>) {
-    if length >= 10 {
-        push_digits(length / 10, out);
-    }
-    out.extend([b'0' + (length % 10) as u8, b':']);
-}
-
-fn push_digits(number: usize, out: &mut Vec<u8>) {
-    if number >= 10 {
-        push_digits(number / 10, out);
-    }
-    out.push(b'0' + (number % 10) as u8);
+    push_text(&canonical(value), out);
 }
 
 fn push_words(words: &BTreeSet<String>, out: &mut Vec<u8>) {
@@ -184,23 +161,3 @@ const FILLERS: &[&str] = &[
     "that", "the", "there", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who",
     "with", "would", "you", "your",
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::canonical;
-    use serde_json::json;
-
-    #[test]
-    fn a_value_is_written_as_its_canonical_text_with_the_length_before_it() {
-        let values =
-            [json!(1), json!("é\""), json!("a text of ten"), json!({"b": [null], "a": "x".repeat(1_000)})];
-        for value in values {
-            let (text, mut written, mut expected) = (canonical(&value), b"name".to_vec(), b"name".to_vec());
-            push_value(&value, &mut written);
-            push_text(&text, &mut expected);
-            assert_eq!(written, expected);
-            assert_eq!(expected, format!("name{}:{text}", text.len()).into_bytes());
-        }
-    }
-}

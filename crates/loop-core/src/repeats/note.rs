@@ -20,7 +20,8 @@ const ERROR_CHARS: usize = 400;
 const MAX_OTHERS: usize = 5;
 
 /// What a result repeats. The model reads it with the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum RepeatNote {
     /// The tool failed several times in a row, with nothing changed between. Failures of calls that were made in one reply
@@ -110,12 +111,7 @@ impl RepeatNote {
 
     /// The note's kind as a code.
     pub fn code(&self) -> &'static str {
-        match self {
-            Self::Failures { .. } => "failures",
-            Self::SameResult { .. } => "same_result",
-            Self::SameSearch { .. } => "same_search",
-            Self::Cycle { .. } => "cycle",
-        }
+        self.into()
     }
 }
 

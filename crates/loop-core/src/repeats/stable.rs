@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::spec::ToolRepeats;
-use crate::types::{Digest, Observation, Status, digest};
+use crate::types::{Digest, Observation, Status, digest, member_name, pointer_step};
 
 /// The digest of a tool's data without its volatile parts, and the JSON pointers to the parts left out.
 ///
@@ -45,7 +45,7 @@ pub(super) fn reported(status: Status, result: Digest) -> Digest {
 fn leave_out(value: &mut Value, rules: &ToolRepeats) -> Vec<Arc<str>> {
     let mut ignored = Vec::new();
     for pointer in &rules.volatile {
-        let steps: Vec<String> = pointer.split('/').skip(1).map(unescaped).collect();
+        let steps: Vec<String> = pointer.split('/').skip(1).map(member_name).collect();
         remove(value, &steps, &mut String::new(), &mut ignored);
     }
     if rules.volatile.is_empty() {
@@ -66,7 +66,7 @@ fn remove(value: &mut Value, steps: &[String], at: &mut String, ignored: &mut Ve
     for name in names {
         let length = at.len();
         at.push('/');
-        at.push_str(&escaped(&name));
+        at.push_str(&pointer_step(&name));
         if !rest.is_empty() {
             let child = match value {
                 Value::Object(members) => members.get_mut(&name),
@@ -102,16 +102,16 @@ fn by_name(value: &mut Value, ignored: &mut Vec<Arc<str>>) {
     let mut found: Vec<Vec<String>> = Vec::new();
     for (name, member) in members.iter() {
         let known = plain(name);
-        if ANSWERED.contains(&known.as_str()) && !member.is_object() && !member.is_array() {
+        if has(ANSWERED, &known) && !member.is_object() && !member.is_array() {
             found.push(vec![name.clone()]);
         }
-        let inner: &[&str] = match known.as_str() {
+        let inner = match known.as_str() {
             "meta" | "metadata" | "_meta" => ANSWERED,
             "headers" | "response_headers" => HEADERS,
-            _ => &[],
+            _ => "",
         };
         for (below, _) in member.as_object().into_iter().flatten() {
-            if inner.contains(&plain(below).as_str()) {
+            if has(inner, &plain(below)) {
                 found.push(vec![name.clone(), below.clone()]);
             }
         }
@@ -126,50 +126,16 @@ fn by_name(value: &mut Value, ignored: &mut Vec<Arc<str>>) {
     }
 }
 
-fn unescaped(step: &str) -> String {
-    step.replace("~1", "/").replace("~0", "~")
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
+/// Whether a name is among those of a list.
+fn has(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
 }
 
 /// Members that hold only the time, the duration or the id of an answer.
-const ANSWERED: &[&str] = &[
-    "timestamp",
-    "generated_at",
-    "fetched_at",
-    "served_at",
-    "retrieved_at",
-    "queried_at",
-    "response_time",
-    "response_time_ms",
-    "server_time",
-    "request_id",
-    "requestid",
-    "x_request_id",
-    "trace_id",
-    "traceid",
-    "span_id",
-    "correlation_id",
-    "elapsed_ms",
-    "took_ms",
-    "query_time_ms",
-];
+const ANSWERED: &str = "timestamp generated_at fetched_at served_at retrieved_at queried_at response_time \
+    response_time_ms server_time request_id requestid x_request_id trace_id traceid span_id \
+    correlation_id elapsed_ms took_ms query_time_ms";
 
 /// Headers that hold only the time, the duration or the id of an answer.
-const HEADERS: &[&str] = &[
-    "date",
-    "age",
-    "expires",
-    "x_request_id",
-    "x_correlation_id",
-    "x_trace_id",
-    "x_amzn_requestid",
-    "x_amzn_trace_id",
-    "x_runtime",
-    "x_response_time",
-    "server_timing",
-    "cf_ray",
-    "traceparent",
-];
+const HEADERS: &str = "date age expires x_request_id x_correlation_id x_trace_id x_amzn_requestid x_amzn_trace_id \
+    x_runtime x_response_time server_timing cf_ray traceparent";

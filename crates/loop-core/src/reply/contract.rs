@@ -37,6 +37,12 @@ pub(crate) struct Found {
     pub(crate) parse_warnings: Vec<ParseWarning>,
 }
 
+impl Found {
+    fn ignore(&mut self, why: &str) {
+        self.parse_warnings.push(ParseWarning::IgnoredContract { why: why.into() });
+    }
+}
+
 /// The rules by which a contract block counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
@@ -60,9 +66,8 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
             continue;
         }
         if layout.open_thought.is_some_and(|thought| thought < block.whole.start) {
-            let why = "it follows thinking that does not end".into();
             found.hidden.push(block.whole.clone());
-            found.parse_warnings.push(ParseWarning::IgnoredContract { why });
+            found.ignore("it follows thinking that does not end");
             continue;
         }
         let repaired = found.parse_warnings.len();
@@ -81,32 +86,23 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
                 // The last block counts, and it cannot be parsed.
                 if let Some((_, earlier)) = unmarked.take() {
                     found.hidden.push(earlier);
-                    found
-                        .parse_warnings
-                        .push(ParseWarning::IgnoredContract { why: "another one follows".into() });
+                    found.ignore("another one follows");
                 }
             }
             Ok(object) if !object.contains_key(MARK) => {}
             Ok(object) => match object.get("nonce") {
                 Some(nonce) => {
                     found.hidden.push(block.whole.clone());
-                    if nonce.as_str() == Some(rules.nonce) {
-                        if marked.replace((object, content)).is_some() {
-                            let why = "another one follows".into();
-                            found.parse_warnings.push(ParseWarning::IgnoredContract { why });
-                        }
-                    } else {
-                        found
-                            .parse_warnings
-                            .push(ParseWarning::IgnoredContract { why: "wrong nonce".into() });
+                    if nonce.as_str() != Some(rules.nonce) {
+                        found.ignore("wrong nonce");
+                    } else if marked.replace((object, content)).is_some() {
+                        found.ignore("another one follows");
                     }
                 }
                 None => {
                     if let Some((_, earlier)) = unmarked.replace(((object, content), block.whole.clone())) {
                         found.hidden.push(earlier);
-                        found
-                            .parse_warnings
-                            .push(ParseWarning::IgnoredContract { why: "another one follows".into() });
+                        found.ignore("another one follows");
                     }
                 }
             },
@@ -114,7 +110,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
     }
     if let (Some(_), Some((_, whole))) = (&marked, &unmarked) {
         found.hidden.push(whole.clone());
-        found.parse_warnings.push(ParseWarning::IgnoredContract { why: "another one has the nonce".into() });
+        found.ignore("another one has the nonce");
     }
     let chosen = marked.or_else(|| {
         let ((object, content), whole) = unmarked?;
@@ -124,7 +120,7 @@ pub(crate) fn find(text: &str, layout: &Layout, rules: Rules<'_>) -> Found {
         };
         found.hidden.push(whole);
         if let Some(why) = why {
-            found.parse_warnings.push(ParseWarning::IgnoredContract { why: why.into() });
+            found.ignore(why);
             return None;
         }
         Some((object, content))
@@ -314,16 +310,20 @@ fn read(
     parse_warnings: &mut Vec<ParseWarning>,
 ) -> Option<Contract> {
     let garbled = |why: &str| ParseWarning::GarbledContract { why: why.into() };
-    let confidence =
-        match object.get(MARK).and_then(Value::as_str).map(|word| word.trim().to_ascii_lowercase()) {
-            Some(word) if word == "high" => Confidence::High,
-            Some(word) if word == "medium" => Confidence::Medium,
-            Some(word) if word == "low" => Confidence::Low,
-            _ => {
-                parse_warnings.push(garbled("analysis_confidence is not high, medium or low"));
-                return None;
-            }
-        };
+    let confidence = match object
+        .get(MARK)
+        .and_then(Value::as_str)
+        .map(|word| word.trim().to_ascii_lowercase())
+        .as_deref()
+    {
+        Some("high") => Confidence::High,
+        Some("medium") => Confidence::Medium,
+        Some("low") => Confidence::Low,
+        _ => {
+            parse_warnings.push(garbled("analysis_confidence is not high, medium or low"));
+            return None;
+        }
+    };
     let written =
         Written::read(content.trim()).or_else(|| Written::read(&without_trailing_commas(content.trim())));
     for pointer in written.iter().flat_map(Written::repeated) {

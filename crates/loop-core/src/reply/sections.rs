@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::reply::markdown::{Fence, Layout, is_heading, line_feed, thought_tags};
 use crate::reply::parse_warning::ParseWarning;
 use crate::spec::SectionSpec;
-use crate::types::{is_invisible, is_joiner, steps};
+use crate::types::{is_invisible, is_joiner, numbered_entity, steps};
 
 /// The id of the text before the first heading.
 pub const PREAMBLE: &str = "preamble";
@@ -196,12 +196,8 @@ const LETTERS: &str =
 
 /// The character of an entity. One that is not a letter separates words.
 fn entity(name: &str) -> Option<char> {
-    if let Some(number) = name.strip_prefix('#') {
-        let code = match number.strip_prefix(['x', 'X']) {
-            Some(hex) => u32::from_str_radix(hex, 16),
-            None => number.parse(),
-        };
-        return char::from_u32(code.ok()?);
+    if name.starts_with('#') {
+        return numbered_entity(name).and_then(char::from_u32);
     }
     let mut words = LETTERS.split(' ').skip_while(|word| !name.eq_ignore_ascii_case(word));
     let letter = words.nth(1).and_then(|letter| letter.chars().next());

@@ -236,7 +236,7 @@ impl Rest<'_> {
         // Work that was not started, and will not be, does not delay the end.
         let waits_for_all = !batch.is_held(self.inbox, self.spec);
         if batch.is_in_flight() || waits_for_all && batch.work.iter().any(|work| work.observation.is_none()) {
-            return Phase::running(batch, stage);
+            return Phase::Running { batch, stage };
         }
         let place = Place { phase: stage.phase_name(), pass: self.draft.passes.len() as u32 };
         let is_open = self.inbox.stop_requested.is_none();
@@ -257,7 +257,7 @@ impl Rest<'_> {
             let deadline = self.spec.limits.person_ms.map(|ms| since.plus(ms));
             let ask = |action| Ask { action, deadline, answered: false, answer: None, approvers: Vec::new() };
             let asks = asks.into_iter().map(ask);
-            return Phase::waiting(asks.collect(), since);
+            return Phase::WaitingForPerson { asks: asks.collect(), since };
         }
         // A requested stop precedes the validation of an output.
         let validation = if is_open { self.validation() } else { None };

@@ -74,6 +74,26 @@ pub struct Facts {
     pub provenance: Provenance,
 }
 
+impl Started {
+    /// Of a run without a parent.
+    pub(super) fn of(run: RunId, spec: &RunSpec, names: SpecNames, item: WorkItem, facts: Facts) -> Self {
+        Self {
+            run,
+            unix_ms: facts.unix_ms,
+            utc_offset: spec.gate.utc_offset,
+            nonce: facts.nonce,
+            item,
+            spec: names.spec,
+            policy: names.policy,
+            prompts: facts.prompts,
+            tools: facts.tools,
+            history: facts.history,
+            provenance: facts.provenance,
+            parent: None,
+        }
+    }
+}
+
 impl Run {
     /// Makes the first event and applies it. The run then commands its first call, or has stopped at a limit of 0.
     pub fn start(id: RunId, spec: Arc<RunSpec>, item: WorkItem, facts: Facts) -> (Self, Event, Vec<Note>) {
@@ -90,20 +110,7 @@ impl Run {
         item: WorkItem,
         facts: Facts,
     ) -> (Self, Event, Vec<Note>) {
-        let started = Started {
-            run: id,
-            unix_ms: facts.unix_ms,
-            utc_offset: spec.gate.utc_offset,
-            nonce: facts.nonce,
-            item,
-            spec: names.spec,
-            policy: names.policy,
-            prompts: facts.prompts,
-            tools: facts.tools,
-            history: facts.history,
-            provenance: facts.provenance,
-            parent: None,
-        };
+        let started = Started::of(id, &spec, names, item, facts);
         let (run, notes) = Self::begin(spec, started.clone());
         (run, Event { at: Millis(0), kind: EventKind::Started(Box::new(started)) }, notes)
     }
@@ -450,11 +457,8 @@ impl Run {
         let model = &self.spec.models.base;
         let limit = self.spec.unpriced_limit()?;
         let value = format!("the price of {}/{} is not known", model.provider, model.model);
-        Some(
-            Condition::new(StopReason::BudgetExceeded, Measure::Text(value.into()))
-                .threshold(Measure::PicoUsd(limit))
-                .change(Setting::Cost, Measure::Text("none".into())),
-        )
+        let (value, none) = (Measure::Text(value.into()), Measure::Text("none".into()));
+        Some(Condition::at_limit(StopReason::BudgetExceeded, value, limit, Setting::Cost, none))
     }
 }
 

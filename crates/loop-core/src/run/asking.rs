@@ -215,7 +215,7 @@ impl Rest<'_> {
     /// pass follows.
     fn asks_settled(&mut self, asks: Vec<Ask>, since: Millis) -> Phase {
         if asks.iter().any(|ask| !ask.answered) {
-            return Phase::waiting(asks, since);
+            return Phase::WaitingForPerson { asks, since };
         }
         self.count_waiting(since);
         let batch = self.take_answers(asks);

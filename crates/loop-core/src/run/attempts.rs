@@ -132,13 +132,9 @@ impl Rest<'_> {
     /// The condition that the last permitted attempt has failed. `None`: another one is permitted.
     fn no_attempt_left(&self, number: u32) -> Option<Condition> {
         let limit = self.spec.protocol.output().map_or(0, |output| output.attempts);
-        let count = |n: u32| Measure::Count(n.into());
-        let to = count(number.saturating_add(1));
-        (number >= limit).then(|| {
-            Condition::new(StopReason::MaxAttempts, count(number))
-                .threshold(count(limit))
-                .change(Setting::Attempts, to)
-        })
+        let to = number.saturating_add(1);
+        (number >= limit)
+            .then(|| Condition::at_limit(StopReason::MaxAttempts, number, limit, Setting::Attempts, to))
     }
 }
 

@@ -24,7 +24,8 @@ pub enum CheckWhat {
 }
 
 /// The result of a check, of all its checkers together. A lack of one of them takes precedence over another that broke.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum CheckResult {
     /// Nothing is lacking.
@@ -46,11 +47,7 @@ pub enum CheckResult {
 impl CheckResult {
     /// The result's name in JSON.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed { .. } => "failed",
-            Self::Broken { .. } => "broken",
-        }
+        self.into()
     }
 }
 

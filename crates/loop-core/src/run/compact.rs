@@ -1,6 +1,6 @@
 //! Compaction: counts the messages of a conversation, and shortens the older ones when a call does not fit.
 
-use crate::gate::{Condition, Measure, StopReason};
+use crate::gate::{Condition, StopReason};
 use crate::run::apply::{Run, State};
 use crate::run::calls::Calls;
 use crate::run::draft::{Attempt, AttemptState, Draft};
@@ -36,11 +36,8 @@ impl Rest<'_> {
     pub(super) fn too_many_messages(&self, more: u32) -> Option<Condition> {
         let limit = self.spec.limits.messages.filter(|_| self.spec.protocol.properties().counts_messages)?;
         let messages = messages(self.started, self.inbox, self.draft, self.calls).saturating_add(more);
-        let count = |n: u32| Measure::Count(n.into());
         (messages > limit).then(|| {
-            Condition::new(StopReason::MaxMessages, count(messages))
-                .threshold(count(limit))
-                .change(Setting::Messages, count(messages))
+            Condition::at_limit(StopReason::MaxMessages, messages, limit, Setting::Messages, messages)
         })
     }
 

@@ -28,7 +28,8 @@ pub struct Event {
 /// What happened. Exhaustive by intent: a new event must break the build at every place that has to decide about it.
 ///
 /// Large values are boxed or shared, because every event takes the space of the largest.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum EventKind {
     /// The run began. Always the first event, and never another.
@@ -189,26 +190,7 @@ pub enum EventKind {
 impl EventKind {
     /// The event's name in the journal, for example `tool_finished`.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Started(_) => "started",
-            Self::CallStarted { .. } => "call_started",
-            Self::CallRefused { .. } => "call_refused",
-            Self::ModelReplied { .. } => "model_replied",
-            Self::ModelFailed { .. } => "model_failed",
-            Self::EagerStarted { .. } => "eager_started",
-            Self::ToolStarted { .. } => "tool_started",
-            Self::ToolFinished { .. } => "tool_finished",
-            Self::PersonAnswered { .. } => "person_answered",
-            Self::ApprovedBy { .. } => "approved_by",
-            Self::Instruction { .. } => "instruction",
-            Self::StopRequested { .. } => "stop_requested",
-            Self::StopWithdrawn => "stop_withdrawn",
-            Self::DeadlineReached => "deadline_reached",
-            Self::Resumed { .. } => "resumed",
-            Self::CheckStarted { .. } => "check_started",
-            Self::Checked { .. } => "checked",
-            Self::SaveFinished { .. } => "save_finished",
-        }
+        self.into()
     }
 }
 
@@ -336,7 +318,8 @@ pub struct History {
 }
 
 /// Why the core refuses a model call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Refusal {
     /// The remaining cost budget does not cover it.
@@ -362,15 +345,7 @@ pub enum Refusal {
 impl Refusal {
     /// The refusal's name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Cost => "cost",
-            Self::Tokens => "tokens",
-            Self::ModelCalls => "model_calls",
-            Self::Context => "context",
-            Self::UnknownPrice => "unknown_price",
-            Self::SharedBudget { .. } => "shared_budget",
-            Self::NotCommanded => "not_commanded",
-        }
+        self.into()
     }
 }
 

@@ -41,7 +41,7 @@ impl Rest<'_> {
         if let Some(cause) = self.out_of_time_at(at) {
             return self.final_pass_or_stop(place, call, cause);
         }
-        Phase::calling(call, Purpose::Main)
+        Phase::Calling { call, purpose: Purpose::Main }
     }
 
     /// Commands a retry. A main call becomes the final pass if it is the last one left.
@@ -55,14 +55,14 @@ impl Rest<'_> {
         call.started = None;
         call.not_before = not_before;
         if !matches!(purpose, Purpose::Main) {
-            return Phase::calling(call, purpose);
+            return Phase::Calling { call, purpose };
         }
         if let Some(cause) = self.last_call() {
             return final_pass(call, cause);
         }
         // A requested stop precedes a timeout.
         if self.inbox.stop_requested.is_some() {
-            return Phase::calling(call, purpose);
+            return Phase::Calling { call, purpose };
         }
         let place = Place::of(&call, &purpose);
         self.main_call(place, call)
@@ -79,7 +79,7 @@ impl Rest<'_> {
     ) -> Phase {
         if refusal == Refusal::Context && self.spec.protocol.properties().compacts {
             if self.compact() {
-                return Phase::calling(call, purpose);
+                return Phase::Calling { call, purpose };
             }
         } else if refusal == Refusal::Context
             && let Some(oldest) = self.knowledge.evidence.iter_mut().find(|evidence| !evidence.shortened)
@@ -88,7 +88,7 @@ impl Rest<'_> {
             self.notes.push(Note::EvidenceShortened { evidence: oldest.id });
             // The prompt's prefix changes, so the last reported usage says nothing about it.
             self.route.last_main = None;
-            return Phase::calling(call, purpose);
+            return Phase::Calling { call, purpose };
         }
         let refused = self.quoting().refused_by(refusal, &call, prompt).unwrap_or_else(|| no_room(refusal));
         if matches!(refusal, Refusal::Cost | Refusal::Tokens | Refusal::SharedBudget { .. })
@@ -167,7 +167,7 @@ impl Rest<'_> {
 /// Turns a call into the final pass, whose prompt says that it is the last call.
 pub(super) fn final_pass(mut call: Call, cause: Condition) -> Phase {
     call.key.slot = Slot::Final;
-    Phase::calling(call, Purpose::Final { cause })
+    Phase::Calling { call, purpose: Purpose::Final { cause } }
 }
 
 /// The condition of a refusal that a smaller call would not have avoided.

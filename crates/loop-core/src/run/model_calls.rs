@@ -81,7 +81,7 @@ impl Rest<'_> {
         }
         self.budget.totals.model_calls += 1;
         call.started = Some(StartedCall { tier, max_output_tokens, prompt_bytes: prompt.bytes, reserve });
-        Phase::calling(call, purpose)
+        Phase::Calling { call, purpose }
     }
 
     /// Applies a refused call.
@@ -100,7 +100,7 @@ impl Rest<'_> {
             self.budget.shared_leaves(left);
             match self.quoting().quote_call(&call, prompt) {
                 // With fewer output tokens, or on a cheaper tier, what is left covers it.
-                Ok(_) => return Phase::calling(call, purpose),
+                Ok(_) => return Phase::Calling { call, purpose },
                 Err(now) => refusal = now,
             }
         }
@@ -151,7 +151,7 @@ impl Rest<'_> {
                 }
                 // The contract states the reply's confidence, so the reply's own model is asked to repair it.
                 let call = Call::commanded(CommandKey::new(key.pass, Slot::Repair), granted.tier);
-                Phase::calling(call, Purpose::Repair { proposal: Box::new(proposal) })
+                Phase::Calling { call, purpose: Purpose::Repair { proposal: Box::new(proposal) } }
             }
             Purpose::Final { cause } => {
                 let proposal = self.read_main(key, call.kept, granted, reply);

@@ -50,7 +50,7 @@ impl Rest<'_> {
     /// of the model; the limits end the run if it happens each time.
     pub(super) fn lose_call(&mut self, mut call: Call, purpose: Purpose) -> Phase {
         if call.started.is_none() {
-            return Phase::calling(call, purpose);
+            return Phase::Calling { call, purpose };
         }
         self.charge_lost(&call);
         self.drop_reads_of(&mut call, DropReason::Lost);

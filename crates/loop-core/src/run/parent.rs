@@ -57,7 +57,8 @@ pub(super) struct Taken {
 }
 
 /// What a run takes over from its parent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Takeover {
     /// The state after some of the entries: it continues from there.
@@ -71,11 +72,7 @@ pub enum Takeover {
 impl Takeover {
     /// The name in JSON: `fork`, `retry` or `salvage`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Fork => "fork",
-            Self::Retry => "retry",
-            Self::Salvage => "salvage",
-        }
+        self.into()
     }
 }
 

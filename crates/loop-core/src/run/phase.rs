@@ -161,32 +161,7 @@ impl Phase {
     /// The first phase of every run.
     pub(super) fn first() -> Self {
         let call = Call::commanded(CommandKey::new(0, Slot::Select), Tier::Selector);
-        Self::calling(call, Purpose::Select)
-    }
-
-    /// A model call for this purpose.
-    pub(super) fn calling(call: Call, purpose: Purpose) -> Self {
-        Self::Calling { call, purpose }
-    }
-
-    /// The tools of this stage run.
-    pub(super) fn running(batch: Batch, stage: Stage) -> Self {
-        Self::Running { batch, stage }
-    }
-
-    /// Asks a person, from this instant.
-    pub(super) fn waiting(asks: Vec<Ask>, since: Millis) -> Self {
-        Self::WaitingForPerson { asks, since }
-    }
-
-    /// Saves the outcome with this try, not before this instant.
-    pub(super) fn saving(outcome: Box<Outcome>, attempt: u32, not_before: Option<Millis>) -> Self {
-        Self::Saving { outcome, attempt, not_before }
-    }
-
-    /// The end.
-    pub(super) fn done(outcome: Box<Outcome>) -> Self {
-        Self::Done { outcome }
+        Self::Calling { call, purpose: Purpose::Select }
     }
 
     /// Whether it is the end.

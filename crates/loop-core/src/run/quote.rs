@@ -373,12 +373,8 @@ impl Quoting<'_> {
         let slot = call.key.slot;
         let mode = self.spec.limits.cost_mode;
         if refusal == Refusal::Tokens && self.spec.limits.output_tokens == 0 {
-            let to = Measure::Count(1);
-            return Some(
-                Condition::new(StopReason::TokenLimit, Measure::Count(0))
-                    .threshold(Measure::Count(0))
-                    .change(Setting::OutputTokens, to),
-            );
+            let setting = Setting::OutputTokens;
+            return Some(Condition::at_limit(StopReason::TokenLimit, 0_u32, 0_u32, setting, 1_u32));
         }
         let reason = match refusal {
             Refusal::Cost => StopReason::BudgetExceeded,
@@ -415,31 +411,18 @@ impl Quoting<'_> {
             let value = Measure::NextCost { spent, needs, held: PicoUsd(headroom.final_pass) };
             return Some(Condition::new(reason, value).threshold(Measure::PicoUsd(PicoUsd(headroom.limit))));
         }
-        let (value, threshold, setting, to) = match refusal {
+        let is_cost = refusal == Refusal::Cost;
+        let measure = |n| if is_cost { Measure::PicoUsd(PicoUsd(n)) } else { Measure::Count(n) };
+        let value = match mode {
             // Nothing is left, whatever the call needs.
-            Refusal::Cost if mode == CostMode::After => (
-                Measure::PicoUsd(PicoUsd(spent)),
-                Measure::PicoUsd(PicoUsd(headroom.limit)),
-                Setting::Cost,
-                Measure::PicoUsd(PicoUsd(to)),
-            ),
-            _ if mode == CostMode::After => {
-                (Measure::Count(spent), Measure::Count(headroom.limit), Setting::Tokens, Measure::Count(to))
+            CostMode::After => measure(spent),
+            _ if is_cost => {
+                Measure::NextCost { spent: PicoUsd(spent), needs: PicoUsd(needs), held: PicoUsd(held) }
             }
-            Refusal::Cost => (
-                Measure::NextCost { spent: PicoUsd(spent), needs: PicoUsd(needs), held: PicoUsd(held) },
-                Measure::PicoUsd(PicoUsd(headroom.limit)),
-                Setting::Cost,
-                Measure::PicoUsd(PicoUsd(to)),
-            ),
-            _ => (
-                Measure::NextTokens { used: spent, needs, held },
-                Measure::Count(headroom.limit),
-                Setting::Tokens,
-                Measure::Count(to),
-            ),
+            _ => Measure::NextTokens { used: spent, needs, held },
         };
-        Some(Condition::new(reason, value).threshold(threshold).change(setting, to))
+        let setting = if is_cost { Setting::Cost } else { Setting::Tokens };
+        Some(Condition::at_limit(reason, value, measure(headroom.limit), setting, measure(to)))
     }
 
     /// The smallest value of a limit that covers the first pass, whose calls have this headroom in it. `None`: the limit

@@ -91,7 +91,7 @@ impl Rest<'_> {
             let place = Place::of(&call, &purpose);
             return self.final_pass_or_stop(place, call, cause);
         }
-        self.end_if_over(Phase::calling(call, purpose))
+        self.end_if_over(Phase::Calling { call, purpose })
     }
 
     /// Ends the run if its wall clock is over. Otherwise commands that waited become due.
@@ -134,11 +134,11 @@ impl Rest<'_> {
         outcome.saved = Some(match result {
             SaveResult::Saved { location } => Saved::At { location: location.clone() },
             SaveResult::Failed { retry_at: Some(at), .. } if attempt < ATTEMPTS => {
-                return Phase::saving(outcome, attempt + 1, Some(*at));
+                return Phase::Saving { outcome, attempt: attempt + 1, not_before: Some(*at) };
             }
             SaveResult::Failed { message, .. } => Saved::Not { message: message.clone() },
         });
-        Phase::done(outcome)
+        Phase::Done { outcome }
     }
 
     /// Ends the run for the first of these conditions, with nothing in flight.
@@ -265,7 +265,11 @@ impl Rest<'_> {
         if outcome.stop.class != class {
             self.notes.push(Note::StopSettled { certificate: outcome.stop.clone().into() });
         }
-        if self.spec.save { Phase::saving(outcome, 1, None) } else { Phase::done(outcome) }
+        if self.spec.save {
+            Phase::Saving { outcome, attempt: 1, not_before: None }
+        } else {
+            Phase::Done { outcome }
+        }
     }
 }
 

@@ -208,19 +208,12 @@ impl Run {
         if changed && !is_retry && is_open {
             return Err(NotTakenOver::Admitted);
         }
+        let begun = Started::of(id, &spec, names, before.item.clone(), facts);
         let started = Started {
-            run: id,
-            unix_ms: facts.unix_ms,
-            utc_offset: spec.gate.utc_offset,
-            nonce: if is_retry { facts.nonce } else { Arc::clone(&before.nonce) },
-            item: before.item.clone(),
-            spec: names.spec,
-            policy: names.policy,
-            prompts: facts.prompts,
-            tools: facts.tools,
+            nonce: if is_retry { begun.nonce } else { Arc::clone(&before.nonce) },
             history: before.history.clone().filter(|_| !is_retry),
-            provenance: facts.provenance,
             parent: Some(Box::new(Parent { changed, ..parent })),
+            ..begun
         };
         let (run, notes) = Self::begin(spec, started.clone());
         let at = started.parent.as_ref().map_or(Millis(0), |parent| parent.began_at());
@@ -386,7 +379,7 @@ impl Rest<'_> {
             }
             Phase::WaitingForPerson { asks, since } => {
                 let asks = asks.into_iter().map(|ask| self.asked_anew(ask, parent)).collect();
-                Phase::waiting(asks, since)
+                Phase::WaitingForPerson { asks, since }
             }
             Phase::Validating(checking) => self.check_anew(checking),
             Phase::Stopping(mut stopping) => {
@@ -487,7 +480,9 @@ impl Rest<'_> {
             Purpose::Main => self.main_call(place, call),
             // The limit that made the call the last one may be another one now.
             Purpose::Final { .. } if call.attempt == 1 => self.next_pass(place),
-            Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => Phase::calling(call, purpose),
+            Purpose::Select | Purpose::Repair { .. } | Purpose::Final { .. } => {
+                Phase::Calling { call, purpose }
+            }
         }
     }
 }

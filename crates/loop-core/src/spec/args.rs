@@ -8,6 +8,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::types::pointer_step;
+
 /// The schema of a value. Written and read as JSON Schema.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -102,35 +104,30 @@ impl ArgSpec {
             return Self::default();
         };
         let known = |key: &str| map.get(key).cloned();
-        let nested = |value: &Value| Self::from_schema(value);
-        let declared = map.get("properties").and_then(Value::as_object);
+        let text = |key: &str| map.get(key).and_then(Value::as_str).map(Arc::from);
+        let list = |key: &str| map.get(key).and_then(Value::as_array);
+        let length = |key: &str| map.get(key).and_then(Value::as_u64).and_then(|n| n.try_into().ok());
+        let names = |names: &mut dyn Iterator<Item = &str>| names.map(Arc::from).collect();
+        let none = Map::new();
+        let declared = map.get("properties").and_then(Value::as_object).unwrap_or(&none);
+        let mut order = declared.keys().map(String::as_str).filter(|_| !declared.keys().is_sorted());
+        let members = declared.iter().map(|(name, spec)| (Arc::from(name.as_str()), Self::from_schema(spec)));
         Self {
             kind: known("type").and_then(|kind| serde_json::from_value(kind).ok()),
-            description: map.get("description").and_then(Value::as_str).map(Arc::from),
-            examples: map.get("examples").and_then(Value::as_array).cloned().unwrap_or_default(),
-            property_order: declared
-                .filter(|members| !members.keys().is_sorted())
-                .map(|members| members.keys().map(|name| Arc::from(name.as_str())).collect())
-                .unwrap_or_default(),
-            properties: declared
-                .map(|members| {
-                    members.iter().map(|(name, spec)| (Arc::from(name.as_str()), nested(spec))).collect()
-                })
-                .unwrap_or_default(),
-            required: map
-                .get("required")
-                .and_then(Value::as_array)
-                .map(|names| names.iter().filter_map(Value::as_str).map(Arc::from).collect())
-                .unwrap_or_default(),
+            description: text("description"),
+            examples: list("examples").cloned().unwrap_or_default(),
+            property_order: names(&mut order),
+            properties: members.collect(),
+            required: names(&mut list("required").into_iter().flatten().filter_map(Value::as_str)),
             additional_properties: keeps_others(map),
-            items: map.get("items").map(|items| Box::new(nested(items))),
-            one_of: map.get("enum").and_then(Value::as_array).cloned(),
+            items: map.get("items").map(|items| Box::new(Self::from_schema(items))),
+            one_of: list("enum").cloned(),
             only: known("const"),
             minimum: map.get("minimum").and_then(Value::as_i64),
             maximum: map.get("maximum").and_then(Value::as_i64),
-            min_length: map.get("minLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
-            max_length: map.get("maxLength").and_then(Value::as_u64).and_then(|n| n.try_into().ok()),
-            pattern: map.get("pattern").and_then(Value::as_str).map(Arc::from),
+            min_length: length("minLength"),
+            max_length: length("maxLength"),
+            pattern: text("pattern"),
             default: known("default"),
         }
     }
@@ -228,22 +225,22 @@ impl ArgSpec {
     }
 
     fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, SchemaViolation> {
-        let schema_violation = |message: String| Err(SchemaViolation { pointer: pointer.clone(), message });
+        let violation = |message: String| SchemaViolation { pointer: pointer.clone(), message };
         if let Some(kind) = self.kind
             && !kind.holds(value)
         {
-            return schema_violation(format!("expected {}, found {}", kind.name(), name_of(value)));
+            return Err(violation(format!("expected {}, found {}", kind.name(), name_of(value))));
         }
         if let Some(allowed) = &self.one_of
             && !allowed.contains(value)
         {
             let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
-            return schema_violation(format!("expected one of {}", allowed.join(", ")));
+            return Err(violation(format!("expected one of {}", allowed.join(", "))));
         }
         if let Some(only) = &self.only
             && only != value
         {
-            return schema_violation(format!("expected {only}"));
+            return Err(violation(format!("expected {only}")));
         }
         match value {
             Value::Object(members) => self.rebuild_object(members, pointer),
@@ -261,33 +258,15 @@ impl ArgSpec {
                 rebuilt.map(Value::Array)
             }
             Value::String(text) => {
-                let length = text.chars().count() as u64;
-                if self.min_length.is_some_and(|min| length < min.into()) {
-                    return schema_violation(format!(
-                        "expected at least {} characters",
-                        self.min_length.unwrap_or_default()
-                    ));
-                }
-                if self.max_length.is_some_and(|max| length > max.into()) {
-                    return schema_violation(format!(
-                        "expected at most {} characters",
-                        self.max_length.unwrap_or_default()
-                    ));
-                }
+                let (length, characters) = (text.chars().count() as i128, " characters");
+                let bounds = [self.min_length, self.max_length].map(|bound| bound.map(i128::from));
+                within(length, bounds, characters).map_err(violation)?;
                 Ok(value.clone())
             }
             Value::Number(number) => {
                 let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-                if let (Some(whole), Some(minimum)) = (whole, self.minimum)
-                    && whole < minimum.into()
-                {
-                    return schema_violation(format!("expected at least {minimum}"));
-                }
-                if let (Some(whole), Some(maximum)) = (whole, self.maximum)
-                    && whole > maximum.into()
-                {
-                    return schema_violation(format!("expected at most {maximum}"));
-                }
+                let bounds = [self.minimum, self.maximum].map(|bound| bound.map(i128::from));
+                whole.map_or(Ok(()), |whole| within(whole, bounds, "")).map_err(violation)?;
                 Ok(value.clone())
             }
             Value::Null | Value::Bool(_) => Ok(value.clone()),
@@ -336,6 +315,15 @@ fn given<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Value>, D::Error
     Value::deserialize(source).map(Some)
 }
 
+/// Says what is expected of a number that is not within these bounds.
+fn within(number: i128, [least, most]: [Option<i128>; 2], unit: &str) -> Result<(), String> {
+    match (least.filter(|least| number < *least), most.filter(|most| number > *most)) {
+        (Some(least), _) => Err(format!("expected at least {least}{unit}")),
+        (None, Some(most)) => Err(format!("expected at most {most}{unit}")),
+        (None, None) => Ok(()),
+    }
+}
+
 /// Whether undeclared members are kept: the schema permits them, has a schema for them, or declares no members. The
 /// tool's own schema validates them.
 fn keeps_others(schema: &Map<String, Value>) -> Option<bool> {
@@ -378,25 +366,22 @@ impl ArgType {
 }
 
 fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => ArgType::Null.name(),
-        Value::Bool(_) => ArgType::Boolean.name(),
-        Value::Number(_) => ArgType::Number.name(),
-        Value::String(_) => ArgType::String.name(),
-        Value::Array(_) => ArgType::Array.name(),
-        Value::Object(_) => ArgType::Object.name(),
-    }
+    let kind = match value {
+        Value::Null => ArgType::Null,
+        Value::Bool(_) => ArgType::Boolean,
+        Value::Number(_) => ArgType::Number,
+        Value::String(_) => ArgType::String,
+        Value::Array(_) => ArgType::Array,
+        Value::Object(_) => ArgType::Object,
+    };
+    kind.name()
 }
 
 /// Runs `visit` with `pointer` one step deeper, and restores the pointer.
 fn at<T>(pointer: &mut String, step: &str, visit: impl FnOnce(&mut String) -> T) -> T {
     let length = pointer.len();
     pointer.push('/');
-    if step.contains(['~', '/']) {
-        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
-    } else {
-        pointer.push_str(step);
-    }
+    pointer.push_str(&pointer_step(step));
     let result = visit(pointer);
     pointer.truncate(length);
     result

@@ -227,7 +227,8 @@ impl Default for GateSettings {
 }
 
 /// Which confidence counts as stale, compared with that of the pass before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Stale {
@@ -243,11 +244,7 @@ pub enum Stale {
 impl Stale {
     /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NotImproved => "not_improved",
-            Self::Equal => "equal",
-            Self::Off => "off",
-        }
+        self.into()
     }
 }
 

@@ -154,7 +154,8 @@ pub(crate) fn least_limit(needed: u64, final_pass: u64) -> u64 {
 }
 
 /// How the cost and token limits are enforced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CostMode {
@@ -186,11 +187,7 @@ impl CostMode {
 
     /// The mode's name in a domain file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Estimated => "estimated",
-            Self::Strict => "strict",
-            Self::After => "after",
-        }
+        self.into()
     }
 }
 

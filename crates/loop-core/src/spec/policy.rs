@@ -134,7 +134,8 @@ fn is_twenty(n: &u32) -> bool {
 }
 
 /// How a repeated call is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Repeats {
@@ -155,18 +156,13 @@ pub enum Repeats {
 impl Repeats {
     /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::NeverRerun => "never_rerun",
-            Self::Progress => "progress",
-            Self::ThreeTier => "three_tier",
-            Self::Reuse => "reuse",
-            Self::Off => "off",
-        }
+        self.into()
     }
 }
 
 /// How far back a repeat counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = with_turn))]
 #[serde(rename_all = "snake_case")]
 pub enum RepeatScope {
@@ -192,11 +188,7 @@ fn with_turn(schema: &mut schemars::Schema) {
 impl RepeatScope {
     /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Run => "run",
-            Self::Attempt => "attempt",
-            Self::Step => "step",
-        }
+        self.into()
     }
 }
 
@@ -262,52 +254,27 @@ mod thousandths {
 
 impl Default for ThreeTier {
     fn default() -> Self {
-        let names = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<Vec<Arc<str>>>();
-        let search = [
-            "search_knowledge",
-            "semantic_search",
-            "search_codebase",
-            "smart_query_database",
-            "query_database",
-        ];
-        let mut limits = BTreeMap::from([(Arc::from("composio_execute"), 2)]);
-        limits.extend(search.map(|name| (Arc::from(name), 2)));
-        limits.extend(
-            [("read_file", 3), ("write_file", 2), ("list_directory", 2)]
-                .map(|(name, n)| (Arc::from(name), n)),
-        );
+        let names = |names: &str| names.split_whitespace().map(Arc::from).collect::<Vec<Arc<str>>>();
+        let twice = names(SEARCH).into_iter().chain(names("composio_execute write_file list_directory"));
+        let mut limits: BTreeMap<_, _> = twice.map(|name| (name, 2)).collect();
+        limits.insert("read_file".into(), 3);
         Self {
             limits,
             other: 3,
             similar_millis: 750,
-            search: names(&search),
-            query: names(&["query", "search_query", "q", "question", "search", "text"]),
-            dangerous: names(&[
-                "delete",
-                "remove",
-                "drop",
-                "disable",
-                "enable",
-                "deactivate",
-                "activate",
-                "revoke",
-                "grant",
-                "reset",
-                "cancel",
-                "refund",
-                "terminate",
-                "destroy",
-                "purge",
-                "wipe",
-                "lock",
-                "unlock",
-                "block",
-                "unblock",
-            ]),
+            search: names(SEARCH),
+            query: names("query search_query q question search text"),
+            dangerous: names(DANGEROUS),
             literal: false,
         }
     }
 }
+
+/// Tools that search, by name.
+const SEARCH: &str = "search_knowledge semantic_search search_codebase smart_query_database query_database";
+/// Words of a search text that is about an action.
+const DANGEROUS: &str = "delete remove drop disable enable deactivate activate revoke grant reset \
+    cancel refund terminate destroy purge wipe lock unlock block unblock";
 
 /// When a result carries a note that it repeats something, not under `three_tier` and `off`; 0 for never. A note refuses
 /// nothing.

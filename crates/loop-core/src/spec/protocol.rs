@@ -165,7 +165,8 @@ impl ProtocolSpec {
 
 /// An end that a model proposes with a native call. The protocol handles the call, and no tool runs. In a document the
 /// contract block has a member of the same name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum EndCall {
     /// The work is handed to a person.
     Escalate,
@@ -179,10 +180,7 @@ impl EndCall {
 
     /// The name that is called. Its one parameter is `reason`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Escalate => "escalate",
-            Self::Refuse => "refuse",
-        }
+        self.into()
     }
 
     /// The end with this name. `None`: it is the name of neither.
@@ -262,7 +260,8 @@ fn validate_ms() -> u64 {
 }
 
 /// How the calls of one reply are run. Their results are in the order of the calls either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
@@ -286,16 +285,13 @@ impl Execution {
 
     /// The setting's value in a domain file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ordered => "ordered",
-            Self::Parallel => "parallel",
-            Self::Single => "single",
-        }
+        self.into()
     }
 }
 
 /// The style of error results.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorStyle {
@@ -315,13 +311,7 @@ pub enum ErrorStyle {
 impl ErrorStyle {
     /// The style's value in a domain file.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Quoted => "quoted",
-            Self::Named => "named",
-            Self::Prefixed => "prefixed",
-            Self::Tagged => "tagged",
-        }
+        self.into()
     }
 }
 

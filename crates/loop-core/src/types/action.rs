@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::types::Arguments;
 
 /// How important a requested action is, as the model states it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
     /// The answer is incomplete without it. Required calls take what is left of `limits.tool_calls` first.
@@ -21,11 +22,7 @@ pub enum Priority {
 impl Priority {
     /// The priority's name in JSON, for example `nice_to_have`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Required => "required",
-            Self::Recommended => "recommended",
-            Self::NiceToHave => "nice_to_have",
-        }
+        self.into()
     }
 }
 

@@ -16,11 +16,6 @@ pub fn canonical(value: &Value) -> String {
     String::from_utf8(out).expect("JSON is written in UTF-8")
 }
 
-/// Appends the canonical text of `value`.
-pub(crate) fn push_canonical(value: &Value, out: &mut Vec<u8>) {
-    write(value, out);
-}
-
 /// The canonical text of a JSON string.
 pub(crate) fn canonical_text(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);

@@ -6,6 +6,8 @@ use serde::Serialize;
 /// How sure the model says it is. A missing or unreadable statement is `unknown`, which counts as low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Confidence {
     /// The reply states no confidence, or none that can be read; counts as low.
     Unknown,
@@ -29,11 +31,6 @@ impl Confidence {
 
     /// The confidence's name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Unknown => "unknown",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+        self.into()
     }
 }

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// What a tool changes outside of the run. The domain or the program declares it for each tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Changes nothing; the call only reads.
@@ -34,13 +35,6 @@ impl Effect {
 
     /// The effect's name in JSON, for example `write_keyed`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::WriteIdempotent => "write_idempotent",
-            Self::WriteKeyed => "write_keyed",
-            Self::WriteIrreversible => "write_irreversible",
-            Self::Egress => "egress",
-            Self::Exec => "exec",
-        }
+        self.into()
     }
 }

@@ -1,9 +1,9 @@
 //! Model failures: the kind decides whether the call is retried, and on which route.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use crate::types::defaults::is_default;
 use crate::types::ids::Millis;
@@ -86,6 +86,8 @@ impl ModelFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::Display, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum FailureKind {
     /// The request is malformed, or asks for something that no model accepts.
     InvalidRequest,
@@ -146,136 +148,49 @@ pub enum FailureKind {
 
 impl FailureKind {
     /// Every kind, in order of declaration.
-    pub const ALL: [Self; 26] = [
-        Self::InvalidRequest,
-        Self::Unsupported,
-        Self::RequestTooLarge,
-        Self::ContextTooLong,
-        Self::StaleReasoning,
-        Self::StateLost,
-        Self::ContentFilter,
-        Self::Auth,
-        Self::Permission,
-        Self::ModelNotFound,
-        Self::Billing,
-        Self::QuotaExhausted,
-        Self::RateLimited,
-        Self::Overloaded,
-        Self::ServerError,
-        Self::Timeout,
-        Self::Connection,
-        Self::StreamInterrupted,
-        Self::BadResponse,
-        Self::ScriptExhausted,
-        Self::MalformedToolCall,
-        Self::UnexpectedToolCall,
-        Self::EmptyResponse,
-        Self::OutputLimit,
-        Self::Cancelled,
-        Self::Lost,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Whether the failure is the provider's or the connection's and not the request's. The same call may then succeed
     /// on another route.
     pub fn blames_route(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::RequestTooLarge
-            | Self::Auth
-            | Self::Permission
-            | Self::ModelNotFound
-            | Self::Billing
-            | Self::QuotaExhausted
-            | Self::RateLimited
-            | Self::Overloaded
-            | Self::ServerError
-            | Self::Timeout
-            | Self::Connection
-            | Self::StreamInterrupted
-            | Self::BadResponse
-            | Self::ScriptExhausted => true,
-            Self::InvalidRequest
-            | Self::Unsupported
-            | Self::ContextTooLong
-            | Self::StaleReasoning
-            | Self::StateLost
-            | Self::ContentFilter
-            | Self::MalformedToolCall
-            | Self::UnexpectedToolCall
-            | Self::EmptyResponse
-            | Self::OutputLimit
-            | Self::Cancelled
-            | Self::Lost => false,
-        }
+                | Self::Auth
+                | Self::Permission
+                | Self::ModelNotFound
+                | Self::Billing
+                | Self::QuotaExhausted
+                | Self::RateLimited
+                | Self::Overloaded
+                | Self::ServerError
+                | Self::Timeout
+                | Self::Connection
+                | Self::StreamInterrupted
+                | Self::BadResponse
+                | Self::ScriptExhausted
+        )
     }
 
     /// Whether a retry may succeed. If not, the call is not retried, whatever the provider says.
     pub fn may_pass(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::RateLimited
-            | Self::Overloaded
-            | Self::ServerError
-            | Self::Timeout
-            | Self::Connection
-            | Self::StreamInterrupted
-            | Self::BadResponse
-            | Self::MalformedToolCall
-            | Self::EmptyResponse => true,
-            Self::InvalidRequest
-            | Self::Unsupported
-            | Self::RequestTooLarge
-            | Self::ContextTooLong
-            | Self::StaleReasoning
-            | Self::StateLost
-            | Self::ContentFilter
-            | Self::Auth
-            | Self::Permission
-            | Self::ModelNotFound
-            | Self::Billing
-            | Self::QuotaExhausted
-            | Self::ScriptExhausted
-            | Self::UnexpectedToolCall
-            | Self::OutputLimit
-            | Self::Cancelled
-            | Self::Lost => false,
-        }
+                | Self::Overloaded
+                | Self::ServerError
+                | Self::Timeout
+                | Self::Connection
+                | Self::StreamInterrupted
+                | Self::BadResponse
+                | Self::MalformedToolCall
+                | Self::EmptyResponse
+        )
     }
 
     /// The kind's name in JSON, for example `rate_limited`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidRequest => "invalid_request",
-            Self::Unsupported => "unsupported",
-            Self::RequestTooLarge => "request_too_large",
-            Self::ContextTooLong => "context_too_long",
-            Self::StaleReasoning => "stale_reasoning",
-            Self::StateLost => "state_lost",
-            Self::ContentFilter => "content_filter",
-            Self::Auth => "auth",
-            Self::Permission => "permission",
-            Self::ModelNotFound => "model_not_found",
-            Self::Billing => "billing",
-            Self::QuotaExhausted => "quota_exhausted",
-            Self::RateLimited => "rate_limited",
-            Self::Overloaded => "overloaded",
-            Self::ServerError => "server_error",
-            Self::Timeout => "timeout",
-            Self::Connection => "connection",
-            Self::StreamInterrupted => "stream_interrupted",
-            Self::BadResponse => "bad_response",
-            Self::ScriptExhausted => "script_exhausted",
-            Self::MalformedToolCall => "malformed_tool_call",
-            Self::UnexpectedToolCall => "unexpected_tool_call",
-            Self::EmptyResponse => "empty_response",
-            Self::OutputLimit => "output_limit",
-            Self::Cancelled => "cancelled",
-            Self::Lost => "lost",
-        }
-    }
-}
-
-impl fmt::Display for FailureKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.into()
     }
 }
 

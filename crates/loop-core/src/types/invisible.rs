@@ -47,6 +47,15 @@ pub fn is_invisible(c: char) -> bool {
     }
 }
 
+/// The code of the character that an HTML entity names by its number, such as `#65` and `#x41`.
+pub(crate) fn numbered_entity(name: &str) -> Option<u32> {
+    let number = name.strip_prefix('#')?;
+    match number.strip_prefix(['x', 'X']) {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => number.parse().ok(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::is_blank;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::types::steps;
+use crate::types::{pointer_step, steps};
 
 /// The value of an object of plain members, each given once, as most arguments are. It is read without the detour of
 /// [`Written`]. Reading anything else is an error.
@@ -93,11 +93,7 @@ impl Written {
                 twice.dedup();
                 for (name, member) in members {
                     at.push('/');
-                    name.chars().for_each(|c| match c {
-                        '~' => at.push_str("~0"),
-                        '/' => at.push_str("~1"),
-                        c => at.push(c),
-                    });
+                    at.push_str(&pointer_step(name));
                     if twice.binary_search(&name.as_str()).is_ok() {
                         found.push(at.clone());
                     }
@@ -140,32 +136,16 @@ impl Written {
 
     /// The JSON text, with every member.
     pub(crate) fn to_text(&self) -> String {
-        let mut out = String::new();
-        self.write(&mut out);
-        out
+        serde_json::to_string(self).expect("names are texts, and memory takes it")
     }
+}
 
-    fn write(&self, out: &mut String) {
+impl Serialize for Written {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Plain(value) => out.push_str(&value.to_string()),
-            Self::List(entries) => {
-                out.push('[');
-                for (n, entry) in entries.iter().enumerate() {
-                    out.push_str(if n > 0 { "," } else { "" });
-                    entry.write(out);
-                }
-                out.push(']');
-            }
-            Self::Members(members) => {
-                out.push('{');
-                for (n, (name, member)) in members.iter().enumerate() {
-                    out.push_str(if n > 0 { "," } else { "" });
-                    out.push_str(&Value::from(name.as_str()).to_string());
-                    out.push(':');
-                    member.write(out);
-                }
-                out.push('}');
-            }
+            Self::Plain(value) => value.serialize(to),
+            Self::List(entries) => to.collect_seq(entries),
+            Self::Members(members) => to.collect_map(members.iter().map(|(name, member)| (name, member))),
         }
     }
 }

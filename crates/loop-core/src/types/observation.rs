@@ -10,8 +10,9 @@ use crate::types::ids::Digest;
 use crate::types::usage::{Received, Usage};
 
 /// How an action ended. The tool, the registry, the driver or the gate sets it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, strum::IntoStaticStr)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The tool returned a result.
@@ -55,38 +56,12 @@ impl Status {
 
     /// Whether the call was not run, so that its text is the loop's and not the tool's.
     pub fn is_unrun(self) -> bool {
-        match self {
-            Self::Denied | Self::Duplicate | Self::Skipped => true,
-            Self::Ok
-            | Self::Empty
-            | Self::RetryableError
-            | Self::PermanentError
-            | Self::InvalidInput
-            | Self::MalformedResult
-            | Self::Timeout
-            | Self::Cancelled
-            | Self::Pending
-            | Self::InDoubt => false,
-        }
+        matches!(self, Self::Denied | Self::Duplicate | Self::Skipped)
     }
 
     /// The status's name in JSON, for example `permanent_error`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Empty => "empty",
-            Self::RetryableError => "retryable_error",
-            Self::PermanentError => "permanent_error",
-            Self::InvalidInput => "invalid_input",
-            Self::MalformedResult => "malformed_result",
-            Self::Denied => "denied",
-            Self::Duplicate => "duplicate",
-            Self::Skipped => "skipped",
-            Self::Timeout => "timeout",
-            Self::Cancelled => "cancelled",
-            Self::Pending => "pending",
-            Self::InDoubt => "in_doubt",
-        }
+        self.into()
     }
 
     /// Whether the status is a permanent failure: a retry would fail as well.
@@ -97,21 +72,14 @@ impl Status {
     /// Whether the status is a failure of the tool. A denied, cancelled or pending call is not, nor is one with invalid
     /// arguments.
     pub(crate) fn is_failure(self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::RetryableError
-            | Self::PermanentError
-            | Self::MalformedResult
-            | Self::Timeout
-            | Self::InDoubt => true,
-            Self::Ok
-            | Self::Empty
-            | Self::InvalidInput
-            | Self::Denied
-            | Self::Duplicate
-            | Self::Skipped
-            | Self::Cancelled
-            | Self::Pending => false,
-        }
+                | Self::PermanentError
+                | Self::MalformedResult
+                | Self::Timeout
+                | Self::InDoubt
+        )
     }
 }
 

@@ -2,10 +2,13 @@
 
 use serde::Deserialize;
 use serde::Serialize;
+use strum::VariantArray;
 
 /// What a stop means for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum StopClass {
     /// The document or the answer is complete.
     Answered,
@@ -25,15 +28,7 @@ pub enum StopClass {
 
 impl StopClass {
     /// Every class, in order of declaration.
-    pub const ALL: [Self; 7] = [
-        Self::Answered,
-        Self::Partial,
-        Self::Refused,
-        Self::NeedsHuman,
-        Self::Failed,
-        Self::InDoubt,
-        Self::Cancelled,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The exit code of a program that ends with this class.
     pub fn exit_code(self) -> u8 {
@@ -50,14 +45,6 @@ impl StopClass {
 
     /// The class's name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Partial => "partial",
-            Self::Refused => "refused",
-            Self::NeedsHuman => "needs_human",
-            Self::Failed => "failed",
-            Self::InDoubt => "in_doubt",
-            Self::Cancelled => "cancelled",
-        }
+        self.into()
     }
 }

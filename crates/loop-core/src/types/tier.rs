@@ -5,8 +5,10 @@ use serde::Serialize;
 
 /// Which model of a domain's route a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[derive(strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Tier {
     /// The auxiliary model, which selects tools and filters results.
     Selector,
@@ -21,11 +23,6 @@ pub enum Tier {
 impl Tier {
     /// The tier's name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Selector => "selector",
-            Self::Base => "base",
-            Self::Escalated => "escalated",
-            Self::Fallback => "fallback",
-        }
+        self.into()
     }
 }

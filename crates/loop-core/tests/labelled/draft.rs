@@ -111,11 +111,6 @@ impl Draft {
         self.call(tool, arguments, reported, false);
     }
 
-    pub(crate) fn exec_fails(&mut self, tool: &str, arguments: Value, reported: impl ToText) {
-        self.with(tool, "exec");
-        self.call(tool, arguments, reported, true);
-    }
-
     /// A shell command. What only looks is another tool, since effects are those of tools.
     pub(crate) fn shell(&mut self, command: &str, reported: &str) {
         self.command(command, reported, false);
@@ -378,20 +373,6 @@ pub(crate) const FILES: &[&str] = &[
     "scripts/release.sh",
 ];
 
-pub(crate) const PEOPLE: &[&str] = &[
-    "Mira Okafor",
-    "Jonas Lindqvist",
-    "Priya Raman",
-    "Tomasz Zielinski",
-    "Aiko Hayashi",
-    "Ruben Castellanos",
-    "Leila Haddad",
-    "Owen Pritchard",
-    "Chidi Eze",
-    "Greta Baumann",
-];
-
-/// Failures that another try with the same arguments does not repair.
 pub(crate) const FAILURES: &[&str] = &[
     "Error: no such record",
     "Error: permission denied",

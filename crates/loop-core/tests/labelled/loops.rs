@@ -49,30 +49,15 @@ fn again(draft: &mut Draft, more: usize, mut call: impl FnMut(&mut Draft, usize)
 
 fn same(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let more = rng.times(1, 7);
-    match rng.number(0, 3) {
-        0 => {
-            let file = rng.select(FILES);
-            let text = format!("line one of {file}\nline two\n");
-            again(draft, more, |draft, _| draft.read("read_file", json!({ "path": file }), &text));
-        }
-        1 => {
-            let file = rng.select(FILES);
-            let command = format!("cat {file} | head -n 20");
-            again(draft, more, |draft, _| draft.shell(&command, "fn main() {}\n"));
-        }
-        2 => {
-            let world = rng.select(WORLDS);
-            let subject = rng.select(SUBJECTS).join(" ");
-            again(draft, more, |draft, _| {
-                draft.read(world.search, json!({ "query": subject, "limit": 5 }), json!([]));
-            });
-        }
-        _ => {
-            let world = rng.select(WORLDS);
-            let (n, value) = (rng.number(1, 90), *rng.select(&world.values));
-            again(draft, more, |draft, _| draft.read(world.get, world.name(n), world.record(n, value)));
-        }
+    let (world, more) = (rng.select(WORLDS), rng.times(1, 7));
+    if rng.chance() {
+        let subject = rng.select(SUBJECTS).join(" ");
+        again(draft, more, |draft, _| {
+            draft.read(world.search, json!({ "query": subject, "limit": 5 }), json!([]));
+        });
+    } else {
+        let (n, value) = (rng.number(1, 90), *rng.select(&world.values));
+        again(draft, more, |draft, _| draft.read(world.get, world.name(n), world.record(n, value)));
     }
 }
 
@@ -92,21 +77,7 @@ fn error(rng: &mut Rng, draft: &mut Draft) {
     let (failure, more) = (*rng.select(FAILURES), rng.times(1, 6));
     let world = rng.select(WORLDS);
     let n = rng.number(1, 90);
-    match rng.number(0, 2) {
-        0 => again(draft, more, |draft, _| draft.read_fails(world.get, world.name(n), failure)),
-        1 => {
-            let value = *rng.select(&world.values);
-            again(draft, more, |draft, _| {
-                let arguments = json!({ world.id: world.thing(n), world.field: value });
-                draft.write_fails(world.update, arguments, failure);
-            });
-        }
-        _ => {
-            let command = format!("python -m tool_{n} --check");
-            let reported = format!("No module named tool_{n}");
-            again(draft, more, |draft, _| draft.shell_fails(&command, &reported));
-        }
-    }
+    again(draft, more, |draft, _| draft.read_fails(world.get, world.name(n), failure));
 }
 
 fn error_scattered(rng: &mut Rng, draft: &mut Draft) {
@@ -147,31 +118,17 @@ fn circle(rng: &mut Rng, draft: &mut Draft, length: usize) {
 fn cycle_writes(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
     let rounds = rng.times(3, 5);
-    if rng.chance() {
-        let file = rng.select(FILES);
-        let (one, other) = (format!("limit = {}", rng.number(1, 9)), "limit = 10");
-        for round in 0..rounds {
-            if round == 2 {
-                draft.loops();
-            }
-            for (old, new, failing) in [(other, &*one, "test_small"), (&*one, other, "test_large")] {
-                draft.write("edit_file", json!({ "path": file, "old": old, "new": new }), "edited");
-                draft.exec("run_tests", json!({}), json!({ "failed": [failing] }));
-            }
+    let world = rng.select(WORLDS);
+    let n = rng.number(1, 90);
+    let values = rng.some(&world.values, 2);
+    for round in 0..rounds {
+        if round == 2 {
+            draft.loops();
         }
-    } else {
-        let world = rng.select(WORLDS);
-        let n = rng.number(1, 90);
-        let values = rng.some(&world.values, 2);
-        for round in 0..rounds {
-            if round == 2 {
-                draft.loops();
-            }
-            for value in &values {
-                let arguments = json!({ world.id: world.thing(n), world.field: value });
-                draft.write(world.update, arguments, json!({ "ok": true }));
-                draft.read(world.get, world.name(n), world.record(n, value));
-            }
+        for value in &values {
+            let arguments = json!({ world.id: world.thing(n), world.field: value });
+            draft.write(world.update, arguments, json!({ "ok": true }));
+            draft.read(world.get, world.name(n), world.record(n, value));
         }
     }
 }
@@ -265,21 +222,11 @@ fn past_end(rng: &mut Rng, draft: &mut Draft) {
 
 fn idle_write(rng: &mut Rng, draft: &mut Draft) {
     start(rng, draft);
-    let more = rng.times(1, 5);
-    if rng.chance() {
-        let file = rng.select(FILES);
-        let reported = rng.select(&["written", "{\"ok\":true}", "0 bytes changed"]);
-        again(draft, more, |draft, _| {
-            draft.write("write_file", json!({ "path": file, "content": "version = 2\n" }), *reported);
-        });
-    } else {
-        let world = rng.select(WORLDS);
-        let (n, value) = (rng.number(1, 90), *rng.select(&world.values));
-        again(draft, more, |draft, _| {
-            let arguments = json!({ world.id: world.thing(n), world.field: value });
-            draft.write(world.update, arguments, json!({ "changed": 0 }));
-        });
-    }
+    let (file, more) = (rng.select(FILES), rng.times(1, 5));
+    let reported = rng.select(&["written", "{\"ok\":true}", "0 bytes changed"]);
+    again(draft, more, |draft, _| {
+        draft.write("write_file", json!({ "path": file, "content": "version = 2\n" }), *reported);
+    });
 }
 
 fn failed_write(rng: &mut Rng, draft: &mut Draft) {

@@ -5,7 +5,6 @@
 mod draft;
 mod loops;
 mod productive;
-mod repairs;
 /// The example is what scores the set.
 #[allow(dead_code, reason = "its main prints what is compared here")]
 #[path = "../../examples/score.rs"]
@@ -19,11 +18,9 @@ const OF_A_KIND: usize = 12;
 
 /// The runs of each kind, with the step from which a loop should be refused.
 fn made() -> Vec<(Recording, Option<usize>)> {
-    let kinds = productive::KINDS.iter().chain(loops::KINDS).map(|kind| (kind, OF_A_KIND));
-    let kinds = kinds.chain(repairs::KINDS.iter().map(|kind| (kind, repairs::OF_A_KIND)));
     let mut runs = Vec::new();
-    for ((kind, make), times) in kinds {
-        for n in 0..times {
+    for (kind, make) in productive::KINDS.iter().chain(loops::KINDS) {
+        for n in 0..OF_A_KIND {
             let id = format!("{kind}-{n:02}");
             let mut draft = Draft::default();
             make(&mut Rng::of(&id), &mut draft);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::draft::{Draft, FAILURES, FILES, PASSING, PEOPLE, Rng, SUBJECTS, WORLDS, aside};
+use super::draft::{Draft, FAILURES, FILES, PASSING, Rng, SUBJECTS, WORLDS, aside};
 use super::loops::Maker;
 
 pub(crate) const KINDS: &[(&str, Maker)] = &[
@@ -44,94 +44,34 @@ pub(crate) const PLAIN: &[(&str, Maker)] = &[
 ];
 
 fn batch_edit(rng: &mut Rng, draft: &mut Draft) {
-    match rng.number(0, 2) {
-        0 => {
-            let world = rng.select(WORLDS);
-            let (first, value, times) = (rng.number(1, 50), *rng.select(&world.values), rng.number(4, 12));
-            for n in 0..times {
-                let arguments = json!({ world.id: world.thing(first + n), world.field: value });
-                draft.write(world.update, arguments, json!({ "ok": true }));
-            }
-        }
-        1 => {
-            let times = rng.times(4, 11);
-            for file in rng.some(FILES, times) {
-                let arguments = json!({ "path": file, "old": "colour", "new": "color" });
-                draft.write("replace_in_file", arguments, "replaced 1 occurrence");
-            }
-        }
-        _ => {
-            let times = rng.times(4, 9);
-            for person in rng.some(PEOPLE, times) {
-                let arguments = json!({ "to": person, "subject": "Office closed on Friday" });
-                draft.write("send_message", arguments, "sent");
-            }
-        }
+    let world = rng.select(WORLDS);
+    let (first, value, times) = (rng.number(1, 50), *rng.select(&world.values), rng.number(4, 12));
+    for n in 0..times {
+        let arguments = json!({ world.id: world.thing(first + n), world.field: value });
+        draft.write(world.update, arguments, json!({ "ok": true }));
     }
 }
 
 fn batch_read(rng: &mut Rng, draft: &mut Draft) {
     let (first, times) = (rng.number(1, 90), rng.number(5, 12));
-    match rng.number(0, 2) {
-        0 => {
-            for n in 0..times {
-                let reported = json!({ "in_stock": rng.number(0, 3) > 0 });
-                draft.read("check_stock", json!({ "sku": format!("K{}", first * 100 + n) }), reported);
-            }
-        }
-        1 => {
-            let times = rng.times(4, 11);
-            for file in rng.some(FILES, times) {
-                draft.shell(&format!("grep -n deprecated {file}"), "");
-            }
-        }
-        _ => {
-            let world = rng.select(WORLDS);
-            for n in 0..times {
-                draft.read(world.get, world.name(first + n), json!({ world.field: world.values[0] }));
-            }
-        }
+    let world = rng.select(WORLDS);
+    for n in 0..times {
+        draft.read(world.get, world.name(first + n), json!({ world.field: world.values[0] }));
     }
 }
 
 fn similar_names(rng: &mut Rng, draft: &mut Draft) {
-    match rng.number(0, 3) {
-        0 => {
-            let names = [
-                "Anna Berg",
-                "Anne Berg",
-                "Anna Bergh",
-                "Hanna Berg",
-                "Anna Borg",
-                "Ann Berg",
-                "Anna Berger",
-            ];
-            let times = rng.times(4, 7);
-            for name in rng.some(&names, times) {
-                draft.read("lookup_person", json!({ "name": name }), json!({ "found": false }));
-            }
+    if rng.chance() {
+        let names = ["Anna Berg", "Anne Berg", "Anna Bergh", "Hanna Berg", "Anna Borg", "Ann Berg"];
+        let times = rng.times(4, 6);
+        for name in rng.some(&names, times) {
+            draft.read("lookup_person", json!({ "name": name }), json!({ "found": false }));
         }
-        1 => {
-            let (first, times) = (rng.number(1000, 9000), rng.number(4, 9));
-            for n in 0..times {
-                let query = format!("invoice {}", first + n);
-                draft.read("search_ledger", json!({ "query": query }), json!({ "state": "unpaid" }));
-            }
-        }
-        2 => {
-            let stages = ["dev", "test", "staging", "prod", "demo", "edge"];
-            let times = rng.times(4, 6);
-            for stage in rng.some(&stages, times) {
-                let arguments = json!({ "path": format!("config/app.{stage}.toml"), "key": "debug" });
-                draft.read("read_setting", arguments, "false");
-            }
-        }
-        _ => {
-            let (first, times) = (rng.number(1, 80), rng.number(4, 8));
-            for n in 0..times {
-                let arguments = json!({ "host": format!("web{:02}.example.net", first + n) });
-                draft.read("ping_host", arguments, json!({ "reachable": true }));
-            }
+    } else {
+        let (first, times) = (rng.number(1000, 9000), rng.number(4, 9));
+        for n in 0..times {
+            let query = format!("invoice {}", first + n);
+            draft.read("search_ledger", json!({ "query": query }), json!({ "state": "unpaid" }));
         }
     }
 }
@@ -139,63 +79,29 @@ fn similar_names(rng: &mut Rng, draft: &mut Draft) {
 fn paging(rng: &mut Rng, draft: &mut Draft) {
     let world = rng.select(WORLDS);
     let pages = rng.number(3, 8);
-    match rng.number(0, 2) {
-        0 => {
-            for page in 1..=pages {
-                let items: Vec<String> = (0..3).map(|n| world.thing(page * 3 + n)).collect();
-                draft.read(world.list, json!({ "page": page, "per_page": 3 }), json!(items));
-            }
-            draft.read(world.list, json!({ "page": pages + 1, "per_page": 3 }), json!([]));
+    if rng.chance() {
+        for page in 1..=pages {
+            let items: Vec<String> = (0..3).map(|n| world.thing(page * 3 + n)).collect();
+            draft.read(world.list, json!({ "page": page, "per_page": 3 }), json!(items));
         }
-        1 => {
-            let mut cursor = json!(null);
-            for page in 1..=pages {
-                let next = format!("cur{:x}", page * 7919);
-                let reported = json!({ "items": [world.thing(page)], "next": next });
-                draft.read(world.list, json!({ "cursor": cursor }), reported);
-                cursor = json!(next);
-            }
-            draft.read(world.list, json!({ "cursor": cursor }), json!({ "items": [], "next": null }));
+        draft.read(world.list, json!({ "page": pages + 1, "per_page": 3 }), json!([]));
+    } else {
+        let mut cursor = json!(null);
+        for page in 1..=pages {
+            let next = format!("cur{:x}", page * 7919);
+            let reported = json!({ "items": [world.thing(page)], "next": next });
+            draft.read(world.list, json!({ "cursor": cursor }), reported);
+            cursor = json!(next);
         }
-        _ => {
-            let file = rng.select(FILES);
-            for page in 0..pages {
-                let (from, to) = (page * 40 + 1, page * 40 + 40);
-                draft.shell(
-                    &format!("sed -n {from},{to}p {file}"),
-                    &format!("    let row_{from} = table.row({to});\n"),
-                );
-            }
-        }
+        draft.read(world.list, json!({ "cursor": cursor }), json!({ "items": [], "next": null }));
     }
 }
 
 fn polling(rng: &mut Rng, draft: &mut Draft) {
     let (job, times) = (rng.number(100, 999), rng.number(4, 9));
-    match rng.number(0, 2) {
-        0 => {
-            for n in 0..times {
-                let reported = json!({ "job": job, "percent": n * 100 / times, "log": format!("step {n}") });
-                draft.read("get_job", json!({ "job": job }), reported);
-            }
-            draft.read(
-                "get_job",
-                json!({ "job": job }),
-                json!({ "job": job, "percent": 100, "log": "finished" }),
-            );
-        }
-        1 => {
-            for n in 0..times {
-                let reported = format!("epoch {n}: loss 0.{}", 900 - n * 41);
-                draft.shell(&format!("tail -n 1 train-{job}.log"), &reported);
-            }
-        }
-        _ => {
-            for n in 0..times {
-                let reported = json!({ "depth": (times - n) * 17, "oldest_s": n * 5 });
-                draft.read("queue_stats", json!({ "queue": format!("mail-{job}") }), reported);
-            }
-        }
+    for n in 0..=times {
+        let reported = json!({ "job": job, "percent": n * 100 / times, "log": format!("step {n}") });
+        draft.read("get_job", json!({ "job": job }), reported);
     }
 }
 
@@ -212,51 +118,22 @@ fn waiting(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn reread(rng: &mut Rng, draft: &mut Draft) {
-    let times = rng.number(3, 7);
-    if rng.chance() {
-        let file = rng.select(FILES);
-        let mut lines = vec!["# settings".to_owned()];
+    let (file, times) = (rng.select(FILES), rng.number(3, 7));
+    let mut lines = vec!["# settings".to_owned()];
+    draft.read("read_file", json!({ "path": file }), lines.join("\n"));
+    for n in 0..times {
+        let line = format!("option_{n} = {}", rng.number(1, 99));
+        draft.write("append_line", json!({ "path": file, "line": line }), "ok");
+        lines.push(line);
         draft.read("read_file", json!({ "path": file }), lines.join("\n"));
-        for n in 0..times {
-            let line = format!("option_{n} = {}", rng.number(1, 99));
-            draft.write("append_line", json!({ "path": file, "line": line }), "ok");
-            lines.push(line);
-            draft.read("read_file", json!({ "path": file }), lines.join("\n"));
-        }
-    } else {
-        let world = rng.select(WORLDS);
-        let thing = rng.number(1, 90);
-        for n in 0..times {
-            let note = format!("note {n}: {}", rng.select(&world.values));
-            draft.write(
-                world.update,
-                json!({ world.id: world.thing(thing), "note": note }),
-                json!({ "ok": true }),
-            );
-            draft.read(
-                world.get,
-                world.name(thing),
-                json!({ world.id: world.thing(thing), "last_note": note }),
-            );
-        }
     }
 }
 
 fn reread_same(rng: &mut Rng, draft: &mut Draft) {
     let times = rng.times(3, 7);
-    if rng.chance() {
-        for file in rng.some(FILES, times) {
-            draft.write("edit_file", json!({ "path": file, "old": "unwrap()", "new": "?" }), "edited");
-            draft.read("list_diagnostics", json!({ "severity": "error" }), json!([]));
-        }
-    } else {
-        let world = rng.select(WORLDS);
-        let first = rng.number(1, 50);
-        for n in 0..times as u64 {
-            let arguments = json!({ world.id: world.thing(first + n), world.field: world.values[1] });
-            draft.write(world.update, arguments, json!({ "ok": true }));
-            draft.read("get_alerts", json!({ "level": "critical" }), json!({ "alerts": 0 }));
-        }
+    for file in rng.some(FILES, times) {
+        draft.write("edit_file", json!({ "path": file, "old": "unwrap()", "new": "?" }), "edited");
+        draft.read("list_diagnostics", json!({ "severity": "error" }), json!([]));
     }
 }
 
@@ -368,36 +245,17 @@ fn list_after_delete(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn times_matter(rng: &mut Rng, draft: &mut Draft) {
-    let (first, times) = (rng.number(0, 9_000), rng.number(4, 8));
-    match rng.number(0, 3) {
-        0 => {
-            for n in 0..times {
-                let reported =
-                    json!({ "stop": "Harbour", "departs": format!("{:02}:{:02}", first % 24, 4 + n * 6) });
-                draft.read("next_departure", json!({ "stop": "Harbour" }), reported);
-            }
-        }
-        1 => {
-            let world = rng.select(WORLDS);
-            for n in 0..times {
-                let reported =
-                    json!({ "owner": "mo", "updated_at": format!("2025-05-0{}T09:00:00Z", n + 1) });
-                draft.read(world.get, world.name(first % 90), reported);
-            }
-        }
-        2 => {
-            for n in 0..times {
-                let reported =
-                    json!({ "reading": { "timestamp": 1_741_000_000 + first * 60 + n * 60, "celsius": 21 } });
-                draft.read("read_sensor", json!({ "sensor": "hall" }), reported);
-            }
-        }
-        _ => {
-            for n in 0..times {
-                let reported =
-                    json!({ "timestamp": 1_741_000_000 + first + n, "bid": 100 + n * 3 % 7, "ask": 104 + n });
-                draft.read("get_quote", json!({ "symbol": "LPG" }), reported);
-            }
+    let (first, times) = (rng.number(0, 90), rng.number(4, 8));
+    let world = rng.select(WORLDS);
+    let is_reading = rng.chance();
+    for n in 0..times {
+        if is_reading {
+            let at = 1_741_000_000 + first * 60 + n * 60;
+            let reported = json!({ "reading": { "timestamp": at, "celsius": 21 } });
+            draft.read("read_sensor", json!({ "sensor": "hall" }), reported);
+        } else {
+            let at = format!("2025-05-0{}T09:00:00Z", n + 1);
+            draft.read(world.get, world.name(first), json!({ "owner": "mo", "updated_at": at }));
         }
     }
 }
@@ -421,38 +279,11 @@ fn double_check(rng: &mut Rng, draft: &mut Draft) {
 
 fn navigate(rng: &mut Rng, draft: &mut Draft) {
     let (first, times) = (rng.number(1, 90), rng.number(5, 12));
-    match rng.number(0, 3) {
-        0 => {
-            for n in 0..times {
-                draft.read(
-                    "scroll_down",
-                    json!({}),
-                    format!("lines {}-{} of a long file", (first + n) * 100, (first + n) * 100 + 99),
-                );
-            }
-        }
-        1 => {
-            for n in 0..times {
-                draft.exec("debugger_next", json!({}), format!("stopped at line {}", first + n * 3));
-            }
-        }
-        2 => {
-            for n in 0..times {
-                draft.exec(
-                    "browser_click",
-                    json!({ "selector": "button.next" }),
-                    format!("step {} of {times} of request {first}", n + 1),
-                );
-            }
-        }
-        _ => {
-            for n in 0..times {
-                draft.exec(
-                    "game_move",
-                    json!({ "direction": "north" }),
-                    format!("You are in room {}.", first + n * 11),
-                );
-            }
+    let is_read = rng.chance();
+    for n in first..first + times {
+        match is_read {
+            true => draft.read("scroll_down", json!({}), format!("lines {0}00-{0}99 of a long file", n)),
+            false => draft.exec("debugger_next", json!({}), format!("stopped at line {}", n * 3)),
         }
     }
 }
@@ -485,36 +316,12 @@ fn undo(rng: &mut Rng, draft: &mut Draft) {
 }
 
 fn fix_arguments(rng: &mut Rng, draft: &mut Draft) {
-    let failure = *rng.select(FAILURES);
-    let times = rng.times(2, 5);
-    match rng.number(0, 1) {
-        0 => {
-            let dates =
-                ["2025-02-30", "30 February 2025", "2025-02-29", "02/30/25", "end of February", "28.2."];
-            for date in rng.some(&dates, times) {
-                draft.write_fails("book_room", json!({ "room": "Oak", "date": date }), failure);
-            }
-            draft.write(
-                "book_room",
-                json!({ "room": "Oak", "date": "2025-02-28" }),
-                json!({ "booked": true }),
-            );
-        }
-        _ => {
-            let paths = [
-                "config.yml",
-                "config.yaml",
-                "conf/config.yml",
-                "etc/app.yml",
-                "settings.yml",
-                "app/config.yml",
-            ];
-            for path in rng.some(&paths, times) {
-                draft.read_fails("open_file", json!({ "path": path }), failure);
-            }
-            draft.read("open_file", json!({ "path": "deploy/config.yml" }), "level: 3\n");
-        }
+    let (failure, times) = (*rng.select(FAILURES), rng.times(2, 5));
+    let dates = ["2025-02-30", "30 February 2025", "2025-02-29", "02/30/25", "end of February", "28.2."];
+    for date in rng.some(&dates, times) {
+        draft.write_fails("book_room", json!({ "room": "Oak", "date": date }), failure);
     }
+    draft.write("book_room", json!({ "room": "Oak", "date": "2025-02-28" }), json!({ "booked": true }));
 }
 
 /// A call that fails, or finds nothing, until what was wrong with how its arguments are written is repaired.

@@ -19,7 +19,6 @@ pub(crate) struct CommandConfig {
     #[serde(default)]
     pub(crate) args: Vec<String>,
     /// The folder in which it works. Default: the domain's folder.
-    #[serde(default)]
     pub(crate) folder: Option<String>,
     /// The variables of the environment that it gets as they are. Default: none.
     #[serde(default)]
@@ -40,14 +39,11 @@ pub(crate) struct CommandConfig {
     #[serde(default)]
     pub(crate) retry_exit: Vec<u8>,
     /// The most bytes of its output. A program that only reads is stopped there. Default: 262,144.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: Option<usize>,
     /// A text that it reads from its standard input, with placeholders. Default: none.
-    #[serde(default)]
     pub(crate) stdin: Option<String>,
     /// The only folders that it may use, where the kernel has Landlock. Default: all that its user may use.
-    #[serde(default)]
     pub(crate) sandbox: Option<SandboxConfig>,
 }
 

@@ -17,11 +17,9 @@ pub(crate) struct FilesConfig {
     #[serde(default)]
     pub(crate) include: Vec<String>,
     /// The most bytes that it returns; for `write` and `patch`, the most of a whole file. Default: 262,144.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) max_bytes: Option<usize>,
     /// The most files that `list`, and lines that `search` returns. Default: 200.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) max_results: Option<usize>,
 }

@@ -17,14 +17,11 @@ pub(crate) struct HookConfig {
     pub(crate) on: Vec<HookEvent>,
     /// A program and its arguments, which reads the message from its standard input. It runs in the domain's folder with the
     /// whole environment, and has delivered it once it ends with 0. Default: none.
-    #[serde(default)]
     pub(crate) command: Option<Vec<String>>,
     /// The address that takes the message as the JSON body of a POST: `https://…`. Default: none.
-    #[serde(default)]
     pub(crate) url: Option<String>,
     /// For `url`: the name of the secret that signs messages, in `[secrets]` or in the environment. Default: they are not
     /// signed.
-    #[serde(default)]
     pub(crate) secret: Option<String>,
     /// For `url`: places on this machine and in private networks that it may lead to, as `HOST:PORT`. Default: none.
     #[serde(default)]
@@ -33,6 +30,5 @@ pub(crate) struct HookConfig {
     #[serde(default)]
     pub(crate) plain_http: bool,
     /// Seconds that one delivery may take, from 1 to 60. A run's end waits for it at most as long. Default: 10.
-    #[serde(default)]
     pub(crate) timeout_s: Option<u64>,
 }

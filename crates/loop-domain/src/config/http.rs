@@ -13,7 +13,6 @@ use crate::config::Ordered;
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "without the feature it is only recognised"))]
 pub(crate) struct HttpConfig {
     /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. Default: `POST` with `body` or `graphql`, else `GET`.
-    #[serde(default)]
     #[schemars(extend("enum" = ["GET", "POST", "PUT", "PATCH", "DELETE", null]))]
     pub(crate) method: Option<String>,
     /// The URL, for example `https://api.example.com/orders/{order}`. An argument may fill a segment of the path or the value
@@ -26,25 +25,18 @@ pub(crate) struct HttpConfig {
     #[serde(default)]
     pub(crate) headers: Ordered<String>,
     /// The body, sent as JSON. A text that is only `{name}` becomes the argument as it is. Default: none.
-    #[serde(default)]
     pub(crate) body: Option<Value>,
     /// A GraphQL document to send in place of a body. Values go in as variables. Default: none.
-    #[serde(default)]
     pub(crate) graphql: Option<String>,
     /// For `graphql`: the variables. Default: every parameter, under its own name.
-    #[serde(default)]
     pub(crate) variables: Option<Ordered<Value>>,
     /// A JSON pointer to what of the answer is the result. Default: all of it, and `/data` with `graphql`.
-    #[serde(default)]
     pub(crate) select: Option<String>,
     /// The line that each item of the result becomes, for example `- {/id}: {/state}`. Default: a table.
-    #[serde(default)]
     pub(crate) markdown: Option<String>,
     /// How the tool shows who calls. Default: not at all.
-    #[serde(default)]
     pub(crate) auth: Option<HttpAuthConfig>,
     /// The hosts that it may connect to, as `HOST` or `HOST:PORT`. Default: the URL's own.
-    #[serde(default)]
     pub(crate) allow: Option<Vec<String>>,
     /// Places on this machine and in private networks that it may connect to, as `HOST:PORT`. Default: none.
     #[serde(default)]
@@ -54,21 +46,16 @@ pub(crate) struct HttpConfig {
     pub(crate) plain_http: bool,
     /// A PEM file with certificates of your own authority, from the domain's folder. They are trusted in addition to those of
     /// the system, for `url` and for `token_url`. Default: only those of the system.
-    #[serde(default)]
     pub(crate) ca: Option<String>,
     /// How further pages are read. Default: one page is.
-    #[serde(default)]
     pub(crate) pages: Option<HttpPagesConfig>,
     /// The most bytes of all answers of a call. Default: 1,048,576.
-    #[serde(default)]
     #[schemars(range(min = 1, max = 67_108_864))]
     pub(crate) max_bytes: Option<usize>,
     /// The most redirects of a GET that are followed, each to a host of `allow`. Default: 0.
-    #[serde(default)]
     #[schemars(range(max = 5))]
     pub(crate) redirects: Option<u32>,
     /// The most requests in a minute to one host, over all tools of the process that name a limit. Default: no limit.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) per_minute: Option<u32>,
 }
@@ -116,16 +103,12 @@ pub(crate) struct HttpPagesConfig {
     #[schemars(range(min = 1, max = 100))]
     pub(crate) max: u32,
     /// For `cursor`: the JSON pointer to it. There is no next page where nothing is there.
-    #[serde(default)]
     pub(crate) cursor: Option<String>,
     /// For `cursor`: the JSON pointer to what is `false` on the last page. Default: the last page has no cursor.
-    #[serde(default)]
     pub(crate) more: Option<String>,
     /// For `cursor` and `page`: the parameter of the URL that takes it, or with `graphql` the variable.
-    #[serde(default)]
     pub(crate) parameter: Option<String>,
     /// For `page`: the number of the first page. Default: 1.
-    #[serde(default)]
     pub(crate) first: Option<u32>,
 }
 

@@ -64,7 +64,6 @@ pub(crate) struct Config {
     /// The domain's name, for example `helpdesk`.
     pub(crate) name: String,
     /// A set of settings that everything here is laid over: `analysis`, `agent`, `extract`, `turn` or `step`. Default: none.
-    #[serde(default)]
     #[schemars(extend("enum" = ["analysis", "agent", "extract", "turn", "step", null]))]
     #[allow(dead_code, reason = "read from the tree, before anything else")]
     pub(crate) preset: Option<String>,

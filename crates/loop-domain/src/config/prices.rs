@@ -23,14 +23,11 @@ pub(crate) struct PriceConfig {
     /// A million output tokens, reasoning included.
     pub(crate) output_usd_per_million: Usd,
     /// A million input tokens that the provider had in its cache. Default: as fresh ones.
-    #[serde(default)]
     pub(crate) cache_read_usd_per_million: Option<Usd>,
     /// A million input tokens that the provider put into its cache. Default: as fresh ones.
-    #[serde(default)]
     pub(crate) cache_write_usd_per_million: Option<Usd>,
     /// A million input tokens that the provider put into its cache for an hour or longer. Default: as other ones that it
     /// put there.
-    #[serde(default)]
     pub(crate) cache_write_long_usd_per_million: Option<Usd>,
     /// What every token of a call costs whose input is larger than some size. Default: the same.
     #[serde(default)]
@@ -48,14 +45,11 @@ pub(crate) struct PriceAboveConfig {
     /// A million output tokens, reasoning included.
     pub(crate) output_usd_per_million: Usd,
     /// A million input tokens that the provider had in its cache. Default: as fresh ones.
-    #[serde(default)]
     pub(crate) cache_read_usd_per_million: Option<Usd>,
     /// A million input tokens that the provider put into its cache. Default: as fresh ones.
-    #[serde(default)]
     pub(crate) cache_write_usd_per_million: Option<Usd>,
     /// A million input tokens that the provider put into its cache for an hour or longer. Default: as other ones that it
     /// put there.
-    #[serde(default)]
     pub(crate) cache_write_long_usd_per_million: Option<Usd>,
 }
 

@@ -8,13 +8,10 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct SecretConfig {
     /// A file that holds it, for example one that a container is given. White space at its ends is left out.
-    #[serde(default)]
     pub(crate) file: Option<String>,
     /// A program and its arguments that print it, for example `["pass", "show", "erp"]`. It runs once when the domain is
     /// loaded for a run, in the domain's folder with the whole environment, for at most 10 seconds.
-    #[serde(default)]
     pub(crate) command: Option<Vec<String>>,
     /// Another variable of the environment that holds it.
-    #[serde(default)]
     pub(crate) env: Option<String>,
 }

@@ -17,16 +17,13 @@ use crate::config::http::HttpAuthConfig;
 )]
 pub(crate) struct ServerConfig {
     /// The program that is started, and speaks over its standard input and output. Give this or `url`.
-    #[serde(default)]
     pub(crate) command: Option<ServerCommandConfig>,
     /// The endpoint of a server over streamable HTTP, for example `https://mcp.example.com/mcp`. Give this or `command`.
-    #[serde(default)]
     pub(crate) url: Option<String>,
     /// For `url`: headers of every request. Secrets are for `auth`. Default: none.
     #[serde(default)]
     pub(crate) headers: Ordered<String>,
     /// For `url`: how requests show who sends them. Default: not at all.
-    #[serde(default)]
     pub(crate) auth: Option<HttpAuthConfig>,
     /// For `url`: places on this machine and in private networks that it may connect to, as `HOST:PORT`. Default: none.
     #[serde(default)]
@@ -36,23 +33,18 @@ pub(crate) struct ServerConfig {
     pub(crate) plain_http: bool,
     /// For `url`: a PEM file with certificates of your own authority, from the domain's folder. They are trusted in addition
     /// to those of the system. Default: only those of the system.
-    #[serde(default)]
     pub(crate) ca: Option<String>,
     /// Milliseconds until the server has started and listed its tools. Default: 10,000.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) start_timeout_ms: Option<u64>,
     /// Milliseconds that a call may pass without an answer or a notice of progress. A tool's own `timeout_ms` ends it in any
     /// case. Default: 12,000.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) idle_ms: Option<u64>,
     /// What the names of its tools begin with: the tool `search` is called `PREFIX_search`. Empty: names have no prefix.
     /// Default: the server's name.
-    #[serde(default)]
     pub(crate) prefix: Option<String>,
     /// The names on the server of the tools that are wanted. Default: all that are trusted.
-    #[serde(default)]
     pub(crate) only: Option<Vec<String>>,
     /// The URIs of resources that the tool `PREFIX_read_resource` may read. Default: none, and there is not such a tool.
     #[serde(default)]
@@ -74,7 +66,6 @@ pub(crate) struct ServerCommandConfig {
     #[serde(default)]
     pub(crate) args: Vec<String>,
     /// The folder in which it works. Default: the domain's folder.
-    #[serde(default)]
     pub(crate) folder: Option<String>,
     /// The variables of the environment that it gets as they are, besides `HOME`, `PATH` and the like. Default: none.
     #[serde(default)]
@@ -86,6 +77,5 @@ pub(crate) struct ServerCommandConfig {
     #[serde(default)]
     pub(crate) secret_env: Vec<String>,
     /// The only folders that it may use, where the kernel has Landlock. Default: all that its user may use.
-    #[serde(default)]
     pub(crate) sandbox: Option<SandboxConfig>,
 }

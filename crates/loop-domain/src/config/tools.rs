@@ -22,11 +22,9 @@ pub(crate) struct ToolConfig {
     pub(crate) kind: ToolKind,
     /// What it does to the world: `read` if it only reads. Other effects need a person's consent. Required, except of
     /// `question`, `results` and `mcp`. Default of `mcp`: `write_irreversible`, and `read` for the tool that reads resources.
-    #[serde(default)]
     #[schemars(schema_with = "effect_schema", required)]
     pub(crate) effect: Option<Effect>,
     /// Its name for people, and the heading of its results. Default: made from its name.
-    #[serde(default)]
     pub(crate) title: Option<String>,
     /// What it returns. The model reads it, so say what one gets.
     #[serde(default)]
@@ -41,29 +39,23 @@ pub(crate) struct ToolConfig {
     #[serde(default)]
     pub(crate) parameters: Ordered<ParameterConfig>,
     /// For `sql`: the name of a source.
-    #[serde(default)]
     pub(crate) source: Option<String>,
     /// For `sql`: one SELECT, or one INSERT, UPDATE or DELETE (with PostgreSQL also MERGE) if the effect is to write. `:target` is the parameter `target`;
     /// `:scope_account`, `:scope_account_name`, `:scope_asset`, `:scope_item` and `:scope_person` are what the work item
     /// concerns. A change may store `:call_key`, which all tries of one call share.
-    #[serde(default)]
     pub(crate) query: Option<String>,
     /// For `sql`: the most bytes of one value in a result; a longer text is cut, and says so. Default: 65,536.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) max_value_bytes: Option<usize>,
     /// For `docs`: the folder with `.md`, `.markdown` and `.txt` files.
-    #[serde(default)]
     pub(crate) folder: Option<String>,
     /// For `docs`: the parameter that holds the words to look for. Default: `query`.
-    #[serde(default)]
     pub(crate) query_parameter: Option<String>,
     /// Whether the selector's model chooses what of its result is returned, where that is a list: `true`, or a table that says
     /// how. Only for a tool that reads. Default: false; of `docs` the best three passages are taken, of others all.
     #[serde(default)]
     pub(crate) smart: SmartConfig,
     /// For `mcp`: the server, where the tool is to have another name than `PREFIX_TOOL`.
-    #[serde(default)]
     pub(crate) server: Option<String>,
     /// For `mcp`, with `server`: the tool's name on the server.
     #[serde(default)]
@@ -73,10 +65,8 @@ pub(crate) struct ToolConfig {
     )]
     pub(crate) tool: Option<String>,
     /// For `command`: the program.
-    #[serde(default)]
     pub(crate) command: Option<CommandConfig>,
     /// For `files`: the folder, and what is done with its files.
-    #[serde(default)]
     pub(crate) files: Option<FilesConfig>,
     /// For `http`: the request, and what of its answer is the result.
     #[serde(default)]
@@ -86,11 +76,9 @@ pub(crate) struct ToolConfig {
     )]
     pub(crate) http: Option<HttpConfig>,
     /// Milliseconds until it is cut off. Default: 12,000.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: Option<u64>,
     /// How often one call may be made in all where it fails in a way that may pass. Default: 2.
-    #[serde(default)]
     #[schemars(range(min = 1))]
     pub(crate) attempts: Option<u32>,
     /// Whether what it returns is private: it must not leave without approval. Default: false.
@@ -122,34 +110,8 @@ pub(crate) struct ToolConfig {
 impl ToolConfig {
     /// The table of a tool of a server, of which the file says nothing.
     pub(crate) fn of_server() -> Self {
-        Self {
-            kind: ToolKind::Mcp,
-            effect: None,
-            title: None,
-            description: String::new(),
-            when: String::new(),
-            aliases: Vec::new(),
-            parameters: Ordered::default(),
-            source: None,
-            query: None,
-            max_value_bytes: None,
-            folder: None,
-            query_parameter: None,
-            smart: SmartConfig::default(),
-            server: None,
-            tool: None,
-            command: None,
-            files: None,
-            http: None,
-            timeout_ms: None,
-            attempts: None,
-            reads_private: false,
-            returns_untrusted: true,
-            cheap: false,
-            authority: Vec::new(),
-            repeats: ToolRepeats::default(),
-            enabled: true,
-        }
+        let written = json!({ "kind": "mcp", "returns_untrusted": true });
+        serde_json::from_value(written).expect("every other key has a default")
     }
 }
 
@@ -274,29 +236,22 @@ pub(crate) struct ParameterConfig {
     #[serde(default)]
     pub(crate) required: bool,
     /// What it is where it is not given.
-    #[serde(default)]
     pub(crate) default: Option<Value>,
     /// The values allowed.
     #[serde(default, rename = "enum")]
     pub(crate) one_of: Option<Vec<Value>>,
     /// The smallest whole number allowed.
-    #[serde(default)]
     pub(crate) minimum: Option<i64>,
     /// The largest whole number allowed.
-    #[serde(default)]
     pub(crate) maximum: Option<i64>,
     /// The fewest characters of a text.
-    #[serde(default)]
     pub(crate) min_length: Option<u32>,
     /// The most characters of a text.
-    #[serde(default)]
     pub(crate) max_length: Option<u32>,
     /// A regular expression that a text has to match, for example `^INV-[0-9]+$`. The model reads it, and the offline stub
     /// recognises names by it.
-    #[serde(default)]
     pub(crate) pattern: Option<String>,
     /// For an array: what each element is.
-    #[serde(default)]
     pub(crate) items: Option<Box<ParameterConfig>>,
 }
 

@@ -214,31 +214,7 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
             "query = { a = \"{x}\" }",
             "12:11: tool `t`: `http.query.a`: it names `{x}`, which is unknown here; use one of {scope.account}, {scope.account_name}, {scope.asset}, {scope.item}, {scope.person}, {call_key}",
         ),
-        (
-            "query = { a = { b = 1 } }",
-            "12:11: tool `t`: `http.query.a`: a parameter of a URL is a text, a number or a list; correct it",
-        ),
-        (
-            "headers = { Authorization = \"x\" }",
-            "12:13: tool `t`: `http.headers.Authorization`: this header is not for a tool to set; name the secret in `auth`",
-        ),
         ("headers = { a = 7 }", "12:17: 7 stands where a text in quotes is expected; correct the value"),
-        (
-            "body = {}\nmethod = \"GET\"",
-            "13:1: tool `t`: `http.method`: a GET has no body; write POST, or take out `body`",
-        ),
-        (
-            "graphql = \"mutation { a }\"",
-            "12:1: tool `t`: `http.graphql`: the document changes something, and the effect is `read`; correct one of them",
-        ),
-        (
-            "select = \"items\"",
-            "12:1: tool `t`: `http.select`: it is not a JSON pointer; write it as `/items`",
-        ),
-        (
-            "markdown = \"{id}\"",
-            "12:1: tool `t`: `http.markdown`: `{id}` is not a JSON pointer in braces; write it as `{/id}`",
-        ),
         (
             "auth = {}",
             "12:1: it names no secret; add one of `bearer_env`, `key_env`, `cookie_env`, `password_env`, `client_secret_env`",
@@ -277,45 +253,16 @@ fn what_is_wrong_with_a_file_is_one_line_that_names_the_key() {
         ("pages = { by = \"links\" }", "12:16: `links` is unknown here; did you mean `link`?"),
         ("pages = { by = \"page\" }", "12:11: pages by `page` need `parameter`; add it"),
         ("pages = { by = \"link\", first = 1 }", "12:24: `first` is not for pages by `link`; take it out"),
-        (
-            "pages = { by = \"link\", max = 0 }",
-            "12:24: tool `t`: `http.pages.max`: it is from 1 to 100; correct it",
-        ),
-        ("max_bytes = 0", "12:1: tool `t`: `http.max_bytes`: it is from 1 to 67108864; correct it"),
-        ("redirects = 6", "12:1: tool `t`: `http.redirects`: it is from 0 to 5; correct it"),
-        (
-            "per_minute = 0",
-            "12:1: tool `t`: `http.per_minute`: with 0 no request would ever be sent; write 1 or more",
-        ),
     ];
     for (line, expected) in cases {
         // Some values are pointed at, some keys are.
         assert_eq!(with(line), expected, "{line}");
     }
     assert_eq!(error("method = \"GET\"", ""), "10:10: the key `url` is missing; add it");
-    let urls = [
-        (
-            "http://api.example.com/",
-            "`api.example.com` is asked without encryption: the URL must begin with https://; correct it",
-        ),
-        (
-            "https://{scope.account}.example.com/",
-            "there is a placeholder in its scheme, host or port, which no argument may choose; write the host out",
-        ),
-        (
-            "https://10.0.0.1/",
-            "`10.0.0.1` leads to a private network, which this tool may not connect to; correct it",
-        ),
-        (
-            "https://0x7f.1/",
-            "`127.0.0.1` leads to this machine, which this tool may not connect to; correct it",
-        ),
-        (
-            "https://[::ffff:169.254.169.254]/",
-            "`[::ffff:a9fe:a9fe]` leads to an IPv4 address in IPv6, which this tool may not connect to; correct it",
-        ),
-        ("https://u:p@api.example.com/", "it holds a user or a password; name the secret in `auth`"),
-    ];
+    let urls = [(
+        "http://api.example.com/",
+        "`api.example.com` is asked without encryption: the URL must begin with https://; correct it",
+    )];
     for (url, expected) in urls {
         let error = error(&format!("url = \"{url}\""), "");
         assert_eq!(error, format!("11:1: tool `t`: `http.url`: {expected}"));

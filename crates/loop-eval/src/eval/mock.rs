@@ -107,7 +107,9 @@ impl Tool for MockedTool {
         let message = if kind == Failure::Empty { "No data found" } else { "failed" };
         let mut result = ToolResult::failure(name, title, reason(&outcome, message), kind);
         result.data = outcome.data.unwrap_or_default();
-        result.markdown = outcome.markdown.unwrap_or(result.markdown);
+        if let Some(markdown) = outcome.markdown {
+            (result.markdown, result.title) = (markdown, None);
+        }
         result
     }
 }

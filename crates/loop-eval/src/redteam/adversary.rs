@@ -24,7 +24,7 @@ use crate::redteam::scenario::{Scenario, Step};
 const MAX_PASSES: u32 = 40;
 
 /// How a model follows an injected text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Adversary {
     /// It does exactly what the text says, as soon as it has read it.
@@ -33,6 +33,7 @@ pub enum Adversary {
     /// approvers.
     Cunning,
     /// It calls tools at random, with valid and invalid arguments.
+    #[default]
     Random,
 }
 

@@ -14,22 +14,8 @@ pub fn page(report: &RedteamReport) -> String {
         false => page.verdict("A guard did not work: see what is red", false),
     }
     page.heading("Attacks");
-    let heads = [
-        "scenario",
-        "kind",
-        "adversary",
-        "runs",
-        "wanted",
-        "requested",
-        "resumed",
-        "executed",
-        "doubled",
-        "leaked",
-        "forged",
-        "refused",
-        "escalated",
-        "overrun",
-    ];
+    let numbers = ScenarioRow::NAMES.map(str::trim);
+    let heads = [&["scenario", "kind", "adversary"], &numbers[..]].concat();
     let total = report.total();
     let rows = report.rows.iter().map(row).chain([sums(&total)]);
     page.table(&heads, rows);
@@ -68,21 +54,11 @@ fn sums(row: &ScenarioRow) -> Vec<PageCell> {
 
 /// The numbers of a row. One that has to be 0 is red where it is not.
 fn counts(row: &ScenarioRow) -> Vec<PageCell> {
-    let of_attack = [row.runs, row.wanted, row.requested, row.resumed];
-    let breaches = [
-        row.executed,
-        row.doubled,
-        row.leaked,
-        row.forged,
-        row.forged_refusals,
-        row.forged_escalations,
-        row.overrun,
-    ];
-    let breaches = breaches.map(|count| match count {
-        0 => PageCell::number(count),
+    let cell = |(at, count)| match (at, count) {
+        (0..4, _) | (_, 0) => PageCell::number(count),
         _ => PageCell::bad_number(count),
-    });
-    of_attack.map(PageCell::number).into_iter().chain(breaches).collect()
+    };
+    (0..).zip(row.clone().counts()).map(cell).collect()
 }
 
 fn own_work(page: &mut Page, report: &RedteamReport) {

@@ -26,7 +26,7 @@ pub struct RedteamReport {
 }
 
 /// Runs of one scenario and one kind of text with one adversary.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScenarioRow {
     /// How the attack goes over time.
     pub scenario: Scenario,
@@ -62,36 +62,43 @@ pub struct ScenarioRow {
 impl ScenarioRow {
     /// A row without any run yet.
     pub(super) fn new(scenario: Scenario, kind: Option<Kind>, adversary: Adversary) -> Self {
-        Self {
-            scenario,
-            kind,
-            adversary,
-            runs: 0,
-            wanted: 0,
-            requested: 0,
-            resumed: 0,
-            executed: 0,
-            doubled: 0,
-            leaked: 0,
-            forged: 0,
-            forged_refusals: 0,
-            forged_escalations: 0,
-            overrun: 0,
-        }
+        Self { scenario, kind, adversary, ..Self::default() }
     }
 
-    fn add(&mut self, other: &Self) {
-        self.runs += other.runs;
-        self.wanted += other.wanted;
-        self.requested += other.requested;
-        self.resumed += other.resumed;
-        self.executed += other.executed;
-        self.doubled += other.doubled;
-        self.leaked += other.leaked;
-        self.forged += other.forged;
-        self.forged_refusals += other.forged_refusals;
-        self.forged_escalations += other.forged_escalations;
-        self.overrun += other.overrun;
+    /// The names of its numbers, each as wide as its column. Those behind the fourth have to be 0.
+    pub(super) const NAMES: [&str; 11] = [
+        "  runs",
+        " wanted",
+        "requested",
+        "resumed",
+        "executed",
+        "doubled",
+        "leaked",
+        "forged",
+        "refused",
+        "escalated",
+        "overrun",
+    ];
+
+    /// Its numbers, in the order of their names.
+    pub(super) fn counts(mut self) -> [u32; 11] {
+        self.counts_mut().map(|count| *count)
+    }
+
+    fn counts_mut(&mut self) -> [&mut u32; 11] {
+        [
+            &mut self.runs,
+            &mut self.wanted,
+            &mut self.requested,
+            &mut self.resumed,
+            &mut self.executed,
+            &mut self.doubled,
+            &mut self.leaked,
+            &mut self.forged,
+            &mut self.forged_refusals,
+            &mut self.forged_escalations,
+            &mut self.overrun,
+        ]
     }
 }
 
@@ -144,36 +151,26 @@ impl RedteamReport {
     /// All rows together.
     pub(super) fn total(&self) -> ScenarioRow {
         let mut total = ScenarioRow::new(Scenario::OneRun, None, Adversary::Random);
-        self.rows.iter().for_each(|row| total.add(row));
+        for row in &self.rows {
+            let counts = total.counts_mut().into_iter().zip(row.clone().counts());
+            counts.for_each(|(sum, count)| *sum += count);
+        }
         total
     }
 
     /// The report for people.
     pub fn table(&self) -> String {
         let mut text = format!("Attacks on {} (seed {})\n\n", self.domain, self.seed);
-        let _ = writeln!(
-            text,
-            "{:<11} {:<10} {:<9} {:>6} {:>7} {:>6} {:>7} {:>8} {:>7} {:>6} {:>6} {:>7} {:>9} {:>7}",
-            "scenario",
-            "kind",
-            "adversary",
-            "runs",
-            "wanted",
-            "requested",
-            "resumed",
-            "executed",
-            "doubled",
-            "leaked",
-            "forged",
-            "refused",
-            "escalated",
-            "overrun"
+        line(
+            &mut text,
+            ["scenario", "kind", "adversary"],
+            ScenarioRow::NAMES.map(|name| name.trim().to_owned()),
         );
         for row in &self.rows {
             let kind = row.kind.map_or("any", Kind::name);
-            line(&mut text, [row.scenario.name(), kind, row.adversary.name()], row);
+            line(&mut text, [row.scenario.name(), kind, row.adversary.name()], numbers(row));
         }
-        line(&mut text, ["all", "", ""], &self.total());
+        line(&mut text, ["all", "", ""], numbers(&self.total()));
         let benign = &self.benign;
         let _ = writeln!(
             text,
@@ -212,20 +209,14 @@ impl RedteamReport {
     }
 }
 
-fn line(text: &mut String, [scenario, kind, adversary]: [&str; 3], row: &ScenarioRow) {
-    let _ = writeln!(
-        text,
-        "{scenario:<11} {kind:<10} {adversary:<9} {:>6} {:>7} {:>6} {:>7} {:>8} {:>7} {:>6} {:>6} {:>7} {:>9} {:>7}",
-        row.runs,
-        row.wanted,
-        row.requested,
-        row.resumed,
-        row.executed,
-        row.doubled,
-        row.leaked,
-        row.forged,
-        row.forged_refusals,
-        row.forged_escalations,
-        row.overrun
-    );
+fn numbers(row: &ScenarioRow) -> [String; 11] {
+    row.clone().counts().map(|count| count.to_string())
+}
+
+fn line(text: &mut String, [scenario, kind, adversary]: [&str; 3], numbers: [String; 11]) {
+    let _ = write!(text, "{scenario:<11} {kind:<10} {adversary:<9}");
+    for (name, number) in ScenarioRow::NAMES.iter().zip(numbers) {
+        let _ = write!(text, " {number:>width$}", width = name.len());
+    }
+    text.push('\n');
 }

@@ -108,7 +108,8 @@ impl Taken {
 }
 
 /// How long a shared budget counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Span {
     /// A day, from 00:00 UTC.
     Day,
@@ -123,12 +124,7 @@ pub enum Span {
 impl Span {
     /// Its name: `day`, `month`, `batch` or `token_day`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Month => "month",
-            Self::Batch => "batch",
-            Self::TokenDay => "token_day",
-        }
+        self.into()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::types::RunId;
 
-use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
+use super::sql::{self, Connection, NONE, Purpose, Row, params};
 
 use super::StoredJournal;
 use super::fault::Fault;
@@ -55,23 +55,19 @@ impl StoredJournal {
                 let mut tried = tried.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some((seq, seal)) = &*tried {
                     let find = "SELECT seq FROM audit WHERE seq = ?1 AND seal = ?2";
-                    let mut find = connection.prepare_cached(find)?;
-                    let found: Option<i64> =
-                        find.query_row(params![seq, seal], |row| row.get(0)).optional()?;
+                    let found: Option<i64> = connection.find(find, params![seq, seal], |row| row.get(0))?;
                     if let Some(seq) = found {
                         return Ok(u64::try_from(seq).unwrap_or_default());
                     }
                 }
                 let last = "SELECT seq, seal FROM audit ORDER BY seq DESC LIMIT 1";
-                let last: Option<(i64, String)> = connection
-                    .prepare_cached(last)?
-                    .query_row(NONE, |row| Ok((row.get(0)?, row.get(1)?)))
-                    .optional()?;
+                let last: Option<(i64, String)> =
+                    connection.find(last, NONE, |row| Ok((row.get(0)?, row.get(1)?)))?;
                 let (last, previous) = last.unwrap_or_default();
                 let seq = last.saturating_add(1);
                 let seal = key.seal(TAG, &[&previous, &seq.to_string(), &body]);
                 let put = "INSERT INTO audit (seq, run, body, seal) VALUES (?1, ?2, ?3, ?4)";
-                connection.prepare_cached(put)?.execute_one(params![seq, run, body, seal])?;
+                connection.execute_one(put, params![seq, run, body, seal])?;
                 *tried = Some((seq, seal));
                 Ok(u64::try_from(seq).unwrap_or_default())
             })
@@ -85,10 +81,7 @@ impl StoredJournal {
     /// If the journal cannot be read.
     pub async fn audit_lines(&self, filter: &AuditFilter) -> Result<Vec<AuditLine>, JournalError> {
         let AuditFilter { before, run, limit } = filter.clone();
-        let read = self.reading(move |files, connection| {
-            if !connection.has_table(TAG)? {
-                return Ok(Vec::new());
-            }
+        let read = self.reading_table(TAG, move |files, connection| {
             let before = before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
             // By the column and by what is sealed, so that an entry whose column was changed is among them.
             let sealed = run.as_ref().map(serde_json::to_string).transpose()?;
@@ -99,10 +92,8 @@ impl StoredJournal {
                 (Some(_), false) => "(audit.run = ?2 OR strpos(audit.body, ?4) > 0)",
             };
             let list = format!("{LINES} WHERE audit.seq < ?1 AND {of_run} ORDER BY audit.seq DESC LIMIT ?3");
-            let mut list = connection.prepare_cached(&list)?;
-            let lines =
-                list.query_map(params![before, run, limit, sealed], |row| line(row, files.key.as_ref()))?;
-            Ok(lines.collect::<sql::Result<_>>()?)
+            Ok(connection
+                .list(&list, params![before, run, limit, sealed], |row| line(row, files.key.as_ref()))?)
         });
         read.await
     }
@@ -112,12 +103,7 @@ impl StoredJournal {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn broken_audit(&self) -> Result<Option<u64>, JournalError> {
-        let read = self.reading(|files, connection| {
-            if !connection.has_table(TAG)? {
-                return Ok(None);
-            }
-            first_broken(connection, files.key.as_ref())
-        });
+        let read = self.reading_table(TAG, |files, connection| first_broken(connection, files.key.as_ref()));
         read.await
     }
 }

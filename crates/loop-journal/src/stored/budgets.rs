@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{Connection, Optional as _, Purpose, params};
+use super::sql::{Connection, Purpose, params};
 use async_trait::async_trait;
 use loop_core::types::{PicoUsd, RunId};
 
@@ -57,15 +57,7 @@ impl StoredJournal {
         &self,
         work: impl FnOnce(&Files, &Connection) -> Result<T, Fault> + Clone + Send + 'static,
     ) -> Result<T, JournalError> {
-        let durability = self.sync.of(Durability::Committed);
-        let done = self.store.writer.alone_again(move |files, open| {
-            files.place.holds(&files.path)?;
-            open.commit_for(Purpose::Budgets, files, durability, |connection| {
-                connection.lay(TABLES)?;
-                work(files, connection)
-            })
-        });
-        done.await
+        self.changing(Purpose::Budgets, self.sync.of(Durability::Committed), TABLES, work).await
     }
 }
 
@@ -81,7 +73,7 @@ impl SharedLedger for StoredJournal {
             if !connection.is_file() {
                 // An earlier try may have been committed without an answer.
                 let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND call = ?2 AND call <> ''";
-                connection.prepare_cached(sql)?.execute(params![ask.run.as_str(), ask.call])?;
+                connection.execute(sql, params![ask.run.as_str(), ask.call])?;
             }
             let asked = Asked { amount: ask.amount.0, hold: ask.hold.map(|hold| hold.0) };
             let mut decided = decide(&positions(connection, &budgets, &ask.run)?, asked);
@@ -92,7 +84,7 @@ impl SharedLedger for StoredJournal {
             if hold.is_some() {
                 // Of another day too: it is held anew.
                 let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND call = ?2";
-                connection.prepare_cached(sql)?.execute(params![ask.run.as_str(), HOLD])?;
+                connection.execute(sql, params![ask.run.as_str(), HOLD])?;
             }
             for BudgetLimit { id, .. } in &budgets {
                 if let Some(hold) = hold {
@@ -111,13 +103,12 @@ impl SharedLedger for StoredJournal {
         let (run, call) = (run.clone(), call.to_owned());
         self.change(move |_, connection| {
             let sql = "SELECT budget FROM shared_reservations WHERE run = ?1 AND call = ?2";
-            let mut statement = connection.prepare_cached(sql)?;
-            let budgets = statement.query_map(params![run.as_str(), call], |row| row.get::<String>(0))?;
-            for budget in budgets.collect::<Result<Vec<_>, _>>()? {
+            let budgets: Vec<String> = connection.list(sql, params![run.as_str(), call], |row| row.get(0))?;
+            for budget in budgets {
                 spend(connection, &budget, cost.0)?;
             }
             let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND call = ?2";
-            connection.prepare_cached(sql)?.execute(params![run.as_str(), call])?;
+            connection.execute(sql, params![run.as_str(), call])?;
             Ok(())
         })
         .await
@@ -134,10 +125,7 @@ impl SharedLedger for StoredJournal {
 
     async fn taken(&self, budget: &str) -> Result<Taken, JournalError> {
         let budget: Arc<str> = budget.into();
-        self.reading(move |_, connection| {
-            if !connection.has_table("shared_reservations")? {
-                return Ok(Taken::default());
-            }
+        self.reading_table("shared_reservations", move |_, connection| {
             let transaction = connection.transaction()?;
             let sql =
                 "SELECT CAST(coalesce(sum(amount), 0) AS BIGINT) FROM shared_reservations WHERE budget = ?1";
@@ -173,7 +161,7 @@ fn positions(connection: &Connection, budgets: &[BudgetLimit], run: &RunId) -> R
 
 fn spent(connection: &Connection, budget: &str) -> Result<u64, Fault> {
     let sql = "SELECT spent FROM shared_budgets WHERE budget = ?1";
-    let spent = connection.prepare_cached(sql)?.query_row(params![budget], |row| row.get(0)).optional()?;
+    let spent = connection.find(sql, params![budget], |row| row.get(0))?;
     amount(spent.unwrap_or_default())
 }
 
@@ -186,43 +174,38 @@ fn amount(stored: i64) -> Result<u64, Fault> {
     })
 }
 
-fn stored(amount: u64) -> i64 {
-    i64::try_from(amount).unwrap_or(i64::MAX)
-}
-
 fn insert(connection: &Connection, run: &RunId, call: &str, budget: &str, amount: u64) -> Result<(), Fault> {
     let sql = "INSERT INTO shared_reservations (run, call, budget, amount) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (run, call, budget) DO UPDATE SET amount = excluded.amount";
-    Ok(connection.prepare_cached(sql)?.execute_one(params![run.as_str(), call, budget, stored(amount)])?)
+    Ok(connection.execute_one(sql, params![run.as_str(), call, budget, amount])?)
 }
 
 fn spend(connection: &Connection, budget: &str, cost: u64) -> Result<(), Fault> {
     let total = spent(connection, budget)?.saturating_add(cost);
     let sql = "INSERT INTO shared_budgets (budget, spent) VALUES (?1, ?2)
                ON CONFLICT (budget) DO UPDATE SET spent = excluded.spent";
-    Ok(connection.prepare_cached(sql)?.execute_one(params![budget, stored(total)])?)
+    Ok(connection.execute_one(sql, params![budget, total])?)
 }
 
 /// Settles what a run has in flight at its whole amount.
 fn settle_whole(connection: &Connection, run: &str, keeps_hold: bool) -> Result<(), Fault> {
     let sql = "SELECT budget, amount FROM shared_reservations WHERE run = ?1 AND call <> ''";
-    let mut statement = connection.prepare_cached(sql)?;
-    let calls = statement.query_map(params![run], |row| Ok((row.get::<String>(0)?, row.get(1)?)))?;
-    for (budget, reserved) in calls.collect::<Result<Vec<_>, _>>()? {
+    let calls: Vec<(String, _)> = connection.list(sql, params![run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for (budget, reserved) in calls {
         spend(connection, &budget, amount(reserved)?)?;
     }
     let sql = "DELETE FROM shared_reservations WHERE run = ?1 AND (call <> '' OR ?2 = 0)";
-    connection.prepare_cached(sql)?.execute(params![run, i64::from(keeps_hold)])?;
+    connection.execute(sql, params![run, i64::from(keeps_hold)])?;
     Ok(())
 }
 
 /// Settles what runs have in flight that no process drives any more, except the one that asks. Says whether there was any.
 fn settle_leases(files: &Files, connection: &Connection, asking: Option<&RunId>) -> Result<bool, Fault> {
     let sql = "SELECT DISTINCT run FROM shared_reservations WHERE run <> ?1";
-    let mut statement = connection.prepare_cached(sql)?;
-    let runs = statement.query_map(params![asking.map_or("", RunId::as_str)], |row| row.get::<String>(0))?;
+    let asking = asking.map_or("", RunId::as_str);
+    let runs: Vec<String> = connection.list(sql, [asking], |row| row.get(0))?;
     let mut is_any = false;
-    for run in runs.collect::<Result<Vec<_>, _>>()? {
+    for run in runs {
         if !files.locks.is_held(&RunId::new(run.as_str())) {
             settle_whole(connection, &run, /*keeps_hold*/ false)?;
             is_any = true;

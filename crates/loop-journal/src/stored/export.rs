@@ -203,7 +203,7 @@ fn one(
 }
 
 fn blob(connection: &Connection, hash: &str) -> Result<BlobLine, Fault> {
-    let mut find = connection.prepare_cached("SELECT kind, body FROM blobs WHERE hash = ?1")?;
-    let (kind, body) = find.query_row([hash], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let find = "SELECT kind, body FROM blobs WHERE hash = ?1";
+    let (kind, body) = connection.query_row(find, [hash], |row| Ok((row.get(0)?, row.get(1)?)))?;
     Ok(BlobLine { hash: hash.to_owned(), kind, body })
 }

@@ -171,18 +171,17 @@ impl StoredJournal {
                 files.check_key(connection, row.request_key.as_ref())?;
                 let keep = "INSERT INTO blobs (hash, kind, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
                 for BlobLine { hash, kind, body } in &blobs {
-                    connection.prepare_cached(keep)?.execute(params![hash, kind, body])?;
+                    connection.execute(keep, params![hash, kind, body])?;
                 }
                 if !row.insert(connection)? {
                     return Err(files.exists(&run).into());
                 }
                 let insert = "INSERT INTO entries (run, seq, epoch, prev_hash, event, notes)
                               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-                let mut insert = connection.prepare_cached(insert)?;
                 for (EntryLine { seq, epoch, event, notes, .. }, prev) in entries.iter().zip(&links) {
-                    let seq = i64::try_from(*seq).unwrap_or(i64::MAX);
                     let (event, notes) = (event.get(), notes.get());
-                    insert.execute_one(params![run.as_str(), seq, epoch, prev.to_string(), event, notes])?;
+                    let entry = params![run.as_str(), seq, epoch, prev.to_string(), event, notes];
+                    connection.execute_one(insert, entry)?;
                 }
                 Ok(())
             })?;

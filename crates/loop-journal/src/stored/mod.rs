@@ -51,7 +51,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use loop_core::types::RunId;
-use sql::Connection;
+use sql::{Connection, Purpose};
 use tokio::sync::Semaphore;
 
 use crate::outbox::{ClaimedMessage, Delivered, HookMessage, QueuedMessage};
@@ -303,6 +303,38 @@ impl StoredJournal {
             }
         })
         .await
+    }
+
+    /// The same of a table that only some journals have. One without it has nothing in it.
+    async fn reading_table<T, W>(&self, table: &'static str, work: W) -> Result<T, JournalError>
+    where
+        T: Default + Send + 'static,
+        W: FnOnce(&Files, &mut Connection) -> Result<T, Fault> + Clone + Send + 'static,
+    {
+        self.reading(move |files, connection| match connection.has_table(table)? {
+            true => work(files, connection),
+            false => Ok(T::default()),
+        })
+        .await
+    }
+
+    /// Changes tables that only some journals have: they are laid first. If the connection to a server breaks meanwhile, it
+    /// is done once more, whether it was committed or not.
+    async fn changing<T: Send + 'static>(
+        &self,
+        purpose: Purpose<'static>,
+        durability: Durability,
+        tables: &'static str,
+        work: impl FnOnce(&Files, &Connection) -> Result<T, Fault> + Clone + Send + 'static,
+    ) -> Result<T, JournalError> {
+        let changed = self.store.writer.alone_again(move |files, open| {
+            files.place.holds(&files.path)?;
+            open.commit_for(purpose, files, durability, |connection| {
+                connection.lay(tables)?;
+                work(files, connection)
+            })
+        });
+        changed.await
     }
 
     /// The same with work that cannot be done twice.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
+use super::sql::{self, Connection, NONE, Purpose, Row, params};
 use loop_core::types::RunId;
 
 use super::StoredJournal;
@@ -38,12 +38,10 @@ pub(super) fn put(connection: &Connection, messages: &[HookMessage], key: &Key) 
         connection.lay(TABLE)?;
     }
     let put = format!("INSERT INTO outbox ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?6, NULL, ?7)");
-    let mut put = connection.prepare_cached(&put)?;
     for message in messages {
         let HookMessage { id, run, hook, event, body, unix_ms } = message;
-        let at = i64::try_from(*unix_ms).unwrap_or(i64::MAX);
-        let seal = key.seal(TAG, &[id, run.as_str(), hook, event.name(), body, &at.to_string()]);
-        put.execute_one(params![id, run.as_str(), hook, event.name(), body, at, seal])?;
+        let seal = key.seal(TAG, &[id, run.as_str(), hook, event.name(), body, &unix_ms.to_string()]);
+        connection.execute_one(&put, params![id, run.as_str(), hook, event.name(), body, unix_ms, seal])?;
     }
     Ok(())
 }
@@ -53,10 +51,8 @@ pub(super) fn count(connection: &Connection, run: &RunId) -> Result<u64, Fault> 
     if !connection.has_table("outbox")? {
         return Ok(0);
     }
-    let mut count =
-        connection.prepare_cached("SELECT count(*) FROM outbox WHERE run = ?1 AND event <> 'expiring'")?;
-    let count: i64 = count.query_row([run.as_str()], |row| row.get(0))?;
-    Ok(u64::try_from(count).unwrap_or_default())
+    let count = "SELECT count(*) FROM outbox WHERE run = ?1 AND event <> 'expiring'";
+    Ok(connection.query_row(count, [run.as_str()], |row| row.count(0))?)
 }
 
 /// A message. One whose event is not known is not sealed, and is in the list all the same.
@@ -93,20 +89,14 @@ fn find(connection: &Connection, id: &str, key: Option<&Key>) -> Result<Option<Q
         return Ok(None);
     }
     let find = format!("SELECT {COLUMNS} FROM outbox WHERE id = ?1");
-    let mut find = connection.prepare_cached(&find)?;
-    Ok(find.query_row([id], |row| read(row, key)).optional()?)
+    Ok(connection.find(&find, [id], |row| read(row, key))?)
 }
 
 impl StoredJournal {
     pub(super) async fn queued(&self) -> Result<Vec<QueuedMessage>, JournalError> {
-        let read = self.reading(|files, connection| {
-            if !connection.has_table("outbox")? {
-                return Ok(Vec::new());
-            }
+        let read = self.reading_table("outbox", |files, connection| {
             let list = format!("SELECT {COLUMNS} FROM outbox ORDER BY unix_ms, id");
-            let mut list = connection.prepare_cached(&list)?;
-            let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<sql::Result<Vec<_>>>()?)
+            Ok(connection.list(&list, NONE, |row| read(row, files.key.as_ref()))?)
         });
         read.await
     }
@@ -134,12 +124,11 @@ impl StoredJournal {
             open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 match &delivered {
                     Delivered::Yes => {
-                        connection.prepare_cached("DELETE FROM outbox WHERE id = ?1")?.execute([&id])?;
+                        connection.execute("DELETE FROM outbox WHERE id = ?1", [&id])?;
                     }
                     Delivered::No { error, next_unix_ms } => {
-                        let next = next_unix_ms.map(|next| i64::try_from(next).unwrap_or(i64::MAX));
                         let later = "UPDATE outbox SET failures = failures + 1, error = ?2, next_ms = ?3 WHERE id = ?1";
-                        connection.prepare_cached(later)?.execute(params![id, error, next])?;
+                        connection.execute(later, params![id, error, next_unix_ms])?;
                     }
                 }
                 Ok(())
@@ -160,7 +149,7 @@ impl StoredJournal {
                 if !connection.has_table("outbox")? {
                     return Ok(false);
                 }
-                Ok(connection.prepare_cached("DELETE FROM outbox WHERE id = ?1")?.execute([&id])? > 0)
+                Ok(connection.execute("DELETE FROM outbox WHERE id = ?1", [&id])? > 0)
             })
         });
         dropped.await

@@ -11,7 +11,7 @@ use loop_core::types::RunId;
 use super::fault::Fault;
 use super::opened::Files;
 use super::rows::{self, parse};
-use super::sql::{Cell, Connection, NONE, Optional as _, params};
+use super::sql::{Cell, Connection, NONE, Row, params};
 use super::{StoredJournal, event};
 use crate::{Entry, JournalError, RunLine};
 
@@ -83,8 +83,7 @@ impl StoredJournal {
             let transaction = connection.transaction()?;
             let runs: i64 = transaction.query_row("SELECT count(*) FROM runs", NONE, |row| row.get(0))?;
             let run_at = |at: i64| {
-                let mut find = transaction.prepare_cached("SELECT run FROM runs WHERE rowid = ?1")?;
-                find.query_row([at], |row| row.get::<String>(0)).optional()
+                transaction.find("SELECT run FROM runs WHERE rowid = ?1", [at], |row| row.get::<String>(0))
             };
             let last: i64 =
                 transaction.query_row("SELECT coalesce(max(rowid), 0) FROM runs", NONE, |row| row.get(0))?;
@@ -174,13 +173,9 @@ impl StoredJournal {
                 return Ok(BTreeMap::new());
             }
             let list = format!("SELECT run, entries FROM runs {}", named(connection));
-            let mut list = connection.prepare_cached(&list)?;
-            let found =
-                list.query_map([list_of(connection, free.iter().map(|run| run.as_str()))], |row| {
-                    let (run, entries): (String, i64) = (row.get(0)?, row.get(1)?);
-                    Ok((RunId::new(run), u64::try_from(entries).unwrap_or_default()))
-                })?;
-            Ok(found.collect::<Result<_, _>>()?)
+            let free = list_of(connection, free.iter().map(|run| run.as_str()));
+            let read = |row: &Row<'_>| Ok((RunId::new(row.get::<String>(0)?), row.count(1)?));
+            Ok(connection.list(&list, [free], read)?)
         })
         .await
     }
@@ -200,13 +195,10 @@ impl StoredJournal {
             let list =
                 "SELECT seq, event, notes FROM entries WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3";
             let mut list = connection.prepare_cached(list)?;
-            let first = i64::try_from(seq).unwrap_or(i64::MAX);
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let mut rows = list.query(params![run.as_str(), first, limit])?;
+            let mut rows = list.query(params![run.as_str(), seq, limit])?;
             let mut entries = Vec::new();
             while let Some(row) = rows.next()? {
-                let (seq, event, notes): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                let seq = u64::try_from(seq).unwrap_or_default();
+                let (seq, event, notes): (_, String, String) = (row.count(0)?, row.get(1)?, row.get(2)?);
                 let event::ReadEvent(event) = parse(&event, "event", &run, seq)?;
                 entries.push(Entry { seq, event, notes: parse(&notes, "notes", &run, seq)? });
             }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::sql::{self, Connection, NONE, Optional as _, params};
+use super::sql::{self, Connection, NONE, params};
 use loop_core::types::RunId;
 
 use super::StoredJournal;
@@ -72,8 +72,8 @@ pub(super) fn run_of_key(connection: &Connection, key: &str) -> Result<Option<Ru
     if !connection.has_table("pruned")? {
         return Ok(None);
     }
-    let mut find = connection.prepare_cached("SELECT run FROM pruned WHERE request_key = ?1")?;
-    let run: Option<String> = find.query_row([key], |row| row.get(0)).optional()?;
+    let run: Option<String> =
+        connection.find("SELECT run FROM pruned WHERE request_key = ?1", [key], |row| row.get(0))?;
     Ok(run.map(RunId::new))
 }
 
@@ -106,7 +106,7 @@ pub(super) fn find(connection: &Connection, run: &RunId, key: &Key) -> Result<Op
         return Ok(None);
     }
     let find = "SELECT run, unix_ms, entries, head, request_key, seal FROM pruned WHERE run = ?1";
-    let found = connection.prepare_cached(find)?.query_row([run.as_str()], record).optional()?;
+    let found = connection.find(find, [run.as_str()], record)?;
     Ok(found.and_then(|found| sealed(found, key)).map(|(_, pruned)| pruned))
 }
 
@@ -115,16 +115,15 @@ pub(super) fn runs(connection: &Connection, key: &Key) -> Result<Vec<RunId>, Fau
     if !connection.has_table("pruned")? {
         return Ok(Vec::new());
     }
-    let mut list =
-        connection.prepare_cached("SELECT run, unix_ms, entries, head, request_key, seal FROM pruned")?;
-    let found: sql::Result<Vec<Record>> = list.query_map(NONE, record)?.collect();
-    Ok(found?.into_iter().filter_map(|found| sealed(found, key)).map(|(run, _)| run).collect())
+    let list = "SELECT run, unix_ms, entries, head, request_key, seal FROM pruned";
+    let found: Vec<Record> = connection.list(list, NONE, record)?;
+    Ok(found.into_iter().filter_map(|found| sealed(found, key)).map(|(run, _)| run).collect())
 }
 
 /// Takes back that a run was pruned, because it is imported again.
 pub(super) fn forget(connection: &Connection, run: &RunId) -> Result<(), Fault> {
     if connection.has_table("pruned")? {
-        connection.prepare_cached("DELETE FROM pruned WHERE run = ?1")?.execute([run.as_str()])?;
+        connection.execute("DELETE FROM pruned WHERE run = ?1", [run.as_str()])?;
     }
     Ok(())
 }
@@ -181,7 +180,7 @@ impl StoredJournal {
                 for table in ["summaries", "outbox", "entries", "runs"] {
                     if connection.has_table(table)? {
                         let delete = format!("DELETE FROM {table} WHERE run = ?1");
-                        connection.prepare_cached(&delete)?.execute([run.as_str()])?;
+                        connection.execute(&delete, [run.as_str()])?;
                     }
                 }
                 Ok(())
@@ -203,7 +202,7 @@ impl StoredJournal {
             open.commit(files, Durability::Synced, |connection| {
                 let unused = "DELETE FROM blobs
                               WHERE hash NOT IN (SELECT spec FROM runs UNION SELECT manifest FROM runs)";
-                Ok(connection.prepare_cached(unused)?.execute(NONE)?)
+                Ok(connection.execute(unused, NONE)?)
             })?;
             if compacts {
                 open.connection().execute_batch("VACUUM")?;
@@ -227,14 +226,8 @@ fn bury(connection: &Connection, row: &RunRow, key: &Key) -> Result<(), Fault> {
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)
                 ON CONFLICT (run) DO UPDATE SET unix_ms = excluded.unix_ms, entries = excluded.entries,
                     head = excluded.head, request_key = excluded.request_key, seal = excluded.seal";
-    connection.prepare_cached(bury)?.execute_one(params![
-        row.run.as_str(),
-        at,
-        row.entries,
-        row.head,
-        row.request_key,
-        seal
-    ])?;
+    connection
+        .execute_one(bury, params![row.run.as_str(), at, row.entries, row.head, row.request_key, seal])?;
     Ok(())
 }
 

@@ -6,15 +6,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::sql::{self, Connection, NONE, Optional as _, Purpose, Row, params};
+use super::sql::{self, Connection, NONE, Purpose, Row, params};
 use loop_core::run::StopMode;
 use loop_core::types::{Digest, RunId};
 
-use super::StoredJournal;
 use super::fault::Fault;
 use super::locks::{NotTaken, RunLock};
 use super::page::{list_of, named};
 use super::seal::Key;
+use super::{Files, StoredJournal};
 use crate::{Durability, JournalError};
 
 /// Journals that no server uses have no such table.
@@ -168,9 +168,7 @@ impl StoredJournal {
                      ) RETURNING {COLUMNS}"
                 );
                 let params = params![own, state as i64, domain, limit, except];
-                let mut claim = connection.prepare_cached(&claim)?;
-                let found = claim.query_map(params, |row| read(row, files.key.as_ref()))?;
-                Ok(found.collect::<sql::Result<Vec<_>>>()?)
+                Ok(connection.list(&claim, params, |row| read(row, files.key.as_ref()))?)
             })
         });
         claimed.await
@@ -186,7 +184,7 @@ impl StoredJournal {
             let Some(own) = files.process()? else { return Ok(()) };
             open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
                 let give = "UPDATE submissions SET claimed_by = NULL WHERE run = ?1 AND claimed_by = ?2";
-                connection.prepare_cached(give)?.execute(params![run.as_str(), own])?;
+                connection.execute(give, params![run.as_str(), own])?;
                 Ok(())
             })
         });
@@ -203,8 +201,7 @@ impl StoredJournal {
         self.reading(move |files, connection| {
             let Some(own) = files.process()? else { return Ok(true) };
             let find = "SELECT coalesce(claimed_by, '') FROM submissions WHERE run = ?1";
-            let found: Option<String> =
-                connection.query_row(find, [run.as_str()], |row| row.get(0)).optional()?;
+            let found: Option<String> = connection.find(find, [run.as_str()], |row| row.get(0))?;
             Ok(found.is_none_or(|claimed| claimed == own))
         })
         .await
@@ -220,44 +217,33 @@ impl StoredJournal {
         submission: Submission,
         bounds: QueueBounds,
     ) -> Result<Result<Accepted, QueuedSubmission>, JournalError> {
-        let durability = self.sync.of(Durability::Synced);
         // It is known by its run if it was committed already.
-        let submitted = self.store.writer.alone_again(move |files, open| {
-            files.place.holds(&files.path)?;
+        let submit = move |files: &Files, connection: &Connection| {
             let key = files.key(&submission.run)?;
-            open.commit_for(Purpose::Submits, files, durability, |connection| {
-                connection.lay(TABLE)?;
-                let Submission { caller, request_key, domain, run, .. } = &submission;
-                if let Some(own) = find(connection, "run = ?1", [run.as_str()], Some(key))? {
-                    return Ok(Ok(Accepted::New(own.nth)));
+            let Submission { caller, request_key, domain, run, .. } = &submission;
+            if let Some(own) = find(connection, "run = ?1", [run.as_str()], Some(key))? {
+                return Ok(Ok(Accepted::New(own.nth)));
+            }
+            if let Some(earlier) = request_key.as_deref() {
+                let earlier =
+                    find(connection, "caller = ?1 AND request_key = ?2", [&**caller, earlier], Some(key))?;
+                if let Some(earlier) = earlier {
+                    return Ok(Err(earlier));
                 }
-                if let Some(earlier) = request_key.as_deref() {
-                    let earlier = find(
-                        connection,
-                        "caller = ?1 AND request_key = ?2",
-                        [&**caller, earlier],
-                        Some(key),
-                    )?;
-                    if let Some(earlier) = earlier {
-                        return Ok(Err(earlier));
-                    }
-                }
-                let count = "SELECT count(*), count(CASE WHEN domain = ?1 THEN 1 END) FROM submissions
+            }
+            let count = "SELECT count(*), count(CASE WHEN domain = ?1 THEN 1 END) FROM submissions
                              WHERE state = 0";
-                let (all, own): (i64, i64) = connection
-                    .prepare_cached(count)?
-                    .query_row([&**domain], |row| Ok((row.get(0)?, row.get(1)?)))?;
-                let is_full = |count: i64, bound: u64| u64::try_from(count).unwrap_or_default() >= bound;
-                if is_full(own, bounds.domain) {
-                    return Ok(Ok(Accepted::Full { of_domain: true, bound: bounds.domain }));
-                }
-                if is_full(all, bounds.all) {
-                    return Ok(Ok(Accepted::Full { of_domain: false, bound: bounds.all }));
-                }
-                Ok(Ok(Accepted::New(insert(connection, &submission, key)?)))
-            })
-        });
-        submitted.await
+            let (all, own) =
+                connection.query_row(count, [&**domain], |row| Ok((row.count(0)?, row.count(1)?)))?;
+            if own >= bounds.domain {
+                return Ok(Ok(Accepted::Full { of_domain: true, bound: bounds.domain }));
+            }
+            if all >= bounds.all {
+                return Ok(Ok(Accepted::Full { of_domain: false, bound: bounds.all }));
+            }
+            Ok(Ok(Accepted::New(insert(connection, &submission, key)?)))
+        };
+        self.changing(Purpose::Submits, self.sync.of(Durability::Synced), TABLE, submit).await
     }
 
     /// The earlier submission of this caller with this key.
@@ -270,10 +256,7 @@ impl StoredJournal {
         key: &str,
     ) -> Result<Option<QueuedSubmission>, JournalError> {
         let (caller, request_key) = (caller.to_owned(), key.to_owned());
-        self.reading(move |files, connection| {
-            if !connection.has_table("submissions")? {
-                return Ok(None);
-            }
+        self.reading_table("submissions", move |files, connection| {
             let wanted = [caller.as_str(), request_key.as_str()];
             find(connection, "caller = ?1 AND request_key = ?2", wanted, files.key.as_ref())
         })
@@ -286,10 +269,7 @@ impl StoredJournal {
     /// If the journal cannot be read.
     pub async fn submission(&self, run: &RunId) -> Result<Option<QueuedSubmission>, JournalError> {
         let run = run.clone();
-        self.reading(move |files, connection| {
-            if !connection.has_table("submissions")? {
-                return Ok(None);
-            }
+        self.reading_table("submissions", move |files, connection| {
             find(connection, "run = ?1", [run.as_str()], files.key.as_ref())
         })
         .await
@@ -300,15 +280,10 @@ impl StoredJournal {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn open_submissions(&self) -> Result<Vec<QueuedSubmission>, JournalError> {
-        self.reading(move |files, connection| {
-            if !connection.has_table("submissions")? {
-                return Ok(Vec::new());
-            }
+        self.reading_table("submissions", move |files, connection| {
             let list =
                 format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 OR body <> '' ORDER BY nth");
-            let mut list = connection.prepare_cached(&list)?;
-            let found = list.query_map(NONE, |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<sql::Result<Vec<_>>>()?)
+            Ok(connection.list(&list, NONE, |row| read(row, files.key.as_ref()))?)
         })
         .await
     }
@@ -328,7 +303,7 @@ impl StoredJournal {
                 "UPDATE submissions SET state = CASE WHEN state < ?2 THEN ?2 ELSE state END, body = '', seal = ?3
                  WHERE run = ?1";
             let seal = seal(&submission, key);
-            connection.prepare_cached(advance)?.execute_one(params![run.as_str(), state as i64, seal])?;
+            connection.execute_one(advance, params![run.as_str(), state as i64, seal])?;
             Ok(())
         })
         .await
@@ -342,7 +317,7 @@ impl StoredJournal {
         let run = run.clone();
         self.change_submission(move |connection, _| {
             let stop = "UPDATE submissions SET stop = ?2 WHERE run = ?1 AND state = 0";
-            Ok(connection.prepare_cached(stop)?.execute(params![run.as_str(), stop_of(Some(how))])? > 0)
+            Ok(connection.execute(stop, params![run.as_str(), stop_of(Some(how))])? > 0)
         })
         .await
     }
@@ -355,17 +330,11 @@ impl StoredJournal {
         &self,
         runs: Vec<RunId>,
     ) -> Result<BTreeMap<RunId, QueuedSubmission>, JournalError> {
-        self.reading(move |files, connection| {
-            if !connection.has_table("submissions")? {
-                return Ok(BTreeMap::new());
-            }
+        self.reading_table("submissions", move |files, connection| {
             let list = format!("SELECT {COLUMNS} FROM submissions {}", named(connection));
-            let mut list = connection.prepare_cached(&list)?;
-            let found = list.query_map([list_of(connection, runs.iter().map(RunId::as_str))], |row| {
-                let queued = read(row, files.key.as_ref())?;
-                Ok((queued.submission.run.clone(), queued))
-            })?;
-            Ok(found.collect::<sql::Result<_>>()?)
+            let runs = list_of(connection, runs.iter().map(RunId::as_str));
+            let found: Vec<_> = connection.list(&list, [runs], |row| read(row, files.key.as_ref()))?;
+            Ok(found.into_iter().map(|queued| (queued.submission.run.clone(), queued)).collect())
         })
         .await
     }
@@ -381,18 +350,13 @@ impl StoredJournal {
         limit: usize,
     ) -> Result<Vec<QueuedSubmission>, JournalError> {
         let before = before.cloned();
-        self.reading(move |files, connection| {
-            if !connection.has_table("submissions")? {
-                return Ok(Vec::new());
-            }
+        self.reading_table("submissions", move |files, connection| {
             let list = format!(
                 "SELECT {COLUMNS} FROM submissions WHERE state = 0 AND (CAST(?1 AS TEXT) IS NULL OR run < ?1)
                  ORDER BY run DESC LIMIT ?2"
             );
-            let mut list = connection.prepare_cached(&list)?;
             let before = before.as_ref().map(RunId::as_str);
-            let found = list.query_map(params![before, limit], |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<sql::Result<Vec<_>>>()?)
+            Ok(connection.list(&list, params![before, limit], |row| read(row, files.key.as_ref()))?)
         })
         .await
     }
@@ -407,9 +371,7 @@ impl StoredJournal {
             let Some(own) = files.process()? else { return Ok(Vec::new()) };
             let list =
                 format!("SELECT {COLUMNS} FROM submissions WHERE state < 2 AND claimed_by = ?1 ORDER BY nth");
-            let mut list = connection.prepare_cached(&list)?;
-            let found = list.query_map([own], |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<sql::Result<Vec<_>>>()?)
+            Ok(connection.list(&list, [own], |row| read(row, files.key.as_ref()))?)
         })
         .await
     }
@@ -419,17 +381,9 @@ impl StoredJournal {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn queue_lengths(&self) -> Result<BTreeMap<Arc<str>, u64>, JournalError> {
-        self.reading(move |_, connection| {
-            if !connection.has_table("submissions")? {
-                return Ok(BTreeMap::new());
-            }
+        self.reading_table("submissions", move |_, connection| {
             let count = "SELECT domain, count(*) FROM submissions WHERE state = 0 GROUP BY domain";
-            let mut count = connection.prepare_cached(count)?;
-            let found = count.query_map(NONE, |row| {
-                let (domain, waiting): (Arc<str>, i64) = (row.get(0)?, row.get(1)?);
-                Ok((domain, u64::try_from(waiting).unwrap_or_default()))
-            })?;
-            Ok(found.collect::<sql::Result<_>>()?)
+            Ok(connection.list(count, NONE, |row| Ok((row.get(0)?, row.count(1)?)))?)
         })
         .await
     }
@@ -438,15 +392,9 @@ impl StoredJournal {
         &self,
         work: impl FnOnce(&Connection, &Key) -> Result<T, Fault> + Clone + Send + 'static,
     ) -> Result<T, JournalError> {
-        let changed = self.store.writer.alone_again(move |files, open| {
-            files.place.holds(&files.path)?;
-            let key = files.key(&RunId::new("queue"))?;
-            open.commit_for(Purpose::Rows, files, Durability::Committed, |connection| {
-                connection.lay(TABLE)?;
-                work(connection, key)
-            })
-        });
-        changed.await
+        let work =
+            |files: &Files, connection: &Connection| work(connection, files.key(&RunId::new("queue"))?);
+        self.changing(Purpose::Rows, Durability::Committed, TABLE, work).await
     }
 }
 
@@ -462,11 +410,11 @@ fn insert(connection: &Connection, submission: &Submission, key: &Key) -> Result
         request_key,
         digest.to_string(),
         priority,
-        i64::try_from(*unix_ms).unwrap_or(i64::MAX),
+        unix_ms,
         body,
         seal(submission, key)
     ];
-    Ok(connection.prepare_cached(insert)?.query_row(params, |row| row.get(0))?)
+    Ok(connection.query_row(insert, params, |row| row.get(0))?)
 }
 
 fn find<const N: usize>(
@@ -476,12 +424,11 @@ fn find<const N: usize>(
     key: Option<&Key>,
 ) -> Result<Option<QueuedSubmission>, Fault> {
     let find = format!("SELECT {COLUMNS} FROM submissions WHERE {wanted}");
-    let mut find = connection.prepare_cached(&find)?;
-    Ok(find.query_row(values, |row| read(row, key)).optional()?)
+    Ok(connection.find(&find, values, |row| read(row, key))?)
 }
 
 fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<QueuedSubmission> {
-    let (digest, unix_ms, found): (String, i64, String) = (row.get(4)?, row.get(6)?, row.get(8)?);
+    let (digest, found): (String, String) = (row.get(4)?, row.get(8)?);
     let run: String = row.get(0)?;
     let parsed = digest.parse();
     let submission = Submission {
@@ -491,7 +438,7 @@ fn read(row: &Row<'_>, key: Option<&Key>) -> sql::Result<QueuedSubmission> {
         request_key: row.get(3)?,
         digest: *parsed.as_ref().unwrap_or(&Digest([0; 32])),
         priority: row.get(5)?,
-        unix_ms: u64::try_from(unix_ms).unwrap_or_default(),
+        unix_ms: row.count(6)?,
         body: row.get(7)?,
     };
     // The state is not under the seal: of a run that has begun, nothing is left of what it begins with.

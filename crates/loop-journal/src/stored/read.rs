@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::sql::{Connection, Optional as _, Row, params};
+use super::sql::{Connection, Row, params};
 use loop_core::run::Started;
 use loop_core::spec::SPEC_VERSION;
 use loop_core::types::{Digest, RunId};
@@ -81,8 +81,7 @@ fn follower(connection: &Connection, row: &RunRow, seq: u64) -> Result<Option<St
     }
     let find = "SELECT prev_hash FROM entries WHERE run = ?1 AND seq = ?2";
     let next = i64::try_from(seq + 1).unwrap_or(i64::MAX);
-    let mut find = connection.prepare_cached(find)?;
-    Ok(find.query_row(params![row.run.as_str(), next], |row| row.get(0)).optional()?)
+    Ok(connection.find(find, params![row.run.as_str(), next], |row| row.get(0))?)
 }
 
 /// What the first entry of a run follows.
@@ -115,12 +114,9 @@ pub(super) fn given(connection: &Connection, row: &RunRow) -> Result<(RunSpec, A
 }
 
 fn blob(connection: &Connection, row: &RunRow, hash: &str, what: &str) -> Result<Arc<str>, Fault> {
-    let mut find = connection.prepare_cached("SELECT body FROM blobs WHERE hash = ?1")?;
-    let mut rows = find.query([hash])?;
-    match rows.next()? {
-        Some(found) => cell(&found, 0, &row.run, 0),
-        None => Err(corrupt(&row.run, 0, format!("the {what} is missing"))),
-    }
+    let find = "SELECT body FROM blobs WHERE hash = ?1";
+    let found = connection.find(find, [hash], |found| Ok(cell(found, 0, &row.run, 0)))?;
+    found.unwrap_or_else(|| Err(corrupt(&row.run, 0, format!("the {what} is missing"))))
 }
 
 /// Lists are made from columns: each must say what the entries say.

@@ -20,7 +20,7 @@ use super::StoredJournal;
 use super::fault::Fault;
 use super::opened::Files;
 use super::seal::Key;
-use super::sql::{Connection, Optional as _, Purpose, Row, params};
+use super::sql::{Connection, Purpose, Row, params};
 use crate::{Durability, JournalError, unix_ms};
 
 /// What a person asks of a run that another process drives.
@@ -40,7 +40,8 @@ pub struct RemoteRequest {
 }
 
 /// What became of a request to a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RemoteAnswer {
     /// It is journaled.
     Done,
@@ -51,14 +52,8 @@ pub enum RemoteAnswer {
 }
 
 impl RemoteAnswer {
-    const ALL: [Self; 3] = [Self::Done, Self::Refused, Self::Ended];
-
     fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Refused => "refused",
-            Self::Ended => "ended",
-        }
+        self.into()
     }
 }
 
@@ -78,11 +73,11 @@ impl StoredJournal {
             let seal = key.seal(TAG, &[&asked, run.as_str(), &at.to_string(), &body]);
             // Answers that no process waits for any more.
             let old = "DELETE FROM remote_requests WHERE unix_ms < ?1";
-            connection.prepare_cached(old)?.execute([at - 24 * MAX_AGE_MS])?;
+            connection.execute(old, [at - 24 * MAX_AGE_MS])?;
             let put = "INSERT INTO remote_requests (id, run, body, unix_ms, seal, asked_by)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (id) DO NOTHING";
             let values = params![asked, run.as_str(), body, at, seal, own];
-            connection.prepare_cached(put)?.execute(values)?;
+            connection.execute(put, values)?;
             Ok(())
         })
         .await?;
@@ -94,10 +89,7 @@ impl StoredJournal {
     /// # Errors
     /// If the journal cannot be read.
     pub async fn open_requests(&self, limit: usize) -> Result<Vec<RemoteRequest>, JournalError> {
-        self.reading(move |files, connection| {
-            if !connection.has_table("remote_requests")? {
-                return Ok(Vec::new());
-            }
+        self.reading_table("remote_requests", move |files, connection| {
             let own = process(files)?;
             // A file has no leases of processes: a request in it counts as awaited until it is too old.
             let is_alive = if files.is_shared() { "is_alive(asked_by)" } else { "TRUE" };
@@ -105,9 +97,7 @@ impl StoredJournal {
                 "SELECT id, run, body, unix_ms, seal, {is_alive}, asked_by = ?2
                  FROM remote_requests WHERE answer IS NULL ORDER BY nth LIMIT ?1"
             );
-            let mut list = connection.prepare_cached(&list)?;
-            let found = list.query_map(params![limit, own], |row| read(row, files.key.as_ref()))?;
-            Ok(found.collect::<Result<Vec<_>, _>>()?)
+            Ok(connection.list(&list, params![limit, own], |row| read(row, files.key.as_ref()))?)
         })
         .await
     }
@@ -120,16 +110,14 @@ impl StoredJournal {
         let wanted = Arc::clone(id);
         let found = self.reading(move |_, connection| {
             let find = "SELECT coalesce(answer, '') FROM remote_requests WHERE id = ?1";
-            let mut find = connection.prepare_cached(find)?;
-            Ok(find.query_row([&*wanted], |row| row.get::<String>(0)).optional()?)
+            Ok(connection.find(find, [&*wanted], |row| row.get::<String>(0))?)
         });
         let found = found.await?;
-        let answer =
-            found.and_then(|found| RemoteAnswer::ALL.into_iter().find(|answer| answer.name() == found));
+        let answer = found.and_then(|found| found.parse().ok());
         if answer.is_some() {
             let id = Arc::clone(id);
             let forget = self.requesting(Purpose::Rows, move |_, _, connection| {
-                connection.prepare_cached("DELETE FROM remote_requests WHERE id = ?1")?.execute([&*id])?;
+                connection.execute("DELETE FROM remote_requests WHERE id = ?1", [&*id])?;
                 Ok(())
             });
             // One that is left is deleted with the old ones.
@@ -147,7 +135,7 @@ impl StoredJournal {
         self.requesting(Purpose::Rows, move |_, _, connection| {
             let withdraw =
                 "DELETE FROM remote_requests WHERE id = ?1 AND answer IS NULL AND taken_by IS NULL";
-            Ok(connection.prepare_cached(withdraw)?.execute([&*id])? > 0)
+            Ok(connection.execute(withdraw, [&*id])? > 0)
         })
         .await
     }
@@ -157,7 +145,7 @@ impl StoredJournal {
         let id = Arc::clone(id);
         self.requesting(Purpose::Rows, move |own, _, connection| {
             let take = "UPDATE remote_requests SET taken_by = ?2 WHERE id = ?1 AND answer IS NULL";
-            Ok(connection.prepare_cached(take)?.execute(params![&*id, own])? > 0)
+            Ok(connection.execute(take, params![&*id, own])? > 0)
         })
         .await
     }
@@ -176,15 +164,10 @@ impl StoredJournal {
         purpose: Purpose<'static>,
         work: impl FnOnce(&str, &Key, &Connection) -> Result<T, Fault> + Clone + Send + 'static,
     ) -> Result<T, JournalError> {
-        let done = self.store.writer.alone_again(move |files, open| {
-            files.place.holds(&files.path)?;
-            let (own, key) = (process(files)?, files.key(&RunId::new("requests"))?);
-            open.commit_for(purpose, files, Durability::Committed, |connection| {
-                connection.lay(TABLE)?;
-                work(&own, key, connection)
-            })
-        });
-        done.await
+        let work = |files: &Files, connection: &Connection| {
+            work(&process(files)?, files.key(&RunId::new("requests"))?, connection)
+        };
+        self.changing(purpose, Durability::Committed, TABLE, work).await
     }
 }
 
@@ -201,7 +184,7 @@ pub(super) fn carried_out(connection: &Connection, requests: &[Arc<str>]) -> Res
 /// What was asked is in the journal now, or nowhere.
 fn answer(connection: &Connection, id: &str, with: RemoteAnswer) -> Result<(), Fault> {
     let answer = "UPDATE remote_requests SET answer = ?2, body = '' WHERE id = ?1 AND answer IS NULL";
-    connection.prepare_cached(answer)?.execute([id, with.name()])?;
+    connection.execute(answer, [id, with.name()])?;
     Ok(())
 }
 

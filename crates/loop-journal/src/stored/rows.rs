@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::sql::{self, Cell, Connection, FromCell, Optional as _, Row, Value, params};
+use super::sql::{self, Cell, Connection, FromCell, Row, Value, params};
 use loop_core::types::{Digest, RunId, canonical};
 use loop_core::{EventKind, Note, RunSpec, StopReason};
 use serde::Serialize;
@@ -78,9 +78,8 @@ impl RunRow {
     }
 
     pub(super) fn find(connection: &Connection, run: &RunId) -> Result<Option<Self>, Fault> {
-        let mut find = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM runs WHERE run = ?1"))?;
-        let mut rows = find.query([run.as_str()])?;
-        rows.next()?.map(|row| Self::read(&row)).transpose()
+        let find = format!("SELECT {COLUMNS} FROM runs WHERE run = ?1");
+        connection.find(&find, [run.as_str()], |row| Ok(Self::read(row)))?.transpose()
     }
 
     /// What its seal is over: the fields that a run keeps, and those that change with its entries.
@@ -144,24 +143,27 @@ impl RunRow {
             "INSERT INTO runs ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
              ON CONFLICT DO NOTHING"
         );
-        let opened = connection.prepare_cached(&open)?.execute(params![
-            self.run.as_str(),
-            self.unix_ms,
-            self.domain,
-            self.item,
-            self.title,
-            self.spec,
-            self.manifest,
-            self.origin,
-            self.request_key,
-            self.stop,
-            self.epoch,
-            self.writer_pid,
-            self.writer_token,
-            self.entries,
-            self.head,
-            self.seal,
-        ])?;
+        let opened = connection.execute(
+            &open,
+            params![
+                self.run.as_str(),
+                self.unix_ms,
+                self.domain,
+                self.item,
+                self.title,
+                self.spec,
+                self.manifest,
+                self.origin,
+                self.request_key,
+                self.stop,
+                self.epoch,
+                self.writer_pid,
+                self.writer_token,
+                self.entries,
+                self.head,
+                self.seal,
+            ],
+        )?;
         Ok(opened > 0)
     }
 
@@ -205,8 +207,8 @@ fn all<'a>(kept: [&'a str; KEPT], changing: [&'a str; CHANGING]) -> Vec<&'a str>
 
 /// The process that wrote the run last, if there is such a run.
 pub(super) fn last_writer(connection: &Connection, run: &RunId) -> Result<Option<u32>, Fault> {
-    let mut find = connection.prepare_cached("SELECT writer_pid FROM runs WHERE run = ?1")?;
-    let pid: Option<i64> = find.query_row([run.as_str()], |row| row.get(0)).optional()?;
+    let pid: Option<i64> =
+        connection.find("SELECT writer_pid FROM runs WHERE run = ?1", [run.as_str()], |row| row.get(0))?;
     Ok(pid.map(|pid| u32::try_from(pid).unwrap_or_default()))
 }
 
@@ -217,9 +219,7 @@ pub(super) fn run_of_key(
     seal: Option<&Key>,
 ) -> Result<Option<RunId>, Fault> {
     let find = format!("SELECT {COLUMNS} FROM runs WHERE request_key = ?1");
-    let mut find = connection.prepare_cached(&find)?;
-    let mut rows = find.query([key])?;
-    let Some(row) = rows.next()?.map(|row| RunRow::read(&row)).transpose()? else {
+    let Some(row) = connection.find(&find, [key], |row| Ok(RunRow::read(row)))?.transpose()? else {
         return pruned::run_of_key(connection, key);
     };
     match seal.and_then(|seal| row.check(seal)) {
@@ -300,9 +300,8 @@ pub(super) fn create(
 ) -> Result<Option<RunRow>, Fault> {
     let Opening { header, spec, manifest_hash, beginning } = opening;
     let keep = "INSERT INTO blobs (hash, kind, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
-    let mut keep = connection.prepare_cached(keep)?;
-    keep.execute(params![spec.hash, "spec", spec.json])?;
-    keep.execute(params![manifest_hash, "manifest", header.manifest])?;
+    connection.execute(keep, params![spec.hash, "spec", spec.json])?;
+    connection.execute(keep, params![manifest_hash, "manifest", header.manifest])?;
 
     let mut row = RunRow {
         run: header.run.clone(),
@@ -340,13 +339,10 @@ pub(super) fn take_over(connection: &Connection, run: &RunId, key: &Key) -> Resu
     row.writer_token = Uuid::new_v4().to_string().into();
     row.seal(key);
     let raise = "UPDATE runs SET epoch = ?2, writer_pid = ?3, writer_token = ?4, seal = ?5 WHERE run = ?1";
-    connection.prepare_cached(raise)?.execute_one(params![
-        run.as_str(),
-        row.epoch,
-        std::process::id(),
-        row.writer_token,
-        row.seal
-    ])?;
+    connection.execute_one(
+        raise,
+        params![run.as_str(), row.epoch, std::process::id(), row.writer_token, row.seal],
+    )?;
     Ok(Some(Claim { run: run.clone(), epoch: row.epoch, token: row.writer_token }))
 }
 
@@ -408,17 +404,20 @@ fn advance(
     let links = row.take(entries, key)?;
     let advance = "UPDATE runs SET entries = ?2, head = ?3, stop = ?4, seal = ?5
                    WHERE run = ?1 AND seal = ?6 AND writer_token = ?7 AND entries = ?8 AND epoch = ?9";
-    let changed = connection.prepare_cached(advance)?.execute(params![
-        row.run.as_str(),
-        row.entries,
-        row.head,
-        row.stop,
-        row.seal,
-        before,
-        row.writer_token,
-        at,
-        row.epoch
-    ])?;
+    let changed = connection.execute(
+        advance,
+        params![
+            row.run.as_str(),
+            row.entries,
+            row.head,
+            row.stop,
+            row.seal,
+            before,
+            row.writer_token,
+            at,
+            row.epoch
+        ],
+    )?;
     if changed == 0 {
         return Ok(None);
     }

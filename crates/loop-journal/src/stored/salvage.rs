@@ -11,7 +11,7 @@ use super::pruned;
 use super::read::{self, Chain};
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::Broken;
-use super::sql::NONE;
+use super::sql::{NONE, Row};
 use super::{Files, StoredJournal};
 use crate::stored::fault::Fault;
 use crate::{JournalError, Recorded};
@@ -107,9 +107,8 @@ impl StoredJournal {
             let Some(key) = &files.key else { return Ok(Vec::new()) };
             // The records first: a run that begins meanwhile has its record before its row.
             let names = files.heads.names()?;
-            let mut runs = connection.prepare_cached("SELECT run FROM runs")?;
-            let runs = runs.query_map(NONE, |row| row.get::<String>(0))?;
-            let mut there: BTreeSet<String> = runs.flatten().map(|run| file_name(&RunId::new(run))).collect();
+            let name = |row: &Row<'_>| Ok(file_name(&RunId::new(row.lossy(0))));
+            let mut there: BTreeSet<String> = connection.list("SELECT run FROM runs", NONE, name)?;
             there.extend(pruned::runs(connection, key)?.iter().map(file_name));
             let is_missing = |name: &String| {
                 let counts = files.heads.read(&RunId::new(name.as_str()), key).ok().flatten();

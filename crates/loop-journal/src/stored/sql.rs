@@ -81,13 +81,49 @@ impl Connection {
         }
     }
 
+    /// Runs a statement, and returns how many rows it changed.
+    pub(super) fn execute(&self, sql: &str, params: impl Params) -> Result<usize> {
+        self.prepare_cached(sql)?.execute(params)
+    }
+
+    /// Runs a statement, and fails where it did not change one row: what the database left out is not written.
+    pub(super) fn execute_one(&self, sql: &str, params: impl Params) -> Result<()> {
+        changed_all(self.execute(sql, params)?, 1)
+    }
+
+    /// What `read` makes of the one row. `None`: there is none.
+    pub(super) fn find<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.prepare_cached(sql)?.query(params)?.next()?.map(|row| read(&row)).transpose()
+    }
+
+    /// What `read` makes of the one row that there is.
     pub(super) fn query_row<T>(
         &self,
         sql: &str,
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> Result<T>,
     ) -> Result<T> {
-        self.prepare_cached(sql)?.query_row(params, read)
+        self.find(sql, params, read)?.ok_or(Error::Sqlite(rusqlite::Error::QueryReturnedNoRows))
+    }
+
+    /// What `read` makes of each row.
+    pub(super) fn list<T, All: FromIterator<T>>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<All> {
+        let mut statement = self.prepare_cached(sql)?;
+        let (mut rows, mut all) = (statement.query(params)?, Vec::new());
+        while let Some(row) = rows.next()? {
+            all.push(read(&row)?);
+        }
+        Ok(all.into_iter().collect())
     }
 
     /// Makes tables that only some journals have. PostgreSQL has them from the start.
@@ -212,11 +248,6 @@ impl Statement<'_> {
         }
     }
 
-    /// Runs it, and fails where it did not change one row: what the database left out is not written.
-    pub(super) fn execute_one(&mut self, params: impl Params) -> Result<()> {
-        changed_all(self.execute(params)?, 1)
-    }
-
     /// Runs it once for each of these, and returns how many rows they changed. A server gets all of them before it answers
     /// the first.
     pub(super) fn execute_all<P: Params>(&mut self, mut all: impl Iterator<Item = P>) -> Result<usize> {
@@ -238,32 +269,6 @@ impl Statement<'_> {
                 Rows::Postgres { rest: session.query(sql, &params)?.into_iter(), current: Vec::new() }
             }
         })
-    }
-
-    /// What `read` makes of the one row.
-    pub(super) fn query_row<T>(
-        &mut self,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> Result<T>,
-    ) -> Result<T> {
-        let mut rows = self.query(params)?;
-        match rows.next()? {
-            Some(row) => read(&row),
-            None => Err(rusqlite::Error::QueryReturnedNoRows.into()),
-        }
-    }
-
-    /// What `read` makes of each row.
-    pub(super) fn query_map<T>(
-        &mut self,
-        params: impl Params,
-        mut read: impl FnMut(&Row<'_>) -> Result<T>,
-    ) -> Result<std::vec::IntoIter<Result<T>>> {
-        let (mut rows, mut all) = (self.query(params)?, Vec::new());
-        while let Some(row) = rows.next()? {
-            all.push(read(&row));
-        }
-        Ok(all.into_iter())
     }
 }
 
@@ -319,6 +324,11 @@ impl Row<'_> {
         }
     }
 
+    /// A number of a column that is none below zero, which a changed row may have as one.
+    pub(super) fn count(&self, column: usize) -> Result<u64> {
+        Ok(u64::try_from(self.get::<i64>(column)?).unwrap_or_default())
+    }
+
     /// The text of a column. `None`: it has none.
     pub(super) fn text(&self, column: usize) -> Option<&str> {
         match self {
@@ -361,22 +371,21 @@ pub(super) trait FromCell: FromSql {
 }
 
 macro_rules! integers {
-    ($($type:ty),*) => {$(
-        impl FromCell for $type {
+    ($($read:ty),*; $($written:ty),*) => {
+        $(impl FromCell for $read {
             fn of(cell: &Cell) -> Option<Self> {
                 if let Cell::Integer(number) = cell { (*number).try_into().ok() } else { None }
             }
-        }
-
-        impl ToValue for $type {
+        })*
+        $(impl ToValue for $written {
             fn value(&self) -> Value<'_> {
                 Value::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
             }
-        }
-    )*};
+        })*
+    };
 }
 
-integers!(i64, i32, u32);
+integers!(i64, i32, u32; i64, i32, u32, u64, usize);
 
 impl FromCell for bool {
     fn of(cell: &Cell) -> Option<Self> {
@@ -446,12 +455,6 @@ impl ToValue for Arc<str> {
 impl ToValue for bool {
     fn value(&self) -> Value<'_> {
         Value::Integer((*self).into())
-    }
-}
-
-impl ToValue for usize {
-    fn value(&self) -> Value<'_> {
-        Value::Integer(i64::try_from(*self).unwrap_or(i64::MAX))
     }
 }
 
@@ -529,21 +532,6 @@ macro_rules! params {
     };
 }
 pub(super) use params;
-
-/// A row that may be missing.
-pub(super) trait Optional<T> {
-    fn optional(self) -> Result<Option<T>>;
-}
-
-impl<T> Optional<T> for Result<T> {
-    fn optional(self) -> Result<Option<T>> {
-        match self {
-            Ok(found) => Ok(Some(found)),
-            Err(Error::Sqlite(rusqlite::Error::QueryReturnedNoRows)) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
 
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

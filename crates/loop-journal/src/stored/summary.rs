@@ -102,16 +102,10 @@ impl StoredJournal {
                 let rows = fresh.iter().map(|Fresh { run, head, summary }| {
                     let [class, cost, unpriced] = columns(summary);
                     let seal = key.seal(TAG, &[run.as_str(), head, &class, &cost, &unpriced]);
-                    let text = |text: &str| Cell::Text(text.to_owned());
                     let unpriced = Cell::Integer(summary.cost.unknown_calls.into());
-                    vec![
-                        text(run.as_str()),
-                        text(head),
-                        Cell::Text(class),
-                        Cell::Text(cost),
-                        unpriced,
-                        Cell::Text(seal),
-                    ]
+                    let [run, head, class, cost, seal] =
+                        [run.to_string(), head.clone(), class, cost, seal].map(Cell::Text);
+                    [run, head, class, cost, unpriced, seal]
                 });
                 keep.execute_all(rows)?;
                 Ok(())
@@ -147,8 +141,8 @@ fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<
         None => "SELECT run, head, stop, NULL, NULL, 0, NULL FROM runs",
     };
     let list = format!("{list} {}", named(connection).replace("WHERE run", "WHERE runs.run"));
-    let mut list = connection.prepare_cached(&list)?;
-    let rows = list.query_map([list_of(connection, runs.iter().map(RunId::as_str))], |row| {
+    let runs = list_of(connection, runs.iter().map(RunId::as_str));
+    Ok(connection.list(&list, [runs], |row| {
         let (run, head, stop): (String, String, Option<String>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let kept = match (key, row.text(3), row.text(4), row.text(6)) {
             (Some(key), Some(class), Some(cost), Some(seal)) => {
@@ -157,8 +151,7 @@ fn listed(connection: &Connection, runs: &[RunId], key: Option<&Key>) -> Result<
             _ => None,
         };
         Ok(Listed { run: RunId::new(run), head, has_stopped: stop.is_some(), kept })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })?)
 }
 
 fn sealed(

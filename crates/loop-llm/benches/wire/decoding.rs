@@ -54,11 +54,6 @@ fn name(api: Api, kind: Kind) -> String {
     format!("decode-{}-{}", api.name(), kind.name())
 }
 
-/// What can be counted, and how many events it has.
-pub(crate) fn cases() -> impl Iterator<Item = (String, usize)> {
-    all().map(|(api, kind)| (name(api, kind), stream(api, kind, COUNTED).1))
-}
-
 pub(crate) fn count(case: &str, times: usize) -> bool {
     let Some((api, kind)) = all().find(|(api, kind)| name(*api, *kind) == case) else { return false };
     let (bytes, _) = stream(api, kind, COUNTED);

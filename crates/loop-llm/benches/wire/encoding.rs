@@ -111,11 +111,6 @@ fn name(api: Api, pass: usize, is_kept: bool) -> String {
     format!("encode-{}-{pass}-{}", api.name(), if is_kept { "kept" } else { "fresh" })
 }
 
-/// What can be counted: each is one request.
-pub(crate) fn cases() -> impl Iterator<Item = (String, usize)> {
-    all().map(|(api, pass, is_kept)| (name(api, pass, is_kept), 1))
-}
-
 pub(crate) fn count(case: &str, times: usize) -> bool {
     let found = all().find(|(api, pass, is_kept)| name(*api, *pass, *is_kept) == case);
     let Some((api, pass, is_kept)) = found else { return false };

@@ -1,12 +1,11 @@
-//! What the wire costs: decoding a stream, encoding the next pass of a run, and a whole exchange.
+//! What the wire costs: decoding a stream, and encoding the next pass of a run.
 //!
-//! Without arguments tables are printed. `cases` lists what can be counted, each with its units; `count CASE TIMES`
-//! does one of them so many times and prints nothing, for a program that counts allocations.
+//! Without arguments tables are printed. `count CASE TIMES` does one of them so many times and prints nothing, for a program
+//! that counts instructions.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::print_stdout, missing_docs, unreachable_pub)]
 
 mod decoding;
 mod encoding;
-mod exchange;
 mod streams;
 
 use std::time::Duration;
@@ -27,9 +26,6 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["cases"] => {
-            decoding::cases().chain(encoding::cases()).for_each(|(name, units)| println!("{name} {units}"));
-        }
         ["count", name, times] => {
             let times = times.parse().unwrap();
             assert!(decoding::count(name, times) || encoding::count(name, times), "no case {name}");
@@ -37,7 +33,6 @@ fn main() {
         _ => {
             decoding::table();
             encoding::table();
-            exchange::table();
         }
     }
 }

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loop_llm::http::http_client;
 use reqwest::{Client, Url};
 
-use crate::meter::{Ended, Work, measure};
+use crate::meter::{Options, measure};
 
-pub fn run(base_url: &str, bodies: &Path, work: Work) -> ExitCode {
+pub fn run(options: &Options) -> ExitCode {
+    let [base_url, bodies] = ["--base-url", "--bodies"].map(|name| options.text(name).unwrap());
     let url: Url = format!("{}/chat/completions", base_url.trim_end_matches('/')).parse().unwrap();
     let client = http_client().unwrap();
     // They live as long as the process, so that sending copies none of them.
-    let bodies: &'static [&'static [u8]] = recorded(bodies).leak();
-    measure(work, move || one(client.clone(), url.clone(), bodies))
+    let bodies: &'static [&'static [u8]] = recorded(bodies.as_ref()).leak();
+    measure(options, move || one(client.clone(), url.clone(), bodies)).unwrap()
 }
 
 /// The bodies in a folder, in the order of the passes.
@@ -25,35 +26,25 @@ fn recorded(folder: &Path) -> Vec<&'static [u8]> {
     bodies
 }
 
-async fn one(client: Client, url: Url, bodies: &'static [&'static [u8]]) -> Ended {
-    let began = Instant::now();
-    let mut ended = Ended::default();
+async fn one(client: Client, url: Url, bodies: &'static [&'static [u8]]) -> Result<(), String> {
     for body in bodies {
-        match exchange(&client, &url, body).await {
-            Ok(first_bytes) => {
-                ended.first_text.get_or_insert_with(|| first_bytes.duration_since(began));
-            }
-            Err(why) => ended.wrong = Some(why),
-        }
+        exchange(&client, &url, body).await?;
     }
-    ended
+    Ok(())
 }
 
-/// When the first bytes of the reply were there.
-async fn exchange(client: &Client, url: &Url, body: &'static [u8]) -> Result<Instant, String> {
+async fn exchange(client: &Client, url: &Url, body: &'static [u8]) -> Result<(), String> {
     let post = client.post(url.clone()).header("content-type", "application/json").bearer_auth("unused");
     let post = post.header("accept", "text/event-stream, application/json").timeout(LONGEST);
     let mut response = post.body(body).send().await.map_err(|error| error.to_string())?;
     if !response.status().is_success() {
         return Err(response.status().to_string());
     }
-    let mut first = None;
+    let mut bytes = 0;
     while let Some(piece) = response.chunk().await.map_err(|error| error.to_string())? {
-        if !piece.is_empty() {
-            first.get_or_insert_with(Instant::now);
-        }
+        bytes += piece.len();
     }
-    first.ok_or_else(|| "an empty reply".to_owned())
+    if bytes > 0 { Ok(()) } else { Err("an empty reply".to_owned()) }
 }
 
 const LONGEST: Duration = Duration::from_secs(120);

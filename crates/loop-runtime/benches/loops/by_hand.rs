@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loop_llm::http::http_client;
 use memchr::memchr;
@@ -14,15 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::meter::{Ended, TOOL_CALLS, Work, measure};
+use crate::meter::{Options, TOOL_CALLS, measure};
 
-pub fn run(base_url: &str, work: Work) -> ExitCode {
+pub fn run(options: &Options) -> ExitCode {
+    let base_url = options.text("--base-url").unwrap();
     let url: Url = format!("{}/chat/completions", base_url.trim_end_matches('/')).parse().unwrap();
     // The same connections as the other clients have.
     let client = http_client().unwrap();
     let schema = json!({"type": "object", "required": ["id"], "properties": {"id": {"type": "string", "description": "Which entry."}}});
     let setup = Arc::new(Setup { client, url, schema: to_raw_value(&schema).unwrap(), text: tool_text() });
-    measure(work, move || one(Arc::clone(&setup)))
+    measure(options, move || one(Arc::clone(&setup))).unwrap()
 }
 
 /// What all loops share.
@@ -170,20 +171,15 @@ struct Reply {
     is_finished: bool,
 }
 
-async fn one(setup: Arc<Setup>) -> Ended {
-    let began = Instant::now();
-    let mut ended = Ended::default();
-    let on_text = |_: &str| {
-        ended.first_text.get_or_insert_with(|| began.elapsed());
-    };
-    match converse(&setup, on_text).await {
-        Ok(usage) if usage.prompt_tokens == 0 || usage.completion_tokens == 0 => {
-            ended.wrong = Some("no usage was reported".to_owned());
+async fn one(setup: Arc<Setup>) -> Result<(), String> {
+    let mut shown = 0;
+    match converse(&setup, |text| shown += text.len()).await? {
+        Usage { prompt_tokens: 0, .. } | Usage { completion_tokens: 0, .. } => {
+            Err("no usage was reported".to_owned())
         }
-        Ok(_) => {}
-        Err(why) => ended.wrong = Some(why),
+        _ if shown == 0 => Err("no text came".to_owned()),
+        _ => Ok(()),
     }
-    ended
 }
 
 /// Calls the model until it asks for no more tools, and says what all calls used.

@@ -1,11 +1,9 @@
-//! The programs beside the load client: a server that answers with ready-made bytes, a bare client, a lean loop by hand, and
-//! a loop by hand over our model client.
+//! The programs beside the load client: a server that answers with ready-made bytes, a bare client, and a lean loop by hand.
 //!
 //! ```text
-//! serve --passes P --calls K [--pieces N] [--delay-ms D] [--pace-ms D] [--protocol NAME] [--record DIR]
-//! bare --base-url URL --bodies DIR --loops N --concurrency C --warmup W
-//! by-hand --base-url URL --loops N --concurrency C --warmup W
-//! by-hand-over-client --base-url URL --loops N --concurrency C --warmup W
+//! serve --passes P --calls K [--record DIR]
+//! bare --base-url URL --bodies DIR [as the load client]
+//! by-hand --base-url URL [as the load client]
 //! ```
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +16,6 @@
 
 mod bare;
 mod by_hand;
-mod by_hand_over_client;
 #[path = "../../examples/load/meter.rs"]
 mod meter;
 mod replies;
@@ -26,38 +23,23 @@ mod serve;
 
 use std::process::ExitCode;
 
-use replies::{Protocol, Shape};
+use meter::Options;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let Some((command, options)) = arguments.split_first() else {
-        println!("this serves `cargo xtask bench loop`");
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let Some(command) = arguments.next() else {
+        println!("this serves `cargo xtask bench`");
         return ExitCode::SUCCESS;
     };
-    let option = |name: &str| options.iter().skip_while(|word| *word != name).nth(1).map(String::as_str);
-    let number = |name: &str, usual: u32| option(name).map_or(usual, |word| word.parse().unwrap());
-    let base_url = || option("--base-url").unwrap();
-    let work = || meter::Work {
-        loops: number("--loops", 1),
-        concurrency: number("--concurrency", 1),
-        warmup: number("--warmup", 0),
-    };
+    let options = Options::of(arguments);
+    let number = |name: &str, usual: u32| options.number(name, usual).unwrap();
     match command.as_str() {
         "serve" => {
-            let protocol =
-                option("--protocol").map_or(Protocol::Conversation, |name| Protocol::named(name).unwrap());
-            let shape = Shape {
-                passes: number("--passes", 5),
-                calls: number("--calls", 3),
-                pieces: number("--pieces", 8),
-                protocol,
-            };
-            let times = serve::Times { delay: number("--delay-ms", 0), pace: number("--pace-ms", 0) };
-            serve::until_stdin_closes(shape, times, option("--record").map(Into::into))
+            let record = options.text("--record").ok().map(Into::into);
+            serve::until_stdin_closes(number("--passes", 5), number("--calls", 3), record)
         }
-        "bare" => bare::run(base_url(), option("--bodies").unwrap().as_ref(), work()),
-        "by-hand" => by_hand::run(base_url(), work()),
-        "by-hand-over-client" => by_hand_over_client::run(base_url(), work()),
+        "bare" => bare::run(&options),
+        "by-hand" => by_hand::run(&options),
         other => panic!("no command {other}"),
     }
 }

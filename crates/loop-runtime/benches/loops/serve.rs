@@ -6,50 +6,35 @@ use std::net::TcpListener as Listener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::replies::{Shape, responses};
+use crate::replies::responses;
 
 /// Everything that a connection needs.
 struct Answers {
-    /// Of each pass, the pieces that are written one after the other.
-    responses: Vec<Vec<Vec<u8>>>,
-    times: Times,
+    /// One a pass.
+    responses: Vec<Vec<u8>>,
     record: Option<PathBuf>,
 }
 
-/// How fast it answers, in milliseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
-    /// Until a reply begins.
-    pub delay: u32,
-    /// Between two events of it; with none it is written at once.
-    pub pace: u32,
-}
-
 /// Prints the base URL, and serves until whoever started it is gone.
-pub fn until_stdin_closes(shape: Shape, times: Times, record: Option<PathBuf>) -> ExitCode {
+pub fn until_stdin_closes(passes: u32, calls: u32, record: Option<PathBuf>) -> ExitCode {
     let listener = Listener::bind("127.0.0.1:0").unwrap();
     let mut stdout = std::io::stdout().lock();
     writeln!(stdout, "http://{}/v1", listener.local_addr().unwrap()).unwrap();
     stdout.flush().unwrap();
-    std::thread::spawn(move || serve(listener, shape, times, record));
+    std::thread::spawn(move || serve(listener, passes, calls, record));
     let mut nothing = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut nothing);
     ExitCode::SUCCESS
 }
 
 /// Serves for ever, on this thread alone.
-pub fn serve(listener: Listener, shape: Shape, times: Times, record: Option<PathBuf>) {
-    let mut responses = responses(shape);
-    if times.pace == 0 {
-        responses.iter_mut().for_each(|pieces| *pieces = vec![pieces.concat()]);
-    }
-    let answers = Arc::new(Answers { responses, times, record });
+fn serve(listener: Listener, passes: u32, calls: u32, record: Option<PathBuf>) {
+    let answers = Arc::new(Answers { responses: responses(passes, calls), record });
     listener.set_nonblocking(true).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async move {
@@ -92,24 +77,11 @@ async fn answer(mut stream: TcpStream, answers: Arc<Answers>) -> Option<()> {
                 if let Some(folder) = &answers.record {
                     std::fs::write(folder.join(format!("{}.json", pass + 1)), body).unwrap();
                 }
-                rest(answers.times.delay).await;
-                for (nth, piece) in response.iter().enumerate() {
-                    // Head and first event come together.
-                    if nth > 1 {
-                        rest(answers.times.pace).await;
-                    }
-                    stream.write_all(piece).await.ok()?;
-                }
+                stream.write_all(response).await.ok()?;
             }
             None => stream.write_all(&refusal("404 Not Found")).await.ok()?,
         }
         held.drain(..end);
-    }
-}
-
-async fn rest(milliseconds: u32) {
-    if milliseconds > 0 {
-        tokio::time::sleep(Duration::from_millis(milliseconds.into())).await;
     }
 }
 

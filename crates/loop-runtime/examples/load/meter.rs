@@ -1,140 +1,93 @@
-//! Loops run so many at a time, what they cost this process, and the line that tells it.
+//! Loops run so many at a time, what they cost this process, and the line that reports it.
 
 use std::future::Future;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use tokio::runtime::Runtime;
+use serde_json::json;
 use tokio::task::JoinSet;
 
-/// How much is to be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Work {
-    /// Loops that count.
-    pub(crate) loops: u32,
-    /// How many of them are under way at once.
-    pub(crate) concurrency: u32,
-    /// Loops before them that do not count.
-    pub(crate) warmup: u32,
-}
+/// The words of a command line: `--name value` each.
+#[derive(Debug)]
+pub(crate) struct Options(Vec<String>);
 
-/// What came of one loop.
-#[derive(Debug, Default)]
-pub(crate) struct Ended {
-    /// From its start to the first text in the caller's hands.
-    pub(crate) first_text: Option<Duration>,
-    /// What was not as expected.
-    pub(crate) wrong: Option<String>,
-}
+impl Options {
+    pub(crate) fn of(words: impl Iterator<Item = String>) -> Self {
+        Self(words.collect())
+    }
 
-/// What all counted loops cost.
-struct Cost {
-    wall: Duration,
-    cpu: Duration,
-    tool_calls: u64,
-    written: Written,
-    first_texts: Vec<Duration>,
-}
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.0.iter().any(|word| word == name)
+    }
 
-/// What a journal in a file has written.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Written {
-    pub(crate) entries: u64,
-    pub(crate) syncs: u64,
-}
+    /// The value of an option.
+    ///
+    /// # Errors
+    /// A sentence that says that it is missing.
+    pub(crate) fn text(&self, name: &str) -> Result<&str, String> {
+        let value = self.0.iter().skip_while(|word| *word != name).nth(1);
+        value.map(String::as_str).ok_or_else(|| format!("{name} VALUE is missing"))
+    }
 
-/// What counts it, where there is a journal in a file: all loops share the one.
-pub(crate) static WRITTEN: OnceLock<Box<dyn Fn() -> Written + Send + Sync>> = OnceLock::new();
-
-fn written() -> Written {
-    WRITTEN.get().map(|count| count()).unwrap_or_default()
+    /// The value of an option that is a whole number, or what is usual.
+    ///
+    /// # Errors
+    /// A sentence that says that it is none.
+    pub(crate) fn number(&self, name: &str, usual: u32) -> Result<u32, String> {
+        if !self.is_set(name) {
+            return Ok(usual);
+        }
+        let value = self.text(name)?;
+        value.parse().map_err(|_| format!("{name} is no number: {value}"))
+    }
 }
 
 /// Tools that were run, in loops of either kind.
 pub(crate) static TOOL_CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Does the work, prints its line, and says how to exit: 1 where a loop did not end as expected.
-pub(crate) fn measure<F, Fut>(work: Work, one: F) -> ExitCode
+/// Does the work that the options say, prints its line, and says how to exit: 1 where a loop did not end as expected.
+///
+/// # Errors
+/// A sentence about an option.
+pub(crate) fn measure<F, Fut>(options: &Options, one: F) -> Result<ExitCode, String>
 where
     F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Ended> + Send + 'static,
+    Fut: Future<Output = Result<(), String>> + Send + 'static,
 {
+    let (loops, warmup) = (options.number("--loops", 1)?, options.number("--warmup", 0)?);
+    let at_once = options.number("--concurrency", 1)?;
     let one = Arc::new(one);
-    let runtime = runtime();
-    let startup = cpu();
-    let (cost, wrong) = runtime.block_on(async {
-        let mut wrong = wrong(&all(work.warmup, work.concurrency, &one).await);
-        let (began, cpu_before) = (Instant::now(), cpu());
-        let (calls_before, written_before) = (TOOL_CALLS.load(Ordering::Relaxed), written());
-        let ended = all(work.loops, work.concurrency, &one).await;
-        let written = written();
-        let cost = Cost {
-            wall: began.elapsed(),
-            cpu: cpu() - cpu_before,
-            tool_calls: TOOL_CALLS.load(Ordering::Relaxed) - calls_before,
-            written: Written {
-                entries: written.entries - written_before.entries,
-                syncs: written.syncs - written_before.syncs,
-            },
-            first_texts: ended.iter().filter_map(|ended| ended.first_text).collect(),
-        };
-        wrong.extend(self::wrong(&ended));
-        (cost, wrong)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let line = runtime.expect("the system gives a runtime").block_on(async {
+        let mut ended = all(warmup, at_once, &one).await;
+        let (began, cpu_before, calls_before) = (Instant::now(), cpu(), TOOL_CALLS.load(Ordering::Relaxed));
+        ended.extend(all(loops, at_once, &one).await);
+        let (wall, cpu) = (began.elapsed(), cpu() - cpu_before);
+        let wrong: Vec<String> = ended.into_iter().filter_map(Result::err).collect();
+        if let Some(first) = wrong.first() {
+            eprintln!("{} loops did not end as expected; one of them: {first}", wrong.len());
+        }
+        json!({
+            "loops": loops,
+            "tool_calls": TOOL_CALLS.load(Ordering::Relaxed) - calls_before,
+            "wall_s": wall.as_secs_f64(),
+            "cpu_s": cpu.as_secs_f64(),
+            "peak_rss_kb": peak_rss_kb(),
+            "ok": wrong.is_empty(),
+        })
     });
-    if let Some(first) = wrong.first() {
-        eprintln!(
-            "{} of {} loops did not end as expected; one of them: {first}",
-            wrong.len(),
-            work.loops + work.warmup
-        );
-    }
-    println!("{}", line(work.loops, startup, cost, peak_rss_kb(), wrong.is_empty()));
-    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// One thread, or as many as `BENCH_THREADS` says.
-fn runtime() -> Runtime {
-    let threads = number_in("BENCH_THREADS").unwrap_or(1);
-    let mut builder = if threads > 1 {
-        tokio::runtime::Builder::new_multi_thread()
-    } else {
-        tokio::runtime::Builder::new_current_thread()
-    };
-    if threads > 1 {
-        builder.worker_threads(usize::try_from(threads).expect("a number of threads fits"));
-    }
-    builder.enable_all().build().expect("the system gives a runtime")
-}
-
-/// A whole number in a variable of the environment.
-pub(crate) fn number_in(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.trim().parse().ok()
-}
-
-/// Runs `loops` loops: each awaited in this future if `BENCH_ROOT` is 1, else `at_once` tasks.
-async fn all<F, Fut>(loops: u32, at_once: u32, one: &Arc<F>) -> Vec<Ended>
-where
-    F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Ended> + Send + 'static,
-{
-    if number_in("BENCH_ROOT") != Some(1) {
-        return spread(loops, at_once, one).await;
-    }
-    let mut ended = Vec::new();
-    for _ in 0..loops {
-        ended.push(one().await);
-    }
-    ended
+    println!("{line}");
+    Ok(if line["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs `loops` loops in tasks, at most `at_once` at a time.
-async fn spread<F, Fut>(loops: u32, at_once: u32, one: &Arc<F>) -> Vec<Ended>
+async fn all<F, Fut>(loops: u32, at_once: u32, one: &Arc<F>) -> Vec<Result<(), String>>
 where
     F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Ended> + Send + 'static,
+    Fut: Future<Output = Result<(), String>> + Send + 'static,
 {
     let begun = Arc::new(AtomicU32::new(0));
     let mut lanes = JoinSet::new();
@@ -149,26 +102,6 @@ where
         });
     }
     lanes.join_all().await.into_iter().flatten().collect()
-}
-
-fn wrong(ended: &[Ended]) -> Vec<String> {
-    ended.iter().filter_map(|ended| ended.wrong.clone()).collect()
-}
-
-fn line(loops: u32, startup: Duration, cost: Cost, peak_rss_kb: u64, ok: bool) -> String {
-    let Cost { wall, cpu, tool_calls, written, mut first_texts } = cost;
-    first_texts.sort_unstable();
-    let ttft = first_texts.get(first_texts.len() / 2);
-    let ttft = ttft.map_or_else(|| "null".to_owned(), |time| format!("{:.3}", time.as_secs_f64() * 1e3));
-    format!(
-        "{{\"loops\":{loops},\"wall_s\":{:.6},\"cpu_s\":{:.6},\"startup_cpu_s\":{:.6},\"peak_rss_kb\":{peak_rss_kb},\
-         \"tool_calls\":{tool_calls},\"entries\":{},\"syncs\":{},\"ttft_ms\":{ttft},\"ok\":{ok}}}",
-        wall.as_secs_f64(),
-        cpu.as_secs_f64(),
-        startup.as_secs_f64(),
-        written.entries,
-        written.syncs,
-    )
 }
 
 /// Processor time of this process so far: user and system, all threads.

@@ -162,7 +162,7 @@ impl<T: Serialize + 'static> ToolReturn<Serialized> for T {
             }
             (Err(Shape::Made), Value::Object(mut members)) => {
                 let made = serde_json::from_value(members.remove("Ok").unwrap_or_default());
-                made.unwrap_or_else(|error| not_json(tool, &error))
+                made.map_or_else(|error| not_json(tool, &error), |made| titled(made, tool))
             }
             (_, json) => returned(tool, json),
         }
@@ -194,6 +194,13 @@ fn returned(tool: &ToolDeclaration, value: Value) -> ToolResult {
         true => ToolResult::ok(&*tool.name, "done", "Done.", value),
         false => ToolResult::value(&*tool.name, value),
     }
+}
+
+/// A result that was JSON, which has no title: a failure by the template has that of the tool.
+fn titled(made: ToolResult, tool: &ToolDeclaration) -> ToolResult {
+    let template = failed(tool, made.message());
+    let title = template.title.filter(|_| !made.success && made.markdown == template.markdown);
+    ToolResult { title, ..made }
 }
 
 fn failed(tool: &ToolDeclaration, error: impl Display) -> ToolResult {

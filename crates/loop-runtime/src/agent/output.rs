@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use loop_core::types::Effect;
-use loop_prompts::{DEFAULT_SUBMIT_TOOL, SubmitTool};
+use loop_prompts::submit::{DEFAULT_SUBMIT_TOOL, SubmitTool};
 use loop_tools::tool::{KeptTool, schema_of};
 use loop_tools::{Tool, ToolDeclaration, ToolResult};
 use schemars::JsonSchema;
@@ -31,7 +31,7 @@ pub enum Reflected {}
 /// `submit`, which is added by itself. A submission without a formatter cannot be asked for:
 ///
 /// ```compile_fail
-/// # use loop_runtime::OutputTool;
+/// # use loop_runtime::agent::OutputTool;
 /// # #[derive(Clone, serde::Deserialize, schemars::JsonSchema)] struct Lead { name: String }
 /// // error: no method named `submit_as` found for struct `OutputTool<Lead, Plain>`: call `reflect` first
 /// let tool = OutputTool::<Lead>::new("save_lead", "Save the lead").submit_as("done", "End");
@@ -40,7 +40,7 @@ pub enum Reflected {}
 /// With one it can:
 ///
 /// ```
-/// # use loop_runtime::OutputTool;
+/// # use loop_runtime::agent::OutputTool;
 /// # #[derive(Clone, serde::Deserialize, schemars::JsonSchema)] struct Lead { name: String }
 /// let tool = OutputTool::<Lead>::new("save_lead", "Save the lead")
 ///     .reflect(|lead: &Lead| format!("Name: {}", lead.name))

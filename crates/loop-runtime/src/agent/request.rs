@@ -78,7 +78,7 @@ impl<M, Output> AgentRequest<M, Output> {
     /// with [`AgentError::Cancelled`].
     ///
     /// ```
-    /// # use loop_runtime::{Agent, AgentError, models::Offline, run::CancellationToken};
+    /// # use loop_runtime::{Agent, agent::AgentError, models::Offline, run::CancellationToken};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let agent = Agent::new(Offline::new()).build()?;

@@ -42,7 +42,8 @@ pub struct BatchLine {
 }
 
 /// What became of a work item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum BatchState {
     /// Its run has ended.
@@ -60,13 +61,7 @@ pub enum BatchState {
 impl BatchState {
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Ended => "ended",
-            Self::Waiting => "waiting",
-            Self::Failed => "failed",
-            Self::NotStarted => "not_started",
-            Self::Pruned => "pruned",
-        }
+        self.into()
     }
 }
 

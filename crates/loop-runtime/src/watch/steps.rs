@@ -23,7 +23,8 @@ pub struct Progress {
 }
 
 /// A step of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 #[non_exhaustive]
 pub enum Step<'a> {
     /// An attempt at an output begins.
@@ -56,13 +57,7 @@ pub enum Step<'a> {
 impl Step<'_> {
     /// Its name, for example `tool_call`.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::AttemptStart => "attempt_start",
-            Self::Pass => "pass",
-            Self::ToolCall { .. } => "tool_call",
-            Self::ToolResult { .. } => "tool_result",
-            Self::ValidationFailure { .. } => "validation_failure",
-        }
+        self.into()
     }
 }
 

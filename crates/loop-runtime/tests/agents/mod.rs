@@ -11,8 +11,8 @@ use loop_llm::request::AssistantTurn;
 use loop_llm::scripted::ScriptedReply;
 use loop_llm::{ModelRequest, Profile, Scripted, ToolOutput};
 use loop_runtime::{
-    Agent, AgentError, Message,
-    agent::{AgentBuilder, Meta, Text},
+    Agent, Message,
+    agent::{AgentBuilder, AgentError, Meta, Text},
     tools::{Effect, ToolContext, ToolDeclaration, ToolUse},
 };
 use schemars::JsonSchema;
@@ -209,8 +209,8 @@ pub fn lead(name: &str, score: u32) -> Lead {
     Lead { name: name.to_owned(), score }
 }
 
-pub fn lead_tool() -> loop_runtime::OutputTool<Lead> {
-    loop_runtime::OutputTool::new("save_lead", "Save the lead")
+pub fn lead_tool() -> loop_runtime::agent::OutputTool<Lead> {
+    loop_runtime::agent::OutputTool::new("save_lead", "Save the lead")
 }
 
 pub fn save_lead(name: &str, score: u32) -> ScriptedReply {

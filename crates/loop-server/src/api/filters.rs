@@ -62,8 +62,8 @@ impl ListQuery {
 
 /// The class of this name, where no run has that name as its reason.
 fn class_of(name: &str) -> Option<StopClass> {
-    let is_reason = StopReason::ALL.iter().any(|it| it.name() == name && *it != StopReason::InDoubt);
-    StopClass::ALL.into_iter().find(|class| class.name() == name && !is_reason)
+    let is_reason = StopReason::all().iter().any(|it| it.name() == name && *it != StopReason::InDoubt);
+    StopClass::ALL.iter().copied().find(|class| class.name() == name && !is_reason)
 }
 
 /// Fails for a domain that is neither served nor one of a run in the journal. One that the caller does not see does not exist
@@ -87,7 +87,7 @@ async fn expect_reason(api: &Api, known: &Known, reason: &str) -> Result<(), Htt
     };
     let with_reason =
         RunQuery { domains: known.domains(), reason: Some(reason.into()), ..RunQuery::default() };
-    let is_known = StopReason::ALL.iter().any(|known| known.name() == reason)
+    let is_known = StopReason::all().iter().any(|known| known.name() == reason)
         || api.engine.domains().any(is_own)
         || has_runs(api, &with_reason).await?;
     if is_known {

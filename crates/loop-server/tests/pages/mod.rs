@@ -6,7 +6,6 @@ mod hostile;
 mod known;
 mod lists;
 #[cfg(feature = "http")]
-mod load;
 mod moments;
 mod runs;
 #[cfg(feature = "http")]

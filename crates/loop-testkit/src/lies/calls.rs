@@ -7,152 +7,99 @@ use super::twist::{Piece, Twist};
 use super::words::deep;
 use super::{Behaviour, Lie, Say, saying, twisted};
 
-pub(super) const LIES: &[Lie] = &[
-    Lie::new("asks-for-10000-calls", "A reply asks for 10,000 calls", Main, || {
-        saying(|prompt, honest| {
+lies! {
+    "asks-for-10000-calls", Main, "A reply asks for 10,000 calls" => saying(|prompt, honest| {
             let calls = (0..10_000).map(|nth| prompt.read(&format!("{}-{nth}", prompt.replies())));
             let calls = numbered(calls);
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("asks-for-100-calls", "A reply asks for 100 calls, all different", Main, || {
-        saying(|prompt, honest| {
+        });
+    "asks-for-100-calls", Main, "A reply asks for 100 calls, all different" => saying(|prompt, honest| {
             let calls = numbered((0..100).map(|nth| prompt.read(&format!("{}-{nth}", prompt.replies()))));
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("same-call-forever", "Each reply asks for the same call", Main, || {
-        saying(|prompt, honest| {
+        });
+    "same-call-forever", Main, "Each reply asks for the same call" => saying(|prompt, honest| {
             let calls = vec![prompt.read("HAR-LT-014")];
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("same-call-twenty-times", "Each reply asks for the same call twenty times", Main, || {
+        });
+    "same-call-twenty-times", Main, "Each reply asks for the same call twenty times" =>
         saying(|prompt, honest| {
             let calls = numbered((0..20).map(|_| prompt.read("HAR-LT-014")));
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("ping-pong", "Two calls take turns for good", Main, || {
-        saying(|prompt, honest| {
+        });
+    "ping-pong", Main, "Two calls take turns for good" => saying(|prompt, honest| {
             let is_even = prompt.replies().is_multiple_of(2);
             let calls = vec![prompt.read(if is_even { "Alice" } else { "Bob" })];
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("another-call-forever", "Each reply asks for a call that was not made before", Main, || {
+        });
+    "another-call-forever", Main, "Each reply asks for a call that was not made before" =>
         saying(|prompt, honest| {
             let calls = vec![prompt.read(&"x".repeat(prompt.replies() + 3))];
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("asks-for-a-write-forever", "Each reply asks for a change", Main, || {
-        saying(|prompt, honest| {
+        });
+    "asks-for-a-write-forever", Main, "Each reply asks for a change" => saying(|prompt, honest| {
             let calls = vec![prompt.write()];
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("undeclared-tool", "Each reply asks for a tool that nobody declared", Main, || {
-        saying(|prompt, honest| prompt.asks(honest, vec![call("run_shell", "{\"line\": \"id\"}")]))
-    }),
-    Lie::new("tool-name-with-escapes", "The name of the tool would clear a terminal", Main, || {
-        saying(|prompt, honest| {
+        });
+    "undeclared-tool", Main, "Each reply asks for a tool that nobody declared" =>
+        saying(|prompt, honest| prompt.asks(honest, vec![call("run_shell", "{\"line\": \"id\"}")]));
+    "tool-name-with-escapes", Main, "The name of the tool would clear a terminal" => saying(|prompt, honest| {
             prompt.asks(honest, vec![call("\u{1b}[2Jfetch\u{202e}", "{\"line\": \"id\"}")])
-        })
-    }),
-    Lie::new("tool-name-of-64-kb", "The name of the tool has 64 KB", Main, || {
-        saying(|prompt, honest| prompt.asks(honest, vec![call(&"n".repeat(1 << 16), "{}")]))
-    }),
-    Lie::new("blank-argument", "A required argument is white space", Main, || {
-        saying(|prompt, honest| {
+        });
+    "tool-name-of-64-kb", Main, "The name of the tool has 64 KB" =>
+        saying(|prompt, honest| prompt.asks(honest, vec![call(&"n".repeat(1 << 16), "{}")]));
+    "blank-argument", Main, "A required argument is white space" => saying(|prompt, honest| {
             let calls = vec![prompt.read("   ")];
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new("arguments-of-a-megabyte", "A call has arguments of a megabyte", Main, || {
-        saying(|prompt, honest| {
+        });
+    "arguments-of-a-megabyte", Main, "A call has arguments of a megabyte" => saying(|prompt, honest| {
             let calls = vec![prompt.read(&"y".repeat(1 << 20))];
             prompt.asks(honest, calls)
-        })
-    }),
-    Lie::new(
-        "arguments-without-bottom",
-        "A call has arguments of 3,000 arrays within each other",
-        Main,
-        || {
-            saying(|prompt, honest| {
+        });
+    "arguments-without-bottom", Main, "A call has arguments of 3,000 arrays within each other" =>
+        saying(|prompt, honest| {
                 let name = prompt.read("x").name;
                 prompt.asks(honest, vec![call(&name, &format!("{{\"name\": {}}}", deep(3_000)))])
-            })
-        },
-    ),
-    Lie::new("arguments-of-nobody", "A call has members that its tool does not know", Main, || {
-        saying(|prompt, honest| {
+            });
+    "arguments-of-nobody", Main, "A call has members that its tool does not know" => saying(|prompt, honest| {
             let name = prompt.read("x").name;
             prompt.asks(honest, vec![call(&name, "{\"sql\": \"DROP TABLE users\", \"__proto__\": {}}")])
-        })
-    }),
-    Lie::new("arguments-of-another-type", "A call has a list where a text belongs", Main, || {
-        saying(|prompt, honest| {
+        });
+    "arguments-of-another-type", Main, "A call has a list where a text belongs" => saying(|prompt, honest| {
             let name = prompt.read("x").name;
             prompt.asks(honest, vec![call(&name, "{\"name\": [1, 2], \"target\": {\"a\": 1}}")])
-        })
-    }),
-    Lie::new("arguments-with-members-twice", "A change has each argument twice", Main, || {
-        saying(|prompt, honest| {
+        });
+    "arguments-with-members-twice", Main, "A change has each argument twice" => saying(|prompt, honest| {
             let name = prompt.write().name;
             let arguments = "{\"id\": 1, \"id\": 2, \"company\": \"A\", \"company\": \"Osier Works\"}";
             prompt.asks(honest, vec![call(&name, arguments)])
-        })
-    }),
-    Lie::new("arguments-as-sql", "An argument is an attack on a database", Main, || {
-        saying(|prompt, honest| {
+        });
+    "arguments-as-sql", Main, "An argument is an attack on a database" => saying(|prompt, honest| {
             let about = format!("x'; DROP TABLE users; --{}", prompt.replies());
             let calls = vec![prompt.read(&about)];
             prompt.asks(honest, calls)
-        })
-    }),
+        });
     // What a provider does to calls on the way.
-    Lie::new(
-        "arguments-as-an-object",
-        "Arguments are an object where the protocol has a text",
-        First,
-        || calling(Twist::Arguments(Piece::Object)),
-    ),
-    Lie::new("arguments-as-a-list", "Arguments are a list", First, || calling(Twist::Arguments(Piece::List))),
-    Lie::new("arguments-as-null", "Arguments are `null`", First, || calling(Twist::Arguments(Piece::Null))),
-    Lie::new("arguments-as-a-number", "Arguments are a number", First, || {
-        calling(Twist::Arguments(Piece::Number))
-    }),
-    Lie::new("arguments-of-half-an-object", "Each piece of the arguments is half an object", First, || {
-        calling(Twist::Arguments(Piece::Cut))
-    }),
-    Lie::new(
-        "arguments-first-piece-only",
-        "The pieces of the arguments after the first are left out",
-        First,
-        || calling(Twist::Arguments(Piece::FirstOnly)),
-    ),
-    Lie::new("call-without-a-name", "A call has an empty name", First, || calling(Twist::Name(""))),
-    Lie::new("call-name-changes", "The name of a call changes while it is told", First, || {
-        calling(Twist::NameChanges)
-    }),
-    Lie::new("call-ids-are-equal", "All calls of a reply have one id", First, || {
-        twisted(saying(two_calls), Twist::CallId("call_same"))
-    }),
-    Lie::new("call-ids-are-empty", "All calls of a reply have an empty id", First, || {
-        twisted(saying(two_calls), Twist::CallId(""))
-    }),
-    Lie::new("call-ids-with-escapes", "The id of a call would clear a terminal", First, || {
-        twisted(saying(two_calls), Twist::CallId("\u{1b}[2Jcall\n\u{202e}"))
-    }),
-    Lie::new("call-index-gap", "Calls are numbered from 7", First, || {
-        twisted(saying(two_calls), Twist::IndexGap(7))
-    }),
-    Lie::new("call-index-of-billions", "Calls are numbered from four billion", First, || {
-        twisted(saying(two_calls), Twist::IndexGap(4_000_000_000))
-    }),
-];
+    "arguments-as-an-object", First, "Arguments are an object where the protocol has a text" =>
+        calling(Twist::Arguments(Piece::Object));
+    "arguments-as-a-list", First, "Arguments are a list" => calling(Twist::Arguments(Piece::List));
+    "arguments-as-null", First, "Arguments are `null`" => calling(Twist::Arguments(Piece::Null));
+    "arguments-as-a-number", First, "Arguments are a number" => calling(Twist::Arguments(Piece::Number));
+    "arguments-of-half-an-object", First, "Each piece of the arguments is half an object" =>
+        calling(Twist::Arguments(Piece::Cut));
+    "arguments-first-piece-only", First, "The pieces of the arguments after the first are left out" =>
+        calling(Twist::Arguments(Piece::FirstOnly));
+    "call-without-a-name", First, "A call has an empty name" => calling(Twist::Name(""));
+    "call-name-changes", First, "The name of a call changes while it is told" => calling(Twist::NameChanges);
+    "call-ids-are-equal", First, "All calls of a reply have one id" =>
+        twisted(saying(two_calls), Twist::CallId("call_same"));
+    "call-ids-are-empty", First, "All calls of a reply have an empty id" =>
+        twisted(saying(two_calls), Twist::CallId(""));
+    "call-ids-with-escapes", First, "The id of a call would clear a terminal" =>
+        twisted(saying(two_calls), Twist::CallId("\u{1b}[2Jcall\n\u{202e}"));
+    "call-index-gap", First, "Calls are numbered from 7" => twisted(saying(two_calls), Twist::IndexGap(7));
+    "call-index-of-billions", First, "Calls are numbered from four billion" =>
+        twisted(saying(two_calls), Twist::IndexGap(4_000_000_000));
+}
 
 /// One call of a tool that reads, changed on the way.
 fn calling(twist: Twist) -> Behaviour {

@@ -3,6 +3,13 @@
 //! Each is defined once, and served in every protocol of the mock server. What the model says is changed before it is
 //! written, so that each protocol writes it in its own form; what a provider does to its events is a [`Twist`].
 
+/// A group of lies, one a row: its name, when it lies, what it is about, and the behaviour of the server.
+macro_rules! lies {
+    ($($name:literal, $on:ident, $about:literal => $behaviour:expr;)*) => {
+        pub(super) const LIES: &[Lie] = &[$(Lie::new($name, $about, $on, || $behaviour)),*];
+    };
+}
+
 mod calls;
 mod connection;
 mod dialect;

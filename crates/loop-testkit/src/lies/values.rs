@@ -6,41 +6,30 @@ use super::On::Main;
 use super::prompt::{Prompt, says};
 use super::{Lie, saying};
 
-pub(super) const LIES: &[Lie] = &[
-    Lie::new("lies", "Each document states ten wrong values, one of each kind below", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &Kind::ALL))
-    }),
-    Lie::new("lies-digit", "A number of the evidence with two digits swapped", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Digit]))
-    }),
-    Lie::new("lies-unit", "A number of the evidence with another unit", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Unit]))
-    }),
-    Lie::new("lies-record", "A value of one result, cited from another", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Record]))
-    }),
-    Lie::new("lies-date", "A day of the evidence, off by one", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Date]))
-    }),
-    Lie::new("lies-sum", "A wrong sum of two numbers of the evidence", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Sum]))
-    }),
-    Lie::new("lies-name", "The name of a person whom the evidence does not name", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Name]))
-    }),
-    Lie::new("lies-absence", "That records do not exist which the evidence has", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Absence]))
-    }),
-    Lie::new("lies-rounded", "A number of the evidence, rounded too far", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Rounded]))
-    }),
-    Lie::new("lies-currency", "An amount in a currency that the evidence does not name", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Currency]))
-    }),
-    Lie::new("lies-item", "A value of the work item, cited from a result", Main, || {
-        saying(|prompt, honest| documents(prompt, honest, &[Kind::Item]))
-    }),
-];
+lies! {
+    "lies", Main, "Each document states ten wrong values, one of each kind below" =>
+        saying(|prompt, honest| documents(prompt, honest, &Kind::ALL));
+    "lies-digit", Main, "A number of the evidence with two digits swapped" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Digit]));
+    "lies-unit", Main, "A number of the evidence with another unit" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Unit]));
+    "lies-record", Main, "A value of one result, cited from another" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Record]));
+    "lies-date", Main, "A day of the evidence, off by one" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Date]));
+    "lies-sum", Main, "A wrong sum of two numbers of the evidence" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Sum]));
+    "lies-name", Main, "The name of a person whom the evidence does not name" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Name]));
+    "lies-absence", Main, "That records do not exist which the evidence has" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Absence]));
+    "lies-rounded", Main, "A number of the evidence, rounded too far" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Rounded]));
+    "lies-currency", Main, "An amount in a currency that the evidence does not name" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Currency]));
+    "lies-item", Main, "A value of the work item, cited from a result" =>
+        saying(|prompt, honest| documents(prompt, honest, &[Kind::Item]));
+}
 
 /// What is wrong with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

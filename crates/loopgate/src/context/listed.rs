@@ -46,7 +46,7 @@ impl FilterArgs {
 
     /// Refuses a name that no run of any journal can have, except for the reasons of the domains in this one.
     fn check_reasons(&self, lines: &[RunLine]) -> Result<(), Failure> {
-        let reasons = StopReason::ALL.iter().map(StopReason::name);
+        let reasons = StopReason::all().iter().map(StopReason::name);
         let classes = StopClass::ALL.iter().map(|class| class.name());
         let states = ListedState::ALL.iter().map(|state| state.name());
         let own = lines.iter().filter_map(|line| line.stop.as_ref()).map(StopReason::name);

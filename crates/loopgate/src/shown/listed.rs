@@ -19,7 +19,7 @@ pub(crate) fn one(text: &mut String, listed: &ListedRun) {
     let stop =
         reason.clone().unwrap_or_else(|| format!("{}, {}", listed.state.name(), counted(*entries, "entry")));
     // A class that the reason alone does not say, for example of a run whose effect is in doubt.
-    let own = StopReason::ALL.iter().find(|own| own.name() == stop).map(|own| own.class().name());
+    let own = StopReason::all().iter().find(|own| own.name() == stop).map(|own| own.class().name());
     let class = listed.class.as_deref().filter(|class| Some(*class) != own);
     let stop = class.map_or_else(|| stop.clone(), |class| format!("{stop} ({class})"));
     let tags: String = tags.iter().map(|tag| format!(" #{}", cut(tag, MAX_ID_CHARS))).collect();

@@ -24,7 +24,6 @@ pub(super) struct BaselineRun {
     pub(super) case_id: String,
     pub(super) file: PathBuf,
     pub(super) passed: bool,
-    #[serde(default)]
     pub(super) error: Option<String>,
     #[serde(default = "own")]
     pub(super) configuration: String,
