@@ -52,7 +52,8 @@ pub(crate) fn list(claims: &[Claim]) -> String {
                 let _ = write!(text, "\n{heading}:\n\n");
             }
             let evidence: Vec<String> = claim.evidence.iter().map(ToString::to_string).collect();
-            let place = if evidence.is_empty() { String::new() } else { format!(" ({})", evidence.join(", ")) };
+            let place =
+                if evidence.is_empty() { String::new() } else { format!(" ({})", evidence.join(", ")) };
             let (section, kind, value) = (&claim.section, claim.kind.name(), one_line(&claim.value));
             let _ = writeln!(text, "- {section}: {kind} \"{value}\": {}{place}", one_line(&claim.why));
         }
