@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::steps;
 use loop_core::reply::citations;
 use loop_core::types::EvidenceId;
 
@@ -25,7 +24,6 @@ pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
         let inner = sentence.get(from + 1..).unwrap_or_default();
         let is_inside = |c: char| matches!(c, 'E' | '0'..='9' | ',' | ';' | ' ');
         let length = inner.find(|c| !is_inside(c)).unwrap_or(inner.len());
-        steps::count(length + 1);
         let to = (from + length + 2).min(sentence.len());
         let ids = citations(sentence.get(from..to).unwrap_or_default());
         let between = sentence.get(end..from).unwrap_or_default();
@@ -42,9 +40,9 @@ pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
 
 /// What a value rests on that ends at this place of its sentence: the citations behind it, else the last ones.
 /// `None`: the sentence has none.
-pub(crate) fn of(groups: &[Cited], end: usize) -> Option<&Arc<[EvidenceId]>> {
+pub(crate) fn of(groups: &[Cited], end: usize) -> Option<&[EvidenceId]> {
     let at = groups.partition_point(|group| group.from < end);
-    groups.get(at).or(groups.last()).map(|group| &group.ids)
+    groups.get(at).or(groups.last()).map(|group| &*group.ids)
 }
 
 #[cfg(test)]

@@ -1,94 +1,113 @@
 //! Whether what a document states is in the evidence that it cites.
 //!
-//! A sentence has *checkable values*: numbers with units, money, percentages, days, times, ids, host names, e-mail
-//! addresses, versions, quoted texts, names of more than one word, and statements that something does not exist. This crate
-//! reads them, and looks for each in the cited evidence, in every form in which the same value can be written. It reads the
-//! document, the evidence, the work item and the start of the run.
+//! A sentence has *values*: numbers with units, money, percentages, days, times, ids, quotations, names, and statements that
+//! there is none of something. This crate reads them, and looks for each in the cited evidence. A value is *found*,
+//! *contradicted*, or *not checked*: what takes a calendar, the grammar of a language or more arithmetic than a sum, a share
+//! or a difference is not checked, and never counted against a document.
 //!
-//! It does not judge a sentence. A sentence without such a value is neither grounded nor ungrounded, and a value that
-//! is in the evidence may still be used for something that the evidence does not say. It asks no model and sends no
-//! text anywhere.
+//! It does not judge a sentence: a value that is in the evidence may still be used for something that the evidence does not
+//! say. It asks no model and sends no text anywhere.
 
-mod absence;
-mod amounts;
-mod asked;
-mod chunk;
 mod cited;
-mod date;
-mod days;
-mod decimal;
-mod derive;
-mod field;
-mod fields;
-mod filter;
-mod formula;
-mod json;
-mod known;
-mod lists;
-mod locale;
-mod mates;
-mod name;
-mod number_word;
-mod operations;
-mod place;
-mod places;
-mod priced;
+mod compute;
+mod find;
+mod fold;
 mod reader;
-mod records;
-mod results;
 mod run;
-mod scan;
-mod search;
 mod sentence;
-mod span;
-mod stems;
-mod steps;
-#[cfg(test)]
-mod steps_tests;
-mod table;
-mod unit;
+mod source;
+mod stated;
 mod value;
-mod wanted;
-mod weak;
-mod word;
+mod words;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use formula::Formula;
-pub use run::{lacks, of_document, of_outcome, of_run};
-pub use search::{ClaimSearch, FoundClaim};
-pub use value::ValueKind;
-
-use loop_core::reply::Document;
+use loop_core::reply::{Document, Section};
 use loop_core::types::{Evidence, EvidenceId, Locale, WorkItem};
 
-/// Where a value of a document was found.
+pub use reader::Reader;
+pub use run::{lacks, of_document, of_outcome, of_run};
+
+/// What a value of a sentence is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Grounding {
-    /// In the evidence that the sentence cites, or it results from it by the named formula.
-    Grounded,
-    /// Only in other evidence, or in the work item.
-    Elsewhere,
-    /// Nowhere.
-    Ungrounded,
+pub enum ValueKind {
+    /// A number without a unit: `port 443`, `3 jobs`.
+    Number,
+    /// A number with a unit: `42 GB`, `3 hours`.
+    Quantity,
+    /// An amount of a currency.
+    Money,
+    /// A percentage.
+    Percentage,
+    /// A day, a month of a year.
+    Date,
+    /// A time of day.
+    Time,
+    /// An id with digits in it: `INV-2044`, `web-1`.
+    Id,
+    /// A host name with digits in it, an address of the internet.
+    Host,
+    /// An e-mail address.
+    Email,
+    /// A version: `v1.2`, `1.2.3`.
+    Version,
+    /// A text of more than one word in quotation marks.
+    Quote,
+    /// A name of more than one word with capitals.
+    Name,
+    /// That there is none of something.
+    Absence,
 }
 
-impl Grounding {
-    /// The name in JSON, for example `grounded`.
+impl ValueKind {
+    /// The name in JSON, for example `quantity`.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Grounded => "grounded",
-            Self::Elsewhere => "elsewhere",
-            Self::Ungrounded => "ungrounded",
+            Self::Number => "number",
+            Self::Quantity => "quantity",
+            Self::Money => "money",
+            Self::Percentage => "percentage",
+            Self::Date => "date",
+            Self::Time => "time",
+            Self::Id => "id",
+            Self::Host => "host",
+            Self::Email => "email",
+            Self::Version => "version",
+            Self::Quote => "quote",
+            Self::Name => "name",
+            Self::Absence => "absence",
         }
     }
 }
 
-/// A checkable value of a document, and where it was found.
+/// What was found out about a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grounding {
+    /// It is in the evidence that the sentence cites, or results from it.
+    Found,
+    /// The cited evidence says otherwise, or nothing says it and nothing gives it.
+    Contradicted,
+    /// It cannot be said without a calendar, the grammar of a language or more arithmetic.
+    NotChecked,
+}
+
+impl Grounding {
+    /// The name in JSON, for example `not_checked`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Contradicted => "contradicted",
+            Self::NotChecked => "not_checked",
+        }
+    }
+}
+
+/// A value of a document, and what was found out about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The id of the section.
@@ -101,24 +120,26 @@ pub struct Claim {
     pub at: Range<usize>,
     /// What the value is.
     pub kind: ValueKind,
-    /// Where it was found.
+    /// What was found out.
     pub state: Grounding,
-    /// The evidence that has it, in order: of the cited evidence if it is grounded, else of all. `E0` is the work item.
+    /// The evidence that has it, or that says otherwise, in order. `E0` is the work item.
     pub evidence: Vec<EvidenceId>,
-    /// How it results from the evidence. `None`: it is copied, or was found nowhere.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub formula: Option<Formula>,
+    /// Why it is in this state, for people: what the evidence says instead, how it was computed, what was not checked.
+    /// Empty for a copy.
+    pub why: Arc<str>,
+    /// Whether other evidence than the cited one has it.
+    pub wrong_citation: bool,
 }
 
 /// How many claims there are of each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimTotals {
-    /// In the cited evidence.
-    pub grounded: u32,
-    /// In other evidence only.
-    pub elsewhere: u32,
-    /// Nowhere.
-    pub ungrounded: u32,
+    /// In the cited evidence, or computed from it.
+    pub found: u32,
+    /// Against the evidence.
+    pub contradicted: u32,
+    /// Neither.
+    pub not_checked: u32,
 }
 
 impl ClaimTotals {
@@ -127,9 +148,9 @@ impl ClaimTotals {
         let mut totals = Self::default();
         for claim in claims {
             match claim.state {
-                Grounding::Grounded => totals.grounded += 1,
-                Grounding::Elsewhere => totals.elsewhere += 1,
-                Grounding::Ungrounded => totals.ungrounded += 1,
+                Grounding::Found => totals.found += 1,
+                Grounding::Contradicted => totals.contradicted += 1,
+                Grounding::NotChecked => totals.not_checked += 1,
             }
         }
         totals
@@ -143,7 +164,7 @@ pub struct ClaimSources<'a> {
     pub evidence: &'a [Evidence],
     /// The work item.
     pub item: &'a WorkItem,
-    /// The start of the run, in milliseconds since 1970 (UTC): `yesterday` is the day before.
+    /// The start of the run, in milliseconds since 1970 (UTC): what spans are counted to.
     pub unix_ms: u64,
     /// The offset from UTC that days and times are read by, in minutes.
     pub utc_offset: i32,
@@ -151,19 +172,9 @@ pub struct ClaimSources<'a> {
     pub locale: Locale,
 }
 
-/// The checkable values of a document, in its order, each with where it was found. The order of the evidence does not
-/// matter.
+/// The values of a document, in its order, each with what was found out about it.
 pub fn claims(document: &Document, sources: ClaimSources<'_>) -> Vec<Claim> {
-    let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
-    let mut search = ClaimSearch::new(unix_ms, utc_offset, locale);
-    for section in &document.sections {
-        search.add(section);
-    }
-    if search.is_empty() {
-        return Vec::new();
-    }
-    search.look_in_item(item);
-    evidence.iter().for_each(|evidence| search.look_in(evidence));
-    let sections = 0..document.sections.len();
-    sections.flat_map(|section| search.claims(section, |_| true)).map(|found| found.claim).collect()
+    let sections: Vec<&Section> = document.sections.iter().collect();
+    let reader = Reader::new(&sections, sources);
+    (0..sections.len()).flat_map(|section| reader.claims(section, |_| true)).collect()
 }

@@ -1,384 +1,234 @@
-//! The reader of values: what begins at a chunk.
+//! Sections that are read against the evidence of a run: what is found out about each of their values.
 
-use crate::chunk::{Chunk, with_folded};
-use crate::date::{Day, Timestamp, compact_day, day_of, exchanged, instant_of};
-use crate::decimal::{Decimal, Number};
-use crate::name;
-use crate::unit::Unit;
-use crate::value::{Found, Measured, Reads, Value, ValueKind, words};
-use loop_core::types::{Locale, is_unspaced};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
-/// What follows a name in Japanese.
-const NAME_ENDS: &[&str] =
-    &["様", "さん", "氏", "は", "が", "の", "で", "と", "に", "を", "も", "によ", "から"];
+use loop_core::reply::Section;
+use loop_core::types::{EvidenceId, Status};
+use serde_json::Value as Json;
 
-fn is_han(c: char) -> bool {
-    matches!(c, '\u{3005}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}')
+use crate::find::{Answer, Context, Wrong, copied, judge, may_be_named};
+use crate::sentence::sentences;
+use crate::source::{Patterns, Source};
+use crate::stated::{self, Item, Read, Stated, Texts};
+use crate::value::{Amount, Day};
+use crate::{Claim, ClaimSources, Grounding};
+
+/// Sections, or several versions of one, with the evidence that they are read against. Each is read once.
+#[derive(Debug)]
+pub struct Reader {
+    sections: Vec<Stating>,
+    patterns: Patterns,
+    sources: BTreeMap<EvidenceId, Source>,
+    /// The day on which the run started.
+    today: Day,
 }
 
-fn first_length(text: &str) -> usize {
-    text.chars().next().map_or(0, char::len_utf8)
+/// A section and what it states.
+#[derive(Debug)]
+struct Stating {
+    id: Arc<str>,
+    body: Arc<str>,
+    sentences: Vec<Read>,
+    /// The number of its first value.
+    first: usize,
 }
 
-/// The seconds of `PT14M22S`.
-fn iso_duration(text: &str) -> Option<Decimal> {
-    let mut rest = text.strip_prefix("PT")?;
-    let mut total = Decimal::whole(0);
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
-        let (number, unit) = rest.split_at_checked(end)?;
-        let seconds = match unit.get(..1)? {
-            "H" => 3_600,
-            "M" => 60,
-            "S" => 1,
-            _ => return None,
-        };
-        total = total.plus(Decimal::of_json(number)?.times(seconds)?)?;
-        rest = unit.get(1..)?;
-    }
-    Some(total)
-}
-
-/// The seconds of `1h23m`, `12m40s`, `3d4h`, `2h05`: parts from large to small, two at least.
-fn compact_duration(text: &str) -> Option<Decimal> {
-    let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
-    let is_short = (4..=16).contains(&text.len()) && text.is_ascii();
-    if !begins || !is_short || !text.bytes().any(|byte| byte.is_ascii_lowercase()) {
-        return None;
-    }
-    let (mut rest, mut total, mut largest, mut parts) = (text, Decimal::whole(0), u64::MAX, 0);
-    while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let (number, behind) = rest.split_at_checked(digits).filter(|_| (1..=4).contains(&digits))?;
-        let letters = behind.len() - behind.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
-        let (unit, behind) = behind.split_at_checked(letters)?;
-        let seconds = match unit {
-            "d" => 86_400,
-            "h" | "hr" | "hrs" => 3_600,
-            "m" | "min" | "mins" => 60,
-            "s" | "sec" => 1,
-            // `2h05`.
-            "" if largest == 3_600 && number.len() == 2 && behind.is_empty() => 60,
-            _ => return None,
-        };
-        if seconds >= largest {
-            return None;
-        }
-        total = total.plus(Decimal::of_json(number)?.times(seconds)?)?;
-        (largest, parts, rest) = (seconds, parts + 1, behind);
-    }
-    (parts > 1).then_some(total)
-}
-
-/// A name without the ending of what belongs to it, and without the article before it in French.
-fn owner(text: &str) -> &str {
-    let text = name::without_article(text);
-    text.strip_suffix("'s").or_else(|| text.strip_suffix("\u{2019}s")).unwrap_or(text)
-}
-
-pub(super) struct Reader<'a> {
-    pub(super) chunks: &'a [Chunk<'a>],
-    pub(super) locale: Locale,
-    /// The run's offset from UTC, in minutes.
-    pub(super) clock: i32,
-    pub(super) reads: Reads,
-    pub(super) found: Vec<Found>,
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn get(&self, at: usize) -> Option<&'a Chunk<'a>> {
-        self.chunks.get(at)
-    }
-
-    /// The chunk after this one, where nothing but a space is between them.
-    pub(super) fn next(&self, at: usize) -> Option<&'a Chunk<'a>> {
-        let next = self.get(at + 1)?;
-        (self.get(at)?.after.is_empty() && next.before.is_empty()).then_some(next)
-    }
-
-    pub(super) fn push(&mut self, from: usize, to: usize, value: Value) -> usize {
-        let (Some(first), Some(last)) = (self.get(from), self.get(to)) else { return 1 };
-        self.found.push(Found { range: first.at..last.end(), value });
-        to - from + 1
-    }
-
-    /// As [`push`](Self::push), of a value that ends so many bytes after the begin of its last chunk: in a text without spaces
-    /// the sentence continues in it.
-    pub(super) fn push_to(&mut self, from: usize, to: usize, bytes: usize, value: Value) -> usize {
-        let (Some(first), Some(last)) = (self.get(from), self.get(to)) else { return 1 };
-        self.found.push(Found { range: first.at..last.at + bytes.min(last.text.len()), value });
-        // The rest of the last chunk may be the begin of a name.
-        if bytes < last.text.len() { to - from } else { to - from + 1 }
-    }
-
-    /// Reads what begins at a chunk. Returns how many chunks it has; 0: nothing begins here.
-    pub(super) fn read(&mut self, at: usize) -> usize {
-        let Some(chunk) = self.get(at) else { return 0 };
-        let text = chunk.text;
-        if text.is_empty() {
-            return 0;
-        }
-        let has_digit = text.bytes().any(|byte| byte.is_ascii_digit());
-        if self.reads == Reads::All {
-            if let Some(read) = self.address(at, text) {
-                return read;
-            }
-            if !has_digit
-                && let Some(read) = self
-                    .relative(at, text)
-                    .or_else(|| self.japanese_name(at))
-                    .or_else(|| self.number_word(at))
-            {
-                return read;
-            }
-        }
-        let is_lettered = text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
-        if has_digit && is_lettered {
-            if let Some(read) = self
-                .iso_duration(at, text)
-                .or_else(|| self.part_of_year(at, text))
-                .or_else(|| self.amount(at))
-            {
-                return read;
-            }
-        } else if has_digit {
-            if let Some(instant) = instant_of(text, self.locale) {
-                return self.instant(at, instant);
-            }
-            if self.reads == Reads::Measures {
-                self.short_forms(at, text);
-            }
-            if let Some(read) = self.days_of_range(at, text) {
-                return read;
-            }
-            // The point of `26.11.` is punctuation of the chunk.
-            let is_pointed = self.locale == Locale::De && chunk.after.starts_with('.');
-            let pointed = || is_pointed.then(|| day_of(&format!("{text}."), self.locale)).flatten();
-            if let Some(day) = day_of(text, self.locale).or_else(pointed).or_else(|| compact_day(text)) {
-                // Evidence has the order of its own country.
-                if self.reads == Reads::Measures
-                    && let Some(other) = exchanged(text, day)
-                {
-                    self.push(at, at, Value::Day(other));
-                }
-                return self.push(at, at, Value::Day(day));
-            }
-            if let Some(seconds) = compact_duration(text) {
-                let number = Number { amount: seconds, places: 0, significant: 1 };
-                let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
-                let is_open = text.ends_with(|c: char| c.is_ascii_digit());
-                // `17h42` is a time as well, and in a document that only.
-                if is_open && let Some(read) = self.time(at, text) {
-                    if self.reads == Reads::Measures {
-                        self.push(at, at, value);
-                    }
-                    return read;
-                }
-                return self.push(at, at, value);
-            }
-            // `2028-04` names a year.
-            if self.reads == Reads::Measures
-                && let Some((year, month)) = text.split_once('-')
-                && (year.len(), month.len()) == (4, 2)
-                && let (Ok(year), Ok(1..=12)) = (year.parse::<u64>(), month.parse::<u32>())
-            {
-                return self.push(at, at, Value::whole(year));
-            }
-            let read = self.time(at, text).or_else(|| self.written_day(at));
-            let read = read.or_else(|| (self.reads == Reads::All).then(|| self.day_alone(at)).flatten());
-            if let Some(read) = read.or_else(|| self.amount(at)) {
-                return read;
-            }
-            if self.reads == Reads::Measures
-                && let Some(read) = self.day_number(at, text)
-            {
-                return read;
-            }
-        } else {
-            if let Some(read) = self.month_first(at).or_else(|| self.code_first(at)) {
-                return read;
-            }
-        }
-        if self.reads == Reads::All
-            && let Some(read) = self.named(at, has_digit)
-        {
-            return read;
-        }
-        if has_digit { self.parts(at) } else { 0 }
-    }
-
-    /// `PT14M22S` of evidence.
-    fn iso_duration(&mut self, at: usize, text: &str) -> Option<usize> {
-        let seconds = iso_duration(text).filter(|_| self.reads == Reads::Measures)?;
-        let number = Number { amount: seconds, places: 0, significant: 1 };
-        let value = self.amount_of(at, "", number, Measured::Unit(Unit::SECONDS));
-        Some(self.push(at, at, value))
-    }
-
-    /// `mid-2031` names a year.
-    fn part_of_year(&mut self, at: usize, text: &str) -> Option<usize> {
-        // The year has four digits.
-        let end = text.len().checked_sub(5).filter(|_| (7..=11).contains(&text.len()))?;
-        if text.as_bytes().get(end) != Some(&b'-') {
-            return None;
-        }
-        let (word, year) = text.split_once('-')?;
-        let is_part = |word: &str| {
-            matches!(word, "mid" | "early" | "late" | "end" | "mitte" | "anfang" | "ende" | "mi" | "fin")
-        };
-        let year: u64 =
-            (year.len() == 4 && with_folded(word, is_part)).then(|| year.parse().ok()).flatten()?;
-        Some(self.push(at, at, Value::whole(year)))
-    }
-
-    /// An instant: its day and its time. Of evidence by the clock of the run too, and in UTC.
-    fn instant(&mut self, at: usize, instant: Timestamp) -> usize {
-        if self.reads == Reads::Measures {
-            for (day, time) in instant.readings(self.clock) {
-                for value in day.map(Value::Day).into_iter().chain(time.map(Value::Time)) {
-                    self.push(at, at, value);
-                }
-            }
-            return 1;
-        }
-        self.push(at, at, Value::Day(instant.day));
-        self.clock_time(at, at, instant.time, instant.offset)
-    }
-
-    /// E-mail addresses and addresses of the internet.
-    fn address(&mut self, at: usize, text: &str) -> Option<usize> {
-        if !text.bytes().any(|byte| matches!(byte, b'@' | b':')) {
-            return None;
-        }
-        let kind = match text.split_once('@') {
-            Some((local, host)) if !local.is_empty() && host.contains('.') && !host.contains('@') => {
-                ValueKind::Email
-            }
-            Some(_) => return None,
-            None if text.contains("://") => ValueKind::Host,
-            None => return None,
-        };
-        Some(self.push(at, at, Value::Text { kind, words: words(text), also: None }))
-    }
-
-    /// `佐藤 美咲さん`: characters of names around one space, before an ending.
-    fn japanese_name(&mut self, at: usize) -> Option<usize> {
-        let (first, second) = (self.get(at)?, self.next(at)?);
-        let is_name = |c: char| is_han(c) || is_unspaced(c);
-        if second.is_joined || !first.text.ends_with(is_han) || !second.text.starts_with(is_name) {
-            return None;
-        }
-        let family_at = first.text.rfind(|c: char| !is_han(c));
-        let family_at = family_at.map_or(0, |at| at + first.text.get(at..).map_or(0, first_length));
-        let family = first.text.get(family_at..)?;
-        let ends = second.text.char_indices().find(|(at, _)| {
-            second.text.get(*at..).is_some_and(|rest| NAME_ENDS.iter().any(|end| rest.starts_with(end)))
+impl Reader {
+    /// Reads sections and sources. A piece of evidence that may not be cited says nothing.
+    pub fn new(sections: &[&Section], sources: ClaimSources<'_>) -> Self {
+        let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
+        let minutes = i64::try_from(unix_ms / 60_000).unwrap_or(0) + i64::from(utc_offset);
+        let today = Day::of_number(minutes.div_euclid(1_440));
+        let mut texts = Texts::default();
+        let mut first = 0;
+        let stating = sections.iter().map(|section| {
+            let of_body = sentences(&section.body);
+            let read =
+                of_body.iter().map(|sentence| stated::read(&section.body, sentence, locale, &mut texts));
+            let sentences: Vec<Read> = read.collect();
+            let number = first;
+            first += sentences.iter().map(|it| it.items.len()).sum::<usize>();
+            let (id, body) = (Arc::clone(&section.id), Arc::clone(&section.body));
+            Stating { id, body, sentences, first: number }
         });
-        let given = second.text.get(..ends.map_or(second.text.len(), |(at, _)| at))?;
-        let is_short = |text: &str| (1..=3).contains(&text.chars().count());
-        if !is_short(family) || !is_short(given) {
-            return None;
+        let sections: Vec<Stating> = stating.collect();
+        let patterns = Patterns::new(&texts.list);
+        let mut sources = BTreeMap::new();
+        if first > 0 {
+            let start = i64::try_from(unix_ms / 1_000).ok();
+            let text = format!("{}\n{}\n{}", item.id, item.title, item.full);
+            sources.insert(EvidenceId::ITEM, Source::read(&text, None, &patterns, start));
+            for evidence in evidence.iter().filter(|it| it.observation.status.is_citable()) {
+                let observation = &evidence.observation;
+                let data: Option<Json> = match observation.data.as_text() {
+                    Some(text) if **text == *observation.markdown => None,
+                    _ => serde_json::from_str(&observation.data).ok(),
+                };
+                let mut source = Source::read(observation.text(), data.as_ref(), &patterns, start);
+                source.is_empty = observation.status == Status::Empty;
+                sources.insert(evidence.id, source);
+            }
         }
-        let words = vec![family.into(), given.into()];
-        let range = first.at + family_at..second.at + given.len();
-        self.found.push(Found { range, value: Value::Text { kind: ValueKind::Name, words, also: None } });
-        Some(1)
+        Self { sections, patterns, sources, today }
     }
 
-    /// Ids, hosts, versions and names.
-    fn named(&mut self, at: usize, has_digit: bool) -> Option<usize> {
-        let text = self.get(at)?.text;
-        if let Some(kind) = name::kind_of(text, has_digit) {
-            return Some(self.push(at, at, Value::Text { kind, words: words(text), also: None }));
+    /// The number of the first value of a section. Those that follow in [`Self::claims`] have the next ones.
+    pub fn first_number(&self, section: usize) -> usize {
+        self.sections.get(section).map_or(0, |section| section.first)
+    }
+
+    /// The values of a section, by its place in the order in which they were given: as many each time.
+    /// `is_known`: whether there was this evidence when it was written.
+    pub fn claims(&self, section: usize, is_known: impl Fn(EvidenceId) -> bool) -> Vec<Claim> {
+        let Some(Stating { id, body, sentences, .. }) = self.sections.get(section) else { return Vec::new() };
+        let is_there = |id: EvidenceId| id == EvidenceId::ITEM || is_known(id);
+        let known: Known<'_> =
+            self.sources.iter().filter(|(id, _)| is_there(**id)).map(|(id, source)| (*id, source)).collect();
+        let currencies = known.values().flat_map(|source| &source.currencies).copied().collect();
+        let mut stated: Vec<Amount> = Vec::new();
+        let mut claims = Vec::new();
+        for sentence in sentences {
+            let text: Arc<str> = body.get(sentence.range.clone()).unwrap_or_default().into();
+            let spans = sentence.spans();
+            let amounts: Vec<Amount> = sentence.items.iter().filter_map(Item::amount).copied().collect();
+            let before = stated.len();
+            for item in &sentence.items {
+                let behind = amounts.get(stated.len() + 1 - before..).unwrap_or_default();
+                let around = Around {
+                    stated: &stated,
+                    behind,
+                    spans: &spans,
+                    currencies: &currencies,
+                    today: self.today,
+                };
+                let Finding { state, evidence, why, wrong_citation } =
+                    finding(item, sentence, &known, &around);
+                stated.extend(item.amount());
+                let at = sentence.range.start + item.range.start..sentence.range.start + item.range.end;
+                claims.push(Claim {
+                    section: Arc::clone(id),
+                    sentence: Arc::clone(&text),
+                    value: body.get(at.clone()).unwrap_or_default().into(),
+                    at,
+                    kind: item.kind,
+                    state,
+                    evidence,
+                    why: why.into(),
+                    wrong_citation,
+                });
+            }
         }
-        let name = name::name_at(self.chunks, at, self.locale)?;
-        let Some((first, last)) = name.words else { return Some(name.passed) };
-        let end = self.get(last)?.end();
-        let text_of = |from: usize| {
-            (from..=last)
-                .filter_map(|at| self.get(at))
-                .flat_map(|it| match it.end() == end {
-                    true => words(owner(it.text)),
-                    // `Caulker's Wynd` is a name as it is.
-                    false => words(name::without_article(it.text)),
-                })
-                .collect::<Vec<_>>()
+        claims
+    }
+
+    /// Where in a text the values are that it has as a copy, by their numbers.
+    pub fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
+        let source = Source::read(text, None, &self.patterns, None);
+        let items =
+            self.sections.iter().flat_map(|section| section.sentences.iter().flat_map(|it| &it.items));
+        items
+            .enumerate()
+            .filter_map(|(number, item)| Some((number, copied(&item.stated, &source)??)))
+            .collect()
+    }
+}
+
+/// What was found out about a value.
+struct Finding {
+    state: Grounding,
+    evidence: Vec<EvidenceId>,
+    why: String,
+    wrong_citation: bool,
+}
+
+impl Finding {
+    fn found(evidence: Vec<EvidenceId>, why: &str) -> Self {
+        Self { state: Grounding::Found, evidence, why: why.to_owned(), wrong_citation: false }
+    }
+
+    fn not_checked(why: &str) -> Self {
+        Self {
+            state: Grounding::NotChecked,
+            evidence: Vec::new(),
+            why: why.to_owned(),
+            wrong_citation: false,
+        }
+    }
+
+    fn contradicted(evidence: Vec<EvidenceId>, why: String, wrong_citation: bool) -> Self {
+        Self { state: Grounding::Contradicted, evidence, why, wrong_citation }
+    }
+}
+
+/// The sources that there were.
+type Known<'a> = BTreeMap<EvidenceId, &'a Source>;
+
+/// What the document says around a value.
+struct Around<'a> {
+    stated: &'a [Amount],
+    behind: &'a [Amount],
+    spans: &'a [f64],
+    currencies: &'a BTreeSet<&'static str>,
+    today: Day,
+}
+
+/// What the evidence says of a value of a sentence.
+fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>) -> Finding {
+    let Around { stated, behind, spans, currencies, today } = *around;
+    let by_id = |id: &EvidenceId| Some((*id, *known.get(id)?));
+    let mut cited: Vec<(EvidenceId, &Source)> =
+        sentence.cited(item.range.end).iter().filter_map(by_id).collect();
+    // What names no evidence may be in any.
+    if cited.is_empty() {
+        cited = known.iter().map(|(id, source)| (*id, *source)).collect();
+    }
+    let of_cited: BTreeSet<&'static str> =
+        cited.iter().flat_map(|(_, source)| &source.currencies).copied().collect();
+    let currencies = if of_cited.is_empty() { currencies } else { &of_cited };
+    let is_foreign =
+        item.amount().and_then(|it| it.currency).is_some_and(|code| !may_be_named(code, currencies));
+    let has = |source: &Source| !is_foreign && copied(&item.stated, source).is_some();
+    let copies: Vec<EvidenceId> = cited.iter().filter(|(_, source)| has(source)).map(|(id, _)| *id).collect();
+    if !copies.is_empty() {
+        return Finding::found(copies, "");
+    }
+    let is_named = matches!(item.stated, Stated::Name { .. } | Stated::Id { .. });
+    let elsewhere: Vec<EvidenceId> =
+        known.iter().filter(|(_, source)| has(source)).map(|(id, _)| *id).collect();
+    // Whom and what a work item is about may be the subject of any sentence.
+    if is_named && !elsewhere.is_empty() {
+        return Finding::found(elsewhere, "not in the cited evidence");
+    }
+    if is_named && !sentence.cites {
+        return Finding::not_checked("nothing is cited for it");
+    }
+    if item.amount().is_some_and(|amount| amount.in_words) {
+        return Finding::not_checked("a number in words");
+    }
+    if matches!(&item.stated, Stated::Day(day) if Day { year: today.year, ..*day } == today && day.year.is_none_or(|it| Some(it) == today.year))
+    {
+        return Finding::not_checked("the day of the run");
+    }
+    let (ids, sources): (Vec<EvidenceId>, Vec<&Source>) = cited.into_iter().unzip();
+    let wrong = match judge(&item.stated, &Context { cited: &sources, stated, behind, spans, currencies }) {
+        Answer::Computed => return Finding::found(ids, "computed"),
+        Answer::Unknown(why) => return Finding::not_checked(why),
+        Answer::Wrong(wrong) => wrong,
+    };
+    if !elsewhere.is_empty() {
+        let is_short = item.amount().is_some_and(|it| it.is_bare() && it.digits < 3);
+        return match is_short {
+            true => Finding::not_checked("a small number that other evidence has"),
+            false => Finding::contradicted(elsewhere, "not in the cited evidence".to_owned(), true),
         };
-        // A sentence begins with a capital, whatever its first word is.
-        let capitals =
-            (first..=last).filter_map(|at| self.get(at)).filter(|it| it.text.starts_with(char::is_uppercase));
-        // A role may be before a name: `Koordination Liesbeth Kranz`.
-        let is_long = capitals.count() > 2;
-        // `M. Halloran` is `Margaret Halloran`.
-        let is_initial = self.get(first).is_some_and(|it| it.text.chars().count() == 1);
-        let also = (is_long || is_initial && last > first).then(|| text_of(first + 1));
-        let value = Value::Text { kind: ValueKind::Name, words: text_of(first), also };
-        self.push(first, last, value);
-        Some(name.passed)
     }
-
-    /// `the 29th` of evidence or of the work item: a day of any month.
-    fn day_number(&mut self, at: usize, text: &str) -> Option<usize> {
-        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let is_ordinal = matches!(text.get(digits.len()..)?, "st" | "nd" | "rd" | "th");
-        let day: u32 = (is_ordinal && digits.len() <= 2).then(|| digits.parse().ok()).flatten()?;
-        (1..=31).contains(&day).then(|| self.push(at, at, Value::Day(Day { year: None, month: 0, day })))
-    }
-
-    /// `60-119 min`: both numbers.
-    fn range(&mut self, at: usize, text: &str) -> Option<usize> {
-        if text.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
-            return None;
-        }
-        let (first, second) = text.split_once(['-', '\u{2013}'])?;
-        let ends = Number::read(first, self.locale).zip(Number::read(second, self.locale))?;
-        let measured = self.measured(at);
-        for number in [ends.0, ends.1] {
-            let value = self.amount_of(at, "", number, measured.clone());
-            self.push(at, at, value);
-        }
-        Some(1)
-    }
-
-    /// Amounts, days and times inside of a chunk that is none as a whole: `port=443`, `user:42`.
-    fn parts(&mut self, at: usize) -> usize {
-        let Some(chunk) = self.get(at) else { return 0 };
-        let is_all = self.reads == Reads::All;
-        let is_between = |c: char| match c {
-            // `24/7`.
-            '/' => !is_all,
-            ',' => !is_all,
-            c => matches!(c, '=' | ':' | ';' | '|' | '<' | '>' | '{' | '}' | '[' | ']' | '(' | ')' | '"'),
-        };
-        if !is_all && let Some(read) = self.range(at, chunk.text) {
-            return read;
-        }
-        if !chunk.text.contains(is_between) {
-            return 0;
-        }
-        let mut begin = 0;
-        for part in chunk.text.split(is_between) {
-            let from = chunk.at + begin;
-            begin += part.len() + 1;
-            let value = match day_of(part, self.locale) {
-                Some(day) => Value::Day(day),
-                None => {
-                    let end = part.find(|c: char| c.is_alphabetic() || c == '%').unwrap_or(part.len());
-                    let (digits, unit) = part.split_at_checked(end).unwrap_or((part, ""));
-                    let is_alone = digits.len() < 2 && is_all;
-                    let measured = match unit {
-                        "" if !is_alone => Measured::Nothing,
-                        unit => match Unit::named(unit) {
-                            Some(unit) => Measured::Unit(unit),
-                            None => continue,
-                        },
-                    };
-                    let Some(number) = Number::read(digits, self.locale) else { continue };
-                    self.amount_of(at, digits, number, measured)
-                }
-            };
-            self.found.push(Found { range: from..from + part.len(), value });
-        }
-        1
-    }
+    let (evidence, why) = match wrong {
+        Wrong::Unit(says) => (ids, format!("another unit: {says}")),
+        Wrong::Currency(says) => (ids, format!("another currency: {says}")),
+        Wrong::Other(says) => (ids, format!("the evidence says: {says}")),
+        Wrong::Nowhere => (Vec::new(), "in no evidence".to_owned()),
+    };
+    Finding::contradicted(evidence, why, false)
 }

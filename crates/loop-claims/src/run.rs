@@ -1,6 +1,6 @@
 //! The values of a run's document, and those of them that a check finds lacking.
 
-use loop_core::reply::{Document, citations};
+use loop_core::reply::Document;
 use loop_core::run::{Cause, Lack, Started};
 use loop_core::spec::GroundingRule;
 use loop_core::{Evidence, Outcome, Run, RunSpec};
@@ -51,15 +51,9 @@ pub fn lacks(run: &Run) -> Vec<Lack> {
     let demands = |rule| rule == GroundingRule::Demand;
     let claims = claims_where(run.document(), run.spec(), run.evidence(), run.started(), demands);
     let lack = |claim: Claim| {
-        let cause = match claim.state {
-            Grounding::Grounded => return None,
-            Grounding::Ungrounded => Cause::Contradicted,
-            // What a sentence without a citation states, it states of no evidence.
-            Grounding::Elsewhere if citations(&claim.sentence).is_empty() => return None,
-            Grounding::Elsewhere => Cause::WrongCitation,
-        };
+        let cause = if claim.wrong_citation { Cause::WrongCitation } else { Cause::Contradicted };
         let Claim { section, sentence, value, evidence: place, .. } = claim;
-        Some(Lack { section, sentence, value, place, cause })
+        Lack { section, sentence, value, place, cause }
     };
-    claims.into_iter().filter_map(lack).collect()
+    claims.into_iter().filter(|claim| claim.state == Grounding::Contradicted).map(lack).collect()
 }

@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::date::month_of;
-use crate::name;
-use crate::steps;
+use crate::fold::Folded;
+use crate::words::WORDS;
 use loop_core::reply::{citations, fenced};
 use loop_core::types::EvidenceId;
 
@@ -18,6 +17,11 @@ pub(crate) struct Sentence {
     pub(crate) cited: Arc<[EvidenceId]>,
     /// Whether it has citations itself.
     pub(crate) cites: bool,
+}
+
+/// The month that a word names.
+fn month_of(word: &str) -> Option<u8> {
+    WORDS.months.get(&*Folded::of(word.trim_end_matches('.')).text).copied()
 }
 
 /// The sentences of a body, in order, without headings and fenced blocks.
@@ -45,7 +49,6 @@ fn paragraphs(body: &str) -> Vec<Range<usize>> {
     let mut is_open = false;
     let mut at = 0;
     for line in body.split_inclusive('\n') {
-        steps::count(1);
         let start = at;
         at += line.len();
         while fences.get(fence).is_some_and(|block| block.end <= start) {
@@ -107,7 +110,6 @@ fn split(text: &str) -> Vec<Range<usize>> {
     let mut begin = 0;
     let mut at = 0;
     for (end, c) in text.char_indices() {
-        steps::count(1);
         if end < at || !matches!(c, '.' | '!' | '?' | '。' | '！' | '？') {
             continue;
         }
@@ -165,7 +167,7 @@ fn ends(text: &str, at: usize, after: usize, mark: char) -> bool {
     if letters.next().is_some_and(char::is_uppercase)
         && letters.next().is_none()
         && next_name.starts_with(char::is_uppercase)
-        && !name::is_no_name(next_name)
+        && !WORDS.plain.contains(&*next_name.to_lowercase())
     {
         return false;
     }

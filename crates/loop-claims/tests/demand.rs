@@ -31,7 +31,7 @@ fn a_value_that_stands_in_no_evidence_is_demanded_once_and_then_missing() {
     };
     let says = |body: &str| bare_draft("high").section("Situation", body);
     let (lie, truth) = (says("web-1 has 24 GB, and 24 GB at web-9 [E1]."), says("web-1 has 42 GB [E1]."));
-    let missing = "evidence for the ungrounded \"24 GB\", \"web-9\" in section `situation`";
+    let missing = "evidence for the contradicted \"24 GB\", \"web-9\" in section `situation`";
 
     // The model reads which values it is about, and has one pass to mend them.
     let asked = looked(begun(GroundingRule::Demand).replied(&lie)).expect_call("3/main", 1);

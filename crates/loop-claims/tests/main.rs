@@ -1,6 +1,7 @@
-//! What is read of a document's values, and where each is looked for.
+//! What is found out about the values of documents.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
+mod corpus;
 mod demand;
-mod records;
+mod hostile;
 mod values;

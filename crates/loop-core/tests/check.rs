@@ -120,7 +120,7 @@ fn what_is_lacking_is_told_by_section_and_cause() {
     let ended = answered(checking(), failed).ends(StopReason::EvidenceMissing);
     let expected = [
         "a citation of evidence that exists, not [E9] in section `situation`",
-        "evidence for the ungrounded \"24 GB\", \"web-9\" in section `situation`",
+        "evidence for the contradicted \"24 GB\", \"web-9\" in section `situation`",
         "the right citation, [E2] or [E3] for \"42 GB\", in section `situation`",
         "what the evidence says, not \"31 GB\" ([E2]) in section `situation`",
         "that `second_opinion` accepts section `situation` (it says no)",

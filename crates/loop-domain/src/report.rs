@@ -53,7 +53,7 @@ pub(crate) fn lines(
         };
         let values = match section.grounding {
             Some(GroundingRule::Demand) => Some("its values must be in the evidence"),
-            Some(GroundingRule::Report) => Some("values that are in no evidence are reported"),
+            Some(GroundingRule::Report) => Some("values that the evidence contradicts are reported"),
             Some(GroundingRule::Off) => Some("its values are not looked for"),
             None => None,
         };

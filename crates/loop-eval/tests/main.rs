@@ -6,7 +6,6 @@
 mod backtest;
 mod bad_input;
 mod baseline;
-mod claims_corpus;
 mod examples;
 mod redteam;
 mod schema;

@@ -131,7 +131,7 @@ fn a_model_that_lies_about_values_does_not_end_confident_where_they_are_demanded
         assert_eq!(ran.code, 3, "{place}");
         assert!(ran.err.contains("stopped: evidence_missing (partial)"), "{place}");
         assert!(
-            ran.err.contains("evidence for the ungrounded \"") || ran.err.contains("the right citation, ["),
+            ran.err.contains("evidence for the contradicted \"") || ran.err.contains("the right citation, ["),
             "{place}"
         );
     }

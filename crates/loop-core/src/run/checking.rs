@@ -243,7 +243,7 @@ fn lines(lacks: &[Lack]) -> Vec<Arc<str>> {
         let place = place.iter().map(|id| format!("[{id}]")).collect::<Vec<_>>().join(" or ");
         let (what, shown) = match cause {
             Cause::Contradicted if place.is_empty() => {
-                ("evidence for the ungrounded", format!("\"{value}\""))
+                ("evidence for the contradicted", format!("\"{value}\""))
             }
             Cause::Contradicted => ("what the evidence says, not", format!("\"{value}\" ({place})")),
             Cause::WrongCitation => ("the right citation,", format!("{place} for \"{value}\"")),

@@ -124,7 +124,7 @@ pub struct GateSettings {
     /// Default: true, but false where `limits.cost_mode` is `strict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eager: Option<bool>,
-    /// For documents: what follows from a value (an amount, a day, an id, a name) that is in no evidence. Default: `report`.
+    /// For documents: what follows from a value (an amount, a day, an id, a name) that the evidence contradicts. Default: `report`.
     #[serde(skip_serializing_if = "is_default")]
     pub grounding: GroundingRule,
     /// For documents: how the document writes numbers and dates, for which values are searched. Default: `en`.
@@ -159,7 +159,7 @@ pub struct GateSettings {
     pub second_opinion: Option<SecondOpinion>,
 }
 
-/// What follows from a value of the document that is in no evidence.
+/// What follows from a value of the document that the evidence contradicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -347,7 +347,7 @@ pub struct SectionSpec {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "CiteText"))]
     pub cite: Cite,
-    /// What follows from a value of it that is in no evidence. Default: `gate.grounding`.
+    /// What follows from a value of it that the evidence contradicts. Default: `gate.grounding`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grounding: Option<GroundingRule>,
     /// Whether a second model is asked about it, as `gate.second_opinion` says. Default: false.

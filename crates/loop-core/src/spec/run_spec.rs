@@ -213,7 +213,7 @@ impl RunSpec {
         }
     }
 
-    /// What follows from a value of a section that is in no evidence: its own rule, else that of the gate.
+    /// What follows from a value of a section that the evidence contradicts: its own rule, else that of the gate.
     pub fn grounding_of(&self, section: &str) -> GroundingRule {
         let own = self.sections().iter().find(|it| &*it.id == section).and_then(|it| it.grounding);
         own.unwrap_or(self.gate.grounding)

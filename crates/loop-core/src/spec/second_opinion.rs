@@ -28,7 +28,7 @@ impl Default for SecondOpinion {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OpinionWhen {
-    /// The sentences with a value that is not in the evidence that they cite. Without any it is not asked.
+    /// The sentences with a value that was not found. Without any it is not asked.
     #[default]
     Ungrounded,
     /// The whole text, before every confident end.

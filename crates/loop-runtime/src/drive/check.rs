@@ -277,7 +277,7 @@ fn second_opinion(run: &Run, prompts: &Prompts, sub_call: Option<SubCall>) -> Op
             return if body.trim().is_empty() { Vec::new() } else { vec![body.trim().into()] };
         }
         let mut sentences: Vec<Arc<str>> = Vec::new();
-        for claim in claims.iter().filter(|it| &*it.section == id && it.state != Grounding::Grounded) {
+        for claim in claims.iter().filter(|it| &*it.section == id && it.state != Grounding::Found) {
             if !sentences.contains(&claim.sentence) {
                 sentences.push(Arc::clone(&claim.sentence));
             }

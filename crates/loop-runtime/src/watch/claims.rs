@@ -5,7 +5,7 @@ use loop_core::reply::Document;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A value of the document, and where it was found.
+/// A value of the document, and what was found out about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClaimReport {
     /// The section's id.
@@ -17,13 +17,14 @@ pub struct ClaimReport {
     /// `number`, `quantity`, `money`, `percentage`, `date`, `time`, `id`, `host`, `email`, `version`, `quote`, `name` or
     /// `absence`.
     pub kind: String,
-    /// `grounded`: in the cited evidence. `elsewhere`: only in other evidence or in the work item. `ungrounded`: nowhere.
+    /// `found`: in the cited evidence, or it results from it. `contradicted`: the evidence says otherwise, or nothing says
+    /// it. `not_checked`: it cannot be said.
     pub state: String,
-    /// The evidence that has it, for example `E1`. `E0` is the work item. Empty if it was found nowhere.
+    /// The evidence that has it, or that says otherwise, for example `E1`. `E0` is the work item. Empty if there is none.
     pub evidence: Vec<String>,
-    /// How it results from the evidence, for example `sum of amount_usd`. Absent if it is copied.
+    /// What the evidence says instead, how it was computed, or why it was not checked. Absent for a copy.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub formula: Option<String>,
+    pub why: Option<String>,
 }
 
 impl ClaimReport {
@@ -36,36 +37,36 @@ impl ClaimReport {
             kind: claim.kind.name().to_owned(),
             state: claim.state.name().to_owned(),
             evidence: claim.evidence.iter().map(ToString::to_string).collect(),
-            formula: claim.formula.as_ref().map(ToString::to_string),
+            why: Some(claim.why.to_string()).filter(|why| !why.is_empty()),
         }
     }
 }
 
-/// How many values of a document were found where.
+/// How many values of a document there are of each state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ClaimTotalsReport {
-    /// In the evidence that their sentence cites.
-    pub grounded: u32,
-    /// Only in other evidence or in the work item.
-    pub elsewhere: u32,
-    /// Nowhere.
-    pub ungrounded: u32,
+    /// In the cited evidence, or computed from it.
+    pub found: u32,
+    /// Against the evidence.
+    pub contradicted: u32,
+    /// Neither.
+    pub not_checked: u32,
 }
 
 impl ClaimTotalsReport {
     /// The totals of these claims.
     pub fn of(claims: &[Claim]) -> Self {
-        let ClaimTotals { grounded, elsewhere, ungrounded } = ClaimTotals::of(claims);
-        Self { grounded, elsewhere, ungrounded }
+        let ClaimTotals { found, contradicted, not_checked } = ClaimTotals::of(claims);
+        Self { found, contradicted, not_checked }
     }
 }
 
-/// The document with a mark behind each value that is in no evidence.
+/// The document with a mark behind each value that is contradicted.
 pub fn marked(document: &Document, claims: &[Claim]) -> Document {
     let mut document = document.clone();
     for section in &mut document.sections {
         let of_section =
-            claims.iter().filter(|it| it.section == section.id && it.state == Grounding::Ungrounded);
+            claims.iter().filter(|it| it.section == section.id && it.state == Grounding::Contradicted);
         let mut ends: Vec<usize> = of_section.map(|claim| claim.at.end).collect();
         ends.sort_unstable();
         ends.dedup();
@@ -85,5 +86,5 @@ pub fn marked(document: &Document, claims: &[Claim]) -> Document {
     document
 }
 
-/// What is written behind a value that is in no evidence.
+/// What is written behind a value that is contradicted.
 const MARK: &str = " [?]";

@@ -158,23 +158,23 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   await plain.close();
 }
 
-// ---- values of the document: marked by where they stand, and led to their place ----
+// ---- values of the document: marked by what was found out, and led to their place ----
 
 {
   const context = await browser.newContext({ viewport: { width: 1000, height: 720 } });
   const page = await opened(context);
   await page.goto(pages.stated);
   const marks = (look) => page.$$eval(`#document article:not([hidden]) .v-${look}:not([hidden])`, (all) => all.map((it) => it.textContent));
-  const [grounded, elsewhere, ungrounded] = [await marks("grounded"), await marks("elsewhere"), await marks("ungrounded")];
-  check("what the evidence has is grounded", ["3.1 GB", "BJ-HAR-07"].every((it) => grounded.includes(it)), grounded.join());
-  check("an id that only the item has is elsewhere", elsewhere.includes("T-1042 (not in the cited evidence, but in the work item)"), elsewhere.join());
-  check("what nothing has has the mark", ["$420", "7 GB", "64 GB"].every((it) => ungrounded.some((has) => has === `${it}[?] (in no evidence)`)), ungrounded.join());
-  const counts = [`${ungrounded.length} in no evidence`, `${elsewhere.length} elsewhere`];
+  const [found, contradicted, unchecked] = [await marks("found"), await marks("contradicted"), await marks("not_checked")];
+  check("what the evidence has is found", ["3.1 GB", "BJ-HAR-07"].every((it) => found.includes(it)), found.join());
+  check("an id that only the item has is found there", found.some((it) => it.startsWith("T-1042 (found: not in the cited evidence, the work item)")), found.join());
+  check("what nothing has has the mark", ["$420", "64 GB"].every((it) => contradicted.some((has) => has.startsWith(`${it}[?] (contradicted: `))), contradicted.join());
+  const counts = [`${found.length} found`, `${contradicted.length} contradicted`, `${unchecked.length} not checked`];
   const totals = await reads(page, "#document p.claims:not([hidden])", ...counts);
   check("the totals are those of the marks", counts.every((it) => totals.includes(it)), totals);
   await page.$eval("#document", (it) => it.scrollIntoView());
   await pictured(page, "run-values");
-  await page.focus("#document article:not([hidden]) strong a.v-grounded");
+  await page.focus("#document article:not([hidden]) strong a.v-found");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => /^#E1-\d+$/.test(location.hash));
   // The browser scrolls there, and the page opens what holds it, after the address has changed.
@@ -189,10 +189,10 @@ for (const name of ["document", "priced", "waiting", "stated"]) {
   check("a value leads to its place, which is seen and highlighted", isLed(place), JSON.stringify(place));
   await page.click("#document details summary");
   const listed = await reads(page, "#document details", "$420", "64 GB");
-  check("the values without evidence are listed", ["$420", "64 GB"].every((it) => listed.includes(it)), listed);
+  check("the values against the evidence are listed", ["$420", "64 GB"].every((it) => listed.includes(it)), listed);
   await page.focus("#at");
   await page.keyboard.press("Home");
-  const count = async () => (await marks("grounded")).length + (await marks("ungrounded")).length;
+  const count = async () => (await marks("found")).length + (await marks("contradicted")).length;
   check("at the first event nothing is stated", (await until(count, (it) => it === 0)) === 0);
   check("marks make no error, whatever a value is", page.troubles.length === 0, page.troubles.join("; "));
   await context.close();

@@ -1,4 +1,4 @@
-//! Where the values of a document stand, on the page of its run (issue 19, part 3).
+//! What was found out about the values of a document, on the page of its run.
 
 use loop_claims::ClaimTotals;
 use loop_core::Run;
@@ -32,7 +32,7 @@ fn place(page: &Node, link: &str) -> String {
 #[test]
 fn each_value_is_marked_and_leads_to_its_place_in_the_evidence() {
     let page = page(&runs::stating(), None);
-    let grounded = marked(&page, "grounded");
+    let found = marked(&page, "found");
     for (value, evidence) in [
         ("42.5 GB", "42.5"),
         ("web-1.example", "web-1.example"),
@@ -41,23 +41,17 @@ fn each_value_is_marked_and_leads_to_its_place_in_the_evidence() {
         ("25 November 2026", "2026-11-25"),
         ("ann@x.example", "ann@x.example"),
     ] {
-        let found = grounded.iter().find(|(text, ..)| text == value);
-        let (_, link, title) = found.unwrap_or_else(|| panic!("{value} is missing in {grounded:?}"));
+        let found = found.iter().find(|(text, link, _)| text == value && link.contains('-'));
+        let (_, link, title) = found.unwrap_or_else(|| panic!("{value} is missing in {found:?}"));
         assert_eq!(place(&page, link), evidence, "{value}");
-        assert!(title == "in E1" || title == "in E2", "{title}");
+        assert!(title == "found, E1" || title == "found, E2", "{title}");
     }
-    // A value that was computed says how, also to those who do not see: it has no one place.
-    let (text, link, title) = grounded.iter().find(|(text, ..)| text.starts_with("2 jobs")).unwrap();
-    assert_eq!((link.as_str(), title.as_str()), ("#E1", "count of jobs, from E1"));
-    assert_eq!(text, "2 jobs (count of jobs, from E1)");
-    let nowhere = marked(&page, "ungrounded");
-    assert_eq!(nowhere, [("$13[?] (in no evidence)".to_owned(), String::new(), "in no evidence".to_owned())]);
-    let elsewhere = marked(&page, "elsewhere");
-    assert!(
-        elsewhere.iter().any(|(text, link, _)| text.starts_with("42.5 GB (") && link.starts_with("#E1-"))
-    );
-    let item = elsewhere.iter().find(|(_, _, title)| title.contains("the work item"));
-    assert!(item.is_some_and(|(text, ..)| text.starts_with("T-1 (")), "{elsewhere:?}");
+    // How many there are has no one place.
+    let (_, link, _) = found.iter().find(|(text, ..)| text == "2").unwrap();
+    assert_eq!(link, "#E1");
+    let contradicted = marked(&page, "contradicted");
+    let title = "contradicted: in no evidence";
+    assert_eq!(contradicted, [(format!("$13[?] ({title})"), String::new(), title.to_owned())]);
 }
 
 #[test]
@@ -71,8 +65,8 @@ fn a_value_stands_where_it_stood_at_the_event() {
         marked(&page(&world, Some(at)), look).iter().any(|(text, ..)| text.starts_with("42.5 GB"))
     };
     let (replied, returned) = (at("model_replied"), at("tool_finished"));
-    assert!(is(replied, "ungrounded") && !is(replied, "elsewhere"));
-    assert!(!is(returned, "ungrounded") && is(returned, "elsewhere"));
+    assert!(is(replied, "contradicted") && !is(replied, "found"));
+    assert!(!is(returned, "contradicted") && is(returned, "found"));
 }
 
 /// What the page says of its totals. `None`: there are no values.
@@ -80,8 +74,8 @@ fn totals(page: &Node) -> Option<ClaimTotals> {
     let seen = page.all_seen();
     let line = seen.into_iter().find(|node| node.attribute("class") == Some("claims"))?.seen();
     let numbers: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    let [grounded, elsewhere, ungrounded] = numbers[..] else { panic!("{line}") };
-    Some(ClaimTotals { grounded, elsewhere, ungrounded })
+    let [found, contradicted, not_checked] = numbers[..] else { panic!("{line}") };
+    Some(ClaimTotals { found, contradicted, not_checked })
 }
 
 #[track_caller]
@@ -121,21 +115,21 @@ fn hostile_values_are_text() {
     let world = loop_testkit::run().start_as("run-8").started().answered(&first);
     let world = world.finished("1/action-0", found(&format!("{value} 7 GB </mark></pre><script> 9 GB")));
     let page = page(&world.autopilot(&draft("high")), None);
-    let grounded = marked(&page, "grounded");
+    let marks = marked(&page, "found");
     for value in ["7 GB", "9 GB"] {
-        let found = grounded.iter().find(|(text, ..)| text == value);
-        let (_, link, _) = found.unwrap_or_else(|| panic!("{value} is missing in {grounded:?}"));
+        let found = marks.iter().find(|(text, ..)| text == value);
+        let (_, link, _) = found.unwrap_or_else(|| panic!("{value} is missing in {marks:?}"));
         assert_eq!(place(&page, link), value);
     }
     assert!(page.seen().contains("<script>42 GB</script>"), "{}", page.seen());
 }
 
 #[test]
-fn the_page_that_decides_says_what_the_document_states_without_evidence() {
+fn the_page_that_decides_says_what_the_document_states_against_the_evidence() {
     let asks =
         draft("low").section("Findings", "It has 42.5 GB and costs $13 <b>.").asks("restart", target("L-1"));
     let world = loop_testkit::run().people().start_as("run-9").started().answered(&asks);
     let html = approve(&ApprovePage::of(&world.run, world.run.now(), ApproveForm::default()));
     let text = inert(&html).seen();
-    assert!(text.contains("2 values of the document so far are in no evidence: 42.5 GB , $13"), "{text}");
+    assert!(text.contains("2 values of the document so far are contradicted: 42.5 GB , $13"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The values of a document that are in no evidence, for people.
+//! What was found out about the values of a document, for people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,39 +21,42 @@ pub(crate) fn shown<'a>(document: &'a Document, claims: &[Claim]) -> Cow<'a, Doc
     }
 }
 
-/// How many values are where, and which are nowhere, in a line. `None`: there are none.
+/// How many values there are of each state, and which are contradicted, in a line. `None`: there are none.
 pub(crate) fn line(claims: &[Claim]) -> Option<String> {
-    let ClaimTotals { grounded, elsewhere, ungrounded } = ClaimTotals::of(claims);
+    let ClaimTotals { found, contradicted, not_checked } = ClaimTotals::of(claims);
     if claims.is_empty() {
         return None;
     }
-    let mut line =
-        format!("{grounded} in the cited evidence, {elsewhere} elsewhere, {ungrounded} in no evidence");
-    let nowhere: Vec<&Claim> = claims.iter().filter(|claim| claim.state == Grounding::Ungrounded).collect();
-    for (at, claim) in nowhere.iter().take(MAX_NAMED).enumerate() {
+    let mut line = format!("{found} found, {contradicted} contradicted, {not_checked} not checked");
+    let mut wrong = claims.iter().filter(|claim| claim.state == Grounding::Contradicted);
+    for (at, claim) in wrong.by_ref().take(MAX_NAMED).enumerate() {
         let sign = if at == 0 { ":" } else { "," };
         let _ = write!(line, "{sign} \"{}\" ({})", one_line(&claim.value), claim.section);
     }
-    if nowhere.len() > MAX_NAMED {
-        let _ = write!(line, " and {} more", nowhere.len() - MAX_NAMED);
+    let more = wrong.count();
+    if more > 0 {
+        let _ = write!(line, " and {more} more");
     }
     Some(line)
 }
 
-/// Every value that is not in the cited evidence, a line each. Empty if there are none.
+/// Every value that is contradicted or was not checked, a line each with the reason. Empty if there are none.
 pub(crate) fn list(claims: &[Claim]) -> String {
     let mut text = String::new();
-    for claim in claims.iter().filter(|claim| claim.state != Grounding::Grounded) {
-        if text.is_empty() {
-            text.push_str("\nValues that are not in the cited evidence:\n\n");
+    for (state, heading) in [
+        (Grounding::Contradicted, "Values that the evidence contradicts"),
+        (Grounding::NotChecked, "Values that were not checked"),
+    ] {
+        for (at, claim) in claims.iter().filter(|claim| claim.state == state).enumerate() {
+            if at == 0 {
+                let _ = write!(text, "\n{heading}:\n\n");
+            }
+            let evidence: Vec<String> = claim.evidence.iter().map(ToString::to_string).collect();
+            let place =
+                if evidence.is_empty() { String::new() } else { format!(" ({})", evidence.join(", ")) };
+            let (section, kind, value) = (&claim.section, claim.kind.name(), one_line(&claim.value));
+            let _ = writeln!(text, "- {section}: {kind} \"{value}\": {}{place}", one_line(&claim.why));
         }
-        let evidence: Vec<String> = claim.evidence.iter().map(ToString::to_string).collect();
-        let stands = match evidence.is_empty() {
-            true => "in no evidence".to_owned(),
-            false => format!("only in {}", evidence.join(", ")),
-        };
-        let (section, kind, value) = (&claim.section, claim.kind.name(), one_line(&claim.value));
-        let _ = writeln!(text, "- {section}: {kind} \"{value}\", {stands}");
     }
     text
 }

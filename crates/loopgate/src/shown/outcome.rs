@@ -13,7 +13,7 @@ use super::grounding;
 use crate::output::stream;
 
 /// Prints what a run came to: its document, its answer, or its output once that is valid. At a terminal the document has a
-/// mark behind each value that is in no evidence.
+/// mark behind each value that is contradicted.
 pub(crate) fn print_result(outcome: &Outcome, claims: &[Claim]) {
     if let Some(answer) = &outcome.answer {
         return stream::print(&format!("{}\n", answer.trim_end()));

@@ -27,8 +27,8 @@ pub struct ApprovePage {
     domain: String,
     scope: Vec<(&'static str, String)>,
     requests: Vec<Request>,
-    /// Values of the document so far that are in no evidence, in its order.
-    ungrounded: Vec<String>,
+    /// Values of the document so far that the evidence contradicts, in its order.
+    contradicted: Vec<String>,
     /// What else is asked for in the form.
     form: ApproveForm,
 }
@@ -87,12 +87,12 @@ impl ApprovePage {
             requested,
         };
         let claims = loop_claims::of_run(run);
-        let ungrounded = claims.iter().filter(|claim| claim.state == Grounding::Ungrounded);
-        let mut ungrounded: Vec<String> = ungrounded.map(|claim| claim.value.to_string()).collect();
+        let contradicted = claims.iter().filter(|claim| claim.state == Grounding::Contradicted);
+        let mut contradicted: Vec<String> = contradicted.map(|claim| claim.value.to_string()).collect();
         let mut known = BTreeSet::new();
-        ungrounded.retain(|value| known.insert(value.clone()));
+        contradicted.retain(|value| known.insert(value.clone()));
         Self {
-            ungrounded,
+            contradicted,
             run: run.id().to_string(),
             title: format!("{} {}: {}", started.item.kind, started.item.id, started.item.title),
             domain: run.spec().domain.to_string(),
@@ -104,14 +104,14 @@ impl ApprovePage {
 }
 
 impl ApprovePage {
-    /// What the document states and nothing has: the model that wrote it asks for the action.
+    /// What the document states against the evidence: the model that wrote it asks for the action.
     fn doubts(&self) -> Markup {
-        let count = self.ungrounded.len();
+        let count = self.contradicted.len();
         html! {
             @if count > 0 {
                 p.notice.caution {
-                    (counted(count as u64, "value of the document so far is", "values of the document so far are")) " in no evidence: "
-                    @for (n, value) in self.ungrounded.iter().take(MAX_DOUBTS).enumerate() {
+                    (counted(count as u64, "value of the document so far is", "values of the document so far are")) " contradicted: "
+                    @for (n, value) in self.contradicted.iter().take(MAX_DOUBTS).enumerate() {
                         @if n > 0 { ", " } strong { (t(&cut(value, MAX_VALUE).text)) }
                     }
                     @if count > MAX_DOUBTS { " and " (count - MAX_DOUBTS) " more" }
@@ -122,7 +122,7 @@ impl ApprovePage {
     }
 }
 
-/// How many values without evidence are named, and bytes of each.
+/// How many contradicted values are named, and bytes of each.
 const MAX_DOUBTS: usize = 8;
 const MAX_VALUE: usize = 80;
 

@@ -1,14 +1,13 @@
-//! Where the checkable values of the document are found, at each event: in the evidence that their sentence cites, only
-//! elsewhere, or nowhere.
+//! What was found out about the values of the document, at each event: they are found, contradicted or not checked.
 //!
-//! All versions of all sections are looked through together, so that each piece of evidence is read once. Where a value
-//! is found changes when a section changes, and when evidence arrives.
+//! All versions of all sections are read together, so that each piece of evidence is read once. What is found out changes
+//! when a section changes, and when evidence arrives.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use loop_claims::{ClaimSearch, ClaimTotals, FoundClaim, Grounding};
+use loop_claims::{Claim, ClaimSources, ClaimTotals, Grounding, Reader};
 use loop_core::Run;
 use loop_core::reply::Section;
 use loop_core::spec::SectionSpec;
@@ -28,14 +27,14 @@ const MAX_LISTED: usize = 300;
 
 #[derive(Debug)]
 pub(super) struct ClaimPart {
-    /// `None`: no run has started.
-    search: Option<ClaimSearch>,
+    /// The versions that are read, in the order of their numbers in the reader.
+    read: Vec<Section>,
+    /// `None`: the run has not ended, or has no values.
+    reader: Option<Reader>,
     /// The sections that have a rule of their own, each with whether their values are looked for.
     looks_in: BTreeMap<Arc<str>, bool>,
     /// Whether the values of the others are.
     looks: bool,
-    /// How many versions are looked through.
-    searched: usize,
     versions: Vec<VersionClaims>,
     totals: Changing<ClaimTotals>,
     left: usize,
@@ -44,10 +43,10 @@ pub(super) struct ClaimPart {
 impl Default for ClaimPart {
     fn default() -> Self {
         Self {
-            search: None,
+            read: Vec::new(),
+            reader: None,
             looks_in: BTreeMap::new(),
             looks: false,
-            searched: 0,
             versions: Vec::new(),
             totals: Changing::default(),
             left: MAX_CLAIMS,
@@ -78,62 +77,55 @@ struct ClaimHistory {
     looks: Changing<ClaimLook>,
 }
 
-/// Where a value is found.
+/// What was found out about a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClaimLook {
     state: Grounding,
-    /// The first evidence that has it.
+    /// The first evidence that has it, or that says otherwise.
     evidence: Option<EvidenceId>,
-    formula: Option<String>,
+    why: Arc<str>,
 }
 
 impl ClaimLook {
-    fn of(found: &FoundClaim) -> Self {
-        let claim = &found.claim;
-        Self {
-            state: claim.state,
-            evidence: claim.evidence.first().copied(),
-            formula: claim.formula.as_ref().map(ToString::to_string),
-        }
+    fn of(claim: &Claim) -> Self {
+        Self { state: claim.state, evidence: claim.evidence.first().copied(), why: Arc::clone(&claim.why) }
     }
 
     /// Whether there is nothing to say but where it is.
     fn is_plain(&self) -> bool {
-        self.state == Grounding::Grounded && self.formula.is_none()
+        self.state == Grounding::Found && self.why.is_empty()
     }
 
     fn words(&self) -> String {
         let place = match self.evidence {
-            Some(EvidenceId::ITEM) => "the work item".to_owned(),
-            Some(id) => id.to_string(),
+            Some(EvidenceId::ITEM) => ", the work item".to_owned(),
+            Some(id) => format!(", {id}"),
             None => String::new(),
         };
-        match (self.state, &self.formula) {
-            (Grounding::Grounded, None) => format!("in {place}"),
-            (Grounding::Grounded, Some(formula)) => format!("{formula}, from {place}"),
-            (Grounding::Elsewhere, _) => format!("not in the cited evidence, but in {place}"),
-            (Grounding::Ungrounded, _) => "in no evidence".to_owned(),
-        }
+        let state = match self.state {
+            Grounding::Found => "found",
+            Grounding::Contradicted => "contradicted",
+            Grounding::NotChecked => "not checked",
+        };
+        if self.why.is_empty() { format!("{state}{place}") } else { format!("{state}: {}{place}", self.why) }
     }
 }
 
 impl ClaimPart {
     /// Begins with the start of a run.
     pub(super) fn begin(&mut self, run: &Run) {
-        let (spec, started) = (run.spec(), run.started());
+        let spec = run.spec();
         let own = |section: &SectionSpec| Some((Arc::clone(&section.id), section.grounding?.looks()));
         self.looks_in = spec.sections().iter().filter_map(own).collect();
         self.looks = spec.gate.grounding.looks();
-        self.search = Some(ClaimSearch::new(started.unix_ms, started.utc_offset, spec.gate.locale));
     }
 
     /// Adds a version of a section; gives its number.
     pub(super) fn add(&mut self, section: &Section) -> usize {
         let looks = self.looks_in.get(&section.id).copied().unwrap_or(self.looks);
-        let searched = self.search.as_mut().filter(|_| looks).map(|search| {
-            search.add(section);
-            self.searched += 1;
-            self.searched - 1
+        let searched = looks.then(|| {
+            self.read.push(section.clone());
+            self.read.len() - 1
         });
         let heading = Arc::clone(&section.heading);
         self.versions.push(VersionClaims {
@@ -155,14 +147,21 @@ impl ClaimPart {
 
     /// Looks for all values. `since` says from which event on a piece of evidence is known.
     pub(super) fn end(&mut self, run: &Run, since: &BTreeMap<EvidenceId, u64>) {
-        let Some(search) = self.search.as_mut().filter(|search| !search.is_empty()) else { return };
-        search.look_in_item(&run.started().item);
-        run.evidence().iter().for_each(|evidence| search.look_in(evidence));
+        let started = run.started();
+        let sources = ClaimSources {
+            evidence: run.evidence(),
+            item: &started.item,
+            unix_ms: started.unix_ms,
+            utc_offset: started.utc_offset,
+            locale: run.spec().gate.locale,
+        };
+        let read: Vec<&Section> = self.read.iter().collect();
+        let reader = Reader::new(&read, sources);
+        let arrived: BTreeSet<u64> = since.values().copied().collect();
         let since = |id: EvidenceId| if id == EvidenceId::ITEM { Some(0) } else { since.get(&id).copied() };
         for version in &mut self.versions {
             let (Some(span), Some(number)) = (version.span, version.searched) else { continue };
-            let arrivals = search.evidence_of(number).into_iter().filter_map(since);
-            let within = arrivals.filter(|at| *at > span.from && span.shows(*at));
+            let within = arrived.iter().copied().filter(|at| *at > span.from && span.shows(*at));
             let events: BTreeSet<u64> = std::iter::once(span.from).chain(within).collect();
             for at in events {
                 if self.left == 0 {
@@ -170,15 +169,16 @@ impl ClaimPart {
                     version.unknown = Some(at);
                     break;
                 }
-                let found = search.claims(number, |id| since(id).is_some_and(|since| since <= at));
-                self.left = self.left.saturating_sub(found.len());
-                version.take(&found, at);
+                let claims = reader.claims(number, |id| since(id).is_some_and(|since| since <= at));
+                self.left = self.left.saturating_sub(claims.len());
+                version.take(&claims, reader.first_number(number), at);
             }
         }
+        self.reader = Some(reader);
         self.count();
     }
 
-    /// How many values are found where, at each event.
+    /// How many values there are of each state, at each event.
     fn count(&mut self) {
         let mut steps: BTreeMap<u64, Vec<(Grounding, bool)>> = BTreeMap::new();
         for version in &self.versions {
@@ -194,9 +194,9 @@ impl ClaimPart {
         for (at, changes) in steps {
             for (state, comes) in changes {
                 let total = match state {
-                    Grounding::Grounded => &mut totals.grounded,
-                    Grounding::Elsewhere => &mut totals.elsewhere,
-                    Grounding::Ungrounded => &mut totals.ungrounded,
+                    Grounding::Found => &mut totals.found,
+                    Grounding::Contradicted => &mut totals.contradicted,
+                    Grounding::NotChecked => &mut totals.not_checked,
                 };
                 *total = if comes { total.saturating_add(1) } else { total.saturating_sub(1) };
             }
@@ -217,7 +217,7 @@ impl ClaimPart {
 
     /// The first places of values in a text.
     pub(super) fn places(&self, text: &str) -> BTreeMap<usize, Range<usize>> {
-        self.search.as_ref().map_or_else(BTreeMap::new, |search| search.places(text))
+        self.reader.as_ref().map_or_else(BTreeMap::new, |reader| reader.places(text))
     }
 
     /// A version's body with its values marked.
@@ -239,7 +239,7 @@ impl ClaimPart {
         PreEscaped(marked_html(body, cites, &ranges, &html))
     }
 
-    /// How many values are found where, and those that are not copied from the cited evidence.
+    /// How many values there are of each state, and those that are not copied from the cited evidence.
     pub(super) fn html(&self, shown: &Shown, evidence: &EvidencePart) -> Markup {
         let rows: Vec<(&VersionClaims, &ClaimHistory, EventSpan, &ClaimLook)> = self
             .versions
@@ -256,9 +256,9 @@ impl ClaimPart {
             @for (span, totals) in self.totals.iter() {
                 @if *totals != ClaimTotals::default() {
                     p.claims data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
-                        "Values: " span.v.v-grounded { (totals.grounded) } " in the cited evidence, "
-                        span.v.v-elsewhere { (totals.elsewhere) } " elsewhere, "
-                        span.v.v-ungrounded { (totals.ungrounded) } " in no evidence"
+                        "Values: " span.v.v-found { (totals.found) } " found, "
+                        span.v.v-contradicted { (totals.contradicted) } " contradicted, "
+                        span.v.v-not_checked { (totals.not_checked) } " not checked"
                     }
                 }
             }
@@ -267,11 +267,11 @@ impl ClaimPart {
                     summary { "Values that are not copied from the cited evidence" }
                     div.wide tabindex="0" role="region" aria-label="Values" {
                         table.stack {
-                            thead { tr { th scope="col" { "value" } th scope="col" { "section" } th scope="col" { "where it stands" } } }
+                            thead { tr { th scope="col" { "value" } th scope="col" { "section" } th scope="col" { "what was found out" } } }
                             tbody {
                                 @for (version, claim, span, look) in rows.iter().take(MAX_LISTED) {
                                     tr data-from=(span.from) data-until=[span.until] hidden[shown.hides(*span)] {
-                                        th scope="row" { (t(&claim.value)) @if look.state == Grounding::Ungrounded { " [?]" } }
+                                        th scope="row" { (t(&claim.value)) @if look.state == Grounding::Contradicted { " [?]" } }
                                         td data-label="section" { (t(&version.heading)) }
                                         td {
                                             @match look.evidence.and_then(|id| evidence.place(id, claim.number)) {
@@ -291,7 +291,7 @@ impl ClaimPart {
             }
             @if let Some(from) = self.versions.iter().filter_map(|version| version.unknown).min() {
                 p.rest data-from=(from) hidden[shown.is_before(from)] {
-                    "There are too many values: from event " (from) " on it is not shown where some of them stand."
+                    "There are too many values: from event " (from) " on it is not shown what was found out about some of them."
                 }
             }
         }
@@ -299,18 +299,19 @@ impl ClaimPart {
 }
 
 impl VersionClaims {
-    fn take(&mut self, found: &[FoundClaim], at: u64) {
+    /// Takes what was found out at an event. `first`: the number of the first value.
+    fn take(&mut self, claims: &[Claim], first: usize, at: u64) {
         if self.claims.is_empty() {
-            let history = |found: &FoundClaim| ClaimHistory {
-                number: found.number,
-                at: found.claim.at.clone(),
-                value: Arc::clone(&found.claim.value),
+            let history = |(n, claim): (usize, &Claim)| ClaimHistory {
+                number: first + n,
+                at: claim.at.clone(),
+                value: Arc::clone(&claim.value),
                 looks: Changing::default(),
             };
-            self.claims = found.iter().map(history).collect();
+            self.claims = claims.iter().enumerate().map(history).collect();
         }
-        for (claim, found) in self.claims.iter_mut().zip(found) {
-            claim.looks.set(at, ClaimLook::of(found));
+        for (history, claim) in self.claims.iter_mut().zip(claims) {
+            history.looks.set(at, ClaimLook::of(claim));
         }
     }
 
@@ -338,7 +339,7 @@ impl VersionClaims {
                 @let place = look.evidence.and_then(|id| evidence.place(id, claim.number));
                 @let inner = html! {
                     (PreEscaped(piece))
-                    @if is_last && look.state == Grounding::Ungrounded { span.flag aria-hidden="true" { "[?]" } }
+                    @if is_last && look.state == Grounding::Contradicted { span.flag aria-hidden="true" { "[?]" } }
                     @if is_last && !look.is_plain() { span.sr { " (" (t(&look.words())) ")" } }
                 };
                 @match place {
