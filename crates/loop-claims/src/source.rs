@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 use crate::compute::Candidates;
 use crate::fold::{Folded, spaced, words};
 use crate::value::{Amount, Day, Found, Value, values};
-use crate::words::{Lookup, Unit, WORDS};
+use crate::words::{Index, Unit, WORDS};
 
 /// An amount of a source.
 #[derive(Clone, Debug)]
@@ -35,6 +35,9 @@ impl Patterns {
         Self { automaton: automaton.filter(|_| !texts.is_empty()) }
     }
 }
+
+/// A number, and the factor to the base unit of its dimension. `None`: it has no unit.
+type Measured = (f64, Option<f64>);
 
 /// Where a value is in the text of its source. `None`: in its data.
 pub(crate) type Place = Option<Range<usize>>;
@@ -85,9 +88,9 @@ pub(crate) struct Source {
     /// The first days, in their order.
     pub(crate) days: Vec<Day>,
     /// Each day, month and year that it names, with its first place.
-    dates: Lookup<DateKey, Place>,
+    dates: Index<DateKey, Place>,
     /// Each time that it names, with its first place.
-    times: Lookup<TimeKey, Place>,
+    times: Index<TimeKey, Place>,
     /// Seconds since 1970 of its days with their times.
     pub(crate) stamps: Vec<i64>,
     pub(crate) groups: Vec<Vec<f64>>,
@@ -114,7 +117,7 @@ pub(crate) struct Source {
     /// The unit and the currency that a field of the record says for its numbers.
     of_record: (Option<Unit>, Option<&'static str>),
     candidates: [OnceLock<Candidates>; 2],
-    slips: OnceLock<Lookup<String, usize>>,
+    slips: OnceLock<Index<String, usize>>,
 }
 
 /// The first letters of a word: enough to know it again in another form.
@@ -191,7 +194,7 @@ impl Source {
                 }
             })
         };
-        let mut columns: Vec<Vec<(f64, Option<f64>)>> = Vec::new();
+        let mut columns: Vec<Vec<Measured>> = Vec::new();
         let mut entries: BTreeMap<&str, u64> = BTreeMap::new();
         for row in &rows {
             self.group(&row.iter().flat_map(numbers).collect::<Vec<_>>());
@@ -355,8 +358,8 @@ impl Source {
         }
     }
 
-    /// Numbers that belong together, each with its factor to the base unit. `None`: it has no unit.
-    fn group(&mut self, numbers: &[(f64, Option<f64>)]) {
+    /// Numbers that belong together.
+    fn group(&mut self, numbers: &[Measured]) {
         if !(2..=MAX_GROUP).contains(&numbers.len()) || self.groups.len() >= MAX_GROUPS {
             return;
         }
@@ -500,7 +503,7 @@ impl Source {
 
     /// The numbers of the records that have one value in a field: the amounts of the orders that are late.
     fn group_by_values(&mut self, records: &[&Map<String, Json>]) {
-        let mut groups: BTreeMap<(&str, String, &str), Vec<(f64, Option<f64>)>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, String, &str), Vec<Measured>> = BTreeMap::new();
         for record in records.iter().take(MAX_GROUP) {
             let marks = record
                 .iter()
@@ -621,7 +624,7 @@ impl Source {
     /// An entry whose digits are these but for one, or for two that are exchanged.
     pub(crate) fn slip(&self, amount: &Amount) -> Option<&Entry> {
         let slips = self.slips.get_or_init(|| {
-            let mut slips = Lookup::default();
+            let mut slips = Index::default();
             for (at, entry) in self.entries.iter().enumerate().take(MAX_SLIPS) {
                 for key in digits(&entry.amount).iter().flat_map(|digits| slip_keys(digits)) {
                     slips.entry(key).or_insert(at);

@@ -11,7 +11,7 @@ use crate::fold::{Folded, words};
 use crate::sentence::Sentence;
 use crate::source::{form, is_hash, stem};
 use crate::value::{Amount, Day, Found, Value, values};
-use crate::words::{Dimension, Lookup, WORDS};
+use crate::words::{Dimension, Index, WORDS};
 
 /// A value of a sentence, as it is looked for.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) enum Stated {
         forms: Vec<usize>,
         others: Vec<usize>,
     },
-    /// The pieces of a quotation: what stands between its dots.
+    /// The pieces of a quotation: what is between its dots.
     Quote(Vec<usize>),
     /// Each word of the name, as the patterns that it may be written as.
     Name {
@@ -98,7 +98,7 @@ impl Read {
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
     pub(crate) list: Vec<String>,
-    known: Lookup<String, usize>,
+    known: Index<String, usize>,
 }
 
 impl Texts {

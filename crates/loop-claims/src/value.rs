@@ -591,10 +591,10 @@ impl<'a> Lexer<'a> {
         Some(self.measured(at, number_end, amount))
     }
 
-    /// A number with what stands before and behind it.
+    /// A number with what is before and behind it.
     fn measured(&self, at: usize, number_end: usize, mut amount: Amount) -> Found {
         let (mut start, mut end) = (at, number_end);
-        // What stands before it: `$`, `USD `, `-`, `~`.
+        // What is before it: `$`, `USD `, `-`, `~`.
         let before = self.part(at.saturating_sub(12)..at);
         let before = if before.is_empty() {
             self.part(self.text.floor_char_boundary(at.saturating_sub(12))..at)
@@ -622,7 +622,7 @@ impl<'a> Lexer<'a> {
             let behind = before.len() - near.len();
             start = at - behind - length;
         }
-        // What stands behind it, up to two words.
+        // What is behind it, up to two words.
         let mut unit = None;
         for _ in 0..3 {
             let is_glued = end == number_end;

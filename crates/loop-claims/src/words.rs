@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 #[expect(clippy::disallowed_types, reason = "it is looked up in, and never read in its order")]
-pub(crate) type Lookup<K, V> = std::collections::HashMap<K, V>;
+pub(crate) type Index<K, V> = std::collections::HashMap<K, V>;
 
 /// What a unit measures. Amounts of different dimensions are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ pub(crate) struct Unit {
 /// The words of `words.txt`, by what they mean. All are folded.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    pub(crate) units: Lookup<&'static str, Unit>,
-    pub(crate) scales: Lookup<&'static str, f64>,
-    pub(crate) currencies: Lookup<&'static str, &'static str>,
-    pub(crate) months: Lookup<&'static str, u8>,
-    pub(crate) numbers: Lookup<&'static str, f64>,
+    pub(crate) units: Index<&'static str, Unit>,
+    pub(crate) scales: Index<&'static str, f64>,
+    pub(crate) currencies: Index<&'static str, &'static str>,
+    pub(crate) months: Index<&'static str, u8>,
+    pub(crate) numbers: Index<&'static str, f64>,
     pub(crate) about: BTreeSet<&'static str>,
     pub(crate) loose: BTreeSet<&'static str>,
     pub(crate) none: BTreeSet<&'static str>,
@@ -39,8 +39,6 @@ pub(crate) struct Words {
     pub(crate) plain: BTreeSet<&'static str>,
     pub(crate) zones: BTreeSet<&'static str>,
     pub(crate) exists: BTreeSet<&'static str>,
-    /// The kind of effect that a verb claims.
-    pub(crate) deeds: Lookup<&'static str, &'static str>,
 }
 
 pub(crate) static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -93,7 +91,6 @@ impl Words {
                 let Some(number) = number(first) else { return };
                 self.numbers.extend(parts.map(|word| (word, number)));
             }
-            "deed" => self.deeds.extend(parts.map(|word| (word, first))),
             _ => {}
         }
     }
@@ -124,11 +121,9 @@ mod tests {
                 plain,
                 zones,
                 exists,
-                deeds,
             } = &words;
             let sets = [about, loose, none, absent, titles, plain, zones, exists].map(BTreeSet::len);
-            let maps =
-                [units.len(), scales.len(), currencies.len(), months.len(), numbers.len(), deeds.len()];
+            let maps = [units.len(), scales.len(), currencies.len(), months.len(), numbers.len()];
             assert!(sets.iter().chain(&maps).sum::<usize>() > 0, "no words in {line:?}");
             for word in line.split_whitespace().filter(|it| it.parse::<f64>().is_err()) {
                 assert_eq!(Folded::of(word).text, word, "in {line:?}");

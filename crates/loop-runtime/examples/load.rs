@@ -14,9 +14,10 @@ use std::sync::atomic::Ordering;
 use futures::StreamExt;
 use loop_llm::{HttpModel, Message, Profile};
 use loop_runtime::{
-    Agent, Limits, StopReason,
+    Agent, StopReason,
     journal::{Journal, MemoryJournal, NoJournal, StoredJournal},
     models::{ChatModel, ModelSpec},
+    spec::Limits,
     tools::ToolDeclaration,
 };
 use schemars::JsonSchema;

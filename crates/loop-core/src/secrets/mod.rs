@@ -17,6 +17,9 @@ use serde_json::Value;
 
 use self::spelling::{is_escaped, read};
 
+/// What a reading keeps of a character.
+type Kept = fn(char) -> Option<char>;
+
 /// The credentials that no text may show: API keys, values of headers, passwords.
 ///
 /// A secret is found verbatim, with invisible characters or terminal sequences in it, and as JSON, a URL or HTML escapes
@@ -155,7 +158,7 @@ impl Spellings {
 
     fn search(&self, text: &str, least: usize, end: End) -> Found {
         let mut found = Found::default();
-        let keep: [(_, fn(char) -> Option<char>); 2] = [(&self.forms, Some), (&self.keys, letter)];
+        let keep: [(_, Kept); 2] = [(&self.forms, Some), (&self.keys, letter)];
         for (patterns, keep) in keep.into_iter().filter(|(patterns, _)| patterns.has(least)) {
             for decodes in [false, true].into_iter().take(1 + usize::from(is_escaped(text))) {
                 let (mut kept, mut places, mut cuts) = (String::new(), Vec::new(), Vec::new());
