@@ -1,6 +1,10 @@
 //! Documents with evidence, by hand and by script, and lies planted in them: how many lies are contradicted, and how many
 //! true values are found, contradicted and not checked.
-#![expect(clippy::print_stdout, reason = "figures for a person")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "figures are printed, and compared with a page"
+)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -477,7 +481,7 @@ fn lies_are_contradicted_and_true_values_are_not() {
         ("third set", Figures::of(&held_out_2())),
         ("fourth set", Figures::of(&held_out_3())),
         ("fifth set", Figures::of(&held_out_4())),
-        ("by script", Figures::of(&(0..240).map(by_script).collect::<Vec<_>>())),
+        ("by script", Figures::of(&(0..120).map(by_script).collect::<Vec<_>>())),
     ];
     let tables = tables(&sets);
     println!("{tables}");

@@ -282,7 +282,7 @@ fn navigate(rng: &mut Rng, draft: &mut Draft) {
     let is_read = rng.chance();
     for n in first..first + times {
         match is_read {
-            true => draft.read("scroll_down", json!({}), format!("lines {0}00-{0}99 of a long file", n)),
+            true => draft.read("scroll_down", json!({}), format!("lines {n}00-{n}99 of a long file")),
             false => draft.exec("debugger_next", json!({}), format!("stopped at line {}", n * 3)),
         }
     }
