@@ -66,6 +66,7 @@ impl Claimed {
     fn read(&self) -> usize {
         let sources = ClaimSources {
             evidence: &self.evidence,
+            tools: &[],
             item: &self.item,
             unix_ms: 1_795_662_600_000,
             utc_offset: 0,

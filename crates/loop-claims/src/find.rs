@@ -61,6 +61,7 @@ pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Place> {
             (found.len() * 2 > words.len() || words.is_empty())
                 .then(|| found.first().and_then(|at| (*at).clone()))
         }
+        Stated::Action { words, .. } => words.iter().find_map(|word| source.has.get(word)).cloned(),
         Stated::Absence(stems) => {
             let says = source.is_empty || stems.iter().any(|stem| source.absent.contains(stem));
             says.then_some(None)
@@ -165,6 +166,7 @@ pub(crate) fn judge(value: &Stated, context: &Context<'_>) -> Answer {
         {
             Answer::Unknown("a long text")
         }
+        Stated::Action { .. } => Answer::Unknown("whether it happened"),
         Stated::Time { .. } if !speaks_of_times(context.cited) => {
             Answer::Unknown("a time that is counted from another")
         }

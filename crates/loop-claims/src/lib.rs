@@ -26,6 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use loop_core::reply::{Document, Section};
+use loop_core::spec::ToolSpec;
 use loop_core::types::{Evidence, EvidenceId, Locale, WorkItem};
 
 pub use reader::Reader;
@@ -61,6 +62,8 @@ pub enum ValueKind {
     Name,
     /// That there is none of something.
     Absence,
+    /// That an action happened: `was refunded`.
+    Action,
 }
 
 impl ValueKind {
@@ -80,6 +83,7 @@ impl ValueKind {
             Self::Quote => "quote",
             Self::Name => "name",
             Self::Absence => "absence",
+            Self::Action => "action",
         }
     }
 }
@@ -162,6 +166,8 @@ impl ClaimTotals {
 pub struct ClaimSources<'a> {
     /// The evidence of the run, in the order of its numbers.
     pub evidence: &'a [Evidence],
+    /// The tools of the run: which evidence is that of an effect.
+    pub tools: &'a [ToolSpec],
     /// The work item.
     pub item: &'a WorkItem,
     /// The start of the run, in milliseconds since 1970 (UTC): what spans are counted to.

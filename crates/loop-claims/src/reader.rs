@@ -5,14 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use loop_core::reply::Section;
-use loop_core::types::{EvidenceId, Status};
+use loop_core::types::{Evidence, EvidenceId, Status};
 use serde_json::Value as Json;
 
 use crate::find::{Answer, Context, Wrong, copied, judge, may_be_named};
+use crate::fold::Folded;
 use crate::sentence::sentences;
 use crate::source::{Patterns, Source};
 use crate::stated::{self, Item, Read, Stated, Texts};
 use crate::value::{Amount, Day};
+use crate::words::WORDS;
 use crate::{Claim, ClaimSources, Grounding};
 
 /// Sections, or several versions of one, with the evidence that they are read against. Each is read once.
@@ -21,8 +23,18 @@ pub struct Reader {
     sections: Vec<Stating>,
     patterns: Patterns,
     sources: BTreeMap<EvidenceId, Source>,
+    effects: Vec<Effect>,
     /// The day on which the run started.
     today: Day,
+}
+
+/// A call that was to change something.
+#[derive(Debug)]
+struct Effect {
+    id: EvidenceId,
+    status: Status,
+    /// The words of the tool's name.
+    words: Vec<Box<str>>,
 }
 
 /// A section and what it states.
@@ -38,7 +50,7 @@ struct Stating {
 impl Reader {
     /// Reads sections and sources. A piece of evidence that may not be cited says nothing.
     pub fn new(sections: &[&Section], sources: ClaimSources<'_>) -> Self {
-        let ClaimSources { evidence, item, unix_ms, utc_offset, locale } = sources;
+        let ClaimSources { evidence, tools, item, unix_ms, utc_offset, locale } = sources;
         let minutes = i64::try_from(unix_ms / 60_000).unwrap_or(0) + i64::from(utc_offset);
         let today = Day::of_number(minutes.div_euclid(1_440));
         let mut texts = Texts::default();
@@ -55,6 +67,14 @@ impl Reader {
         });
         let sections: Vec<Stating> = stating.collect();
         let patterns = Patterns::new(&texts.list);
+        let effect = |evidence: &Evidence| {
+            let tool =
+                tools.iter().find(|tool| tool.name == evidence.tool).filter(|tool| !tool.effect.is_read())?;
+            let words =
+                Folded::of(&tool.name).text.split(|c: char| !c.is_alphanumeric()).map(Into::into).collect();
+            Some(Effect { id: evidence.id, status: evidence.observation.status, words })
+        };
+        let effects = evidence.iter().filter_map(effect).collect();
         let mut sources = BTreeMap::new();
         if first > 0 {
             let start = i64::try_from(unix_ms / 1_000).ok();
@@ -71,7 +91,7 @@ impl Reader {
                 sources.insert(evidence.id, source);
             }
         }
-        Self { sections, patterns, sources, today }
+        Self { sections, patterns, sources, effects, today }
     }
 
     /// The number of the first value of a section. Those that follow in [`Self::claims`] have the next ones.
@@ -86,6 +106,7 @@ impl Reader {
         let is_there = |id: EvidenceId| id == EvidenceId::ITEM || is_known(id);
         let known: Known<'_> =
             self.sources.iter().filter(|(id, _)| is_there(**id)).map(|(id, source)| (*id, source)).collect();
+        let effects: Vec<&Effect> = self.effects.iter().filter(|effect| is_known(effect.id)).collect();
         let currencies = known.values().flat_map(|source| &source.currencies).copied().collect();
         let mut stated: Vec<Amount> = Vec::new();
         let mut claims = Vec::new();
@@ -103,8 +124,9 @@ impl Reader {
                     currencies: &currencies,
                     today: self.today,
                 };
+                let of_effect = action(item, sentence, &effects, &known);
                 let Finding { state, evidence, why, wrong_citation } =
-                    finding(item, sentence, &known, &around);
+                    of_effect.unwrap_or_else(|| finding(item, sentence, &known, &around));
                 stated.extend(item.amount());
                 let at = sentence.range.start + item.range.start..sentence.range.start + item.range.end;
                 claims.push(Claim {
@@ -172,6 +194,46 @@ struct Around<'a> {
     spans: &'a [f64],
     currencies: &'a BTreeSet<&'static str>,
     today: Day,
+}
+
+/// What the effects of the run say of an action that is claimed to have happened. `None`: it is no action.
+fn action(item: &Item, sentence: &Read, effects: &[&Effect], known: &Known<'_>) -> Option<Finding> {
+    let Stated::Action { kind, words } = &item.stated else { return None };
+    let cited = sentence.cited(item.range.end);
+    let cited = if sentence.cites { cited } else { &[] };
+    let effect = |id: &EvidenceId| effects.iter().find(|effect| effect.id == *id);
+    let of_kind = |effect: &&&Effect| {
+        WORDS.names.get(kind).is_some_and(|names| effect.words.iter().any(|word| names.contains(&&**word)))
+    };
+    // A cited result that says it supports it, whatever tool it is of.
+    let says = |id: &&EvidenceId| {
+        let is_effect = effect(id).is_some();
+        known
+            .get(id)
+            .is_some_and(|source| is_effect || words.iter().any(|word| source.has.contains_key(word)))
+    };
+    if let Some(id) = cited.iter().find(says) {
+        return Some(Finding::found(vec![*id], ""));
+    }
+    let undone = match cited.iter().find_map(effect) {
+        Some(effect) => Some(effect),
+        None if !cited.is_empty() => None,
+        None => {
+            let mut all = effects.iter().filter(of_kind);
+            let ran = all.clone().any(|effect| effect.status.is_citable());
+            all.find(|effect| effect.status == Status::Denied).filter(|_| !ran)
+        }
+    };
+    Some(match undone.map(|effect| (effect.id, effect.status)) {
+        // Whether it happened is not known.
+        Some((_, Status::InDoubt | Status::Pending | Status::Timeout)) | None => {
+            Finding::not_checked("no effect of the run is cited for it")
+        }
+        Some((id, status)) => {
+            let name = status.name().replace('_', " ");
+            Finding::contradicted(vec![id], format!("the call of {id} ended as {name}"), false)
+        }
+    })
 }
 
 /// What the evidence says of a value of a sentence.

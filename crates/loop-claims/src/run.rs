@@ -42,7 +42,10 @@ fn claims_where(
     }
     let Started { item, unix_ms, utc_offset, .. } = started;
     let (unix_ms, utc_offset, locale) = (*unix_ms, *utc_offset, spec.gate.locale);
-    claims(&Document { sections }, ClaimSources { evidence, item, unix_ms, utc_offset, locale })
+    claims(
+        &Document { sections },
+        ClaimSources { evidence, tools: &spec.tools, item, unix_ms, utc_offset, locale },
+    )
 }
 
 /// What a check of the document finds lacking: of the sections that demand evidence, the values that are in none, and

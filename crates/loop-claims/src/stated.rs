@@ -45,6 +45,11 @@ pub(crate) enum Stated {
     },
     /// The stems of what there is none of.
     Absence(Vec<Box<str>>),
+    /// That an action of this kind happened, and the patterns of its words.
+    Action {
+        kind: &'static str,
+        words: Vec<usize>,
+    },
 }
 
 /// A value, and where it is in its sentence.
@@ -149,6 +154,7 @@ pub(crate) fn read(body: &str, sentence: &Sentence, locale: Locale, texts: &mut 
         push(&mut items, folded.range(range), kind, stated);
     }
     names(&clean, locale, texts, &mut items);
+    actions(&folded, texts, &mut items);
     if sentence.cites {
         absences(&folded, locale, &mut items);
     }
@@ -383,6 +389,24 @@ fn name(text: &str, begins: bool, locale: Locale, texts: &mut Texts) -> Option<S
     let words: Vec<Vec<usize>> = own.iter().map(|word| forms(word)).collect();
     let own = own.into_iter().map(Into::into).collect();
     (!words.is_empty()).then_some(Stated::Name { words, own })
+}
+
+/// Statements that an action happened: `was refunded`, `has been sent`. Not `will be sent`, `was not sent`.
+fn actions(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
+    const BEFORE: usize = 4;
+    let all: Vec<Range<usize>> = words(&folded.text).collect();
+    let word = |range: &Range<usize>| folded.text.get(range.clone()).unwrap_or_default();
+    for (at, range) in all.iter().enumerate() {
+        let Some(kind) = WORDS.actions.get(word(range)) else { continue };
+        let before = all.get(at.saturating_sub(BEFORE)..at).unwrap_or_default();
+        let is_other = |it: &Range<usize>| WORDS.none.contains(word(it)) || WORDS.modal.contains(word(it));
+        if before.iter().any(is_other) {
+            continue;
+        }
+        let names = WORDS.names.get(kind).into_iter().flatten();
+        let words = names.map(|name| texts.pattern(name, false)).collect();
+        push(items, folded.range(range.clone()), ValueKind::Action, Stated::Action { kind, words });
+    }
 }
 
 /// Statements that there is none of something: `no backup`, `There are no open incidents`.

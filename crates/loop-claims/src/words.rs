@@ -1,6 +1,6 @@
 //! The table of words: units, scales, currencies, months and the few words that a sentence is selected by.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 #[expect(clippy::disallowed_types, reason = "it is looked up in, and never read in its order")]
@@ -39,6 +39,11 @@ pub(crate) struct Words {
     pub(crate) plain: BTreeSet<&'static str>,
     pub(crate) zones: BTreeSet<&'static str>,
     pub(crate) exists: BTreeSet<&'static str>,
+    pub(crate) modal: BTreeSet<&'static str>,
+    /// The kind of action that a word claims to have happened.
+    pub(crate) actions: Index<&'static str, &'static str>,
+    /// The words of each kind of action, as tools are named and as results say it.
+    pub(crate) names: BTreeMap<&'static str, Vec<&'static str>>,
 }
 
 pub(crate) static WORDS: LazyLock<Words> = LazyLock::new(|| {
@@ -61,6 +66,7 @@ impl Words {
             "none" => return set(&mut self.none),
             "absent" => return set(&mut self.absent),
             "title" => return set(&mut self.titles),
+            "modal" => return set(&mut self.modal),
             "exists" => return set(&mut self.exists),
             "zone" => return set(&mut self.zones),
             "plain" => return set(&mut self.plain),
@@ -90,6 +96,11 @@ impl Words {
             "number" => {
                 let Some(number) = number(first) else { return };
                 self.numbers.extend(parts.map(|word| (word, number)));
+            }
+            "action" => {
+                let all = || parts.clone().filter(|word| *word != "/");
+                self.names.insert(first, all().collect());
+                self.actions.extend(parts.clone().take_while(|word| *word != "/").map(|word| (word, first)));
             }
             _ => {}
         }
@@ -121,9 +132,19 @@ mod tests {
                 plain,
                 zones,
                 exists,
+                modal,
+                actions,
+                names,
             } = &words;
-            let sets = [about, loose, none, absent, titles, plain, zones, exists].map(BTreeSet::len);
-            let maps = [units.len(), scales.len(), currencies.len(), months.len(), numbers.len()];
+            let sets = [about, loose, none, absent, titles, plain, zones, exists, modal].map(BTreeSet::len);
+            let maps = [
+                units.len(),
+                scales.len(),
+                currencies.len(),
+                months.len(),
+                numbers.len(),
+                actions.len() + names.len(),
+            ];
             assert!(sets.iter().chain(&maps).sum::<usize>() > 0, "no words in {line:?}");
             for word in line.split_whitespace().filter(|it| it.parse::<f64>().is_err()) {
                 assert_eq!(Folded::of(word).text, word, "in {line:?}");

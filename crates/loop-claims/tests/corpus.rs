@@ -72,7 +72,8 @@ impl Case {
         let evidence: Vec<Evidence> = self.evidence.iter().map(Source::evidence).collect();
         let item = WorkItem::new("T-1", "ticket", "", self.item.as_str());
         let (unix_ms, locale) = (unix_ms(&self.start), self.locale);
-        let sources = ClaimSources { evidence: &evidence, item: &item, unix_ms, utc_offset: 0, locale };
+        let sources =
+            ClaimSources { evidence: &evidence, tools: &[], item: &item, unix_ms, utc_offset: 0, locale };
         claims(&findings(body), sources)
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn read(locale: Locale, data: &[Value], body: &str) -> Vec<Claim> {
     let item = WorkItem::new("T-7", "ticket", "", "It is about RQ-77120. They speak of 31 seats.");
     claims(
         &findings(body),
-        ClaimSources { evidence: &evidence, item: &item, unix_ms: START, utc_offset: 0, locale },
+        ClaimSources { evidence: &evidence, tools: &[], item: &item, unix_ms: START, utc_offset: 0, locale },
     )
 }
 
@@ -246,6 +246,7 @@ fn a_table_may_be_in_thousands() {
     let read = |body: &str| {
         let sources = ClaimSources {
             evidence: std::slice::from_ref(&evidence),
+            tools: &[],
             item: &item,
             unix_ms: START,
             utc_offset: 0,

@@ -15,7 +15,7 @@ pub struct ClaimReport {
     /// The value, as written.
     pub value: String,
     /// `number`, `quantity`, `money`, `percentage`, `date`, `time`, `id`, `host`, `email`, `version`, `quote`, `name` or
-    /// `absence`.
+    /// `absence` or `action`.
     pub kind: String,
     /// `found`: in the cited evidence, or it results from it. `contradicted`: the evidence says otherwise, or nothing says
     /// it. `not_checked`: it cannot be said.

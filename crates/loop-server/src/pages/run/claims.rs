@@ -150,6 +150,7 @@ impl ClaimPart {
         let started = run.started();
         let sources = ClaimSources {
             evidence: run.evidence(),
+            tools: &run.spec().tools,
             item: &started.item,
             unix_ms: started.unix_ms,
             utc_offset: started.utc_offset,
