@@ -337,7 +337,9 @@ mod tests {
             "serde",
             "serde_json",
             "strsim",
+            "strum",
             "thiserror",
+            "unicode-normalization",
             "unicode-script",
         ];
         assert_eq!(own, pure);

@@ -63,7 +63,7 @@ pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Place> {
         }
         Stated::Action { words, .. } => words.iter().find_map(|word| source.has.get(word)).cloned(),
         Stated::Absence(stems) => {
-            let says = source.is_empty || stems.iter().any(|stem| source.absent.contains(stem));
+            let says = source.is_empty || stems.iter().take(2).any(|stem| source.absent.contains(stem));
             says.then_some(None)
         }
     }
@@ -77,7 +77,10 @@ fn amount_in(amount: &Amount, source: &Source) -> Option<Place> {
     // The other reading has three decimals more or less.
     let other = other.map(|other| (other, amount.scale * if other < number { 0.0005 } else { 0.5 }));
     for (number, by) in std::iter::once((number, by)).chain(other) {
-        let same_unit = |entry: &&Entry| unit.zip(entry.amount.unit).is_none_or(|(one, other)| one == other);
+        // Where the source has the number with another unit, it does not mean it without one.
+        let is_other = |entry: &Entry| unit.zip(entry.amount.unit).is_some_and(|(one, other)| one != other);
+        let has_other = source.near(false, number, by).any(is_other);
+        let same_unit = |entry: &&Entry| !is_other(entry) && (!has_other || entry.amount.unit == unit);
         if let Some(entry) = source.near(false, number, by).filter(fits_money).find(same_unit) {
             return Some(entry.at.clone());
         }
@@ -136,6 +139,8 @@ pub(crate) struct Context<'a> {
     pub(crate) behind: &'a [Amount],
     /// The durations of a day and more that its sentence states, in seconds.
     pub(crate) spans: &'a [f64],
+    /// The day on which the run started.
+    pub(crate) today: Day,
     /// The currencies that any evidence names.
     pub(crate) currencies: &'a BTreeSet<&'static str>,
 }
@@ -219,11 +224,16 @@ fn judge_day(day: &Day, context: &Context<'_>) -> Answer {
     };
     match days().any(is_apart) {
         true => Answer::Computed,
-        // A day or two off is a slip.
-        false if spans.is_empty() || days().any(|from| (number - from).abs() < 3) => {
-            Answer::Wrong(Wrong::Nowhere)
+        // A day or two off is a slip, and one out of reach of all that are known is counted from none.
+        false if days().any(|from| (number - from).abs() < 3) => Answer::Wrong(Wrong::Nowhere),
+        false => {
+            let reach = spans.iter().copied().fold(0.0, f64::max) * 2.0 + 7.0 * DAY;
+            let is_near = |from: i64| !spans.is_empty() && apart(from) <= reach;
+            match days().chain(context.today.number()).any(is_near) {
+                true => Answer::Unknown("a day that is counted from another"),
+                false => Answer::Wrong(Wrong::Nowhere),
+            }
         }
-        false => Answer::Unknown("a day that is counted from another"),
     }
 }
 
@@ -240,7 +250,7 @@ const MAX_READ: usize = 64;
 
 fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let Amount { number, step, digits, unit, currency, .. } = *amount;
-    let Context { cited, stated, behind, spans, currencies } = context;
+    let Context { cited, stated, behind, spans, currencies, .. } = context;
     if currency.is_some_and(|code| !may_be_named(code, currencies)) {
         let named: Vec<String> = currencies.iter().map(|code| code.to_uppercase()).collect();
         return Answer::Wrong(Wrong::Currency(named.join(", ")));

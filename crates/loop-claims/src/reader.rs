@@ -274,11 +274,12 @@ fn finding(item: &Item, sentence: &Read, known: &Known<'_>, around: &Around<'_>)
         return Finding::not_checked("the day of the run");
     }
     let (ids, sources): (Vec<EvidenceId>, Vec<&Source>) = cited.into_iter().unzip();
-    let wrong = match judge(&item.stated, &Context { cited: &sources, stated, behind, spans, currencies }) {
-        Answer::Computed => return Finding::found(ids, "computed"),
-        Answer::Unknown(why) => return Finding::not_checked(why),
-        Answer::Wrong(wrong) => wrong,
-    };
+    let wrong =
+        match judge(&item.stated, &Context { cited: &sources, stated, behind, spans, currencies, today }) {
+            Answer::Computed => return Finding::found(ids, "computed"),
+            Answer::Unknown(why) => return Finding::not_checked(why),
+            Answer::Wrong(wrong) => wrong,
+        };
     if !elsewhere.is_empty() {
         let is_short = item.amount().is_some_and(|it| it.is_bare() && it.digits < 3);
         return match is_short {

@@ -122,7 +122,7 @@ pub(crate) struct Source {
 
 /// The first letters of a word: enough to know it again in another form.
 pub(crate) fn stem(word: &str) -> Box<str> {
-    word.chars().take(4).collect()
+    word.chars().take(5).collect()
 }
 
 /// Whether it is a number of a commit, or another one in hexadecimal digits.
