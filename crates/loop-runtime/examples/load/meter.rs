@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 /// The words of a command line: `--name value` each.
@@ -80,7 +80,7 @@ where
         })
     });
     println!("{line}");
-    Ok(if line["ok"] == true { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if line.get("ok") == Some(&Value::Bool(true)) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Runs `loops` loops in tasks, at most `at_once` at a time.
