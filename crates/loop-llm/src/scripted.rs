@@ -6,6 +6,7 @@
 //! provider expects back.
 
 mod reply;
+mod requested;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,19 +14,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt;
 use loop_core::reply::FinishReason;
-use loop_core::secrets::Secrets;
 use loop_core::types::{FailureKind, Slot, Usage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Memory;
 use crate::error::{LlmError, Partial};
 use crate::model::{ChatModel, EventStream, ModelReply, Timing, pieces_of, stream_of};
-use crate::progress::ProgressListener;
 use crate::raw::Raw;
 use crate::request::{Message, ModelRequest};
 
 pub use reply::{ScriptedCall, ScriptedReply};
+use requested::Requests;
 
 /// The version of the script format that this crate reads.
 const VERSION: u32 = 1;
@@ -34,7 +33,7 @@ const VERSION: u32 = 1;
 #[derive(Debug)]
 pub struct Scripted {
     replies: Mutex<Vec<ScriptedReply>>,
-    requested: Mutex<Vec<ModelRequest>>,
+    requested: Mutex<Requests>,
     timing: Timing,
 }
 
@@ -135,7 +134,7 @@ impl Scripted {
 
     /// All requests in order, including those without a reply.
     pub fn requests(&self) -> Vec<ModelRequest> {
-        self.requested.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).requests()
     }
 
     /// The number of replies that are left.
@@ -158,14 +157,7 @@ impl Scripted {
 #[async_trait]
 impl ChatModel for Scripted {
     async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
-        // Its cache of encoded turns would be kept alive, and its listener belongs to the caller.
-        let received = ModelRequest {
-            memory: Memory::default(),
-            progress: ProgressListener::default(),
-            secrets: Secrets::default(),
-            ..request.clone()
-        };
-        self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(received);
+        self.requested.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let purpose = RequestPurpose::of(request);
         let Some(scripted) = self.take(purpose) else {
             let message = format!("the script has no reply left for a {purpose:?} call").to_lowercase();

@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value};
 
-use crate::codec::is_among;
-
 /// How many strict tools, optional parameters and union types a request may still have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
@@ -42,11 +40,11 @@ impl Quota {
         let (mut bound, mut bounds) = (Map::new(), Vec::new());
         for (key, value) in schema {
             let value = match key.as_str() {
-                key if is_among(key, FORBIDDEN) => return None,
+                key if FORBIDDEN.contains(&key) => return None,
                 "$ref" if !value.as_str().is_some_and(|to| to.starts_with("#/")) => return None,
                 "additionalProperties" if *value != Value::Bool(false) => return None,
                 "minItems" if matches!(value.as_u64(), Some(0 | 1)) => value.clone(),
-                key if is_among(key, BOUNDS) => {
+                key if BOUNDS.contains(&key) => {
                     bounds.push(format!("{key}: {value}"));
                     continue;
                 }
@@ -134,8 +132,31 @@ impl<'a> Paths<'a> {
 const MAX_DEEP: usize = 16;
 
 /// Keywords that strict mode refuses.
-const FORBIDDEN: &str = "oneOf not if then else dependentRequired dependentSchemas patternProperties propertyNames \
-    prefixItems";
+const FORBIDDEN: [&str; 10] = [
+    "oneOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "dependentRequired",
+    "dependentSchemas",
+    "patternProperties",
+    "propertyNames",
+    "prefixItems",
+];
 /// Bounds that strict mode refuses.
-const BOUNDS: &str = "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern minItems \
-    maxItems uniqueItems minProperties maxProperties";
+const BOUNDS: [&str; 13] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+];

@@ -45,6 +45,10 @@ trait Lenient<'de>: Sized + Default {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Self::other())
     }
+
+    fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyKind(PhantomData))
+    }
 }
 
 struct AnyKind<T>(PhantomData<T>);
@@ -352,24 +356,46 @@ fn push<T, E: serde::de::Error>(values: &mut Vec<T>, value: T) -> Result<(), E> 
     Ok(())
 }
 
-macro_rules! read_leniently {
-    ($([$($generics:tt)*] $type:ty,)*) => {$(
-        impl<$($generics)*> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(AnyKind(PhantomData))
-            }
-        }
-    )*};
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
 }
 
-read_leniently! {
-    ['de: 'a, 'a] Text<'a>,
-    ['de] Count,
-    ['de] Number,
-    ['de, T: Deserialize<'de>] Maybe<T>,
-    ['de, T: Deserialize<'de>] List<T>,
-    ['de: 'a, 'a] Raws<'a>,
-    ['de: 'a, 'a] Fields<'a>,
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Maybe<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Raws<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(deserializer)
+    }
 }
 
 /// Above what any call can use.

@@ -54,7 +54,7 @@ pub(crate) use json::{Json, Members};
 pub(crate) use lenient::{Count, Fields, List, Maybe, Number, Raws, Text, exact, parsed, text, whole};
 pub use memory::Memory;
 pub use names::Aliases;
-pub(crate) use names::{is_among, short_id, wire_id, wire_name};
+pub(crate) use names::{short_id, wire_id, wire_name};
 pub(crate) use turns::{Joint, OPERATOR, Turn, TurnWriter, Written, results_in_order, turns};
 
 /// A wire protocol.

@@ -83,11 +83,6 @@ pub(crate) fn short_id(text: &str, length: usize) -> String {
     digits.collect()
 }
 
-/// Whether a word is one of `words`, which have spaces between them.
-pub(crate) fn is_among(word: &str, words: &str) -> bool {
-    words.split(' ').any(|other| other == word)
-}
-
 /// The 32-bit FNV-1a hash.
 fn fnv(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))

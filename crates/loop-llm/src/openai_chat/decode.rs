@@ -5,7 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::calls::Placer;
-use super::ordinary::{self, Delta, Ordinary, PieceOf};
+use super::ordinary::{self, Delta, Ordinary, Pattern, PieceOf};
 use super::think::{Part, Tags};
 use super::turn::{Kept, is_nothing};
 use loop_core::types::{FailureKind, ToolCall};
@@ -29,6 +29,8 @@ struct Chat {
     least_input: u64,
     /// The service tier reported last.
     tier: String,
+    /// The last usual chunk: the next may differ from it only in its delta.
+    pattern: Pattern,
     /// Unescaped texts of the current chunk.
     scratch: String,
     /// Whether a delta had content: a whole message in addition to deltas repeats it.
@@ -47,6 +49,7 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         // Twice as many bytes a token as usual.
         least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
         tier: String::new(),
+        pattern: Pattern::default(),
         scratch: String::new(),
         has_piece: false,
         says: false,
@@ -105,13 +108,14 @@ impl Protocol for Chat {
         if name != Some("error") && !reply.is_damaged {
             let mut scratch = std::mem::take(&mut self.scratch);
             scratch.clear();
-            let result =
-                ordinary::read(data, &mut scratch).map(|chunk| self.ordinary(&chunk, &scratch, reply));
+            let result = self.ordinary(data, &mut scratch, reply);
             self.scratch = scratch;
             if let Some(result) = result {
                 return result;
             }
         }
+        // The chunk may change the service tier, which the pattern leaves out.
+        self.pattern.forget();
         let chunk: Chunk<'_> = parsed(data)?;
         if reply.is_damaged {
             self.kept.lose();
@@ -153,8 +157,24 @@ impl Protocol for Chat {
 }
 
 impl Chat {
-    /// A usual chunk, parsed on the fast path.
+    /// Parses a usual chunk on the fast path. `None` for any other chunk, which then has no effect.
     fn ordinary(
+        &mut self,
+        data: &str,
+        scratch: &mut String,
+        reply: &mut Assembly,
+    ) -> Option<Result<(), LlmError>> {
+        let mut delta = Delta::default();
+        if self.pattern.read(data, scratch, &mut delta).is_some() {
+            return Some(self.delta(&delta, scratch, reply));
+        }
+        scratch.clear();
+        let chunk = ordinary::read(data, scratch)?;
+        self.pattern.keep(data, &chunk);
+        Some(self.whole_ordinary(&chunk, scratch, reply))
+    }
+
+    fn whole_ordinary(
         &mut self,
         chunk: &Ordinary<'_>,
         scratch: &str,

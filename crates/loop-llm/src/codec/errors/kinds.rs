@@ -24,7 +24,7 @@ impl<'a> Case<'a> {
         Self { reported, status, has_delay, text }
     }
 
-    fn has(&self, words: &str) -> bool {
+    fn has(&self, words: &[&str]) -> bool {
         self.reported.has(words)
     }
 
@@ -39,25 +39,27 @@ impl<'a> Case<'a> {
             300..=399 => Kind::BadResponse,
             _ if self.is_overflow() => Kind::ContextTooLong,
             413 => Kind::RequestTooLarge,
-            _ if self.has("request_too_large") => Kind::RequestTooLarge,
+            _ if self.has(&["request_too_large"]) => Kind::RequestTooLarge,
             _ if self.is_out_of_quota() => Kind::QuotaExhausted,
             _ if self.is_unpaid() => Kind::Billing,
-            _ if self.has("invalid_encrypted_content") => Kind::StaleReasoning,
+            _ if self.has(&["invalid_encrypted_content"]) => Kind::StaleReasoning,
             _ if is_fault && self.is_stale() => Kind::StaleReasoning,
-            _ if self.has("previous_response_not_found") => Kind::StateLost,
+            _ if self.has(&["previous_response_not_found"]) => Kind::StateLost,
             _ if self.is_filtered() => Kind::ContentFilter,
-            _ if self.has("tool_use_failed") => Kind::MalformedToolCall,
+            _ if self.has(&["tool_use_failed"]) => Kind::MalformedToolCall,
             _ if self.wants_other_api() => Kind::InvalidRequest,
-            _ if self.has(NO_MODEL) || (is_fault && self.says(&NO_MODEL_STATED)) => Kind::ModelNotFound,
-            _ if self.has(NO_KEY) || (is_fault && self.says(&["api key not valid"])) => Kind::Auth,
+            _ if self.has(&NO_MODEL) || (is_fault && self.says(&NO_MODEL_STATED)) => Kind::ModelNotFound,
+            _ if self.has(&NO_KEY) || (is_fault && self.says(&["api key not valid"])) => Kind::Auth,
             429 if self.says(&["request too large"]) => Kind::RequestTooLarge,
-            _ if self.has(OVERLOADED) || self.is_loading() => Kind::Overloaded,
-            _ if self.has(RATE_LIMITED) => Kind::RateLimited,
-            _ if self.has(LATE) => Kind::Timeout,
-            _ if self.has(NOT_ALLOWED) => Kind::Permission,
+            _ if self.has(&OVERLOADED) || self.is_loading() => Kind::Overloaded,
+            _ if self.has(&RATE_LIMITED) => Kind::RateLimited,
+            _ if self.has(&LATE) => Kind::Timeout,
+            _ if self.has(&NOT_ALLOWED) => Kind::Permission,
             401 => Kind::Auth,
             403 => Kind::Permission,
-            404 if self.says(&["model"]) || self.has("not_found_error not_found") => Kind::ModelNotFound,
+            404 if self.says(&["model"]) || self.has(&["not_found_error", "not_found"]) => {
+                Kind::ModelNotFound
+            }
             408 | 504 => Kind::Timeout,
             402 | 429 => Kind::RateLimited,
             498 | 503 | 529 => Kind::Overloaded,
@@ -71,7 +73,7 @@ impl<'a> Case<'a> {
     }
 
     fn is_overflow(&self) -> bool {
-        self.has("context_length_exceeded exceed_context_size_error")
+        self.has(&["context_length_exceeded", "exceed_context_size_error"])
             || (matches!(self.status, 400 | 413 | 422 | 500) && is_overflow(&self.text))
     }
 
@@ -85,9 +87,9 @@ impl<'a> Case<'a> {
                 next.is_none_or(|c| !c.is_ascii_digit() && c != '.')
             })
         };
-        self.has(OUT_OF_QUOTA)
+        self.has(&OUT_OF_QUOTA)
             || self.text.starts_with("you have reached your specified api usage limits")
-            || (self.has("resource_exhausted") && (is_daily() || is_nothing()))
+            || (self.has(&["resource_exhausted"]) && (is_daily() || is_nothing()))
     }
 
     fn is_unpaid(&self) -> bool {
@@ -95,7 +97,7 @@ impl<'a> Case<'a> {
         let is_fault = matches!(self.status, 400 | 402 | 403);
         !is_waited_for
             && (self.status == 402
-                || self.has("billing_error billing_disabled payment_required")
+                || self.has(&["billing_error", "billing_disabled", "payment_required"])
                 || (is_fault && self.says(&["credit balance is too low"])))
     }
 
@@ -112,7 +114,7 @@ impl<'a> Case<'a> {
     }
 
     fn is_filtered(&self) -> bool {
-        self.has(FILTERED)
+        self.has(&FILTERED)
             || (self.status == 403 && !self.reported.filters.is_empty())
             || (matches!(self.status, 400 | 403)
                 && self.says(&["content filtering policy", "content violates usage guidelines"]))
@@ -153,10 +155,18 @@ impl<'a> Case<'a> {
 }
 
 /// Codes of temporary errors.
-pub(super) const RATE_LIMITED: &str =
-    "rate_limit_exceeded rate_limit_error rate_limited resource_exhausted too_many_requests";
-pub(super) const OVERLOADED: &str = "slow_down server_is_overloaded overloaded_error provider_overloaded unavailable_error unavailable \
-    service_unavailable insufficient_system_resource";
+pub(super) const RATE_LIMITED: [&str; 5] =
+    ["rate_limit_exceeded", "rate_limit_error", "rate_limited", "resource_exhausted", "too_many_requests"];
+pub(super) const OVERLOADED: [&str; 8] = [
+    "slow_down",
+    "server_is_overloaded",
+    "overloaded_error",
+    "provider_overloaded",
+    "unavailable_error",
+    "unavailable",
+    "service_unavailable",
+    "insufficient_system_resource",
+];
 /// Types of errors that recur with the same request, and their usual statuses.
 pub(super) const REFUSALS: [(&str, u16); 9] = [
     ("authentication_error", 401),
@@ -169,16 +179,29 @@ pub(super) const REFUSALS: [(&str, u16); 9] = [
     ("invalid_argument", 400),
     ("failed_precondition", 400),
 ];
-const OUT_OF_QUOTA: &str = "insufficient_quota credit_balance_exhausted organization_spend_limit_exceeded \
-    project_spend_limit_exceeded organization_usage_limit_exceeded billing_hard_limit_reached \
-    enforced_spend_limit_reached";
-const FILTERED: &str = "content_filter content_policy_violation invalid_prompt bio_policy responsibleaipolicyviolation \
-    refusal";
-const NO_MODEL: &str = "model_not_found deploymentnotfound invalid_model model_decommissioned";
+const OUT_OF_QUOTA: [&str; 7] = [
+    "insufficient_quota",
+    "credit_balance_exhausted",
+    "organization_spend_limit_exceeded",
+    "project_spend_limit_exceeded",
+    "organization_usage_limit_exceeded",
+    "billing_hard_limit_reached",
+    "enforced_spend_limit_reached",
+];
+const FILTERED: [&str; 6] = [
+    "content_filter",
+    "content_policy_violation",
+    "invalid_prompt",
+    "bio_policy",
+    "responsibleaipolicyviolation",
+    "refusal",
+];
+const NO_MODEL: [&str; 4] =
+    ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"];
 const NO_MODEL_STATED: [&str; 2] = ["is not a valid model id", "model not exist"];
-const NO_KEY: &str = "invalid_api_key authentication_error api_key_invalid unauthenticated";
-const LATE: &str = "timeout timeout_error deadline_exceeded";
-const NOT_ALLOWED: &str = "permission_error permission_denied failed_precondition";
+const NO_KEY: [&str; 4] = ["invalid_api_key", "authentication_error", "api_key_invalid", "unauthenticated"];
+const LATE: [&str; 3] = ["timeout", "timeout_error", "deadline_exceeded"];
+const NOT_ALLOWED: [&str; 3] = ["permission_error", "permission_denied", "failed_precondition"];
 /// Names of the choice of tools, in all protocols.
 const TOOL_CHOICE: [&str; 5] =
     ["tool_choice", "toolchoice", "tool choice", "function_calling_config", "functioncallingconfig"];

@@ -44,9 +44,10 @@ pub(crate) fn within(body: &Value, secrets: &Secrets) -> LlmError {
         reported.words.iter().find_map(|word| word.parse().ok().filter(|it| (400..600).contains(it)));
     // A number or a code decides whether the error is temporary, even if the type contradicts it.
     let passes = number.is_some_and(|it| it == 429 || it >= 500)
-        || reported.has(RATE_LIMITED)
-        || reported.has(OVERLOADED);
-    let faulty = REFUSALS.iter().find(|(word, _)| !passes && reported.has(word)).map(|(_, status)| *status);
+        || reported.has(&RATE_LIMITED)
+        || reported.has(&OVERLOADED);
+    let faulty =
+        REFUSALS.iter().find(|(word, _)| !passes && reported.has(&[word])).map(|(_, status)| *status);
     let status = number.filter(|_| faulty.is_none()).or(faulty).unwrap_or(500);
     let mut error = judge(&reported, status, &HeaderMap::new(), SystemTime::UNIX_EPOCH, secrets);
     if faulty.is_some() && !matches!(error.retry, RetryAdvice::AfterChange(_)) {

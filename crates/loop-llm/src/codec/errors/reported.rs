@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{MAX_WORD, head};
-use crate::codec::is_among;
 use crate::delay;
 
 #[derive(Debug, Default)]
@@ -112,8 +111,8 @@ impl Reported {
         self.filters.extend(reasons.into_iter().flatten().filter_map(|reason| text_of(Some(reason))));
     }
 
-    pub(super) fn has(&self, words: &str) -> bool {
-        self.words.iter().any(|word| is_among(word, words))
+    pub(super) fn has(&self, words: &[&str]) -> bool {
+        self.words.iter().any(|word| words.contains(&word.as_str()))
     }
 }
 
