@@ -2,6 +2,7 @@
 //!
 //! The driver masks each text where it enters. This module knows no run and no spec.
 
+mod heads;
 mod spelling;
 
 use std::borrow::Cow;
@@ -9,16 +10,14 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use self::spelling::{is_escaped, read};
-
-/// What a reading keeps of a character.
-type Kept = fn(char) -> Option<char>;
+use self::heads::{Heads, letter};
+use self::spelling::{is_escaped, walk};
 
 /// The credentials that no text may show: API keys, values of headers, passwords.
 ///
@@ -43,6 +42,8 @@ struct Spellings {
     forms: Patterns,
     /// The letters and digits of the secrets that look like keys, in lower case.
     keys: Patterns,
+    /// How the spellings begin that are masked in all texts. `None`: no text can be ruled out.
+    heads: Option<Heads>,
 }
 
 /// What the end of a text is.
@@ -113,15 +114,21 @@ impl Secrets {
 
     /// Like [`mask`](Self::mask) for each text, name and number of a JSON value.
     pub fn mask_value(&self, value: Value) -> Value {
-        let masked = |text: String| self.mask(&text).into_owned();
+        let owned = |text: String| match self.mask(&text) {
+            Cow::Owned(masked) => masked,
+            Cow::Borrowed(_) => text,
+        };
         match value {
-            Value::String(text) => masked(text).into(),
+            Value::String(text) => Value::String(owned(text)),
             Value::Array(items) => items.into_iter().map(|item| self.mask_value(item)).collect(),
             Value::Object(members) => {
-                members.into_iter().map(|(name, value)| (masked(name), self.mask_value(value))).collect()
+                members.into_iter().map(|(name, value)| (owned(name), self.mask_value(value))).collect()
             }
-            Value::Number(number) if matches!(self.mask(&number.to_string()), Cow::Owned(_)) => MASKED.into(),
-            plain => plain,
+            Value::Number(number) => match self.mask(&number.to_string()) {
+                Cow::Owned(_) => MASKED.into(),
+                Cow::Borrowed(_) => Value::Number(number),
+            },
+            plain @ (Value::Null | Value::Bool(_)) => plain,
         }
     }
 
@@ -144,37 +151,43 @@ impl Secrets {
 
     /// The secrets of at least `least` bytes in a text. `None`: there are none.
     fn find(&self, text: &str, least: usize, end: End) -> Option<Found> {
-        let found = self.all.as_ref()?.search(text, least, end);
-        (!found.matches.is_empty() || !found.stops.is_empty()).then_some(found)
+        let all = self.all.as_ref()?;
+        let may_hold = || all.heads.as_ref().is_none_or(|heads| heads.may_be_in(text, end != End::Open));
+        (least < LEAST_IN_TEXTS || may_hold())
+            .then(|| all.search(text, least, end))
+            .filter(|found| !found.is_nothing())
     }
 }
 
 impl Spellings {
     fn new(secrets: BTreeSet<Box<str>>) -> Self {
-        let forms = secrets.iter().flat_map(|secret| forms_of(secret)).collect();
-        let keys = secrets.iter().filter_map(|secret| key_of(secret)).collect();
-        Self { forms: Patterns::new(forms), keys: Patterns::new(keys), secrets }
+        let forms: BTreeSet<String> = secrets.iter().flat_map(|secret| forms_of(secret)).collect();
+        let keys: BTreeSet<String> = secrets.iter().filter_map(|secret| key_of(secret)).collect();
+        let (forms, keys) = (Patterns::new(forms), Patterns::new(keys));
+        let long = forms.texts.iter().filter(|form| form.len() >= LEAST_IN_TEXTS);
+        let heads = Heads::new(long.chain(&keys.texts).map(|text| (text.as_str(), most_cut(text.len()))));
+        Self { secrets, forms, keys, heads }
     }
 
+    /// As [`Secrets::find`], for a text that may hold something.
     fn search(&self, text: &str, least: usize, end: End) -> Found {
         let mut found = Found::default();
-        let keep: [(_, Kept); 2] = [(&self.forms, Some), (&self.keys, letter)];
-        for (patterns, keep) in keep.into_iter().filter(|(patterns, _)| patterns.has(least)) {
-            for decodes in [false, true].into_iter().take(1 + usize::from(is_escaped(text))) {
-                let (mut kept, mut places, mut cuts) = (String::new(), Vec::new(), Vec::new());
-                let until = read(text, decodes, end != End::Open, |c, place| {
-                    cuts.extend((c == CUT).then_some(kept.len()));
-                    kept.extend(keep(c));
-                    places.resize(kept.len(), place);
-                });
-                found.stops.extend((until < text.len()).then_some(until));
-                let (matches, stops) = patterns.search(&kept, &cuts, least, end);
-                let start = |at: usize| places.get(at).map_or(text.len(), |place| place.start);
-                let until =
-                    |end: usize| end.checked_sub(1).and_then(|at| places.get(at)).map_or(0, |it| it.end);
-                found.matches.extend(matches.into_iter().map(|it| start(it.start)..until(it.end)));
-                found.stops.extend(stops.into_iter().map(start));
+        for decodes in [false, true].into_iter().take(1 + usize::from(is_escaped(text))) {
+            let (mut read, mut places) =
+                (Vec::with_capacity(text.len()), Vec::<Range<usize>>::with_capacity(text.len()));
+            let until = walk(text, decodes, end != End::Open, |byte, place| {
+                read.push(byte);
+                places.push(place);
+            });
+            found.add(text, (&read, &places), &self.forms, (least, end));
+            if !self.keys.texts.is_empty() {
+                let own =
+                    read.iter().zip(&places).filter_map(|(byte, at)| Some((letter(*byte)?, at.clone())));
+                let (letters, at): (Vec<u8>, Vec<_>) = own.unzip();
+                found.add(text, (&letters, &at), &self.keys, (least, end));
             }
+            found.stops.extend((until < text.len()).then_some(until));
+            found.escapes.extend(places.into_iter().filter(|place| decodes && place.len() > 1));
         }
         found.matches.sort_by_key(|found| (found.start, Reverse(found.end)));
         found
@@ -184,46 +197,43 @@ impl Spellings {
 /// Texts that are searched for all at once.
 struct Patterns {
     texts: Vec<String>,
-    finder: AhoCorasick,
+    /// Made for the first text that may hold one of them: most runs have no such text.
+    finder: OnceLock<AhoCorasick>,
 }
 
 impl Patterns {
     fn new(texts: BTreeSet<String>) -> Self {
-        // The kind that is made fastest: few texts are searched.
-        let finder = AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(&texts);
-        let finder = finder.expect("an automaton of secrets fits in memory");
-        Self { texts: texts.into_iter().collect(), finder }
+        Self { texts: texts.into_iter().collect(), finder: OnceLock::new() }
     }
 
-    /// Whether one of them has at least `least` bytes.
-    fn has(&self, least: usize) -> bool {
-        self.texts.iter().any(|text| text.len() >= least)
+    fn finder(&self) -> &AhoCorasick {
+        self.finder.get_or_init(|| {
+            // The kind that is made fastest: few texts are searched.
+            let kind = Some(AhoCorasickKind::NoncontiguousNFA);
+            let finder = AhoCorasick::builder().kind(kind).build(&self.texts);
+            finder.expect("an automaton of secrets fits in memory")
+        })
     }
 
-    /// The patterns of at least `least` bytes in a text that was cut at `cuts`, and where one may begin that the end of an
-    /// open text cuts off.
-    fn search(&self, read: &str, cuts: &[usize], least: usize, end: End) -> (Vec<Range<usize>>, Vec<usize>) {
-        let whole = self.finder.find_overlapping_iter(read).map(|found| found.range());
-        let mut matches: Vec<_> = whole.filter(|place| place.len() >= least).collect();
-        let mut begun = |until: usize, shortest: fn(usize) -> usize| {
-            let starts = self.begun(read.get(..until).unwrap_or_default(), least, shortest);
-            matches.extend(starts.min().map(|at| at..until));
-        };
-        cuts.iter().for_each(|cut| begun(*cut, most_cut));
-        if end == End::Whole {
-            begun(read.len(), |bytes| bytes / 2 + 1);
-        }
-        let stops = if end == End::Open { self.begun(read, least, |_| 1).collect() } else { Vec::new() };
-        (matches, stops)
+    /// The places of patterns of at least `least` bytes.
+    fn places(&self, read: &[u8], least: usize) -> impl Iterator<Item = Range<usize>> {
+        // Most pieces of a reply are shorter than any secret.
+        let is_room = self.texts.iter().any(|text| text.len() <= read.len());
+        let all = is_room.then(|| self.finder().find_overlapping_iter(read).map(|found| found.range()));
+        all.into_iter().flatten().filter(move |place| place.len() >= least)
     }
 
-    /// Where the end of `read` is the beginning of a pattern of at least `least` bytes: at least `shortest` of its bytes.
-    fn begun(&self, read: &str, least: usize, shortest: fn(usize) -> usize) -> impl Iterator<Item = usize> {
+    /// Where the end of `read` is the beginning of a pattern of at least `least` bytes: of that many of its bytes.
+    fn begun(
+        &self,
+        read: &[u8],
+        least: usize,
+        bytes: impl Fn(usize) -> usize,
+    ) -> impl Iterator<Item = usize> {
         let long = self.texts.iter().map(String::as_bytes).filter(move |pattern| pattern.len() >= least);
         long.flat_map(move |pattern| {
-            let lengths = shortest(pattern.len())..pattern.len().min(read.len() + 1);
-            let is_begun =
-                move |length: &usize| pattern.get(..*length).is_some_and(|it| read.as_bytes().ends_with(it));
+            let lengths = bytes(pattern.len())..pattern.len().min(read.len() + 1);
+            let is_begun = move |length: &usize| pattern.get(..*length).is_some_and(|it| read.ends_with(it));
             lengths.filter(is_begun).map(|length| read.len() - length)
         })
     }
@@ -236,25 +246,67 @@ struct Found {
     matches: Vec<Range<usize>>,
     /// Where a secret or an escape may begin that the end of an open text cuts off.
     stops: Vec<usize>,
+    /// The ranges of escapes, which are not split.
+    escapes: Vec<Range<usize>>,
 }
 
 impl Found {
+    fn is_nothing(&self) -> bool {
+        self.matches.is_empty() && self.stops.is_empty()
+    }
+
+    /// Adds what `patterns` are in a text that was read so: its bytes, and the place of each.
+    fn add(
+        &mut self,
+        text: &str,
+        (read, places): (&[u8], &[Range<usize>]),
+        patterns: &Patterns,
+        (least, end): (usize, End),
+    ) {
+        let start = |at: usize| places.get(at).map_or(text.len(), |place| place.start);
+        let until = |end: usize| end.checked_sub(1).and_then(|at| places.get(at)).map_or(0, |it| it.end);
+        let whole = patterns.places(read, least).map(|found| start(found.start)..until(found.end));
+        self.matches.extend(whole);
+        match end {
+            End::Message => {}
+            End::Open => self.stops.extend(patterns.begun(read, least, |_| 1).map(start)),
+            End::Whole => {
+                let half = patterns.begun(read, least, |bytes| bytes / 2 + 1).min();
+                self.matches.extend(half.map(|at| start(at)..text.len()));
+            }
+        }
+        for (cut, _) in text.match_indices(CUT) {
+            let before = read.get(..places.partition_point(|place| place.start < cut)).unwrap_or_default();
+            let begun = patterns.begun(before, least, most_cut).min();
+            self.matches.extend(begun.map(|at| start(at)..cut));
+        }
+    }
+
     /// The text with `mask` in place of what was found, and how many of its bytes are final: the rest may be the
     /// beginning of a secret.
     fn masked(&self, text: &str, mask: &str) -> (String, usize) {
         let stop = |at: usize| self.stops.iter().copied().filter(|stop| *stop >= at).min();
         let (mut masked, mut at) = (String::with_capacity(text.len()), 0);
         for found in &self.matches {
-            if found.start < at || stop(at).is_some_and(|stop| stop <= found.start) {
+            if found.start < at {
                 continue;
+            }
+            if stop(at).is_some_and(|stop| stop <= found.start) {
+                break;
             }
             masked.push_str(text.get(at..found.start).unwrap_or_default());
             masked.push_str(mask);
             at = found.end;
         }
-        let end = stop(at).unwrap_or(text.len());
+        let end = stop(at).map_or(text.len(), |stop| self.outside(stop).max(at));
         masked.push_str(text.get(at..end).unwrap_or_default());
         (masked, end)
+    }
+
+    /// The place, or the beginning of the escape that contains it.
+    fn outside(&self, at: usize) -> usize {
+        let within = self.escapes.iter().find(|escape| escape.start < at && at < escape.end);
+        within.map_or(at, |escape| escape.start)
     }
 }
 
@@ -339,23 +391,18 @@ fn forms_of(secret: &str) -> impl Iterator<Item = String> {
     let json = json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or(&json);
     let plain = [secret.to_owned(), json.to_owned(), secret.replace(' ', "+")];
     let decoded = plain.clone().map(|form| {
-        let mut decoded = String::new();
-        read(&form, /*decodes*/ true, /*is_over*/ true, |c, _| decoded.push(c));
-        decoded
+        let mut read = Vec::new();
+        walk(&form, /*decodes*/ true, /*is_over*/ true, |byte, _| read.push(byte));
+        String::from_utf8_lossy(&read).into_owned()
     });
     plain.into_iter().chain(decoded).filter(|form| form.len() >= LEAST)
 }
 
 /// The letters and digits of a secret that looks like a key rather than like words, in lower case.
 fn key_of(secret: &str) -> Option<String> {
-    let key: String = secret.chars().filter_map(letter).collect();
+    let key: String = secret.bytes().filter_map(letter).map(char::from).collect();
     let digits = key.bytes().filter(u8::is_ascii_digit).count();
     (key.len() >= LEAST_OF_KEY && digits > 0 && digits < key.len()).then_some(key)
-}
-
-/// An ASCII letter, in lower case, or a digit.
-fn letter(c: char) -> Option<char> {
-    c.is_ascii_alphanumeric().then(|| c.to_ascii_lowercase())
 }
 
 /// How many bytes of the beginning of a spelling are masked where a text was cut. Fewer tell nothing.
