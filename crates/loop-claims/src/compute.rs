@@ -2,7 +2,7 @@
 //!
 //! Of enough numbers some two give any third. A result is accepted only where so few candidates lie as near by chance.
 
-use crate::source::Source;
+use crate::source::{MAX_STAMPS, Source};
 use crate::value::Amount;
 use crate::words::{Dimension, Unit};
 
@@ -160,17 +160,21 @@ impl Wanted {
 }
 
 /// Whether an amount results from the cited sources, or from what the document states before it.
-/// `behind`: what follows it in its sentence.
-pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], behind: &[Amount]) -> Computed {
+/// `behind`: what follows it in its sentence. `slip`: whether a number of the sources is this one but for a digit.
+pub(crate) fn computed(
+    amount: &Amount,
+    cited: &[&Source],
+    (stated, behind): (&[Amount], &[Amount]),
+    slip: bool,
+) -> Computed {
     let Amount { number, step, digits, unit, .. } = *amount;
     // Round numbers are hit by chance more often.
     let round = if digits > 1 { amount.round() } else { step };
-    let wanted =
-        Wanted { number, step, slip: digits > 2 && cited.iter().any(|source| source.slip(amount).is_some()) };
+    let wanted = Wanted { number, step, slip };
     // Numbers as they are written say nothing of a value in another unit.
-    let units = || cited.iter().flat_map(|source| &source.entries).filter_map(|entry| entry.amount.unit);
+    let units = || cited.iter().flat_map(|source| &source.units);
     let is_other = unit.is_some_and(|unit| {
-        units().any(|it| it.dimension == unit.dimension) && !units().any(|it| it == unit)
+        units().any(|it| it.dimension == unit.dimension) && !units().any(|it| *it == unit)
     });
     let mut made: Vec<(&Candidates, f64)> = Vec::new();
     for source in cited {
@@ -239,7 +243,7 @@ pub(crate) fn computed(amount: &Amount, cited: &[&Source], stated: &[Amount], be
         return best.max(of_pairs);
     }
     // A slip of one digit has to be a sum or a share, not just any two numbers. Nor are those of a text one record.
-    if wanted.slip || cited.iter().all(|source| source.is_prose) && digits < 4 {
+    if slip || cited.iter().all(|source| source.is_prose) && digits < 4 {
         return best;
     }
     let mut mixed = Vec::new();
@@ -266,7 +270,7 @@ pub(crate) fn is_between(seconds: f64, unit: f64, step: f64, cited: &[&Source]) 
     let mut stamps: Vec<i64> = cited.iter().flat_map(|source| &source.stamps).copied().collect();
     stamps.sort_unstable();
     stamps.dedup();
-    stamps.truncate(60);
+    stamps.truncate(MAX_STAMPS);
     let (Some(first), Some(last)) = (stamps.first(), stamps.last()) else { return false };
     let wanted = seconds / unit;
     let by = if unit > 1e6 { step.max(0.04 * wanted) } else { 0.99 * step };

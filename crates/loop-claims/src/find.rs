@@ -276,8 +276,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     if let Some(wrong) = differs {
         return Answer::Wrong(wrong);
     }
-    if unit.is_some_and(|unit| unit.dimension == Dimension::Time)
-        && let Some(unit) = unit
+    if let Some(unit) = unit.filter(|unit| unit.dimension == Dimension::Time)
         && is_between(number * unit.factor, unit.factor, step, cited)
     {
         return Answer::Computed;
@@ -290,10 +289,11 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     }
     let is_percent = unit.is_some_and(|unit| unit.dimension == Dimension::Percent);
     let is_share = is_percent || step < 1.0 && number < 10.0 && amount.is_bare();
-    let may_be_computed = digits > 2
-        && cited.iter().any(|source| source.has_data)
-        && !cited.iter().any(|source| source.slip(amount).is_some());
-    match computed(amount, cited, stated, behind) {
+    // A number of the evidence that is this one but for a digit is more likely what was meant.
+    let slip = cited.iter().find_map(|source| Some(source.says(source.slip(amount)?)));
+    let is_slip = digits > 2 && slip.is_some();
+    let may_be_computed = digits > 2 && slip.is_none() && cited.iter().any(|source| source.has_data);
+    match computed(amount, cited, (stated, behind), is_slip) {
         Computed::Yes => return Answer::Computed,
         Computed::Perhaps if is_share && digits > 2 || may_be_computed => {
             return Answer::Unknown("it may result from other numbers");
@@ -303,7 +303,6 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     if let Some(why) = beyond(amount, cited) {
         return Answer::Unknown(why);
     }
-    let slip = cited.iter().find_map(|source| Some(source.says(source.slip(amount)?)));
     Answer::Wrong(slip.map_or(Wrong::Nowhere, Wrong::Other))
 }
 
@@ -343,8 +342,8 @@ fn beyond(amount: &Amount, cited: &[&Source]) -> Option<&'static str> {
         unit.dimension == Dimension::Time
             && (unit.factor > 86_400.0 || !cited.iter().any(|source| source.stamps.len() > 2))
     };
-    let speaks = || cited.iter().flat_map(|source| &source.entries).any(|entry| entry.amount.unit == unit);
-    if currency.is_none() && unit.as_ref().is_some_and(is_time) && !speaks() {
+    let speaks = |unit: &Unit| cited.iter().any(|source| source.units.contains(unit));
+    if currency.is_none() && unit.as_ref().is_some_and(|unit| is_time(unit) && !speaks(unit)) {
         return Some("a duration that takes a calendar");
     }
     None

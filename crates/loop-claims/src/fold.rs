@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use loop_core::types::is_unspaced;
+use unicode_normalization::UnicodeNormalization;
+
 /// A folded text, with where each of its bytes was.
 #[derive(Debug)]
 pub(crate) struct Folded<'a> {
@@ -43,38 +46,28 @@ fn fold(c: char, into: &mut String) {
         '\u{2018}' | '\u{2019}' | '\u{2032}' => "'",
         '\u{201c}'..='\u{201f}' | '«' | '»' | '「' | '」' | '『' | '』' => "\"",
         '\u{a0}' | '\u{202f}' | '\u{2000}'..='\u{200a}' | '\u{3000}' => " ",
-        'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' | 'ā' | 'ă' | 'ą' | 'À'..='Å' => "a",
         'æ' | 'Æ' => "ae",
-        'ç' | 'ć' | 'č' | 'Ç' | 'Č' | 'Ć' => "c",
-        'è'..='ë' | 'ē' | 'ė' | 'ę' | 'ě' | 'È'..='Ë' => "e",
-        'ì'..='ï' | 'ī' | 'ı' | 'Ì'..='Ï' => "i",
         'ł' | 'Ł' => "l",
-        'ñ' | 'ń' | 'ň' | 'Ñ' => "n",
-        'ò'..='ö' | 'ø' | 'ō' | 'ő' | 'Ò'..='Ö' | 'Ø' => "o",
+        'ø' | 'Ø' => "o",
         'œ' | 'Œ' => "oe",
-        'ř' => "r",
-        'ś' | 'š' | 'ş' | 'Š' | 'Ś' => "s",
         'ß' => "ss",
-        'ù'..='ü' | 'ū' | 'ů' | 'ű' | 'Ù'..='Ü' => "u",
-        'ý' | 'ÿ' => "y",
-        'ź' | 'ż' | 'ž' | 'Ž' | 'Ż' => "z",
+        'ı' => "i",
         'μ' => "µ",
         '²' => "2",
         '³' => "3",
         // Marks that are written over the letter before them, and characters without a width.
         '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{ad}' => "",
-        '！'..='～' if c != '％' => {
+        '！'..='～' => {
             let ascii = u32::from(c).checked_sub(0xfee0).and_then(char::from_u32).unwrap_or(c);
             return into.push(ascii.to_ascii_lowercase());
         }
-        _ => return into.extend(c.to_lowercase()),
+        // A letter with an accent is the letter.
+        _ => match std::iter::once(c).nfd().next().filter(char::is_ascii_alphabetic) {
+            Some(letter) => return into.push(letter.to_ascii_lowercase()),
+            None => return into.extend(c.to_lowercase()),
+        },
     };
     into.push_str(folded);
-}
-
-/// Whether it is a letter of a script that writes no spaces: each is a word of its own.
-pub(crate) fn is_unspaced(c: char) -> bool {
-    loop_core::types::is_unspaced(c)
 }
 
 /// The words of a folded text, each between single spaces: what an id, a name or a quotation is searched in. The places
@@ -92,7 +85,7 @@ pub(crate) fn spaced(folded: &str) -> (String, Vec<(u32, u32)>) {
     (text, places)
 }
 
-/// The words of a folded text: runs of letters and digits.
+/// The words of a folded text: runs of letters and digits. A letter of a script without spaces is a word of its own.
 pub(crate) fn words(folded: &str) -> impl Iterator<Item = Range<usize>> {
     let mut chars = folded.char_indices().peekable();
     std::iter::from_fn(move || {

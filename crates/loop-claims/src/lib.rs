@@ -13,10 +13,13 @@ mod compute;
 mod find;
 mod fold;
 mod reader;
+mod record;
 mod run;
 mod sentence;
+mod slip;
 mod source;
 mod stated;
+mod table;
 mod value;
 mod words;
 
@@ -58,7 +61,7 @@ pub enum ValueKind {
     Version,
     /// A text of more than one word in quotation marks.
     Quote,
-    /// A name of more than one word with capitals.
+    /// A name: words with capitals. A single one counts where it does not begin a sentence.
     Name,
     /// That there is none of something.
     Absence,

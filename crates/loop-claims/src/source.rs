@@ -6,19 +6,21 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::compute::Candidates;
 use crate::fold::{Folded, spaced, words};
-use crate::value::{Amount, Day, Found, Value, values};
+use crate::record::Said;
+use crate::slip::{digits, is_one_off, slip_keys};
+use crate::table::{lines, rows, scale_of, writes_commas};
+use crate::value::{Amount, Day, Found, Value, is_hash, values};
 use crate::words::{Index, Unit, WORDS};
 
 /// An amount of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) amount: Amount,
-    /// Where it is in the source's text. `None`: in its data.
-    pub(crate) at: Option<Range<usize>>,
+    pub(crate) at: Place,
     /// The path of its field in the data, in [`Source::fields`].
     pub(crate) field: Option<usize>,
 }
@@ -37,7 +39,7 @@ impl Patterns {
 }
 
 /// A number, and the factor to the base unit of its dimension. `None`: it has no unit.
-type Measured = (f64, Option<f64>);
+pub(crate) type Measured = (f64, Option<f64>);
 
 /// Where a value is in the text of its source. `None`: in its data.
 pub(crate) type Place = Option<Range<usize>>;
@@ -64,23 +66,22 @@ enum TimeKey {
     Zoned(u32),
 }
 
-/// In longer groups of numbers pairs are not searched.
-const MAX_GROUP: usize = 60;
+/// Longer groups of numbers are not computed with.
+pub(crate) const MAX_GROUP: usize = 60;
+/// So many groups of one source are computed with.
 const MAX_GROUPS: usize = 400;
-/// So many fields of a record are multiplied with each other.
-const MAX_FACTORS: usize = 4;
-/// So many fields of a record are what its numbers are grouped by.
-const MAX_MARKS: usize = 6;
 /// So many days are what others are counted from.
 const MAX_DAYS: usize = 64;
 /// So many points in time are compared with each other.
-const MAX_STAMPS: usize = 60;
+pub(crate) const MAX_STAMPS: usize = 60;
 
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     pub(crate) text: String,
     pub(crate) entries: Vec<Entry>,
     pub(crate) fields: Vec<Box<str>>,
+    /// The units of its amounts, each once.
+    pub(crate) units: Vec<Unit>,
     /// The numbers as they are written, in order, each with its entry.
     raw: Vec<(f64, u32)>,
     /// Those with a unit, in the base unit of their dimension.
@@ -93,15 +94,17 @@ pub(crate) struct Source {
     times: Index<TimeKey, Place>,
     /// Seconds since 1970 of its days with their times.
     pub(crate) stamps: Vec<i64>,
-    pub(crate) groups: Vec<Vec<f64>>,
+    /// Numbers that belong together: columns, rows, lines, records.
+    groups: Vec<Vec<f64>>,
     /// How many there are of something: entries of a list, rows, lines, equal values of a column.
     pub(crate) counts: BTreeSet<u64>,
     /// The patterns that it has, each with its first place in the text.
-    pub(crate) has: BTreeMap<usize, Option<Range<usize>>>,
+    pub(crate) has: BTreeMap<usize, Place>,
     /// Names that fields of its records have, by each of their words.
     pub(crate) names: BTreeMap<Box<str>, Box<str>>,
     /// Whether it is a text without data and tables.
     pub(crate) is_prose: bool,
+    /// Whether it has data: an object or a list.
     pub(crate) has_data: bool,
     /// The forms of its ids.
     pub(crate) forms: BTreeSet<Box<str>>,
@@ -115,7 +118,7 @@ pub(crate) struct Source {
     /// The same groups in the base units of their numbers, where any has one.
     in_base: Vec<Vec<f64>>,
     /// The unit and the currency that a field of the record says for its numbers.
-    of_record: (Option<Unit>, Option<&'static str>),
+    pub(crate) of_record: Said,
     candidates: [OnceLock<Candidates>; 2],
     slips: OnceLock<Index<String, usize>>,
 }
@@ -123,11 +126,6 @@ pub(crate) struct Source {
 /// The first letters of a word: enough to know it again in another form.
 pub(crate) fn stem(word: &str) -> Box<str> {
     word.chars().take(5).collect()
-}
-
-/// Whether it is a number of a commit, or another one in hexadecimal digits.
-pub(crate) fn is_hash(id: &str) -> bool {
-    id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The form of an id: `a-9` of `AC-57173`.
@@ -155,12 +153,11 @@ pub(crate) fn form(id: &str) -> Box<str> {
 }
 
 impl Source {
-    /// Reads a text and data. `day`: the start of the run, which spans are counted from, in seconds since 1970.
+    /// Reads a text and data. `start`: when the run started, which durations are counted to, in seconds since 1970.
     pub(crate) fn read(text: &str, data: Option<&Json>, patterns: &Patterns, start: Option<i64>) -> Self {
         let mut source = Self { text: text.to_owned(), scale: 1.0, ..Self::default() };
-        source.read_text(text, patterns);
         source.has_data = data.is_some_and(|data| data.is_object() || data.is_array());
-        source.is_prose = !source.has_data && rows(text).len() < 3;
+        source.read_text(text, patterns);
         if let Some(data) = data {
             let mut seen = String::new();
             source.walk(data, &mut Vec::new(), &mut seen);
@@ -180,6 +177,7 @@ impl Source {
             .unwrap_or_default();
         let rows = rows(&folded.text);
         self.scale = scale_of(begin, !rows.is_empty());
+        self.is_prose = !self.has_data && rows.len() < 3;
         let comma = writes_commas(&folded.text);
         let found = values(&folded.text, comma);
         self.take(Some(&folded), &folded, &found);
@@ -226,7 +224,7 @@ impl Source {
     }
 
     /// Notes what was read of a text. `places`: the text, if places in it are places of the source.
-    fn take(&mut self, places: Option<&Folded<'_>>, folded: &Folded<'_>, found: &[Found]) {
+    pub(crate) fn take(&mut self, places: Option<&Folded<'_>>, folded: &Folded<'_>, found: &[Found]) {
         let mut last_day: Option<(Day, usize)> = None;
         for Found { range, value } in found {
             let at = places.map(|places| places.range(range.clone()));
@@ -259,7 +257,7 @@ impl Source {
         }
     }
 
-    fn day(&mut self, day: Day, at: Place) {
+    pub(crate) fn day(&mut self, day: Day, at: Place) {
         if self.days.len() < MAX_DAYS {
             self.days.push(day);
         }
@@ -278,7 +276,7 @@ impl Source {
         }
     }
 
-    fn time(&mut self, seconds: u32, is_exact: bool, at: Place) {
+    pub(crate) fn time(&mut self, seconds: u32, is_exact: bool, at: Place) {
         let minute = seconds / 60;
         let exact = if is_exact { TimeKey::Second(seconds) } else { TimeKey::AnySecond(minute) };
         for key in [exact, TimeKey::Minute(minute), TimeKey::Zoned(minute % 30)] {
@@ -345,7 +343,7 @@ impl Source {
     }
 
     /// Notes the words near those that say that there is none.
-    fn note_absent(&mut self, folded: &str) {
+    pub(crate) fn note_absent(&mut self, folded: &str) {
         const NEAR: usize = 12;
         let all: Vec<&str> = words(folded).filter_map(|range| folded.get(range)).collect();
         let mut until = 0;
@@ -359,7 +357,7 @@ impl Source {
     }
 
     /// Numbers that belong together.
-    fn group(&mut self, numbers: &[Measured]) {
+    pub(crate) fn group(&mut self, numbers: &[Measured]) {
         if !(2..=MAX_GROUP).contains(&numbers.len()) || self.groups.len() >= MAX_GROUPS {
             return;
         }
@@ -371,223 +369,18 @@ impl Source {
         }
     }
 
-    /// Reads a value of JSON. `seen` collects its texts.
-    fn walk(&mut self, json: &Json, path: &mut Vec<Box<str>>, seen: &mut String) {
-        match json {
-            Json::Null | Json::Bool(false) => self.note_path(path),
-            Json::Bool(true) => {}
-            Json::Number(number) => {
-                let Some(number) = number.as_f64() else { return };
-                seen.push_str(&json.to_string());
-                seen.push('\n');
-                if number == 0.0 {
-                    self.note_path(path);
-                }
-                self.number(number.abs(), path);
-            }
-            Json::String(text) => {
-                seen.push_str(text);
-                seen.push('\n');
-                let folded = Folded::of(text);
-                if text.is_empty() {
-                    self.note_path(path);
-                }
-                self.note_absent(&folded.text);
-                self.note_name(text);
-                let first = self.entries.len();
-                let found = values(&folded.text, writes_commas(&folded.text));
-                self.take(None, &folded, &found);
-                let (unit, currency) = self.unit_of(path);
-                let field = self.field(path);
-                for entry in self.entries.iter_mut().skip(first) {
-                    entry.field = Some(field);
-                    if entry.amount.is_bare() {
-                        (entry.amount.unit, entry.amount.currency) = (unit, currency);
-                    }
-                }
-            }
-            Json::Array(items) => self.list(items, path, seen),
-            Json::Object(members) => {
-                if members.is_empty() {
-                    self.note_path(path);
-                }
-                let around = self.of_record;
-                self.of_record = said_by(members, around);
-                for (name, value) in members {
-                    seen.push_str(name);
-                    seen.push('\n');
-                    if name.contains(|c: char| c.is_ascii_digit()) {
-                        let folded = Folded::of(name);
-                        self.take(None, &folded, &values(&folded.text, false));
-                    }
-                    path.push(Folded::of(name).text.into());
-                    self.walk(value, path, seen);
-                    path.pop();
-                }
-                let parts = members.iter().filter(|(name, _)| {
-                    ["first", "last", "given", "family", "surname", "vorname", "nachname"]
-                        .iter()
-                        .any(|it| name.contains(it))
-                });
-                let parts: Vec<&str> = parts.filter_map(|(_, value)| value.as_str()).collect();
-                if parts.len() == 2 {
-                    self.note_name(&parts.join(" "));
-                }
-                let numbers = members.iter().filter_map(|(name, value)| {
-                    let unit = unit_of(&[Folded::of(name).text.into()]).0;
-                    Some((number_of(value)?, unit.map(|unit| unit.factor)))
-                });
-                self.group(&numbers.collect::<Vec<_>>());
-                self.of_record = around;
-            }
-        }
-    }
-
-    /// Notes a text that may be a name: two to four words of letters.
-    fn note_name(&mut self, text: &str) {
-        let folded = Folded::of(text);
-        let own: Vec<&str> = words(&folded.text).filter_map(|range| folded.text.get(range)).collect();
-        if (2..=4).contains(&own.len())
-            && folded.text.chars().all(|c| c.is_alphabetic() || " ,.'-&".contains(c))
-        {
-            self.names.extend(own.iter().map(|word| ((*word).into(), text.into())));
-        }
-    }
-
-    fn list(&mut self, items: &[Json], path: &mut Vec<Box<str>>, seen: &mut String) {
-        self.counts.insert(u64::try_from(items.len()).unwrap_or(0));
-        if items.is_empty() {
-            self.note_path(path);
-        }
-        items.iter().for_each(|item| self.walk(item, path, seen));
-        let unit = unit_of(path).0.map(|unit| unit.factor);
-        self.group(&items.iter().filter_map(|it| Some((it.as_f64()?, unit))).collect::<Vec<_>>());
-        let records: Vec<&Map<String, Json>> = items.iter().filter_map(Json::as_object).collect();
-        let mut columns: BTreeMap<&str, Vec<&Json>> = BTreeMap::new();
-        for (name, value) in records.iter().flat_map(|record| record.iter()) {
-            columns.entry(name).or_default().push(value);
-        }
-        for (name, column) in columns {
-            let in_cents = if is_cents(name) { 100.0 } else { 1.0 };
-            let unit = unit_of(&[Folded::of(name).text.into()]).0.map(|unit| unit.factor);
-            let numbers = column.iter().filter_map(|value| Some((number_of(value)? / in_cents, unit)));
-            self.group(&numbers.collect::<Vec<_>>());
-            let mut equal: BTreeMap<String, u64> = BTreeMap::new();
-            for value in column {
-                *equal.entry(value.to_string()).or_default() += 1;
-            }
-            self.counts.extend(equal.values());
-        }
-        self.group_by_values(&records);
-        // Price and quantity: what two fields of each record multiply to.
-        let fields: BTreeSet<&str> =
-            records.iter().take(MAX_GROUP).flat_map(|record| record.keys().map(String::as_str)).collect();
-        let number = |record: &Map<String, Json>, field: &str| {
-            let in_cents = if is_cents(field) { 100.0 } else { 1.0 };
-            record.get(field).and_then(Json::as_f64).map(|number| number.abs() / in_cents)
-        };
-        let numeric: Vec<&str> = fields
-            .into_iter()
-            .filter(|field| records.iter().any(|record| number(record, field).is_some()))
-            .take(MAX_FACTORS)
-            .collect();
-        for (at, one) in numeric.iter().enumerate() {
-            for other in numeric.iter().skip(at + 1) {
-                let products = records
-                    .iter()
-                    .filter_map(|record| Some((number(record, one)? * number(record, other)?, None)));
-                self.group(&products.take(MAX_GROUP).collect::<Vec<_>>());
-            }
-        }
-    }
-
-    /// The numbers of the records that have one value in a field: the amounts of the orders that are late.
-    fn group_by_values(&mut self, records: &[&Map<String, Json>]) {
-        let mut groups: BTreeMap<(&str, String, &str), Vec<Measured>> = BTreeMap::new();
-        for record in records.iter().take(MAX_GROUP) {
-            let marks = record
-                .iter()
-                .filter(|(_, value)| value.is_boolean() || value.as_str().is_some_and(|it| it.len() < 40));
-            for (name, mark) in marks.take(MAX_MARKS) {
-                for (field, value) in record.iter().filter(|(_, value)| value.is_number()).take(MAX_MARKS) {
-                    let unit = unit_of(&[Folded::of(field).text.into()]).0.map(|unit| unit.factor);
-                    let in_cents = if is_cents(field) { 100.0 } else { 1.0 };
-                    let number = value.as_f64().unwrap_or(0.0).abs() / in_cents;
-                    groups.entry((name, mark.to_string(), field)).or_default().push((number, unit));
-                }
-            }
-        }
-        groups.values().filter(|it| it.len() < records.len()).for_each(|group| self.group(group));
-    }
-
-    /// What the name of a field says of its number, else what its record says.
-    fn unit_of(&self, path: &[Box<str>]) -> (Option<Unit>, Option<&'static str>) {
-        match unit_of(path) {
-            (None, None) => self.of_record,
-            said => said,
-        }
-    }
-
-    fn number(&mut self, number: f64, path: &[Box<str>]) {
-        let (unit, currency) = self.unit_of(path);
-        let field = Some(self.field(path));
-        let name = path.last().map_or("", |name| name);
-        let mut add = |number: f64| {
-            let amount = Amount { unit, currency, ..Amount::plain(number) };
-            self.entries.push(Entry { amount, at: None, field });
-        };
-        add(number);
-        if is_cents(name) {
-            add(number / 100.0);
-        }
-        // Seconds or milliseconds since 1970.
-        let is_instant = name.split('_').any(|part| {
-            matches!(
-                part,
-                "at" | "ts" | "time" | "date" | "timestamp" | "epoch" | "unix" | "ms" | "until" | "since"
-            )
-        });
-        let seconds = match number {
-            0.9e9..4.2e9 => number,
-            0.9e12..4.2e12 => number / 1_000.0,
-            _ => return,
-        };
-        if is_instant {
-            #[expect(clippy::cast_possible_truncation, reason = "it is in the range above")]
-            let seconds = seconds as i64;
-            self.day(Day::of_number(seconds.div_euclid(86_400)), None);
-            self.time(u32::try_from(seconds.rem_euclid(86_400)).unwrap_or(0), true, None);
-            self.stamps.push(seconds);
-        }
-    }
-
-    fn field(&mut self, path: &[Box<str>]) -> usize {
-        let name: Box<str> = path.join(".").into();
-        if self.fields.last() != Some(&name) {
-            self.fields.push(name);
-        }
-        self.fields.len() - 1
-    }
-
-    /// Notes that a field says that there is none.
-    fn note_path(&mut self, path: &[Box<str>]) {
-        let names = path.iter().flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
-        self.absent.extend(names.filter(|it| !it.is_empty()).map(stem));
-    }
-
     fn index(&mut self, start: Option<i64>) {
         let order = |list: &mut Vec<(f64, u32)>| list.sort_by(|one, two| one.0.total_cmp(&two.0));
         for (at, entry) in self.entries.iter().enumerate() {
             let at = u32::try_from(at).unwrap_or(u32::MAX);
             let Amount { number, other, unit, .. } = entry.amount;
+            self.units.extend(unit.filter(|unit| !self.units.contains(unit)));
             for number in std::iter::once(number).chain(other) {
                 self.raw.push((number, at));
                 if self.scale != 1.0 && entry.at.is_some() {
                     self.raw.push((number * self.scale, at));
                 }
-                if let Some(unit) = unit {
-                    self.base.push((number * unit.factor, at));
-                }
+                self.base.extend(unit.map(|unit| (number * unit.factor, at)));
             }
         }
         order(&mut self.raw);
@@ -665,168 +458,3 @@ const MAX_HITS: usize = 64;
 
 /// So many entries are compared digit by digit.
 const MAX_SLIPS: usize = 2_000;
-
-/// The digits of an amount: all that are written, and without the zeros at their end.
-fn digits(amount: &Amount) -> [String; 2] {
-    let step = if amount.step > 0.0 { amount.step.min(1.0) } else { 1.0 };
-    let written = format!("{:.0}", amount.number / step);
-    let fraction = format!("{}", amount.number).replace('.', "");
-    let short = fraction.trim_matches('0').to_owned();
-    [written, short]
-}
-
-/// What rows of digits have in common that differ in one, or in the order of two.
-fn slip_keys(digits: &str) -> Vec<String> {
-    if !(3..=15).contains(&digits.len()) {
-        return Vec::new();
-    }
-    let mut sorted: Vec<u8> = digits.bytes().collect();
-    sorted.sort_unstable();
-    let masked = (0..digits.len()).map(|at| {
-        format!("{}.{}", digits.get(..at).unwrap_or_default(), digits.get(at + 1..).unwrap_or_default())
-    });
-    masked.chain([String::from_utf8_lossy(&sorted).into_owned()]).collect()
-}
-
-/// Whether two rows of digits differ in one, or in two that are exchanged.
-fn is_one_off(one: &str, other: &str) -> bool {
-    if one.len() != other.len() {
-        return false;
-    }
-    let differ: Vec<(u8, u8)> =
-        one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).take(3).collect();
-    match differ.as_slice() {
-        [_] => true,
-        [(a, b), (c, d)] => a == d && b == c,
-        _ => false,
-    }
-}
-
-/// The number of a field: a number, or the first of a text.
-fn number_of(json: &Json) -> Option<f64> {
-    match json {
-        Json::Number(number) => number.as_f64().map(f64::abs),
-        Json::String(text) if text.len() < 40 => {
-            let folded = Folded::of(text);
-            let found = values(&folded.text, writes_commas(&folded.text));
-            found
-                .into_iter()
-                .find_map(|it| if let Value::Amount(amount) = it.value { Some(amount.number) } else { None })
-        }
-        _ => None,
-    }
-}
-
-fn is_cents(name: &str) -> bool {
-    name.to_ascii_lowercase().split(['_', '-']).any(|part| matches!(part, "cent" | "cents" | "ct" | "pence"))
-}
-
-/// What fields such as `currency` and `unit` say for the other numbers of a record.
-fn said_by(
-    members: &Map<String, Json>,
-    around: (Option<Unit>, Option<&'static str>),
-) -> (Option<Unit>, Option<&'static str>) {
-    let said = members
-        .iter()
-        .filter_map(|(name, value)| Some((Folded::of(name).text, Folded::of(value.as_str()?).text)));
-    let mut found = around;
-    for (name, value) in said {
-        if ["curr", "devise", "wahr", "waehr", "moneda", "ccy"].iter().any(|it| name.contains(it)) {
-            found.1 = WORDS.currencies.get(&*value).copied().or(found.1);
-        } else if ["unit", "einheit", "unite", "unidad"].contains(&&*name) {
-            found.0 = WORDS.units.get(&*value).copied().or(found.0);
-        }
-    }
-    found
-}
-
-/// The unit and the currency that the names of a field and of those around it say, the nearest first.
-fn unit_of(path: &[Box<str>]) -> (Option<Unit>, Option<&'static str>) {
-    for name in path.iter().rev().take(2) {
-        let all = || name.split(|c: char| !c.is_alphanumeric() && c != '%');
-        let is_rate = |part: &&str| matches!(*part, "per" | "pro" | "par" | "por" | "je");
-        let parts = || {
-            let before = all().take_while(|part| !is_rate(part)).collect::<Vec<_>>();
-            before.into_iter().rev()
-        };
-        let mut currencies = all().filter_map(|part| WORDS.currencies.get(part).copied());
-        match (currencies.next(), currencies.next()) {
-            (Some(currency), None)
-                if all().any(|it| is_rate(&it)) || parts().all(|it| !WORDS.units.contains_key(it)) =>
-            {
-                return (None, Some(currency));
-            }
-            (Some(_), Some(_)) => return (None, None),
-            _ => {}
-        }
-        let degrees = |part: &str| {
-            if name.contains("temp") && matches!(part, "c" | "f") {
-                WORDS.units.get(&*format!("°{part}"))
-            } else {
-                None
-            }
-        };
-        if let Some(unit) = parts().find_map(|part| WORDS.units.get(part).or(degrees(part)).copied()) {
-            return (Some(unit), None);
-        }
-    }
-    (None, None)
-}
-
-/// Whether a text writes `1,5` and not `1.5`.
-fn writes_commas(folded: &str) -> bool {
-    let bytes = folded.as_bytes();
-    let decimal = |mark: u8| {
-        bytes.windows(3).enumerate().any(|(at, it)| {
-            let is_after = |by: usize| bytes.get(at + by).is_some_and(u8::is_ascii_digit);
-            matches!(it, [before, middle, after] if before.is_ascii_digit() && *middle == mark && after.is_ascii_digit())
-                && !(is_after(3) && is_after(4))
-        })
-    };
-    decimal(b',') && !decimal(b'.')
-}
-
-/// What a caption says that the numbers of a table are in.
-fn scale_of(begin: &str, is_table: bool) -> f64 {
-    let scales = [("thousand", 1e3), ("'000", 1e3), ("000s", 1e3), ("million", 1e6), ("billion", 1e9)];
-    let says = |word: &str| match is_table {
-        true => begin.contains(word),
-        false => ["in {}", "({}", "{}s, except", "{}s of", "$ {}"]
-            .iter()
-            .any(|form| begin.contains(&form.replace("{}", word))),
-    };
-    scales.iter().find(|(word, _)| says(word)).map_or(1.0, |(_, scale)| *scale)
-}
-
-fn lines(text: &str) -> impl Iterator<Item = Range<usize>> {
-    let mut at = 0;
-    text.split_inclusive('\n').filter_map(move |line| {
-        let start = at;
-        at += line.len();
-        (!line.trim().is_empty()).then_some(start..start + line.trim_end().len())
-    })
-}
-
-/// The rows of the Markdown tables of a text, each as the ranges of its cells.
-fn rows(text: &str) -> Vec<Vec<Range<usize>>> {
-    let is_row = |line: &Range<usize>| {
-        let line = text.get(line.clone()).unwrap_or_default();
-        line.matches('|').count() > 1
-            && !line.chars().all(|c| c.is_whitespace() || matches!(c, '|' | ':' | '-'))
-    };
-    let cells = |line: Range<usize>| {
-        let part = text.get(line.clone()).unwrap_or_default();
-        let inner = part.trim_start_matches(['|', ' ']);
-        let mut at = line.start + (part.len() - inner.len());
-        inner
-            .trim_end_matches(['|', ' '])
-            .split('|')
-            .map(|cell| {
-                let start = at;
-                at += cell.len() + 1;
-                start..start + cell.len()
-            })
-            .collect()
-    };
-    lines(text).filter(is_row).map(cells).collect()
-}

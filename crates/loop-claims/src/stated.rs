@@ -1,4 +1,5 @@
-//! What a sentence states that can be looked for: its values, quotations, names, and that there is none of something.
+//! What a sentence states that can be looked for: its values, quotations, names, that there is none of something, and that
+//! an action happened.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use crate::ValueKind;
 use crate::cited::{self, Cited};
 use crate::fold::{Folded, words};
 use crate::sentence::Sentence;
-use crate::source::{form, is_hash, stem};
-use crate::value::{Amount, Day, Found, Value, values};
+use crate::source::{form, stem};
+use crate::value::{Amount, Day, Found, Value, is_hash, values};
 use crate::words::{Dimension, Index, WORDS};
 
 /// A value of a sentence, as it is looked for.
@@ -82,9 +83,7 @@ impl Read {
     pub(crate) fn cited(&self, end: usize) -> &[EvidenceId] {
         cited::of(&self.groups, end).unwrap_or(&self.of_section)
     }
-}
 
-impl Read {
     /// The durations of a day and more that the sentence states, in seconds.
     pub(crate) fn spans(&self) -> Vec<f64> {
         let of = |item: &Item| match &item.stated {
@@ -285,7 +284,7 @@ fn quotes(folded: &Folded<'_>, texts: &mut Texts, items: &mut Vec<Item>) {
     }
 }
 
-/// Names of more than one word with capitals.
+/// Names: words with capitals, and single ones that do not begin a sentence or have a capital inside.
 fn names(text: &str, locale: Locale, texts: &mut Texts, items: &mut Vec<Item>) {
     const MOST: usize = 8;
     let words: Vec<Range<usize>> = name_words(text);

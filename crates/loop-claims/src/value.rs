@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::fold::is_unspaced;
+use loop_core::types::is_unspaced;
+
 use crate::words::{Dimension, Unit, WORDS};
 
 /// A number with what it measures.
@@ -225,6 +226,8 @@ struct Lexer<'a> {
     comma: bool,
 }
 
+/// In so many bytes before a number are its currency and the word that says that it is rounded.
+const BEFORE: usize = 12;
 /// Longer runs of letters and digits are no ids: they are cut off, so that each byte is read a bounded number of times.
 const MAX_RUN: usize = 120;
 
@@ -556,7 +559,7 @@ impl<'a> Lexer<'a> {
     fn unit_word(&self, at: usize) -> Option<(usize, &'a str)> {
         let rest = self.part(at..self.bytes.len());
         let first = rest.chars().next()?;
-        if "%$€£¥₹％".contains(first) {
+        if "%$€£¥₹".contains(first) {
             return Some((at + first.len_utf8(), rest.get(..first.len_utf8())?));
         }
         if is_unspaced(first) {
@@ -595,12 +598,7 @@ impl<'a> Lexer<'a> {
     fn measured(&self, at: usize, number_end: usize, mut amount: Amount) -> Found {
         let (mut start, mut end) = (at, number_end);
         // What is before it: `$`, `USD `, `-`, `~`.
-        let before = self.part(at.saturating_sub(12)..at);
-        let before = if before.is_empty() {
-            self.part(self.text.floor_char_boundary(at.saturating_sub(12))..at)
-        } else {
-            before
-        };
+        let before = self.part(self.text.floor_char_boundary(at.saturating_sub(BEFORE))..at);
         let near = before.trim_end_matches(['-', '(', '+', '*']);
         let near = near.strip_suffix(' ').unwrap_or(near);
         let word_at =
@@ -664,7 +662,6 @@ impl<'a> Lexer<'a> {
             } else if let Some(known) =
                 WORDS.units.get(word).filter(|_| unit.is_none() && amount.currency.is_none())
             {
-                // `5 a`, `3 as`: no unit. `10 m`: metres.
                 unit = Some(*known);
                 end = word_end;
             } else {
@@ -684,6 +681,11 @@ impl<'a> Lexer<'a> {
 
 fn is_measure(word: &str) -> bool {
     WORDS.units.contains_key(word) || WORDS.scales.contains_key(word) || WORDS.currencies.contains_key(word)
+}
+
+/// Whether it is a number of a commit, or another one in hexadecimal digits.
+pub(crate) fn is_hash(id: &str) -> bool {
+    id.len() >= 7 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Whether a run of letters, digits and marks is an id, and not a number with its unit.
@@ -708,8 +710,7 @@ fn is_id(run: &str) -> bool {
     if digits == 0 {
         return false;
     }
-    let is_hex = run.len() >= 7 && run.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_hex {
+    if is_hash(run) {
         return true;
     }
     let after = run.trim_start_matches(|c: char| {

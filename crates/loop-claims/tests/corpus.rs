@@ -372,10 +372,7 @@ impl Figures {
             figures.flagged += u32::from(claims.iter().any(|it| it.state == Grounding::Contradicted));
             for claim in &claims {
                 let totals = figures.values.entry(claim.kind).or_default();
-                let one = ClaimTotals::of(std::slice::from_ref(claim));
-                totals.found += one.found;
-                totals.contradicted += one.contradicted;
-                totals.not_checked += one.not_checked;
+                *totals = sum(*totals, &ClaimTotals::of(std::slice::from_ref(claim)));
                 if shows && claim.state == Grounding::Contradicted {
                     println!(
                         "{}: {} {:?}: {} in {:?}",
@@ -407,11 +404,15 @@ impl Figures {
     }
 
     fn totals(&self) -> ClaimTotals {
-        self.values.values().fold(ClaimTotals::default(), |all, one| ClaimTotals {
-            found: all.found + one.found,
-            contradicted: all.contradicted + one.contradicted,
-            not_checked: all.not_checked + one.not_checked,
-        })
+        self.values.values().fold(ClaimTotals::default(), sum)
+    }
+}
+
+fn sum(all: ClaimTotals, one: &ClaimTotals) -> ClaimTotals {
+    ClaimTotals {
+        found: all.found + one.found,
+        contradicted: all.contradicted + one.contradicted,
+        not_checked: all.not_checked + one.not_checked,
     }
 }
 
@@ -458,9 +459,7 @@ fn tables(sets: &[(&str, Figures)]) -> String {
     let mut kinds: BTreeMap<ValueKind, ClaimTotals> = BTreeMap::new();
     for (kind, one) in sets.iter().flat_map(|(_, figures)| &figures.values) {
         let all = kinds.entry(*kind).or_default();
-        all.found += one.found;
-        all.contradicted += one.contradicted;
-        all.not_checked += one.not_checked;
+        *all = sum(*all, one);
     }
     for (kind, ClaimTotals { found, contradicted, not_checked }) in kinds {
         let _ = writeln!(text, "| {} | {found} | {contradicted} | {not_checked} |", kind.name());

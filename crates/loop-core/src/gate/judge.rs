@@ -69,9 +69,22 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
     let mut left = context.quota.left;
     for wanted in [Priority::Required, Priority::Recommended] {
         for entry in judged.iter_mut().filter(|entry| entry.judged.action.priority == wanted) {
-            // An approved call must not exceed the limit either.
-            let may_run = entry.judged.verdict == Verdict::Run || context.spec.gate.people;
-            if !may_run || !entry.judged.verdict.may_run() {
+            let may_run = match entry.judged.verdict {
+                Verdict::Run => true,
+                // An approved call must not exceed the limit either.
+                Verdict::NeedsPerson { .. } => context.spec.gate.people,
+                Verdict::Kept
+                | Verdict::UnknownTool { .. }
+                | Verdict::InvalidArguments { .. }
+                | Verdict::Denied { .. }
+                | Verdict::Duplicate { .. }
+                | Verdict::Skipped
+                | Verdict::OverLimit { .. }
+                | Verdict::BreakerOpen { .. }
+                | Verdict::OneAtATime
+                | Verdict::Ended { .. } => false,
+            };
+            if !may_run {
                 continue;
             }
             match left.checked_sub(1) {
@@ -85,7 +98,9 @@ pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged
 
 /// Admits the first call that may run or be approved, and no other.
 fn keep_first(judged: &mut [Judged]) {
-    for entry in judged.iter_mut().filter(|entry| entry.judged.verdict.may_run()).skip(1) {
+    let may_run = |verdict: &Verdict| matches!(verdict, Verdict::Run | Verdict::NeedsPerson { .. });
+    let runnable = judged.iter_mut().filter(|entry| may_run(&entry.judged.verdict));
+    for entry in runnable.skip(1) {
         entry.judged.verdict = Verdict::OneAtATime;
     }
 }

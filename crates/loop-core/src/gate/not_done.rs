@@ -124,7 +124,18 @@ pub(crate) fn not_done(spec: &RunSpec, actions: &[&JudgedAction], evidence: &[Ev
 
 /// Whether a call with this status was made, whatever it returned.
 fn was_made(status: Status) -> bool {
-    !matches!(status, Status::Denied | Status::Duplicate | Status::Skipped | Status::Cancelled)
+    match status {
+        Status::Ok
+        | Status::Empty
+        | Status::RetryableError
+        | Status::PermanentError
+        | Status::InvalidInput
+        | Status::MalformedResult
+        | Status::Timeout
+        | Status::Pending
+        | Status::InDoubt => true,
+        Status::Denied | Status::Duplicate | Status::Skipped | Status::Cancelled => false,
+    }
 }
 
 /// Why an effect that did not run is not done. `None`: it is not owed.

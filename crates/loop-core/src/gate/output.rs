@@ -11,8 +11,18 @@ use crate::spec::RunSpec;
 /// Whether a call of the output tool is an output. With a submit tool, a call with a schema violation is not: the model
 /// has read an error as its result.
 pub(crate) fn counts(judged: &JudgedAction, is_violation: impl Fn(&JudgedAction) -> bool) -> bool {
-    matches!(judged.verdict, Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. })
-        && !is_violation(judged)
+    match judged.verdict {
+        Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } => !is_violation(judged),
+        Verdict::UnknownTool { .. }
+        | Verdict::InvalidArguments { .. }
+        | Verdict::Denied { .. }
+        | Verdict::Skipped
+        | Verdict::NeedsPerson { .. }
+        | Verdict::OverLimit { .. }
+        | Verdict::BreakerOpen { .. }
+        | Verdict::OneAtATime
+        | Verdict::Ended { .. } => false,
+    }
 }
 
 /// The end that the calls of a reply state once they are judged, and the last output among them. `stored` is the

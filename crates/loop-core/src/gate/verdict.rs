@@ -163,17 +163,22 @@ impl Verdict {
         self.into()
     }
 
-    /// Whether the call runs, or would run once a person agrees.
-    pub(crate) fn may_run(&self) -> bool {
-        matches!(self, Self::Run | Self::NeedsPerson { .. })
-    }
-
     /// The code of the rule that refused a repeat. `None`: the call is not a repeat.
     pub fn repeat_code(&self) -> Option<&'static str> {
         match self {
             Self::Duplicate { rule, .. } => Some(rule.as_ref().unwrap_or(&RepeatRule::Exact).code()),
             Self::OverLimit { limit: limit @ Limit::OfTool { .. } } => Some(limit.code()),
-            _ => None,
+            Self::Run
+            | Self::Kept
+            | Self::UnknownTool { .. }
+            | Self::InvalidArguments { .. }
+            | Self::Denied { .. }
+            | Self::Skipped
+            | Self::NeedsPerson { .. }
+            | Self::OverLimit { .. }
+            | Self::BreakerOpen { .. }
+            | Self::OneAtATime
+            | Self::Ended { .. } => None,
         }
     }
 

@@ -860,8 +860,21 @@ impl LastResult {
 
 /// Whether a write with this status may have changed something.
 fn may_have_changed(status: Status) -> bool {
-    let is_unchanged = matches!(status, Status::RetryableError | Status::InvalidInput) || status.is_unrun();
-    !is_unchanged
+    match status {
+        Status::Ok
+        | Status::Empty
+        | Status::PermanentError
+        | Status::MalformedResult
+        | Status::Timeout
+        | Status::Cancelled
+        | Status::Pending
+        | Status::InDoubt => true,
+        Status::RetryableError
+        | Status::InvalidInput
+        | Status::Denied
+        | Status::Duplicate
+        | Status::Skipped => false,
+    }
 }
 
 /// Whether a write with this status may still be in progress or may have happened. `None`: the status does not say, so

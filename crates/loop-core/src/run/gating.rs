@@ -165,10 +165,17 @@ impl Rest<'_> {
     fn native_history(&self, now: Candidates) -> History {
         let pass = self.draft.passes.len() as u32;
         let moves = |(at, action): &(usize, &Arc<JudgedAction>)| match action.verdict {
+            Verdict::Run | Verdict::Kept | Verdict::NeedsPerson { .. } => true,
             // The first refusal of a call is not a repeat. Denials in a row have a breaker of their own.
             Verdict::Denied { .. } => !self.calls.was_denied(*at, action),
-            Verdict::Kept => true,
-            ref verdict => verdict.may_run(),
+            Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. }
+            | Verdict::Duplicate { .. }
+            | Verdict::Skipped
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. } => false,
         };
         let asks = if self.spec.gate.people { now.needs_person } else { 0 };
         let mut idle = 0;

@@ -73,10 +73,17 @@ pub struct Outcome {
 impl Outcome {
     /// The actions that were left undone: requested, not `nice_to_have`, and not run.
     pub fn undone(&self) -> impl Iterator<Item = &JudgedAction> {
-        let is_done = |verdict: &Verdict| {
-            matches!(verdict, Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } | Verdict::Skipped)
-        };
-        self.actions.iter().filter(move |action| !is_done(&action.verdict))
+        self.actions.iter().filter(|action| match action.verdict {
+            Verdict::Denied { .. }
+            | Verdict::NeedsPerson { .. }
+            | Verdict::OverLimit { .. }
+            | Verdict::BreakerOpen { .. }
+            | Verdict::OneAtATime
+            | Verdict::Ended { .. }
+            | Verdict::UnknownTool { .. }
+            | Verdict::InvalidArguments { .. } => true,
+            Verdict::Run | Verdict::Kept | Verdict::Duplicate { .. } | Verdict::Skipped => false,
+        })
     }
 }
 

@@ -153,23 +153,34 @@ impl FailureKind {
     /// Whether the failure is the provider's or the connection's and not the request's. The same call may then succeed
     /// on another route.
     pub fn blames_route(self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::RequestTooLarge
-                | Self::Auth
-                | Self::Permission
-                | Self::ModelNotFound
-                | Self::Billing
-                | Self::QuotaExhausted
-                | Self::RateLimited
-                | Self::Overloaded
-                | Self::ServerError
-                | Self::Timeout
-                | Self::Connection
-                | Self::StreamInterrupted
-                | Self::BadResponse
-                | Self::ScriptExhausted
-        )
+            | Self::Auth
+            | Self::Permission
+            | Self::ModelNotFound
+            | Self::Billing
+            | Self::QuotaExhausted
+            | Self::RateLimited
+            | Self::Overloaded
+            | Self::ServerError
+            | Self::Timeout
+            | Self::Connection
+            | Self::StreamInterrupted
+            | Self::BadResponse
+            | Self::ScriptExhausted => true,
+            Self::InvalidRequest
+            | Self::Unsupported
+            | Self::ContextTooLong
+            | Self::StaleReasoning
+            | Self::StateLost
+            | Self::ContentFilter
+            | Self::MalformedToolCall
+            | Self::UnexpectedToolCall
+            | Self::EmptyResponse
+            | Self::OutputLimit
+            | Self::Cancelled
+            | Self::Lost => false,
+        }
     }
 
     /// Whether a retry may succeed. If not, the call is not retried, whatever the provider says.

@@ -2,14 +2,33 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 /// How many bytes at the beginning need no escape in a JSON string: all before the first quote, backslash or control character.
 #[inline]
 pub fn unescaped_run(bytes: &[u8]) -> usize {
-    let plain = bytes.as_chunks().0.iter().take_while(|word| !has_special(**word)).count() * 8;
-    let rest = bytes.get(plain..).unwrap_or_default();
-    plain + rest.iter().position(|byte| matches!(byte, ..0x20 | b'"' | b'\\')).unwrap_or(rest.len())
+    let mut before = 0;
+    for pair in bytes.as_chunks::<16>().0 {
+        if let [one, two] = pair.as_chunks().0 {
+            let (one, two) = (special(*one), special(*two));
+            if one | two != 0 {
+                return before + if one == 0 { 8 + first(two) } else { first(one) };
+            }
+        }
+        before += pair.len();
+    }
+    let rest = bytes.get(before..).unwrap_or_default();
+    let head = rest.first_chunk().map_or(0, |word| special(*word));
+    if head != 0 {
+        return before + first(head);
+    }
+    // The last eight bytes may overlap those that were checked.
+    match bytes.last_chunk().map(|word| special(*word)) {
+        Some(0) => bytes.len(),
+        Some(found) => bytes.len() - 8 + first(found),
+        None => {
+            let is_special = |byte: &u8| matches!(byte, ..0x20 | b'"' | b'\\');
+            before + rest.iter().position(is_special).unwrap_or(rest.len())
+        }
+    }
 }
 
 /// Appends a text as a JSON string, without its quotes: the bytes that `serde_json` writes.
@@ -21,8 +40,20 @@ pub fn push_json_text(json: &mut Vec<u8>, text: &str) {
         json.extend_from_slice(run);
         let Some((byte, tail)) = tail.split_first() else { return };
         rest = tail;
-        let quoted = Value::from(char::from(*byte).to_string()).to_string();
-        json.extend_from_slice(quoted.as_bytes().get(1..quoted.len() - 1).unwrap_or_default());
+        let short = match byte {
+            b'"' | b'\\' => *byte,
+            0x08 => b'b',
+            b'\t' => b't',
+            b'\n' => b'n',
+            0x0c => b'f',
+            b'\r' => b'r',
+            _ => {
+                let low = if byte & 15 < 10 { b'0' + (byte & 15) } else { b'a' + (byte & 15) - 10 };
+                json.extend_from_slice(&[b'\\', b'u', b'0', b'0', b'0' + (byte >> 4), low]);
+                continue;
+            }
+        };
+        json.extend_from_slice(&[b'\\', short]);
     }
 }
 
@@ -39,13 +70,18 @@ pub(crate) fn member_name(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// Whether one of these bytes is a quote, a backslash or a control character.
-fn has_special(word: [u8; 8]) -> bool {
+/// Sets the high bit of the first special byte. Higher bits are not reliable.
+fn special(word: [u8; 8]) -> u64 {
     let word = u64::from_le_bytes(word);
     // XOR maps a quote to 0x20 and a space to 0x22, so that less than 0x21 is a quote or a control character.
     let low = (word ^ (ONES * 0x02)).wrapping_sub(ONES * 0x21);
     let slash = (word ^ (ONES * 0x5c)).wrapping_sub(ONES);
-    (low | slash) & !word & (ONES * 0x80) != 0
+    (low | slash) & !word & (ONES * 0x80)
+}
+
+/// The index of that byte.
+fn first(found: u64) -> usize {
+    found.trailing_zeros() as usize / 8
 }
 
 /// Eight bytes of the value 1.

@@ -56,7 +56,19 @@ impl Status {
 
     /// Whether the call was not run, so that its text is the loop's and not the tool's.
     pub fn is_unrun(self) -> bool {
-        matches!(self, Self::Denied | Self::Duplicate | Self::Skipped)
+        match self {
+            Self::Denied | Self::Duplicate | Self::Skipped => true,
+            Self::Ok
+            | Self::Empty
+            | Self::RetryableError
+            | Self::PermanentError
+            | Self::InvalidInput
+            | Self::MalformedResult
+            | Self::Timeout
+            | Self::Cancelled
+            | Self::Pending
+            | Self::InDoubt => false,
+        }
     }
 
     /// The status's name in JSON, for example `permanent_error`.
@@ -72,14 +84,21 @@ impl Status {
     /// Whether the status is a failure of the tool. A denied, cancelled or pending call is not, nor is one with invalid
     /// arguments.
     pub(crate) fn is_failure(self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::RetryableError
-                | Self::PermanentError
-                | Self::MalformedResult
-                | Self::Timeout
-                | Self::InDoubt
-        )
+            | Self::PermanentError
+            | Self::MalformedResult
+            | Self::Timeout
+            | Self::InDoubt => true,
+            Self::Ok
+            | Self::Empty
+            | Self::InvalidInput
+            | Self::Denied
+            | Self::Duplicate
+            | Self::Skipped
+            | Self::Cancelled
+            | Self::Pending => false,
+        }
     }
 }
 

@@ -182,6 +182,7 @@ fn with_left_out(mut result: ToolResult, left_out: &[String]) -> ToolResult {
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     let shown: Vec<&str> = left_out.iter().take(SHOWN).map(String::as_str).collect();
     result.markdown.push_str(&format!("\n\n_Not looked at: {}{more}_", shown.join("; ")));
+    // It is a text of its own now, also where nothing was found.
     result.title = None;
     result
 }
