@@ -1,5 +1,6 @@
 //! What listens to the runs of a runner.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::Run;
@@ -30,9 +31,7 @@ impl Observer for Listener {
             RunEvent::Text { .. } | RunEvent::Part { .. } => {}
         }
         if spans.is_settled() {
-            let spans = runs.remove(run);
-            drop(runs);
-            self.ended(spans);
+            self.end(run, &mut runs);
         }
     }
 
@@ -59,16 +58,15 @@ impl Observer for Listener {
         let Some(spans) = runs.get_mut(run) else { return };
         spans.leaves(next);
         if spans.is_settled() {
-            let spans = runs.remove(run);
-            drop(runs);
-            self.ended(spans);
+            self.end(run, &mut runs);
         }
     }
 }
 
 impl Listener {
-    fn ended(&self, spans: Option<RunSpans>) {
-        if let Some(spans) = spans {
+    /// Reports the end of a run. It stays under the lock until then: a flush that does not see the run has its last span.
+    fn end(&self, run: &RunId, runs: &mut BTreeMap<RunId, RunSpans>) {
+        if let Some(spans) = runs.remove(run) {
             spans.end(&self.0);
         }
         self.0.has_settled.notify_waiters();
