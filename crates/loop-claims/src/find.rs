@@ -291,7 +291,7 @@ fn judge_amount(amount: &Amount, context: &Context<'_>) -> Answer {
     let is_share = is_percent || step < 1.0 && number < 10.0 && amount.is_bare();
     // A number of the evidence that is this one but for a digit is more likely what was meant.
     let slip = cited.iter().find_map(|source| Some(source.says(source.slip(amount)?)));
-    let is_slip = digits > 2 && slip.is_some();
+    let is_slip = digits > 1 && slip.is_some();
     let may_be_computed = digits > 2 && slip.is_none() && cited.iter().any(|source| source.has_data);
     match computed(amount, cited, (stated, behind), is_slip) {
         Computed::Yes => return Answer::Computed,

@@ -1,13 +1,14 @@
 //! The data of a piece of evidence: records and lists of JSON, with what the names of their fields say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde_json::{Map, Value as Json};
 
 use crate::fold::{Folded, words};
 use crate::source::{Entry, MAX_GROUP, Measured, Source, stem};
-use crate::table::writes_commas;
-use crate::value::{Amount, Day, Value, values};
+use crate::table::{rows, writes_commas};
+use crate::value::{Amount, Day, Found, Value, values};
 use crate::words::{Unit, WORDS};
 
 /// The unit and the currency that a name or a field says.
@@ -19,6 +20,8 @@ const MAX_FACTORS: usize = 4;
 const MAX_MARKS: usize = 6;
 /// So many bytes of the name of a field are read.
 const MAX_NAME: usize = 80;
+/// So many rows of a table are related to each other.
+const MAX_ROWS: usize = 400;
 /// So many names of a path are shown.
 const SHOWN: usize = 3;
 
@@ -44,11 +47,9 @@ impl Source {
                 if text.is_empty() {
                     self.note_path(path);
                 }
-                self.note_absent(&folded.text);
                 self.note_name(text);
                 let first = self.entries.len();
-                let found = values(&folded.text, writes_commas(&folded.text));
-                self.take(None, &folded, &found);
+                self.read_rows(&folded, &rows(&folded.text), false);
                 let (unit, currency) = self.unit_of(path);
                 let field = self.field(path);
                 for entry in self.entries.iter_mut().skip(first) {
@@ -112,7 +113,11 @@ impl Source {
         items.iter().for_each(|item| self.walk(item, path, seen));
         let unit = unit_of(path).0.map(|unit| unit.factor);
         self.group(&items.iter().filter_map(|it| Some((it.as_f64()?, unit))).collect::<Vec<_>>());
-        let records: Vec<&Map<String, Json>> = items.iter().filter_map(Json::as_object).collect();
+        self.relate(&items.iter().filter_map(Json::as_object).collect::<Vec<_>>());
+    }
+
+    /// Notes what belongs together in a list of records.
+    pub(crate) fn relate(&mut self, records: &[&Map<String, Json>]) {
         let mut columns: BTreeMap<&str, Vec<&Json>> = BTreeMap::new();
         for (name, value) in records.iter().flat_map(|record| record.iter()) {
             columns.entry(name).or_default().push(value);
@@ -129,7 +134,7 @@ impl Source {
             }
             self.counts.extend(equal.values());
         }
-        self.group_by_values(&records);
+        self.group_by_values(records);
         // Price and quantity: what two fields of each record multiply to.
         let fields: BTreeSet<&str> =
             records.iter().take(MAX_GROUP).flat_map(|record| record.keys().map(String::as_str)).collect();
@@ -226,6 +231,52 @@ impl Source {
         let names = path.iter().flat_map(|name| name.split(|c: char| !c.is_alphanumeric()));
         self.absent.extend(names.filter(|it| !it.is_empty()).map(stem));
     }
+}
+
+/// The records of a table whose first row names the columns.
+pub(crate) fn records(text: &str, rows: &[Vec<Range<usize>>]) -> Vec<Map<String, Json>> {
+    let cell = |range: &Range<usize>| text.get(range.clone()).unwrap_or_default().trim_matches([' ', '"']);
+    let Some((names, rows)) = rows.split_first() else { return Vec::new() };
+    let value = |cell: &str| match cell.parse::<serde_json::Number>() {
+        Ok(number) => Json::Number(number),
+        Err(_) => cell.into(),
+    };
+    let record = |row: &Vec<Range<usize>>| {
+        names.iter().zip(row).map(|(name, it)| (cell(name).to_owned(), value(cell(it)))).collect()
+    };
+    rows.iter().take(MAX_ROWS).map(record).collect()
+}
+
+/// The values of the cells of such a table and of the text around it, the bare ones with what their column says.
+pub(crate) fn values_of_cells(text: &str, rows: &[Vec<Range<usize>>]) -> Vec<Found> {
+    let part = |range: Range<usize>, comma: bool| {
+        let mut found = values(text.get(range.clone()).unwrap_or_default(), comma);
+        for Found { range: at, .. } in &mut found {
+            *at = at.start + range.start..at.end + range.start;
+        }
+        found
+    };
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Vec::new() };
+    let (from, to) = (first.first().map_or(0, |it| it.start), last.last().map_or(0, |it| it.end));
+    let said: Vec<Said> =
+        first.iter().map(|name| unit_of(&[cut(text.get(name.clone()).unwrap_or_default()).into()])).collect();
+    let comma = writes_commas(text.get(from..to).unwrap_or_default());
+    let mut all = part(0..from, comma);
+    for row in rows {
+        for (cell, (unit, currency)) in row.iter().zip(&said) {
+            let mut found = part(cell.clone(), comma);
+            for Found { value, .. } in &mut found {
+                if let Value::Amount(amount) = value
+                    && amount.is_bare()
+                {
+                    (amount.unit, amount.currency) = (*unit, *currency);
+                }
+            }
+            all.append(&mut found);
+        }
+    }
+    all.append(&mut part(to..text.len(), comma));
+    all
 }
 
 /// The number of a field: a number, or the first of a text.

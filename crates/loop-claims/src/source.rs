@@ -10,9 +10,9 @@ use serde_json::Value as Json;
 
 use crate::compute::Candidates;
 use crate::fold::{Folded, spaced, words};
-use crate::record::Said;
+use crate::record::{Said, records, values_of_cells};
 use crate::slip::{digits, is_one_off, slip_keys};
-use crate::table::{lines, rows, scale_of, writes_commas};
+use crate::table::{Rows, lines, rows, scale_of, writes_commas};
 use crate::value::{Amount, Day, Found, Value, is_hash, values};
 use crate::words::{Index, Unit, WORDS};
 
@@ -170,17 +170,32 @@ impl Source {
     fn read_text(&mut self, text: &str, patterns: &Patterns) {
         let folded = Folded::of(text);
         self.find(&folded, patterns, true);
-        self.note_absent(&folded.text);
         let begin = folded
             .text
             .get(..folded.text.floor_char_boundary(3_000.min(folded.text.len())))
             .unwrap_or_default();
         let rows = rows(&folded.text);
-        self.scale = scale_of(begin, !rows.is_empty());
-        self.is_prose = !self.has_data && rows.len() < 3;
-        let comma = writes_commas(&folded.text);
-        let found = values(&folded.text, comma);
-        self.take(Some(&folded), &folded, &found);
+        self.scale = scale_of(begin, !rows.rows.is_empty());
+        self.is_prose = !self.has_data && rows.rows.len() < 3;
+        self.read_rows(&folded, &rows, true);
+    }
+
+    /// Reads the values of a text with its tables. `has_places`: whether places in it are places of the source.
+    pub(crate) fn read_rows(
+        &mut self,
+        folded: &Folded<'_>,
+        Rows { rows, are_delimited }: &Rows,
+        has_places: bool,
+    ) {
+        self.note_absent(&folded.text);
+        let found = match are_delimited {
+            true => values_of_cells(&folded.text, rows),
+            false => values(&folded.text, writes_commas(&folded.text)),
+        };
+        self.take(has_places.then_some(folded), folded, &found);
+        if *are_delimited {
+            self.relate(&records(&folded.text, rows).iter().collect::<Vec<_>>());
+        }
         // Rows, columns and lines of numbers.
         let numbers = |range: &Range<usize>| {
             let from = found.partition_point(|it| it.range.start < range.start);
@@ -194,7 +209,7 @@ impl Source {
         };
         let mut columns: Vec<Vec<Measured>> = Vec::new();
         let mut entries: BTreeMap<&str, u64> = BTreeMap::new();
-        for row in &rows {
+        for row in rows {
             self.group(&row.iter().flat_map(numbers).collect::<Vec<_>>());
             for (at, cell) in row.iter().enumerate() {
                 if columns.len() <= at {
