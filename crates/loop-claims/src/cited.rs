@@ -1,5 +1,6 @@
 //! Which citations of a sentence a value rests on.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loop_core::reply::citations;
@@ -35,6 +36,13 @@ pub(crate) fn groups(sentence: &str) -> Vec<Cited> {
             None => {}
         }
     }
+    // The cells of a row may have their sources in one cell, behind or before.
+    if sentence.starts_with('|')
+        && let Some((from, _)) = found.first()
+    {
+        let all: BTreeSet<EvidenceId> = found.iter().flat_map(|(_, ids)| ids).copied().collect();
+        return vec![Cited { from: *from, ids: all.into_iter().collect() }];
+    }
     found.into_iter().map(|(from, ids)| Cited { from, ids: ids.into() }).collect()
 }
 
@@ -64,5 +72,7 @@ mod tests {
         assert_eq!(cited("7 GB"), [2, 4]);
         assert_eq!(cited("8 GB"), [2, 4]);
         assert!(of(&super::groups("none"), 3).is_none());
+        let row = super::groups("| taxi [E1] | 42 EUR | over the limit [E3] |");
+        assert_eq!(of(&row, 21).unwrap().iter().map(|id| id.0).collect::<Vec<_>>(), [1, 3]);
     }
 }

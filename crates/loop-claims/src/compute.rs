@@ -6,13 +6,13 @@ use crate::source::{MAX_STAMPS, Source};
 use crate::value::Amount;
 use crate::words::{Dimension, Unit};
 
-/// Candidates of one source, in order.
+/// Candidates of one source, in order. Percentages are for values in percent alone, and the others for all others.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates {
-    /// Sums, means, ranges and shares of whole groups.
-    whole: Vec<f64>,
-    /// Results of two numbers of one group, and of neighbours.
-    pairs: Vec<f64>,
+    /// Sums, means and ranges of whole groups; shares of them in percent.
+    whole: [Vec<f64>; 2],
+    /// Results of two numbers of one group, and of neighbours; percentages of one of another.
+    pairs: [Vec<f64>; 2],
     /// Numbers that a stated one may be combined with.
     operands: Vec<f64>,
 }
@@ -34,46 +34,50 @@ impl Candidates {
             let sum: f64 = group.iter().sum();
             let least = group.iter().copied().fold(f64::INFINITY, f64::min);
             let most = group.iter().copied().fold(0.0, f64::max);
-            made.whole.extend([sum, sum / count(group.len()), most - least]);
+            let [whole, shares] = &mut made.whole;
+            let [pairs, percents] = &mut made.pairs;
+            whole.extend([sum, sum / count(group.len()), most - least]);
             if sum != 0.0 {
-                made.whole.extend(group.iter().map(|it| 100.0 * it / sum));
+                shares.extend(group.iter().map(|it| 100.0 * it / sum));
             }
             if group.len() <= MAX_PAIRED {
-                pairs(group, group, &mut made.pairs);
+                combine(group, group, pairs);
+                percentages(group, group, percents);
                 for from in 0..group.len() {
                     let mut sum = 0.0;
                     for (length, number) in group.iter().skip(from).enumerate() {
                         sum += number;
                         if length > 0 {
-                            made.pairs.push(sum);
+                            pairs.push(sum);
                         }
                     }
                 }
             }
             if (3..=MAX_SUBSETS).contains(&group.len()) {
-                made.pairs.extend(subset_sums(group));
+                pairs.extend(subset_sums(group));
             }
-            if made.pairs.len() > MAX_CANDIDATES {
+            if pairs.len() > MAX_CANDIDATES {
                 break;
             }
         }
+        let Self { whole: [whole, shares], pairs: [pairs, percents], operands } = &mut made;
         if all.len() <= MAX_ACROSS {
-            pairs(all, all, &mut made.pairs);
+            combine(all, all, pairs);
+            percentages(all, all, percents);
         }
-        made.operands = made.whole.iter().take(120).chain(all.iter().take(40)).copied().collect();
-        made.whole.truncate(MAX_CANDIDATES);
-        made.whole = sorted(made.whole);
-        made.pairs = sorted(made.pairs);
+        *operands = whole.iter().take(120).chain(all.iter().take(40)).copied().collect();
+        whole.truncate(MAX_CANDIDATES);
+        shares.truncate(MAX_CANDIDATES);
+        [whole, shares, pairs, percents].into_iter().for_each(sort);
         made
     }
 }
 
 /// Without signs, in order.
-fn sorted(mut list: Vec<f64>) -> Vec<f64> {
+fn sort(list: &mut Vec<f64>) {
     list.iter_mut().for_each(|it| *it = it.abs());
     list.retain(|it| it.is_finite());
     list.sort_by(f64::total_cmp);
-    list
 }
 
 fn count(length: usize) -> f64 {
@@ -87,17 +91,23 @@ fn subset_sums(group: &[f64]) -> Vec<f64> {
     })
 }
 
-/// What two numbers give: difference, sum, product, a percentage of one, ratio, share, change in percent.
-fn pairs(ones: &[f64], others: &[f64], into: &mut Vec<f64>) {
-    for one in ones {
-        for other in others {
-            into.extend([one - other, one + other, one * other, one * other / 100.0]);
-            for (part, whole) in [(one, other), (other, one)] {
-                if *whole != 0.0 {
-                    into.extend([part / whole, 100.0 * part / whole, 100.0 * (part - whole) / whole]);
-                }
-            }
+/// What two numbers give: difference, sum, product, a percentage of one, ratio.
+fn combine(ones: &[f64], others: &[f64], into: &mut Vec<f64>) {
+    for (one, other) in ones.iter().flat_map(|one| others.iter().map(move |other| (one, other))) {
+        into.extend([one - other, one + other, one * other, one * other / 100.0]);
+        into.extend(
+            [(one, other), (other, one)].iter().filter(|(_, by)| **by != 0.0).map(|(it, by)| *it / *by),
+        );
+    }
+}
+
+/// What one number is of another in percent, and by how much it is more or less, also in points.
+fn percentages(ones: &[f64], others: &[f64], into: &mut Vec<f64>) {
+    for (one, other) in ones.iter().flat_map(|one| others.iter().map(move |other| (one, other))) {
+        for (part, whole) in [(one, other), (other, one)].into_iter().filter(|(_, whole)| **whole != 0.0) {
+            into.extend([100.0 * part / whole, 100.0 * (part - whole) / whole]);
         }
+        into.push(one - other);
     }
 }
 
@@ -186,8 +196,13 @@ pub(crate) fn computed(
         }
         made.extend(unit.map(|unit| (source.candidates(true), 1.0 / unit.factor)));
     }
-    let lists =
-        |of: fn(&Candidates) -> &[f64]| made.iter().map(|(it, factor)| (of(it), *factor)).collect::<Vec<_>>();
+    let is_percent = |unit: &Unit| unit.dimension == Dimension::Percent;
+    let is_share = unit.as_ref().is_some_and(is_percent);
+    let lists = |of: fn(&Candidates) -> &[Vec<f64>; 2]| -> Vec<(&[f64], f64)> {
+        let at = usize::from(is_share);
+        made.iter().map(|(it, factor)| (of(it).get(at).map_or(&[][..], |list| list), *factor)).collect()
+    };
+    let pairs: fn(&[f64], &[f64], &mut Vec<f64>) = if is_share { percentages } else { combine };
     let is_short = digits < 3;
     let mut best = wanted.chance(&lists(|it| &it.whole), (if is_short { 0.5 } else { 2.0 }, step));
     if best == Computed::Yes {
@@ -205,15 +220,30 @@ pub(crate) fn computed(
         (one.dimension == other.dimension && one != other).then_some(it.number * one.factor / other.factor)
     };
     let in_unit: Vec<f64> = before.iter().map(|it| converted(it).unwrap_or(it.number)).collect();
-    let is_percent = |unit: &Unit| unit.dimension == Dimension::Percent;
+    // `41 of 360, or 11 %`: the two right before it, or right behind it.
+    if is_share {
+        let around = [stated.get(stated.len().saturating_sub(2)..), behind.get(..2)];
+        let mut of_two = Vec::new();
+        for two in around.into_iter().flatten() {
+            let two: Vec<f64> = two.iter().map(|it| it.number).collect();
+            percentages(&two, &two, &mut of_two);
+        }
+        if is_among(of_two, 0.3, step) {
+            return Computed::Yes;
+        }
+    }
     let mut of_stated = Vec::new();
     pairs(&near, &[near.as_slice(), &[MONTHS]].concat(), &mut of_stated);
-    if unit.as_ref().is_some_and(is_percent) {
+    if is_share {
         of_stated.extend(near.iter().map(|part| WHOLE - part));
     }
     of_stated.extend(near.windows(2).map(|it| it.iter().sum::<f64>() / 2.0));
     if in_unit != near {
         pairs(&in_unit, &in_unit, &mut of_stated);
+    }
+    let mut sums_of_shares = Vec::new();
+    if is_share {
+        combine(&near, &near, &mut sums_of_shares);
     }
     let sums = near.windows(3).flat_map(|it| match it {
         [one, two, three] => [one + two - three, one + two + three],
@@ -221,6 +251,7 @@ pub(crate) fn computed(
     });
     if is_among(of_stated, if is_short && step >= 1.0 { 0.7 } else { 1.5 }, step)
         || is_among(sums.collect(), 1.0, step)
+        || is_among(sums_of_shares, if is_short { 0.3 } else { 1.5 }, step)
     {
         return Computed::Yes;
     }

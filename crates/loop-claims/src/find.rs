@@ -31,7 +31,7 @@ pub(crate) enum Wrong {
 pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Place> {
     match stated {
         Stated::Amount(amount) => amount_in(amount, source),
-        Stated::Day(day) => source.place_of_day(day).cloned(),
+        Stated::Day(day) => source.place_of_day(day).cloned().or_else(|| day_of_month(day, source)),
         Stated::Time { seconds, is_exact, is_zoned } => {
             // `at 7` for 7 pm.
             let hour = f64::from(seconds / 3_600 % 12);
@@ -67,6 +67,18 @@ pub(crate) fn copied(stated: &Stated, source: &Source) -> Option<Place> {
             says.then_some(None)
         }
     }
+}
+
+/// Where a list of a month has the number of a day: `December 2027` above `27-31 closed`.
+fn day_of_month(asked: &Day, source: &Source) -> Option<Place> {
+    let is_month = |day: &Day| {
+        day.day.is_none() && day.month == asked.month && (day.year == asked.year || asked.year.is_none())
+    };
+    source.days.iter().any(is_month).then_some(())?;
+    source
+        .near(false, f64::from(asked.day?), 0.0)
+        .find(|entry| entry.amount.is_bare())
+        .map(|entry| entry.at.clone())
 }
 
 fn amount_in(amount: &Amount, source: &Source) -> Option<Place> {

@@ -72,6 +72,11 @@ impl Source {
                     if name.contains(|c: char| c.is_ascii_digit()) {
                         let folded = Folded::of(name);
                         self.take(None, &folded, &values(&folded.text, false));
+                        // `p99`.
+                        let numbers =
+                            folded.text.split(|c: char| !c.is_ascii_digit()).filter_map(|it| it.parse().ok());
+                        let entry = |number| Entry { amount: Amount::plain(number), at: None, field: None };
+                        self.entries.extend(numbers.map(entry));
                     }
                     path.push(Folded::of(cut(name)).text.into());
                     self.walk(value, path, seen);
