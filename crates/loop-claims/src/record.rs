@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde_json::{Map, Value as Json};
 
 use crate::fold::{Folded, words};
-use crate::source::{Entry, MAX_GROUP, Measured, Source, stem};
-use crate::table::{rows, writes_commas};
+use crate::source::{Entry, MAX_GROUP, Source, stem};
+use crate::table::{Rows, rows, writes_commas};
 use crate::value::{Amount, Day, Found, Value, values};
 use crate::words::{Unit, WORDS};
 
@@ -49,7 +49,8 @@ impl Source {
                 }
                 self.note_name(text);
                 let first = self.entries.len();
-                self.read_rows(&folded, &rows(&folded.text), false);
+                let rows = if text.contains('\n') { rows(&folded.text) } else { Rows::default() };
+                self.read_rows(&folded, &rows, false);
                 let (unit, currency) = self.unit_of(path);
                 let field = self.field(path);
                 for entry in self.entries.iter_mut().skip(first) {
@@ -163,22 +164,22 @@ impl Source {
 
     /// The numbers of the records that have one value in a field: the amounts of the orders that are late.
     fn group_by_values(&mut self, records: &[&Map<String, Json>]) {
-        let mut groups: BTreeMap<(&str, String, &str), Vec<Measured>> = BTreeMap::new();
+        let mut groups: BTreeMap<(&str, String, &str), Vec<f64>> = BTreeMap::new();
         for record in records.iter().take(MAX_GROUP) {
             let marks = record
                 .iter()
                 .filter(|(_, value)| value.is_boolean() || value.as_str().is_some_and(|it| it.len() < 40));
             for (name, mark) in marks.take(MAX_MARKS) {
                 for (field, value) in record.iter().filter(|(_, value)| value.is_number()).take(MAX_MARKS) {
-                    let number = value.as_f64().unwrap_or(0.0).abs() / parts_of(field);
-                    groups
-                        .entry((name, mark.to_string(), field))
-                        .or_default()
-                        .push((number, factor_of(field)));
+                    let number = value.as_f64().unwrap_or(0.0).abs();
+                    groups.entry((name, mark.to_string(), field)).or_default().push(number);
                 }
             }
         }
-        groups.values().filter(|it| it.len() < records.len()).for_each(|group| self.group(group));
+        for ((.., field), group) in groups.iter().filter(|(_, it)| (2..records.len()).contains(&it.len())) {
+            let (parts, factor) = (parts_of(field), factor_of(field));
+            self.group(&group.iter().map(|number| (number / parts, factor)).collect::<Vec<_>>());
+        }
     }
 
     /// What the name of a field says of its number, else what its record says.
@@ -288,7 +289,7 @@ pub(crate) fn values_of_cells(text: &str, rows: &[Vec<Range<usize>>]) -> Vec<Fou
 fn number_of(json: &Json) -> Option<f64> {
     match json {
         Json::Number(number) => number.as_f64().map(f64::abs),
-        Json::String(text) if text.len() < 40 => {
+        Json::String(text) if text.len() < 40 && text.contains(|c: char| c.is_ascii_digit()) => {
             let folded = Folded::of(text);
             let found = values(&folded.text, writes_commas(&folded.text));
             found
