@@ -65,6 +65,11 @@ xflags::xflags! {
             /// A table whose ids must all be in ours (default: ../shared/requirements.md, if it is there)
             optional --shared path: PathBuf
         }
+        /// Count how the reader of values does on texts that people labelled.
+        cmd claims {
+            /// The folder of the sets: `crates/loop-claims/examples/sets.rs` says what a line of them is
+            required --public folder: PathBuf
+        }
         /// Make the price table anew from the published package genai-prices.
         cmd prices {
             /// Write nothing: is the committed table what the package of its version gives?

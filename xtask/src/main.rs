@@ -4,6 +4,7 @@
 mod bench;
 mod browser;
 mod ci;
+mod claims;
 mod crash;
 mod cycles;
 mod drawings;
@@ -59,6 +60,7 @@ fn run(flags: flags::Xtask) -> Result<(), Failure> {
         XtaskCmd::Layers(_) => layers::run(),
         XtaskCmd::Features(_) => features::run(),
         XtaskCmd::Requirements(flags) => requirements::run(flags.list, flags.shared.as_deref()),
+        XtaskCmd::Claims(flags) => claims::run(&flags.public),
         XtaskCmd::Prices(flags) => prices::run(flags.check, flags.wheel.as_deref()),
         XtaskCmd::Publish(flags) => publish::run(flags.dry_run, flags.quick),
         XtaskCmd::Tidy(_) => tidy::run(),
