@@ -9,6 +9,7 @@ mod common;
 mod cross;
 mod errors;
 mod faults;
+mod fit;
 mod fuzz;
 mod gemini_decode;
 mod gemini_encode;

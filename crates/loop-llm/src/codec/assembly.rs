@@ -637,7 +637,7 @@ impl Assembly {
     fn tell_call(&mut self, at: usize, is_over: bool) {
         let Some(call) = self.calls.get_mut(at) else { return };
         let nth = u32::try_from(at).unwrap_or(u32::MAX);
-        let (begins, arguments) = call.news(is_over);
+        let (begins, arguments) = call.news(is_over, &self.aliases);
         let arguments = (!arguments.is_empty()).then(|| arguments.into());
         if begins {
             let name = call.reported_name(&self.aliases, &self.secrets);
