@@ -31,6 +31,7 @@ mod retry;
 mod schema;
 mod scripted;
 mod scripted_calls;
+mod servers;
 mod sockets;
 #[path = "wrap_common/tape.rs"]
 mod tape;
