@@ -95,6 +95,7 @@ pub struct Domain {
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
+    misfits: Vec<String>,
     of_calibration: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
@@ -156,6 +157,8 @@ impl Domain {
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
+        let misfits = remote::misfits(&file, &spec, &tools.registry)?;
+        warnings.extend(misfits.iter().cloned());
         warnings.extend(of_calibration.iter().cloned());
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
@@ -172,6 +175,7 @@ impl Domain {
             file,
             save,
             warnings,
+            misfits,
             of_calibration,
             unset,
             unset_to_save,
@@ -362,6 +366,12 @@ impl Domain {
     /// What is valid and probably not intended, one line each: the report's warnings without what is [missing](Self::missing).
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// The tools that a provider of its models is sent with other parameters, or not at all, a line each; the
+    /// [warnings](Self::warnings) hold them too.
+    pub fn misfits(&self) -> &[String] {
+        &self.misfits
     }
 
     /// What of the domain's models `gate.calibration` has not measured, or hardly, a line each: for a program that begins a run.

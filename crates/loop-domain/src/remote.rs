@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::RunSpec;
+use loop_core::spec::ProtocolSpec;
 use loop_core::types::Tier;
-use loop_llm::options::Defaults;
+use loop_llm::codec::misfits as misfits_of;
+use loop_llm::options::{Defaults, Strictness};
 use loop_llm::wrap::{
     BreakerHandle, BreakerPolicy, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying,
 };
-use loop_llm::{ChatModel, Profile};
+use loop_llm::{ChatModel, Profile, ToolDefinition};
+use loop_tools::Registry;
 
 use crate::config::{ModelConfig, ProviderConfig};
 use crate::error::DomainError;
@@ -156,6 +159,36 @@ pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
         }
     }
     warnings
+}
+
+/// Tools that a provider is sent with other parameters than they have, or not at all.
+pub(crate) fn misfits(file: &File, spec: &RunSpec, registry: &Registry) -> Result<Vec<String>, DomainError> {
+    // The tools of a document are said in its prompt.
+    match spec.protocol {
+        ProtocolSpec::Document(_) => return Ok(Vec::new()),
+        ProtocolSpec::Conversation(_) | ProtocolSpec::Output(_) => {}
+    }
+    let tools: Vec<ToolDefinition> = registry
+        .declarations()
+        .map(|tool| ToolDefinition {
+            name: Arc::clone(&tool.name),
+            description: Arc::clone(&tool.description),
+            parameters: tool.schema.clone(),
+            strict: Strictness::Off,
+        })
+        .collect();
+    let models = &file.config.models;
+    let mut lines: Vec<String> = Vec::new();
+    for config in
+        [Some(&models.base), models.escalated.as_ref(), models.fallback.as_ref()].into_iter().flatten()
+    {
+        if let Some(profile) = profile(file, config.server_model().spoken())? {
+            lines.extend(misfits_of(&profile, &tools));
+        }
+    }
+    lines.sort();
+    lines.dedup();
+    Ok(lines)
 }
 
 impl Servers {

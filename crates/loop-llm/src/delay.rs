@@ -19,14 +19,32 @@ pub(crate) fn requested<'a>(
     message: &str,
     now: SystemTime,
 ) -> Option<Duration> {
-    let milliseconds = || header("retry-after-ms").and_then(|value| seconds(value, 1e-3));
+    let milliseconds = || MILLISECONDS.iter().find_map(|name| seconds(header(name)?, 1e-3));
     let after = || header("retry-after").and_then(|value| wait(value, now));
     let window = || {
         let empty = WINDOWS.iter().filter(|(remaining, _)| header(remaining) == Some("0"));
-        empty.filter_map(|(_, reset)| wait(header(reset)?, now)).max()
+        empty.filter_map(|(_, reset)| wait(header(reset)?, now)).max().or_else(|| joint(header("ratelimit")?))
     };
     milliseconds().or_else(after).or(reported).or_else(|| in_words(message)).or_else(window)
 }
+
+/// The reset of the exhausted limits of a joint header: `limit=9, remaining=0, reset=50`, or `"default";r=0;t=50`.
+fn joint(header: &str) -> Option<Duration> {
+    let (mut is_empty, mut longest) = (false, None);
+    for part in header.split([',', ';']) {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        match (name.trim(), value.trim()) {
+            ("remaining" | "r", left) => is_empty = left == "0",
+            ("reset" | "t", left) if is_empty => longest = longest.max(seconds(left, 1.0)),
+            // A name in quotes begins the next limit.
+            _ => {}
+        }
+    }
+    longest
+}
+
+/// Headers that hold milliseconds.
+const MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
 
 /// The headers of each rate limit bucket: what remains, and when it resets.
 const WINDOWS: [(&str, &str); 8] = [
@@ -67,16 +85,32 @@ fn seconds(text: &str, unit: f64) -> Option<Duration> {
 
 fn in_words(message: &str) -> Option<Duration> {
     let lower = message.to_ascii_lowercase();
-    ["again in ", "retry in ", "retry after "].iter().find_map(|words| {
-        let (_, after) = lower.split_once(words)?;
-        let end = after
-            .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | ' '))
-            .unwrap_or(after.len());
-        let mut words = after.get(..end)?.split_whitespace();
-        let first = words.next()?.trim_end_matches('.');
-        span(first).or_else(|| span(&format!("{first} {}", words.next()?.trim_end_matches('.'))))
+    PHRASES.iter().find_map(|phrase| {
+        lower.match_indices(phrase).find_map(|(at, _)| {
+            let after = lower.get(at + phrase.len()..)?;
+            let end = after
+                .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | ' '))
+                .unwrap_or(after.len());
+            let mut words = after.get(..end)?.split(' ').map(|word| word.trim_end_matches('.'));
+            let first = words.find(|word| !FILLERS.contains(word))?;
+            span(first).or_else(|| span(&format!("{first} {}", words.next()?)))
+        })
     })
 }
+
+/// What comes before a delay in words.
+const PHRASES: [&str; 8] = [
+    "again in ",
+    "again after ",
+    "retry in ",
+    "retry after ",
+    "request after ",
+    "request in ",
+    "wait ",
+    "available in ",
+];
+/// Words between such a phrase and its number.
+const FILLERS: [&str; 6] = ["", "about", "another", "at", "for", "least"];
 
 /// A duration such as `6m0s`, `1.5s` or `20 seconds`.
 pub(crate) fn span(text: &str) -> Option<Duration> {

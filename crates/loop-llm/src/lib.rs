@@ -35,6 +35,7 @@ mod defaults;
 mod delay;
 pub mod error;
 mod exchange;
+mod fit;
 mod gemini;
 pub mod http;
 mod http_model;

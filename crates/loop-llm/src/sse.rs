@@ -10,6 +10,8 @@ use memchr::memchr2;
 pub(crate) enum Frame<'a> {
     /// A comment line, which servers send as a keep-alive.
     Comment,
+    /// A field that reports a failure.
+    Error { message: &'a str },
     /// The data lines of one event, joined by line feeds.
     Data {
         event: Option<&'a str>,
@@ -149,6 +151,10 @@ impl Framer {
             return self.event.add_data(b"", self.max);
         } else if line == b"event" {
             self.event.set_name(b"");
+        } else if let Some(value) = line.strip_prefix(b"error:") {
+            // Not of the standard: llama.cpp reports a failure in a field of its own.
+            self.event.dispatch(sink);
+            sink(Frame::Error { message: String::from_utf8_lossy(value).trim() });
         } else if line.first() == Some(&b':') {
             sink(Frame::Comment);
         }
@@ -200,7 +206,7 @@ fn is_field(line: &[u8]) -> bool {
 }
 
 /// The fields of an event.
-const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
+const FIELDS: [&[u8]; 5] = [b"data", b"event", b"id", b"retry", b"error"];
 
 /// Bytes that stay allocated between two events.
 const MAX_HELD: usize = 64 << 10;
@@ -224,6 +230,7 @@ mod tests {
         let mut sink = |frame: Frame<'_>| {
             frames.push(match frame {
                 Frame::Comment => Kept::Comment,
+                Frame::Error { message } => Kept::Data(Some("error".to_owned()), message.to_owned(), false),
                 Frame::Data { event, data, is_damaged } => {
                     Kept::Data(event.map(str::to_owned), data.to_owned(), is_damaged)
                 }

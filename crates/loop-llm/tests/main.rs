@@ -9,6 +9,7 @@ mod common;
 mod cross;
 mod errors;
 mod faults;
+mod fit;
 mod fuzz;
 mod gemini_decode;
 mod gemini_encode;
@@ -30,6 +31,7 @@ mod retry;
 mod schema;
 mod scripted;
 mod scripted_calls;
+mod servers;
 mod sockets;
 #[path = "wrap_common/tape.rs"]
 mod tape;

@@ -485,8 +485,12 @@ fn a_prompt_that_was_cut_off_without_a_word_is_suspected() {
         let counts = json!({"prompt_tokens": tokens, "completion_tokens": 1});
         at(&wire, &[text("Hi"), stop("stop"), usage(counts)]).unwrap().warnings
     };
-    assert_eq!(*counted("ollama", 4_096), ["context_truncated_suspected".into()]);
-    assert_eq!(counted("ollama", 8_000).len() + counted("ollama", 0).len() + counted("vllm", 4_096).len(), 0);
+    let warnings = counted("ollama", 4_096);
+    let says = "context_truncated_suspected: the server read 4096 tokens of a prompt of 40000 bytes";
+    assert!(warnings.len() == 1 && warnings[0].starts_with(says), "{warnings:?}");
+    // It refuses a prompt that is too long.
+    assert_eq!(counted("ollama", 8_000).len() + counted("vllm", 4_096).len(), 0);
+    assert_eq!(*counted("ollama", 0), ["usage_empty".into()]);
 }
 
 // wire WQ40
@@ -649,7 +653,7 @@ fn counts_that_cannot_be_used_are_no_usage() {
         json!({"completion_tokens": 5}),
         json!({"prompt_tokens": -1, "completion_tokens": 5}),
         json!({"prompt_tokens": 1_000_000_001, "completion_tokens": 5}),
-        json!({"prompt_tokens": "8", "completion_tokens": 5}),
+        json!({"prompt_tokens": "eight", "completion_tokens": 5}),
         json!({"prompt_tokens": 8}),
         json!({"prompt_tokens": 8, "completion_tokens": -5}),
     ];

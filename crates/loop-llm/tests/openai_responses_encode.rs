@@ -143,7 +143,7 @@ fn tools_are_flat_and_say_whether_they_bind() {
         let alias = body["tools"][1]["name"].clone();
         (body, alias)
     };
-    let spec = |name: &Value| json!({"type": "function", "name": name, "description": "Looks.", "parameters": {"type": "object"}, "strict": false});
+    let spec = |name: &Value| json!({"type": "function", "name": name, "description": "Looks.", "parameters": {"type": "object", "properties": {}}, "strict": false});
     assert_eq!(body["tools"], json!([spec(&json!("find")), spec(&alias)]));
     let wire = with_tools(&responses(), &["web.look"]);
     let aliases = wire.codec.encode(&wire.request).unwrap().aliases;

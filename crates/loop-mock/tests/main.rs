@@ -7,4 +7,5 @@ mod loopback;
 mod offline;
 mod protocols;
 mod raw;
+mod schemas;
 mod strict;

@@ -162,6 +162,13 @@ pub struct Written {
     pub capped: bool,
 }
 
+impl Written {
+    /// Whether the reply was cut long before its limit: then the model's context was full.
+    pub fn is_far_below(self, granted: u64) -> bool {
+        !self.capped && self.tokens.is_some_and(|tokens| tokens < granted / 2)
+    }
+}
+
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.tokens {

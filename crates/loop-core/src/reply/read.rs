@@ -71,6 +71,15 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
     }
 }
 
+/// Whether a reply has no more than its first tokens, where many were permitted.
+fn is_cut_at_once(reply: &Reply, spec: &RunSpec) -> bool {
+    let tokens = reply.usage.map_or(u64::MAX, |usage| usage.total_output());
+    tokens < FIRST_TOKENS && tokens < spec.limits.output_tokens / 2
+}
+
+/// Fewer tokens say nothing, not even in reasoning.
+const FIRST_TOKENS: u64 = 16;
+
 /// Why a reply is unusable, so that the call counts as failed and may be retried. `None`: it is usable. An unusable
 /// reply is blank, or its content contradicts its finish reason.
 pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
@@ -84,6 +93,11 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
         FinishReason::Refusal | FinishReason::Filtered => return None,
         // The protocol itself handles a cut reply.
         FinishReason::MaxTokens | FinishReason::Capped if is_native => return None,
+        FinishReason::MaxTokens if is_blank && is_cut_at_once(reply, spec) => {
+            let message = "the reply was cut at its first tokens, long before its output limit: the model's context is \
+                           full; give it less to read, or raise the context window of its server";
+            (FailureKind::ContextTooLong, message.into())
+        }
         FinishReason::MaxTokens | FinishReason::Capped if is_blank => {
             (FailureKind::OutputLimit, "all output tokens were used before any text was visible".into())
         }

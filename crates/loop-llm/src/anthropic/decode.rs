@@ -152,7 +152,8 @@ impl Protocol for Messages {
                 // `message_start` has the input tokens. Reported here, they would count as the whole usage of an
                 // interrupted reply.
                 if let Some(report) = message.and_then(|it| it.usage.get()) {
-                    self.take(report, reply);
+                    self.counts.begin(report);
+                    self.tier(report, reply);
                 }
                 return Ok(());
             }
@@ -345,6 +346,10 @@ impl Messages {
 
     fn take(&mut self, report: &Report<'_>, reply: &mut Assembly) {
         self.counts.take(report);
+        self.tier(report, reply);
+    }
+
+    fn tier(&mut self, report: &Report<'_>, reply: &mut Assembly) {
         if let Some(tier) = report.service_tier.some() {
             reply.set_tier(tier);
         }

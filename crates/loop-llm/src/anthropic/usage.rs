@@ -14,6 +14,8 @@ pub(super) struct Report<'a> {
     cache_read_input_tokens: Count,
     cache_creation: Maybe<Written>,
     output_tokens: Count,
+    prompt_tokens: Count,
+    completion_tokens: Count,
     output_tokens_details: Maybe<Output>,
     #[serde(borrow)]
     pub(super) service_tier: Text<'a>,
@@ -46,14 +48,22 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// The counts of the beginning. Its output is a placeholder.
+    pub(super) fn begin(&mut self, report: &Report<'_>) {
+        self.take(report);
+        self.output = None;
+    }
+
     /// Replaces the counts that are reported.
     pub(super) fn take(&mut self, report: &Report<'_>) {
         let is_odd = &mut self.is_odd;
-        let mut put = |slot: &mut Option<u64>, count: Count| *slot = count.get(is_odd).or(*slot);
-        put(&mut self.input, report.input_tokens);
+        let mut put = |slot: &mut Option<u64>, count: Count| {
+            *slot = slot.map_or(Count::Missing, Count::Is).then(count).get(is_odd).or(*slot);
+        };
+        put(&mut self.input, report.input_tokens.or(report.prompt_tokens));
         put(&mut self.read, report.cache_read_input_tokens);
         put(&mut self.written, report.cache_creation_input_tokens);
-        put(&mut self.output, report.output_tokens);
+        put(&mut self.output, report.output_tokens.or(report.completion_tokens));
         if let Some(written) = report.cache_creation.get() {
             put(&mut self.short, written.ephemeral_5m_input_tokens);
             put(&mut self.long, written.ephemeral_1h_input_tokens);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use loop_core::secrets::{Masker, Secrets};
 use loop_core::types::{PicoUsd, Usage};
 
+use serde_json::Value;
+
 use super::calls::{Calls, MAX_ARGUMENTS, Open};
 use super::decoder::{End, Protocol};
 use super::errors::within;
@@ -280,6 +282,11 @@ impl Assembly {
                 if is_odd {
                     self.warn("usage_inconsistent");
                 }
+                // Some servers end with zeros, which take nothing back.
+                let known = self.stated.usage.map_or(0, |usage| usage.total_output());
+                if known > 0 && usage.total_output() == 0 {
+                    return;
+                }
                 // Whether a usage of zero tokens can be true is decided at the end.
                 if self.stated.usage.replace(usage) != Some(usage) && usage != Usage::default() {
                     self.tell(ModelEvent::Usage(usage));
@@ -361,7 +368,10 @@ impl Assembly {
 
     /// The error that `data` reports in place of a reply.
     pub(crate) fn failure(&self, data: &str) -> LlmError {
-        within(&serde_json::from_str(data).unwrap_or_default(), &self.secrets)
+        within(&serde_json::from_str(data).unwrap_or_else(|_| match data.starts_with(['{', '[']) {
+            true => Value::Null,
+            false => data.into(),
+        }), &self.secrets)
     }
 
     /// As much of a delta as fits into the output cap.
@@ -637,7 +647,7 @@ impl Assembly {
     fn tell_call(&mut self, at: usize, is_over: bool) {
         let Some(call) = self.calls.get_mut(at) else { return };
         let nth = u32::try_from(at).unwrap_or(u32::MAX);
-        let (begins, arguments) = call.news(is_over);
+        let (begins, arguments) = call.news(is_over, &self.aliases);
         let arguments = (!arguments.is_empty()).then(|| arguments.into());
         if begins {
             let name = call.reported_name(&self.aliases, &self.secrets);
@@ -648,9 +658,10 @@ impl Assembly {
         }
     }
 
-    /// A reply with content cannot have used zero tokens.
+    /// A reply with content cannot have used zero tokens, and no reply is made of no prompt.
     fn drop_empty_usage(&mut self) {
-        let is_empty = self.stated.usage.is_some_and(|usage| usage.total_output() == 0);
+        let is_empty =
+            self.stated.usage.is_some_and(|usage| usage.total_output() == 0 || usage.total_input() == 0);
         if is_empty && (!self.is_mute() || !self.reasoning.is_empty() || !self.calls.is_empty()) {
             self.stated.usage = None;
             self.warn("usage_empty");

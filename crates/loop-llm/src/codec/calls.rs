@@ -100,13 +100,24 @@ impl Open {
     }
 
     /// What can be reported now: whether the call begins, once its name is known, and the next fragment of its arguments.
-    pub(crate) fn news(&mut self, is_over: bool) -> (bool, Cow<'_, str>) {
+    ///
+    /// Arguments whose names are aliases are reported in one piece: an alias may be cut anywhere.
+    pub(crate) fn news(&mut self, is_over: bool, aliases: &Aliases) -> (bool, Cow<'_, str>) {
         if self.is_nameless() {
             return (false, "".into());
         }
         let begins = !std::mem::replace(&mut self.is_reported, true);
-        let mut reported = self.masker.push(self.arguments.get(self.masked..).unwrap_or_default());
-        self.masked = self.arguments.len();
+        let mut reported = match aliases.parameters(&self.name) {
+            None => {
+                let from = std::mem::replace(&mut self.masked, self.arguments.len());
+                self.masker.push(self.arguments.get(from..).unwrap_or_default())
+            }
+            Some(names) if is_over && self.masked == 0 => {
+                self.masked = self.arguments.len();
+                self.masker.push(&names.own(&self.arguments)).into_owned().into()
+            }
+            Some(_) => Cow::default(),
+        };
         if is_over {
             let held = self.masker.finish();
             if !held.is_empty() {
@@ -226,7 +237,10 @@ impl Calls {
                     *again += 1;
                 }
             }
-            let arguments = Arguments::from(secrets.mask_json(&call.arguments));
+            let own = aliases
+                .parameters(&call.name)
+                .map_or(Cow::Borrowed(&*call.arguments), |names| names.own(&call.arguments));
+            let arguments = Arguments::from(secrets.mask_json(&own));
             calls.push(ToolCall { id, name: call.reported_name(aliases, secrets), arguments });
         }
         calls

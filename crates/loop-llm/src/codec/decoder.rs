@@ -229,6 +229,7 @@ impl Decoder {
         }
         match frame {
             Frame::Comment => self.reply.keep_alive(),
+            Frame::Error { message } => self.fail(self.reply.failure(message)),
             Frame::Data { event, data, is_damaged } => {
                 // Most data begins and ends with a bracket.
                 let is_trim = data.starts_with('{') && data.ends_with('}');

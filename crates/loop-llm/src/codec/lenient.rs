@@ -130,6 +130,15 @@ pub(crate) enum Count {
 }
 
 impl Count {
+    /// The later of two reports. A zero at the end does not replace what was counted.
+    pub(crate) fn then(self, later: Self) -> Self {
+        match (self, later) {
+            (known, Self::Missing) => known,
+            (Self::Is(1..), Self::Is(0)) => self,
+            (_, later) => later,
+        }
+    }
+
     /// This count, or else `other` where it is missing.
     pub(crate) fn or(self, other: Self) -> Self {
         if self == Self::Missing { other } else { self }
@@ -300,6 +309,19 @@ impl Lenient<'_> for Count {
 
     fn of_count(count: u64) -> Self {
         if count <= MAX { Self::Is(count) } else { Self::Odd }
+    }
+
+    /// Some servers write whole numbers as `10.0`, or as a text.
+    fn of_number(number: f64) -> Self {
+        if number >= 0.0 && number.fract() == 0.0 && number <= MAX as f64 {
+            Self::Is(number as u64)
+        } else {
+            Self::Odd
+        }
+    }
+
+    fn of_text(text: &str, _: Option<&str>) -> Self {
+        text.parse().map_or(Self::Odd, Self::of_count)
     }
 }
 

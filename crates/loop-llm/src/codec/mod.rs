@@ -33,12 +33,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LlmError;
+use crate::fit::{self, FittedRequest};
 use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 
 pub use crate::cap::{OutputCap, line as short_line};
+pub use crate::fit::misfits;
 pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;
 pub(crate) use body::Sending;
@@ -179,13 +181,17 @@ impl Codec {
     /// [`FailureKind::Unsupported`]: loop_core::types::FailureKind::Unsupported
     pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
         checks::settings(request)?;
-        let target = self.target(request);
-        match self.profile.api {
-            Api::OpenaiChat => openai_chat::encode(request, &target),
-            Api::OpenaiResponses => openai_responses::encode(request, &target),
-            Api::Anthropic => anthropic::encode(request, &target),
-            Api::Gemini => gemini::encode(request, &target),
-        }
+        let FittedRequest { request, names, mut warnings } = fit::request(&self.profile, request)?;
+        let target = self.target(&request);
+        let mut encoded = match self.profile.api {
+            Api::OpenaiChat => openai_chat::encode(&request, &target),
+            Api::OpenaiResponses => openai_responses::encode(&request, &target),
+            Api::Anthropic => anthropic::encode(&request, &target),
+            Api::Gemini => gemini::encode(&request, &target),
+        }?;
+        encoded.aliases = encoded.aliases.with_parameters(names);
+        warnings.append(&mut encoded.warnings);
+        Ok(Encoded { warnings, ..encoded })
     }
 
     /// A decoder of the reply to `request`. `aliases` are those of its encoding.

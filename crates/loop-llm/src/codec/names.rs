@@ -1,15 +1,20 @@
 //! Names and ids that all providers accept.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use loop_core::types::FailureKind;
 
 use crate::error::LlmError;
+use crate::fit::Names;
 use crate::options::ToolDefinition;
 
-/// Aliases of tools whose names not all providers accept.
+/// Aliases of tools, and of their parameters, whose names not all providers accept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aliases(Arc<[(Arc<str>, Arc<str>)]>);
+pub struct Aliases {
+    tools: Arc<[(Arc<str>, Arc<str>)]>,
+    parameters: Arc<BTreeMap<Arc<str>, Names>>,
+}
 
 impl Aliases {
     /// The aliases of a request's tools.
@@ -31,7 +36,7 @@ impl Aliases {
                 names.push((Arc::clone(&tool.name), alias));
             }
         }
-        Ok(Self(names.into()))
+        Ok(Self { tools: names.into(), ..Self::default() })
     }
 
     /// The name in the request of the tool that is sent as `wire`.
@@ -44,8 +49,21 @@ impl Aliases {
         self.found(wire).unwrap_or_else(|| Arc::clone(wire))
     }
 
+    /// With the aliases of parameters, by the tool.
+    pub(crate) fn with_parameters(self, parameters: BTreeMap<Arc<str>, Names>) -> Self {
+        Self { parameters: parameters.into(), ..self }
+    }
+
+    /// The aliases of the parameters of the tool that is sent as `wire`.
+    pub(crate) fn parameters(&self, wire: &str) -> Option<&Names> {
+        if self.parameters.is_empty() {
+            return None;
+        }
+        self.parameters.get(&self.name(wire))
+    }
+
     fn found(&self, wire: &str) -> Option<Arc<str>> {
-        let found = self.0.iter().find(|(_, alias)| **alias == *wire);
+        let found = self.tools.iter().find(|(_, alias)| **alias == *wire);
         found.map(|(name, _)| Arc::clone(name))
     }
 }

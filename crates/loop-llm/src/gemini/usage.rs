@@ -49,9 +49,7 @@ impl Counts {
             (&mut self.tools, report.tool_use_prompt_token_count),
             (&mut self.total, report.total_token_count),
         ] {
-            if reported != Count::Missing {
-                *count = reported;
-            }
+            *count = count.then(reported);
         }
         self.usage()
     }
@@ -69,8 +67,9 @@ impl Counts {
         let reported = candidates.unwrap_or(0) + thoughts.unwrap_or(0);
         let prompt = match (prompt, total) {
             (Some(prompt), _) => prompt,
-            (None, Some(total)) => total.saturating_sub(reported + tools),
-            (None, None) => return UsageReport::Nothing,
+            (None, Some(total)) if total > reported + tools => total - reported - tools,
+            // Without a prompt nothing is known of what it cost.
+            (None, _) => return UsageReport::Nothing,
         };
         // Tokens that no count contains are the rest of the total.
         let left = total.unwrap_or(0).saturating_sub(prompt + tools + reported);

@@ -46,8 +46,7 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         tags: profile.think_tags.then(Tags::default),
         kept: Kept::new(profile),
         reasoning_beside: profile.reasoning_beside_completion,
-        // Twice as many bytes a token as usual.
-        least_input: if profile.cuts_silently { request.bytes() as u64 / 8 } else { 0 },
+        least_input: if profile.cuts_silently { request.bytes() as u64 / BYTES_A_TOKEN } else { 0 },
         tier: String::new(),
         pattern: Pattern::default(),
         scratch: String::new(),
@@ -69,6 +68,14 @@ struct Chunk<'a> {
     usage: Maybe<Report>,
     x_groq: Maybe<Groq>,
     error: Option<&'a RawValue>,
+    base_resp: Maybe<BaseResp>,
+}
+
+/// What MiniMax says besides a reply, or in place of one.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct BaseResp {
+    status_code: Number,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -79,6 +86,7 @@ struct Choice<'a> {
     delta: Fields<'a>,
     message: Fields<'a>,
     finish_reason: Text<'a>,
+    usage: Maybe<Report>,
     content_filter_result: Maybe<Filter>,
     content_filter_results: Maybe<Filter>,
 }
@@ -254,7 +262,12 @@ impl Chat {
         if let UsageReport::Counts { usage, .. } = reported
             && (1..self.least_input).contains(&usage.total_input())
         {
-            reply.warn("context_truncated_suspected");
+            let (read, bytes) = (usage.total_input(), self.least_input * BYTES_A_TOKEN);
+            reply.warn(&format!(
+                "context_truncated_suspected: the server read {read} tokens of a prompt of {bytes} bytes, so it cut \
+                 the rest off; raise its context window (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size, vLLM: \
+                 --max-model-len), or give it less"
+            ));
         }
         reply.set_usage(reported);
         if let Some(dollars) = report.dollars() {
@@ -283,7 +296,8 @@ impl Chat {
             }
         }
         let vendor = chunk.x_groq.get().and_then(|groq| groq.usage.get());
-        if let Some(report) = chunk.usage.get().or(vendor) {
+        let of_choice = choice.and_then(|choice| choice.usage.get());
+        if let Some(report) = chunk.usage.get().or(vendor).or(of_choice) {
             self.usage(report, reply);
         }
         choice.and_then(|choice| choice.finish_reason.some()).map_or(Ok(()), |word| self.end(word, reply))
@@ -448,12 +462,17 @@ fn tell(part: Part, reply: &mut Assembly) {
 }
 
 fn is_error(chunk: &Chunk<'_>) -> bool {
-    chunk.error.is_some_and(|error| error.get() != "null") || chunk.object.some() == Some("error")
+    let code = chunk.base_resp.get().and_then(|base| base.status_code.0);
+    chunk.error.is_some_and(|error| error.get() != "null")
+        || chunk.object.some() == Some("error")
+        || code.is_some_and(|code| code != 0.0)
 }
 
 fn zero() -> &'static RawValue {
     serde_json::from_str("0").unwrap_or(RawValue::NULL)
 }
 
+/// Bytes of a prompt a token, twice as many as usual.
+const BYTES_A_TOKEN: u64 = 8;
 /// The warning that a content filter did not run.
 const NOT_FILTERED: &str = "text_not_filtered";

@@ -167,6 +167,7 @@ pub(super) fn read<'a>(json: &'a str, scratch: &mut String) -> Option<Ordinary<'
                 seen.once(7)?;
                 it.null()?;
             }
+            "base_resp" => it.null()?,
             "obfuscation" => {
                 seen.once(8)?;
                 let start = it.at;
@@ -235,6 +236,8 @@ impl<'a> Reader<'a, '_> {
                         let filter = it.object_or_null::<Filter>()?;
                         chunk.is_unfiltered |= filter.is_some_and(|filter| filter.is_failed());
                     }
+                    // Some servers report usage here.
+                    "usage" => it.null()?,
                     _ => it.skip()?,
                 }
                 Some(())

@@ -46,6 +46,7 @@ mod lies;
 mod protocol;
 mod received;
 mod responses;
+mod schemas;
 mod seal;
 mod serve;
 mod server;

@@ -30,7 +30,7 @@ pub(super) fn check(purpose: &str, sealed: &str, text: &str) -> Seal {
 }
 
 fn close(purpose: &str, inner: &str) -> String {
-    format!("{BEGIN}{inner}{}+/==", digest(purpose, inner))
+    format!("{BEGIN}{inner}{}Ab8=", digest(purpose, inner))
 }
 
 /// FNV-1a of 64 bits over both, in 16 hexadecimal digits.

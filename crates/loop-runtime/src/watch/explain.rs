@@ -84,6 +84,13 @@ pub fn sentence(condition: &Condition) -> String {
         return format!("{value}: the limit of {threshold} leaves no room for more.");
     }
     if let (Measure::Output(written), Some(granted)) = (value, &condition.threshold) {
+        if matches!(granted, Measure::Count(granted) if written.is_far_below(*granted)) {
+            return format!(
+                "The reply was cut long before its output limit, because the model's context was full: {}. Give it less \
+                 to read, or raise the context window of its server, and `context_tokens` of the model if that is higher.",
+                cut(*written, granted)
+            );
+        }
         let what = if written.visible {
             "The reply was cut at its output limit"
         } else {

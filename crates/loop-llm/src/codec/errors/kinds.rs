@@ -38,6 +38,7 @@ impl<'a> Case<'a> {
         match self.status {
             300..=399 => Kind::BadResponse,
             _ if self.is_overflow() => Kind::ContextTooLong,
+            _ if let Some(kind) = self.listed() => kind,
             413 => Kind::RequestTooLarge,
             _ if self.has(&["request_too_large"]) => Kind::RequestTooLarge,
             _ if self.is_out_of_quota() => Kind::QuotaExhausted,
@@ -74,7 +75,14 @@ impl<'a> Case<'a> {
 
     fn is_overflow(&self) -> bool {
         self.has(&["context_length_exceeded", "exceed_context_size_error"])
-            || (matches!(self.status, 400 | 413 | 422 | 500) && is_overflow(&self.text))
+            // Words of a rate limit are like those of a window.
+            || (matches!(self.status, 400..=428 | 430..=599) && is_overflow(&self.text))
+    }
+
+    /// The kind of an error that a provider names by a code of its own.
+    fn listed(&self) -> Option<Kind> {
+        let is_it = |(code, _): &&(&str, Kind)| self.reported.has(&[code]);
+        REFUSED_BY_CODE.iter().find(is_it).map(|(_, kind)| *kind)
     }
 
     fn is_out_of_quota(&self) -> bool {
@@ -148,12 +156,64 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// What a person can set so that the server takes the request.
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        let is_fault = matches!(self.status, 400 | 422 | 500) && self.says(&["reasoning_content"]);
+        HINTS.iter().find(|(words, _)| is_fault && self.says(words)).map(|(_, hint)| *hint)
+    }
+
     /// Whether the server is still loading the model.
     pub(super) fn is_loading(&self) -> bool {
         self.status >= 500 && self.says(&["loading model", "model is loading", "currently loading"])
     }
 }
 
+/// What is said of reasoning in earlier turns, and the setting that changes whether it is sent.
+const HINTS: [(&[&str], &str); 2] = [
+    (
+        &["missing", "must be passed", "must be provided", "is required", "required field"],
+        "set `reasoning_back = \"with_tool_calls\"` in `[providers.NAME]` of this provider",
+    ),
+    (
+        &["unknown", "unexpected", "not permitted", "not allowed", "not supported", "unsupported", "unrecognized", "extra"],
+        "set `reasoning_back = \"never\"` in `[providers.NAME]` of this provider",
+    ),
+];
+/// Codes of single providers, in lower case, which say more than their status.
+const REFUSED_BY_CODE: [(&str, Kind); 27] = [
+    // MiniMax, in `base_resp`.
+    ("1002", Kind::RateLimited),
+    ("1004", Kind::Auth),
+    ("1008", Kind::Billing),
+    ("1026", Kind::ContentFilter),
+    ("1027", Kind::ContentFilter),
+    ("1039", Kind::RateLimited),
+    ("2013", Kind::InvalidRequest),
+    ("2049", Kind::Auth),
+    // Zhipu.
+    ("1113", Kind::Billing),
+    ("1211", Kind::ModelNotFound),
+    ("1261", Kind::ContextTooLong),
+    ("1301", Kind::ContentFilter),
+    ("1302", Kind::RateLimited),
+    ("1303", Kind::RateLimited),
+    ("1305", Kind::Overloaded),
+    // Alibaba.
+    ("throttling", Kind::RateLimited),
+    ("throttling.ratequota", Kind::RateLimited),
+    ("throttling.allocationquota", Kind::RateLimited),
+    ("arrearage", Kind::Billing),
+    ("datainspectionfailed", Kind::ContentFilter),
+    ("invalidapikey", Kind::Auth),
+    // Moonshot.
+    ("exceeded_current_quota_error", Kind::QuotaExhausted),
+    ("engine_overloaded_error", Kind::Overloaded),
+    ("rate_limit_reached_error", Kind::RateLimited),
+    ("invalid_authentication_error", Kind::Auth),
+    // Amazon.
+    ("throttlingexception", Kind::RateLimited),
+    ("modelnotreadyexception", Kind::Overloaded),
+];
 /// Codes of temporary errors.
 pub(super) const RATE_LIMITED: [&str; 5] =
     ["rate_limit_exceeded", "rate_limit_error", "rate_limited", "resource_exhausted", "too_many_requests"];

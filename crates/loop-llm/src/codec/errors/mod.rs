@@ -79,6 +79,9 @@ fn judge(
     if message.is_empty() {
         message = format!("status {status} without a message");
     }
+    if let Some(hint) = case.hint() {
+        message = format!("{message} ({hint})");
+    }
     let mut error = LlmError::new(kind, ErrorPhase::Stream, message);
     if kind == FailureKind::ContextTooLong {
         let (used, max) = overflow::numbers(&case.text);

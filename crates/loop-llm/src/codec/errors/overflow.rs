@@ -20,6 +20,9 @@ pub(super) fn is_overflow(text: &str) -> bool {
         || (text.contains("input token count") && text.contains("exceeds the maximum"))
         || WINDOWS.iter().any(|window| similar(window, &["exceed"], 40))
         || similar("exceed", &["context"], 40)
+        || similar("supports only", &["context"], 40)
+        || similar("only supports", &["context"], 40)
+        || similar("token count", &["exceeds the limit", "exceeds the maximum"], 40)
         || similar("too many", &["tokens"], 40)
         || similar("reduce the length of", &["tokens", "messages"], 40)
 }
@@ -64,7 +67,10 @@ pub(super) fn numbers(text: &str) -> (Option<u64>, Option<u64>) {
 }
 
 /// Phrases that are sufficient by themselves.
-const STATED: [&str; 7] = [
+const STATED: [&str; 10] = [
+    "prompt exceeds max length",
+    "range of input length should be",
+    "input length exceeds",
     "prompt is too long",
     "input is too long",
     "context is too long",

@@ -45,19 +45,25 @@ impl Reported {
         let listed = body.as_array().and_then(|list| list.iter().find(|value| value.is_object()));
         let body = listed.unwrap_or(body);
         let error = body.get("error").filter(|error| !error.is_null());
+        let more = MORE_ERRORS.iter().filter_map(|place| body.pointer(place)).find(|error| error.is_object());
         let object = match error {
             Some(error) if error.is_object() => error,
-            _ => body,
+            _ => more.unwrap_or(body),
         };
         let metadata = object.get("metadata");
         let mut reported = Self::default();
-        reported.words.extend(["code", "type", "status"].iter().filter_map(|key| word(object.get(key))));
+        reported.words.extend(CODES.iter().filter_map(|key| word(object.get(*key))));
         let inner = [object.get("innererror"), metadata, Some(body)];
         reported.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
         reported.words.extend(metadata.and_then(|metadata| word(metadata.get("error_type"))));
         reported.message = match error {
             Some(Value::String(text)) => text.clone(),
-            _ => text_of(object.get("message")).or_else(|| faults(body.get("detail"))).unwrap_or_default(),
+            _ => MESSAGES
+                .iter()
+                .find_map(|key| text_of(object.get(*key)))
+                .or_else(|| faults(body.get("detail")))
+                .or_else(|| body.as_str().map(ToOwned::to_owned))
+                .unwrap_or_default(),
         };
         if let Some(raw) = metadata.and_then(|metadata| text_of(metadata.get("raw"))) {
             reported.message = format!("{}: {raw}", reported.message);
@@ -115,6 +121,14 @@ impl Reported {
         self.words.iter().any(|word| words.contains(&word.as_str()))
     }
 }
+
+/// Where providers have an error that is not in `error`.
+const MORE_ERRORS: [&str; 2] = ["/base_resp", "/errors/0"];
+/// The members of an error that hold a code, and those that hold its message.
+const CODES: [&str; 8] =
+    ["code", "type", "status", "status_code", "error_code", "error_type", "__type", "err_code"];
+const MESSAGES: [&str; 7] =
+    ["message", "status_msg", "error_msg", "error_message", "msg", "Message", "errmsg"];
 
 /// The names of Azure's content filters that stopped the call.
 pub(crate) fn filtered(results: &Value) -> impl Iterator<Item = &String> {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use loop_llm::codec::Api;
 use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::blocks::{History, text_block};
 use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
 use crate::servers::received::{is_name, is_outside, present, request, text_of, tool, unknown};
+use crate::servers::schemas;
 
 /// Reads a body.
 pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
@@ -171,6 +173,9 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
             present(listed, "input_schema").ok_or_else(|| unfit(&place("input_schema"), "Field required"))?;
         if text_of(schema, "type") != Some("object") {
             return Err(unfit(&place("input_schema.type"), "Input should be 'object'"));
+        }
+        if let Some(why) = schemas::refused(Api::Anthropic, schema) {
+            return Err(unfit(&place("custom.input_schema"), &why));
         }
         tools.push(tool(name, text_of(listed, "description"), Some(schema)));
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::types::{Arguments, ToolCall};
+use loop_llm::codec::Api;
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ use crate::servers::received::{
     Content, add_result, add_system, assistant, data_url, is_name, is_outside, present, request, result,
     text_of, tool, unknown, user,
 };
+use crate::servers::schemas;
 
 /// Reads a body. Texts arrive unchanged; several leading system texts are joined by an empty line.
 pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
@@ -108,6 +110,9 @@ pub(crate) fn functions(
         let parameters = present(function, "parameters");
         if parameters.is_some_and(|parameters| !parameters.is_object()) {
             return Err(unfit("has parameters that are no schema"));
+        }
+        if let Some(why) = parameters.and_then(|parameters| schemas::refused(Api::OpenaiChat, parameters)) {
+            return Err(Unfit::new("tools", format!("Invalid schema for function '{name}': {why}.")));
         }
         tools.push(tool(name, text_of(function, "description"), parameters));
     }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use loop_llm::codec::Api;
 use loop_llm::{ModelRequest, ToolChoice, ToolDefinition};
 use serde_json::Value;
 
 use super::contents::read_contents;
 use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
 use crate::servers::received::{is_name, is_outside, request, text_of, tool};
+use crate::servers::schemas;
 
 /// Reads a body.
 pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit> {
@@ -152,6 +154,10 @@ fn tools(body: &Value) -> Result<Vec<ToolDefinition>, Unfit> {
                     "Invalid JSON payload received. Unknown name \"{keyword}\" at '{place}.parameters': Cannot find \
                      field."
                 );
+                return Err(Unfit::new("tools", message));
+            }
+            if let Some(why) = json.and_then(|json| schemas::refused(Api::Gemini, json)) {
+                let message = format!("{place}.parameters_json_schema: {why}");
                 return Err(Unfit::new("tools", message));
             }
             tools.push(tool(name, text_of(function, "description"), open.or(json)));

@@ -1,0 +1,195 @@
+//! What is sent to a provider is taken by a server that refuses what the provider refuses.
+
+use std::sync::Arc;
+
+use loop_llm::codec::{Api, Codec};
+use loop_llm::options::Strictness;
+use loop_llm::{ModelReply, ModelRequest, Profile, ToolDefinition};
+use serde_json::{Map, Value, json};
+
+use crate::raw::api::{ALL, Api as Door, replying};
+
+fn profile(door: Door) -> Arc<Profile> {
+    Profile::named(match door {
+        Door::Chat => "openai-chat",
+        Door::Responses => "openai",
+        Door::Anthropic => "anthropic",
+        Door::Gemini => "gemini",
+    })
+    .unwrap()
+}
+
+/// Schemas of parameters as tools of others have them.
+fn odd() -> Vec<Value> {
+    let long = "x".repeat(65);
+    vec![
+        json!({}),
+        json!({"type": "object"}),
+        json!({"type": "object", "anyOf": [{"required": ["a"]}], "properties": {"a": {"type": "string"}}}),
+        json!({"type": "object", "oneOf": [{"properties": {"a": {}}}], "not": {"required": ["a"]}}),
+        json!({"type": "object", "properties": {"filter[status]": {}, "$top": {}, "größe": {}, long: {}, "9a": {}}}),
+        json!({"type": "object", "properties": {"a": {"type": "object", "properties": {"b c": {"type": "array"}}}}}),
+        json!({"type": "object", "properties": {"a": {"$ref": "#/definitions/A", "description": "d"}}, "definitions": {"A": {"type": "string"}}}),
+        json!({"type": "object", "properties": {"a": {"type": "array", "items": [{"type": "string"}]}}}),
+        json!({"type": "object", "properties": {"a": {"type": "any"}}, "required": ["a", "b"]}),
+        json!({"type": "object", "properties": {"a": {"minimum": 1, "exclusiveMinimum": true, "required": true}}}),
+    ]
+}
+
+/// The status and the error of a request with these tools, with or without their fitting.
+async fn answer(door: Door, schemas: &[Value], is_fitted: bool) -> (u16, String) {
+    let server = replying(ModelReply::text("Fine.", None));
+    let tools = schemas.iter().enumerate().map(|(n, schema)| ToolDefinition {
+        name: format!("t{n}").into(),
+        description: "Looks.".into(),
+        parameters: schema.clone(),
+        strict: Strictness::Off,
+    });
+    let tools: Vec<ToolDefinition> = tools.collect();
+    let mut request = ModelRequest::new("m", "Rules.", "Hi");
+    (request.tools, request.no_stream) = (tools.into(), true);
+    let encoded = Codec::new(profile(door)).encode(&request).unwrap();
+    let mut body: Value = serde_json::from_slice(&encoded.body.to_bytes()).unwrap();
+    if !is_fitted {
+        let place = match profile(door).api {
+            Api::OpenaiChat => "/tools/0/function/parameters",
+            Api::OpenaiResponses => "/tools/0/parameters",
+            Api::Anthropic => "/tools/0/input_schema",
+            Api::Gemini => "/tools/0/functionDeclarations/0/parametersJsonSchema",
+        };
+        let Some(sent) = body.pointer_mut(place) else { return (400, String::new()) };
+        *sent = schemas[0].clone();
+    }
+    let reply = door.post(&server, false, &body).await;
+    (reply.status, reply.text())
+}
+
+#[tokio::test]
+async fn each_provider_is_sent_what_it_takes_of_odd_schemas() {
+    for door in ALL {
+        for schema in odd() {
+            let (status, text) = answer(door, &[schema.clone()], true).await;
+            assert_eq!(status, 200, "{door:?} {schema}: {text}");
+        }
+    }
+    // The strict server does refuse them as they are, where the provider does.
+    for (nth, of) in [
+        (0, [1, 1, 1, 1]),
+        (1, [1, 1, 0, 1]),
+        (2, [1, 1, 1, 1]),
+        (4, [0, 0, 1, 1]),
+        (5, [1, 1, 1, 1]),
+        (6, [1, 1, 0, 1]),
+        (7, [1, 1, 1, 1]),
+        (8, [1, 1, 1, 1]),
+    ] {
+        for (door, is_refused) in ALL.into_iter().zip(of) {
+            let (status, text) = answer(door, &[odd()[nth].clone()], false).await;
+            assert_eq!(status == 400, is_refused == 1, "{door:?} {}: {text}", odd()[nth]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_provider_is_sent_what_it_takes_of_any_schema() {
+    for seed in 0..20 {
+        let mut dice = Dice(seed * 7_919 + 1);
+        let schemas: Vec<Value> = (0..60).map(|_| root(&mut dice)).collect();
+        for door in ALL {
+            let (status, text) = answer(door, &schemas, true).await;
+            assert_eq!(status, 200, "{door:?}, seed {seed}: {text}");
+        }
+    }
+}
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn pick<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.roll(of.len() as u64) as usize]
+    }
+}
+
+fn root(dice: &mut Dice) -> Value {
+    let mut schema = any(dice, 0);
+    if let (Some(members), false) = (schema.as_object_mut(), dice.roll(4) == 0) {
+        members.insert("type".to_owned(), "object".into());
+        members.insert("$defs".to_owned(), json!({"A": any(dice, 2), "B b": any(dice, 2)}));
+    }
+    schema
+}
+
+fn any(dice: &mut Dice, depth: usize) -> Value {
+    if depth > 4 || dice.roll(12) == 0 {
+        return [
+            json!({}),
+            json!(true),
+            json!({"type": "string"}),
+            json!({"$ref": "#/$defs/A"}),
+            Value::Null,
+        ][dice.roll(5) as usize]
+            .clone();
+    }
+    let mut members = Map::new();
+    for _ in 0..dice.roll(4) + 1 {
+        let key = dice.pick(&[
+            "type",
+            "properties",
+            "required",
+            "items",
+            "anyOf",
+            "oneOf",
+            "allOf",
+            "$ref",
+            "enum",
+            "const",
+            "not",
+            "description",
+            "exclusiveMaximum",
+            "maximum",
+            "additionalProperties",
+            "prefixItems",
+            "dependentRequired",
+            "if",
+        ]);
+        let value = match key {
+            "type" => match dice.roll(4) {
+                0 => json!(["object", "null"]),
+                1 => json!(["array", "string", "string"]),
+                _ => dice.pick(&["object", "array", "string", "any", "INTEGER", "date"]).into(),
+            },
+            "properties" => {
+                let names = ["a", "b c", "$top", "größe", "", "filter[x]", "a_b", "9", "b_c"];
+                (0..dice.roll(4))
+                    .map(|_| (dice.pick(&names).to_owned(), any(dice, depth + 1)))
+                    .collect::<Map<_, _>>()
+                    .into()
+            }
+            "required" => {
+                [json!(["a", "zz", "$top"]), json!(true), Value::Null][dice.roll(3) as usize].clone()
+            }
+            "anyOf" | "oneOf" | "allOf" | "prefixItems" => {
+                (0..dice.roll(4)).map(|_| any(dice, depth + 1)).collect()
+            }
+            "$ref" => dice
+                .pick(&["#/$defs/A", "#/$defs/B%20b", "#", "#/properties/a", "#/$defs/none", "https://e.org"])
+                .into(),
+            "enum" => [json!([]), json!(["a", 1, null]), Value::Null, json!([{"b c": 1}])]
+                [dice.roll(4) as usize]
+                .clone(),
+            "description" => [json!("d"), json!(1), Value::Null][dice.roll(3) as usize].clone(),
+            "exclusiveMaximum" => [json!(true), json!(false), json!(3)][dice.roll(3) as usize].clone(),
+            "maximum" => json!(3),
+            "dependentRequired" => json!({"b c": ["$top"]}),
+            "items" if dice.roll(3) == 0 => json!([any(dice, depth + 1)]),
+            _ => any(dice, depth + 1),
+        };
+        members.insert(key.to_owned(), value);
+    }
+    members.into()
+}
