@@ -68,10 +68,10 @@ impl McpTool {
     /// What of a structured result breaks what the server itself said of it.
     fn violations(&self, answer: &Answer) -> Option<String> {
         let Content::Tool(result) = &answer.content else { return None };
-        if result.is_error == Some(true) {
+        if result.is_error {
             return None;
         }
-        let (output, value) = (self.output.as_ref()?, result.structured_content.as_ref()?);
+        let (output, value) = (self.output.as_ref()?, result.structured.as_ref()?);
         output.violations(value)
     }
 }
@@ -147,7 +147,8 @@ fn result(declaration: &ToolDeclaration, context: &ToolContext, answer: Answer) 
     let Answer { content, mask } = answer;
     match content {
         Content::Tool(result) => of_call(declaration, &context.scope, result, &mask),
-        Content::Resource(result) => of_resource(declaration, &context.scope, result, &mask),
+        Content::Resource(result) => of_resource(declaration, &context.scope, result, &mask)
+            .unwrap_or_else(|| unread(declaration, NO_RESULT.to_owned())),
         Content::Unread => unread(declaration, NO_RESULT.to_owned()),
     }
 }
