@@ -5,7 +5,7 @@ use crate::{ToolDeclaration, ToolResult};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loop_core::secrets::Secrets;
-use loop_core::types::Scope;
+use loop_core::types::{Digest, Picture, Scope};
 use serde_json::{Map, Value};
 
 use crate::connectors::error::short_line;
@@ -16,6 +16,8 @@ use crate::connectors::http::answer::{done_with_nothing, is_nothing};
 pub(crate) struct Called {
     /// Its content, a text each.
     texts: Vec<String>,
+    /// What of it a model reads as a picture. The texts name each.
+    pictures: Vec<Picture>,
     pub(crate) structured: Option<Value>,
     pub(crate) is_error: bool,
 }
@@ -37,14 +39,16 @@ impl Called {
             Some(Value::Array(blocks)) => blocks,
             Some(one) => vec![one],
         };
-        let texts = blocks.into_iter().map(block_text).filter(|text| !text.trim().is_empty()).collect();
+        let mut pictures = Vec::new();
+        let texts = blocks.into_iter().map(|block| block_text(block, &mut pictures));
+        let texts = texts.filter(|text| !text.trim().is_empty()).collect();
         let is_error = match error {
             Some(Value::Bool(is_error)) => is_error,
             Some(Value::String(word)) => word.eq_ignore_ascii_case("true"),
             Some(Value::Number(number)) => number.as_f64() != Some(0.0),
             Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => false,
         };
-        Some(Self { texts, structured: structured.filter(|value| !value.is_null()), is_error })
+        Some(Self { texts, pictures, structured: structured.filter(|value| !value.is_null()), is_error })
     }
 
     /// Takes out the texts that only repeat the structured content.
@@ -97,18 +101,20 @@ pub(crate) fn of_call(
         };
         return ToolResult::failed(&*declaration.name, &declaration.title, says);
     }
-    let Called { texts, structured, .. } = answer.without_repeats();
+    let Called { texts, structured, pictures, .. } = answer.without_repeats();
     let Some(structured) = structured else {
-        return shown(declaration, scope, mask.mask_value(value_of(texts)));
+        let result = shown(declaration, scope, mask.mask_value(value_of(texts)));
+        return ToolResult { pictures, ..result };
     };
     let result = shown(declaration, scope, mask.mask_value(structured));
     let with = shown(declaration, scope, mask.mask_value(value_of(texts)));
     match (with.success && !is_nothing(&with.data), result.success) {
         // The data is that of the structured content, of which a program reads its rows.
         (true, true) => {
-            ToolResult { markdown: format!("{}\n\n{}", with.markdown, result.markdown), ..result }
+            let markdown = format!("{}\n\n{}", with.markdown, result.markdown);
+            ToolResult { markdown, pictures, ..result }
         }
-        (true, false) => with,
+        (true, false) => ToolResult { pictures, ..with },
         (false, _) => result,
     }
 }
@@ -124,8 +130,9 @@ pub(crate) fn of_resource(
         Value::Array(contents) => contents,
         one => vec![one],
     };
-    let texts = contents.iter().map(resource_text).collect();
-    Some(shown(declaration, scope, mask.mask_value(value_of(texts))))
+    let mut pictures = Vec::new();
+    let texts = contents.iter().map(|one| resource_text(one, &mut pictures)).collect();
+    Some(ToolResult { pictures, ..shown(declaration, scope, mask.mask_value(value_of(texts))) })
 }
 
 /// Texts as one value: JSON where there is one text of JSON, for a server may write its rows so.
@@ -171,17 +178,16 @@ fn rows_in(mut members: Map<String, Value>) -> Vec<Value> {
     }
 }
 
-/// A part of an answer as text. What no model reads here is named with its kind and its size.
-fn block_text(block: Value) -> String {
+/// A part of an answer as text. What is not text is named with its kind and its size.
+fn block_text(block: Value, pictures: &mut Vec<Picture>) -> String {
     if let Value::String(text) = block {
         return text;
     }
     let word = |name: &str| block.get(name).and_then(Value::as_str);
-    let data = |what: &str| Some(unread(what, word("mimeType"), word("data")?));
     let read = match word("type") {
-        Some("image") => data("image"),
-        Some("audio") => data("sound"),
-        Some("resource") => block.get("resource").map(resource_text),
+        Some("image") => word("data").map(|data| picture(word("mimeType"), data, pictures)),
+        Some("audio") => word("data").map(|data| unread("sound", word("mimeType"), data)),
+        Some("resource") => block.get("resource").map(|inner| resource_text(inner, pictures)),
         Some("resource_link") => word("uri").map(|uri| {
             let name = word("title").or_else(|| word("name")).map(|name| format!("{name}: "));
             let about = word("description").map(|about| format!(" ({about})"));
@@ -200,11 +206,14 @@ fn block_text(block: Value) -> String {
     })
 }
 
-fn resource_text(contents: &Value) -> String {
+fn resource_text(contents: &Value, pictures: &mut Vec<Picture>) -> String {
     let word = |name: &str| contents.get(name).and_then(Value::as_str);
     let kind = word("mimeType");
     match (contents.get("text"), word("blob")) {
         (Some(text), _) if !text.is_null() => plain(text),
+        (_, Some(blob)) if kind.is_some_and(|kind| kind.starts_with("image/")) => {
+            picture(kind, blob, pictures)
+        }
         (_, Some(blob)) => text_in(kind, blob).unwrap_or_else(|| unread("data", kind, blob)),
         _ => format!("[a resource without content: {}]", word("uri").unwrap_or("it has no address")),
     }
@@ -221,6 +230,31 @@ fn text_in(kind: Option<&str>, blob: &str) -> Option<String> {
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
+
+/// A picture in words, and among those that a model may see, where it is of a kind and size that providers take.
+fn picture(kind: Option<&str>, data: &str, pictures: &mut Vec<Picture>) -> String {
+    let data: String = data.split_ascii_whitespace().collect();
+    let taken: usize = pictures.iter().map(|picture| picture.base64.len()).sum();
+    let kind = kind.map(str::to_ascii_lowercase);
+    let known = kind.as_deref().and_then(|kind| PICTURES.iter().find(|known| **known == kind));
+    let fits = pictures.len() < PICTURES_MAX && taken + data.len() <= PICTURE_BYTES_MAX;
+    match (known.filter(|_| fits), STANDARD.decode(&data)) {
+        (Some(known), Ok(bytes)) => {
+            // Two pictures are two results.
+            let digest = Digest::of("picture", &bytes).to_string();
+            let digest = digest.get(..8).unwrap_or_default();
+            pictures.push(Picture { media_type: (*known).into(), base64: data.into() });
+            format!("[picture {}, {known}, {} bytes, {digest}]", pictures.len(), bytes.len())
+        }
+        _ => unread("image", kind.as_deref(), &data),
+    }
+}
+
+/// The kinds of pictures that providers take.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// How many pictures of a result are passed on, and how many bytes of Base64 of all of them.
+const PICTURES_MAX: usize = 4;
+const PICTURE_BYTES_MAX: usize = 4 << 20;
 
 /// What is there and is not read: three bytes for each four letters of base64.
 fn unread(what: &str, kind: Option<&str>, base64: &str) -> String {

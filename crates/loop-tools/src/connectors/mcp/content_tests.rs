@@ -1,6 +1,6 @@
 //! What a model reads of the answers of a server.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::string_slice)]
 
 use loop_core::types::Effect;
 use serde_json::json;
@@ -50,11 +50,29 @@ fn content_of_every_kind_is_read_or_named() {
         null,
         { "type": "resource_link", "uri": "file:///c", "name": "c", "description": "the third" },
     ] });
-    let says = "Hello\n\n[image, image/png, 4 bytes, not read]\n\n[sound, audio/wav, 3 bytes, not read]\n\ninside\n\n\
+    let says = "Hello\n\n[picture 1, image/png, 4 bytes, {}]\n\n[sound, audio/wav, 3 bytes, not read]\n\ninside\n\n\
                 [data, of no kind that is named, 2 bytes, not read]\n\nAB\n\n[a resource without content: file:///b]\n\n**new**\n\n{\"seven\":7}\n\n\
                 [content of the kind image, not read]\n\nfile:///d\n\n[content of the kind without a name, not read]\n\n\
                 c: file:///c (the third)";
-    assert_eq!(result(answer).markdown, says);
+    let digest = Digest::of("picture", b"ABCD").to_string();
+    let result = result(answer);
+    assert_eq!(result.markdown, says.replace("DIGEST", &digest[..8]));
+    // What a model may see: of the kinds and in the number that providers take.
+    let picture = Picture { media_type: "image/png".into(), base64: "QUJDRA==".into() };
+    assert_eq!(result.pictures, [picture.clone()]);
+    let image = |kind: &str, data: &str| json!({ "type": "image", "data": data, "mimeType": kind });
+    let blob = json!({ "type": "resource", "resource": { "blob": "QUJD\nRA==", "mimeType": "image/PNG" } });
+    for (content, seen, unread) in [
+        (json!([image("image/svg+xml", "QUJD")]), 0, 1),
+        (json!([image("image/png", "!!")]), 0, 1),
+        (json!([image("image/png", &"QUJD".repeat(2 << 20))]), 0, 1),
+        (json!(vec![image("image/png", "QUJDRA=="); 6]), 4, 2),
+        (json!([blob]), 1, 0),
+    ] {
+        let result = self::result(json!({ "content": content, "structuredContent": { "a": 1 } }));
+        assert_eq!(result.pictures, vec![picture.clone(); seen]);
+        assert_eq!(result.markdown.matches("not read]").count(), unread, "{}", result.markdown);
+    }
 }
 
 #[test]

@@ -41,25 +41,21 @@ impl McpTool {
     /// that of `trusted`.
     ///
     /// # Errors
-    /// The effect is `write_keyed`, for the protocol has no place for the key of a call, or the schema of its results is not
-    /// a schema.
+    /// The effect is `write_keyed`, for the protocol has no place for the key of a call.
     pub fn new(
         declaration: ToolDeclaration,
         server: &McpServer,
         trusted: McpToolSpec,
     ) -> Result<Self, ConnectorError> {
-        let wrong = |key, message: String| Err(ConnectorError::Setting { key, message });
         if declaration.effect == Some(Effect::WriteKeyed) {
             let message = "an MCP server is not given the key of a call, so it cannot know that a call is made again; write \
                            `write_idempotent` or `write_irreversible`";
-            return wrong("effect", message.to_owned());
+            return Err(ConnectorError::Setting { key: "effect", message: message.to_owned() });
         }
         let digest = trusted.digest(&server.identity());
-        let output = match trusted.output_schema.as_ref().map(SchemaCheck::new) {
-            Some(Err(error)) => return wrong("output_schema", format!("the schema of its results: {error}")),
-            Some(Ok(check)) => Some(Arc::new(check)),
-            None => None,
-        };
+        // A schema that is none holds for no result.
+        let output = trusted.output_schema.as_ref().and_then(|schema| SchemaCheck::new(schema).ok());
+        let output = output.map(Arc::new);
         let definition = json!({ "kind": "mcp", "digest": digest.to_string() });
         let declaration = declaration.schema(trusted.input_schema).defined_by(&definition);
         Ok(Self { declaration, server: server.clone(), name: trusted.name, trusted: digest, output })
