@@ -201,11 +201,9 @@ fn read(message: &Message, takes_pictures: bool) -> Cow<'_, Message> {
         {
             let results = results.iter().map(|result| match result.images.as_slice() {
                 [] => result.clone(),
-                images => ToolOutput {
-                    text: without(&result.text, images),
-                    images: Vec::new(),
-                    ..result.clone()
-                },
+                images => {
+                    ToolOutput { text: without(&result.text, images), images: Vec::new(), ..result.clone() }
+                }
             });
             Cow::Owned(Message::Tool { results: results.collect() })
         }
@@ -238,7 +236,8 @@ fn write_turns<'a>(
         // Usually the values continue those before.
         json.raw(if last.is_some() { "," } else { "" });
         let start = json.len();
-        let Written { joint, values } = writer.write(&read(message, takes_pictures), before, json, &mut changed)?;
+        let Written { joint, values } =
+            writer.write(&read(message, takes_pictures), before, json, &mut changed)?;
         let place = if values == 0 {
             json.truncate(end);
             end..end

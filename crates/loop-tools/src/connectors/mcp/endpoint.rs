@@ -299,18 +299,18 @@ impl StreamableHttpClient for Session {
         }
         match kind {
             Some(Kind::Events) => Ok(StreamableHttpPostResponse::Sse(self.events(response), session)),
-            Some(Kind::Json) => {
+            // Some do not say, or say that it is text.
+            Some(Kind::Json) | None => {
                 let body = self.body(response, MCP_MESSAGE_BYTES_MAX).await?;
+                let wrong = match kind {
+                    Some(_) => "its answer is not a message of the protocol",
+                    None => "its answer is neither JSON nor a stream of events",
+                };
                 match message_of(&body) {
                     Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
-                    None => Err(no_answer(Trouble::InDoubt(
-                        "its answer is not a message of the protocol".to_owned(),
-                    ))),
+                    None => Err(no_answer(Trouble::InDoubt(wrong.to_owned()))),
                 }
             }
-            None => Err(no_answer(Trouble::InDoubt(
-                "its answer is neither JSON nor a stream of events".to_owned(),
-            ))),
         }
     }
 

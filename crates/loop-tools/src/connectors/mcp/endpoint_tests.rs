@@ -122,7 +122,8 @@ async fn a_call_goes_over_http_with_its_session_and_its_key() {
 
 #[tokio::test]
 async fn the_newest_revision_is_spoken_first_whatever_an_older_server_makes_of_it() {
-    let cases: [(u16, &str); 6] = [
+    let cases: [(u16, &str); 7] = [
+        (200, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#),
         (400, "Bad Request: no session"),
         (400, r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no session"}}"#),
         (404, "<html>"),

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::connectors::error::short_line;
+use crate::connectors::mcp::wire::REFUSED;
 
 /// What a server says that it has. All of it was written by the server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,6 +70,10 @@ impl McpToolSpec {
         let mut lack = |what: &str| left_out.push(format!("{called}: {what}"));
         if name.chars().count() > NAME_MAX {
             lack(&format!("its name has more than {NAME_MAX} characters"));
+            return None;
+        }
+        if members.contains_key(REFUSED) {
+            lack("its input schema names headers (`x-mcp-header`) that cannot be sent");
             return None;
         }
         let mut take = |member: &str, wanted: fn(&Value) -> bool, otherwise: &str| {

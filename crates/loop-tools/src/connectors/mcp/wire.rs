@@ -1,5 +1,6 @@
 //! What a server may send before it is cut off: one message of so many bytes, and so many requests that it takes no reply to.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -132,6 +133,12 @@ where
     }
 }
 
+/// The answer of a server that only knows the handshake to the request that comes before it.
+fn unknown_method(id: RequestId) -> ServerJsonRpcMessage {
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer to the first request", None);
+    JsonRpcMessage::error(error, Some(id))
+}
+
 /// A message in the form that the protocol's library reads, whatever its server made of it. The result of a request is put
 /// into a box, so that the library takes it as it is; [`unboxed`] takes it out. `None`: it is not a message.
 pub(crate) fn readable(text: &[u8]) -> Option<Value> {
@@ -173,6 +180,13 @@ const FLAGS: [&str; 2] = ["listChanged", "subscribe"];
 const BOX: &str = "loopgate/result";
 
 fn boxed(mut result: Value) -> Value {
+    // Of a list of tools the library reads which arguments go into headers.
+    if let Some(Value::Array(tools)) = result.get("tools") {
+        let tools = tools.iter().filter(|tool| is_tool(tool));
+        let tools: Vec<_> =
+            tools.map(|tool| json!({ "name": tool["name"], "inputSchema": tool["inputSchema"] })).collect();
+        return json!({ "tools": tools, "_meta": { BOX: result } });
+    }
     let Some(members) = result.as_object_mut() else { return json!({ BOX: result }) };
     if !HANDSHAKES.iter().any(|member| members.contains_key(*member)) {
         return json!({ BOX: result });
@@ -203,10 +217,30 @@ fn boxed(mut result: Value) -> Value {
     result
 }
 
+/// Whether the library reads an entry of a list of tools.
+fn is_tool(entry: &Value) -> bool {
+    entry.get("name").is_some_and(Value::is_string) && entry.get("inputSchema").is_some_and(Value::is_object)
+}
+
+/// The member of a tool that the library refuses, because its schema names headers that cannot be.
+pub(crate) const REFUSED: &str = "loopgate/refused";
+
 /// A result as its server wrote it.
 pub(crate) fn unboxed(result: ServerResult) -> Value {
     let written = match result {
         ServerResult::CustomResult(result) => result.0,
+        ServerResult::ListToolsResult(list) => {
+            let mut listed = list.meta.and_then(|mut meta| meta.remove(BOX)).unwrap_or_default();
+            let kept: BTreeSet<&str> = list.tools.iter().map(|tool| &*tool.name).collect();
+            for tool in listed.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten() {
+                let is_refused =
+                    is_tool(tool) && tool["name"].as_str().is_some_and(|name| !kept.contains(name));
+                if let Some(members) = tool.as_object_mut().filter(|_| is_refused) {
+                    members.insert(REFUSED.to_owned(), Value::Bool(true));
+                }
+            }
+            return listed;
+        }
         other => serde_json::to_value(other).unwrap_or_default(),
     };
     match written {
@@ -256,8 +290,7 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Paced<T> {
                     () = sleep_until(*at) => {
                         let id = id.clone();
                         self.first = First::Late(id.clone());
-                        let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
-                        return Some(JsonRpcMessage::error(error, Some(id)));
+                        return Some(unknown_method(id));
                     }
                 },
             };
@@ -266,12 +299,20 @@ impl<T: Transport<RoleClient> + 'static> Transport<RoleClient> for Paced<T> {
                 JsonRpcMessage::Error(error) => error.id.as_ref(),
                 JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
             };
-            match (&self.first, answered) {
-                (First::Late(id), Some(answered)) if id.to_string() == answered.to_string() => continue,
-                (First::Until(id, _), Some(answered)) if id.to_string() == answered.to_string() => {
+            let is_of = |id: &RequestId| answered.is_some_and(|other| id.to_string() == other.to_string());
+            match &self.first {
+                First::Late(id) if is_of(id) => continue,
+                First::Until(id, _) if is_of(id) => {
+                    let id = id.clone();
                     self.first = First::NotYet;
+                    // Some answer whatever they do not know with an empty result.
+                    if let JsonRpcMessage::Response(response) = &message
+                        && !matches!(response.result, ServerResult::DiscoverResult(_))
+                    {
+                        return Some(unknown_method(id));
+                    }
                 }
-                _ => {}
+                First::NotYet | First::Until(..) | First::Late(_) => {}
             }
             break message;
         };
