@@ -176,13 +176,16 @@ mod with_the_feature {
         let text = lock_of(&identity(), &[list, broken, results, silent]);
         let (_folder, domain) = load(SERVER, Some(&text));
         let domain = domain.unwrap();
-        assert_eq!(names(&domain), ["notes_silent"]);
+        assert_eq!(names(&domain), ["notes_results", "notes_silent"]);
         warns(
             &domain,
             "server `notes`: its tool `list` is left out: its input schema is not of the type `object`",
         );
         warns(&domain, "server `notes`: its tool `broken` is left out: its input schema: ");
-        warns(&domain, "server `notes`: its tool `results` is left out: the schema of its results: ");
+        warns(
+            &domain,
+            "server `notes`: the results of its tool `results` are not checked: their schema is not one: ",
+        );
         warns(&domain, "tool `notes_silent` has no `description`");
     }
 

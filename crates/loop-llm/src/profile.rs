@@ -88,6 +88,8 @@ pub struct Profile {
     pub no_user_after_tool: bool,
     /// Whether what does not fit into the model is cut off without a word.
     pub cuts_silently: bool,
+    /// Whether its models take the pictures of tools' results. Otherwise a line says that they are left out.
+    pub result_pictures: bool,
 }
 
 /// Which efforts some models take.

@@ -189,13 +189,16 @@ impl Message {
     /// Bytes of everything in it that a model reads.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::User { text, .. } | Self::Operator { text } => text.len(),
+            Self::User { text, images, .. } => text.len() + images.len() * IMAGE_BYTES,
+            Self::Operator { text } => text.len(),
             Self::Assistant(turn) => {
                 let calls = turn.calls.iter();
                 turn.text.len()
                     + calls.map(|call| call.name.len() + call.arguments.text().len()).sum::<usize>()
             }
-            Self::Tool { results } => results.iter().map(|result| result.text.len()).sum(),
+            Self::Tool { results } => {
+                results.iter().map(|result| result.text.len() + result.images.len() * IMAGE_BYTES).sum()
+            }
         }
     }
 
@@ -286,6 +289,9 @@ pub struct ToolOutput {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<ResultOrigin>,
 }
+
+/// What a picture counts as among the bytes that a model reads: providers bill it by its area, up to about as many tokens.
+const IMAGE_BYTES: usize = 8 << 10;
 
 /// A picture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -176,12 +176,34 @@ fn pictures_of_results_come_after_all_results() {
     assert_eq!(body["messages"][3]["content"], json!("a chart\n[picture below]"));
     assert_eq!(body["messages"][5]["content"][1]["image_url"]["url"], json!("data:image/png;base64,QUJD"));
     // Where a user may not follow results, something stands between them.
-    let strict = Profile { no_user_after_tool: true, ..(*Profile::named("mistral").unwrap()).clone() };
+    let strict = Profile {
+        no_user_after_tool: true,
+        result_pictures: true,
+        ..(*Profile::named("mistral").unwrap()).clone()
+    };
     let (all, _) = roles(Wire::of(strict, "mistral-large"));
     assert_eq!(
         all,
         ["system", "user", "assistant", "tool", "tool", "assistant", "user", "assistant", "user"]
     );
+}
+
+#[test]
+fn where_a_model_takes_no_pictures_of_results_a_line_says_so() {
+    let mut first = result("a", false, "a chart");
+    first.images.push(Image { media_type: "image/png".into(), base64: "QUJD".into() });
+    let shown = |author| Message::User { text: "evidence".into(), images: first.images.clone(), author };
+    let (evidence, asked) = (shown(loop_llm::request::Author::Runner), shown(Default::default()));
+    let reported = [evidence, two_calls(), results(vec![first, result("b", false, "")]), asked];
+    let says = "[pictures that this model does not take: 1]";
+    for wire in [compatible(), Wire::of((*Profile::named("openai-chat").unwrap()).clone(), "gpt-3.5-turbo")] {
+        let body = wire.turns(&reported).sent();
+        let turns = body["messages"].as_array().unwrap();
+        let at = |role: &str| turns.iter().position(|turn| turn["role"] == role).unwrap();
+        assert_eq!(turns[at("user")]["content"], json!(format!("evidence\n\n{says}")));
+        assert_eq!(turns[at("tool")]["content"], json!(format!("a chart\n\n{says}")));
+        assert_eq!(body.to_string().matches("QUJD").count(), 1, "what the user shows is sent: {body}");
+    }
 }
 
 // wire WC37

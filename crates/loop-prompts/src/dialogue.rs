@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
+use loop_core::gate::JudgedAction;
 use loop_core::policy::{is_forbidden, is_selectable};
 use loop_core::run::PromptSize;
 use loop_core::spec::ToolSpec;
 use loop_core::types::{CommandKey, Digest, EvidenceId, Instruction, Slot, cleaned};
 use loop_core::{Evidence, Run, RunSpec, StopReason};
 use loop_llm::Message;
-use loop_llm::request::{AssistantTurn, Raw};
+use loop_llm::request::{AssistantTurn, Author, Raw};
 use minijinja::Value;
 
 use crate::anchors::EVIDENCE;
 use crate::parts;
+use crate::results::images;
 use crate::template::{ANALYSIS, FINAL_PASS, INSTRUCTION, OPINION, REFINEMENT, REPAIR, SELECTOR};
 use crate::text::{fence, line, line_without};
 use crate::{Layout, Prompts};
@@ -150,7 +152,7 @@ impl Dialogue {
         }
         let mut turns = Vec::with_capacity(self.turns.len() * 2);
         for (n, user) in self.turns.iter().enumerate() {
-            turns.push(Message::user(Arc::clone(user)));
+            turns.push(with_pictures(run, n, user));
             if let Some(record) = run.passes().get(n).filter(|_| n + 1 < key.pass as usize) {
                 turns.push(Message::Assistant(AssistantTurn {
                     text: Arc::clone(&record.reply),
@@ -182,14 +184,8 @@ pub(crate) fn offered(spec: &RunSpec) -> impl Iterator<Item = &ToolSpec> {
 /// The user turn of the main call after `done` earlier ones.
 fn user_turn(prompts: &Prompts, run: &Run, done: usize, mut variables: Variables) -> String {
     let nonce = run.started().nonce.as_ref();
-    let before = done.checked_sub(1).and_then(|n| run.passes().get(n));
     let after = run.passes().get(done);
-    let from = before.map_or((0, 0), |pass| (pass.evidence_seen as usize, pass.actions_seen as usize));
-    let to = after.map_or((run.evidence().len(), run.actions().len()), |pass| {
-        (pass.evidence_seen as usize, pass.actions_seen as usize)
-    });
-    let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
-    let actions = run.actions().get(from.1..to.1).unwrap_or_default();
+    let (evidence, actions) = new_in(run, done);
     let is_final_pass = after.map_or(run.phase().final_cause().is_some(), |pass| pass.final_pass);
     let final_pass = if is_final_pass { final_pass(prompts, run) } else { String::new() };
     variables.extend([
@@ -212,6 +208,27 @@ fn user_turn(prompts: &Prompts, run: &Run, done: usize, mut variables: Variables
     let mut turn = prompts.templates().user(template, &variables);
     tell(&mut turn, prompts, run.instructions_for(done as u32 + 1));
     turn
+}
+
+/// The evidence and the actions that a model reads first in the pass after `done`.
+fn new_in(run: &Run, done: usize) -> (&[Evidence], &[Arc<JudgedAction>]) {
+    let before = done.checked_sub(1).and_then(|n| run.passes().get(n));
+    let from = before.map_or((0, 0), |pass| (pass.evidence_seen as usize, pass.actions_seen as usize));
+    let to = run.passes().get(done).map_or((run.evidence().len(), run.actions().len()), |pass| {
+        (pass.evidence_seen as usize, pass.actions_seen as usize)
+    });
+    let evidence = run.evidence().get(from.0..to.0).unwrap_or_default();
+    (evidence, run.actions().get(from.1..to.1).unwrap_or_default())
+}
+
+/// The user's turn of a pass, with the pictures of its evidence.
+fn with_pictures(run: &Run, done: usize, text: &Arc<str>) -> Message {
+    let shown = new_in(run, done).0.iter().filter(|evidence| !evidence.shortened);
+    let images: Vec<_> = shown.flat_map(|evidence| images(&evidence.observation)).collect();
+    match images.is_empty() {
+        true => Message::user(Arc::clone(text)),
+        false => Message::User { text: Arc::clone(text), images, author: Author::Runner },
+    }
 }
 
 /// Appends the instructions of people, if there are any. They are last because they take precedence over the prompt's

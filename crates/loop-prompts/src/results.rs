@@ -6,9 +6,10 @@ use loop_core::gate::{Breaker, DeniedBy, JudgedAction, Limit};
 use loop_core::policy::ResultOrigin;
 use loop_core::repeats::RepeatRule;
 use loop_core::spec::{EndCall, ErrorStyle, OnDuplicate, Repeats};
-use loop_core::types::{Digest, Observation, Status};
+use loop_core::types::{Digest, Observation, Picture, Status};
 use loop_core::{Evidence, Run, Verdict};
 use loop_llm::ToolOutput;
+use loop_llm::request::Image;
 
 use crate::failure::{doubted, markdown_of, quote};
 use crate::notes::{note, with_note};
@@ -74,16 +75,26 @@ pub(crate) fn with_digest(run: &Run, action: &JudgedAction) -> (ToolOutput, Opti
         Verdict::Ended { reason } => not_run(run, action, reason.name()),
     };
     let status = status_of(run, action, reported.is_error);
+    let images = settled(run, action).map(|evidence| images(&evidence.observation)).unwrap_or_default();
     let Rendered { is_error, text, digest } = reported;
     let output = ToolOutput {
         call: Arc::clone(&action.action.id),
         is_error,
         text,
-        images: Vec::new(),
+        images,
         status: Some(status),
         origin: Some(origin_of(run, action)),
     };
     (output, digest)
+}
+
+/// The pictures of a result, for a model.
+pub(crate) fn images(observation: &Observation) -> Vec<Image> {
+    let image = |picture: &Picture| Image {
+        media_type: Arc::clone(&picture.media_type),
+        base64: Arc::clone(&picture.base64),
+    };
+    observation.pictures.iter().map(image).collect()
 }
 
 /// The status of a call. `is_error` says whether the model reads an error.
@@ -136,7 +147,7 @@ pub(crate) fn short_result(run: &Run, action: &JudgedAction) -> ToolOutput {
         }
         None => format!("{tool}: {} — {}", action.verdict.name(), line(&action.reason(&[]))),
     };
-    ToolOutput { text: cut(&text, SHORT_CHARS).into(), ..whole }
+    ToolOutput { text: cut(&text, SHORT_CHARS).into(), images: Vec::new(), ..whole }
 }
 
 /// The text of a result, whether it is an error, and its digest if known.

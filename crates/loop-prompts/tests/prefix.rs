@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::types::{Observation, Status};
+use loop_core::types::{Observation, Picture, Status};
 use loop_llm::Message;
 use loop_prompts::{Dialogue, Layout, Prompt};
 
@@ -86,6 +86,21 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
     assert_eq!(world.call().key.to_string(), "5/final");
     expect_prefix(&fourth, &final_pass);
     expect_same_anew(&world, &final_pass);
+}
+
+#[test]
+fn pictures_of_evidence_are_in_the_turn_that_shows_it() {
+    let mut world = start(spec(), item(), prompts());
+    world.replied(&contract("low", &[("fetch_bike", "FR-0042")]));
+    let picture = Picture { media_type: "image/png".into(), base64: "QUJD".into() };
+    world.tools_end(|_| Observation { pictures: vec![picture.clone()], ..ok("a bicycle", "[picture 1]") });
+    let prompt = world.prompt();
+    let images = prompt.turns.iter().map(|turn| match turn {
+        Message::User { images, .. } => images.len(),
+        Message::Assistant(_) | Message::Tool { .. } | Message::Operator { .. } => 0,
+    });
+    assert_eq!(images.collect::<Vec<_>>(), [0, 0, 1], "{}", shown(&prompt));
+    expect_same_anew(&world, &prompt);
 }
 
 #[test]

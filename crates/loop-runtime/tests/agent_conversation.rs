@@ -10,7 +10,7 @@ use agents::{
     results, says, scripted, shape, statuses, target, texts, used, verdicts,
 };
 use loop_core::spec::Repeats;
-use loop_core::types::{Millis, PicoUsd, Price, Status, Usage};
+use loop_core::types::{Millis, PicoUsd, Picture, Price, Status, Usage};
 use loop_llm::ToolChoice;
 use loop_llm::request::Image;
 use loop_llm::scripted::ScriptedReply;
@@ -388,6 +388,23 @@ async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
     assert_eq!((&*error.code(), &*shape(&messages)), ("MODEL_FAILURE", "UCT"));
     assert_eq!(meta_of(&error).totals.model_calls, 4, "all that was paid for is counted");
     assert_valid(&messages);
+}
+
+#[tokio::test]
+async fn pictures_of_tools_reach_the_model() {
+    let picture = Picture { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
+    let image = Image { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
+    let model = scripted([looks(&["x"]), says("A cat.")]);
+    let agent = Agent::new(model.clone()).tool(look(), move |_: Target, _| {
+        let shown = ToolResult::ok("look", "s", "[picture 1]", 1);
+        let result = ToolResult { pictures: vec![picture.clone()], ..shown };
+        async move { result }
+    });
+    let mut messages = ask("What is it?");
+    agent.build().unwrap().chat(&mut messages).await.unwrap();
+    let request = &model.requests()[1];
+    assert_eq!(results(&request.messages)[0].images, [image], "{request:#?}");
+    assert!(request.bytes() > 8_000, "it is counted by its area, not by its bytes");
 }
 
 #[tokio::test]

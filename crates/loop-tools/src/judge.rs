@@ -97,6 +97,7 @@ fn success(tool: &ToolDeclaration, result: ToolResult, reading: Reading<'_>) -> 
     let has_summary = !result.summary.trim().is_empty();
     let summary = if has_summary { result.summary } else { tool.title.to_string() };
     let mut observation = reading.text(Status::Ok, summary, &result.markdown, result.data);
+    observation.pictures = result.pictures;
     if let Some(error) = result.error {
         observation.warnings.insert(0, one_line(&format!("succeeded with an error: {error}")).into());
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use loop_core::types::{Scope, SubCallUse};
+use loop_core::types::{Picture, Scope, SubCallUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,6 +47,9 @@ pub struct ToolResult {
     /// text of the tool's own.
     #[serde(skip)]
     pub title: Option<String>,
+    /// What only a model that takes pictures can read. The Markdown names each. A program cannot return any.
+    #[serde(skip)]
+    pub pictures: Vec<Picture>,
 }
 
 /// The kind of failure of a result.
@@ -87,6 +90,7 @@ impl ToolResult {
             retry_after_ms: None,
             sub_call: None,
             title: None,
+            pictures: Vec::new(),
         }
     }
 
@@ -194,6 +198,7 @@ impl ToolResult {
             retry_after_ms: None,
             sub_call: None,
             title: Some(flat(title)),
+            pictures: Vec::new(),
         }
     }
 

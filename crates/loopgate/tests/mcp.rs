@@ -164,7 +164,20 @@ fn a_work_item_becomes_a_document_with_progress_and_a_resource() {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
         assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
         assert!(tool["annotations"]["readOnlyHint"].is_boolean(), "{tool}");
+        assert!(!tool.to_string().contains("\"format\":"), "validators of JSON Schema know no sizes: {tool}");
     }
+    for method in ["prompts/list", "prompts/get", "completion/complete", "logging/setLevel"] {
+        let params = json!({"name": "x", "level": "info", "ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "b"}});
+        let reply = client.request(method, params);
+        assert_eq!(reply["error"]["code"], -32601, "what is not declared is not there: {method} {reply}");
+    }
+    let uri = "loopgate://runs/none/document.md";
+    let reply = client.request("resources/read", json!({ "uri": uri }));
+    assert_eq!(
+        (&reply["error"]["code"], &reply["error"]["data"]["uri"]),
+        (&json!(-32002), &json!(uri)),
+        "{reply}"
+    );
     let params = json!({"name": "run", "arguments": {"item": item(1042)}, "_meta": {"progressToken": "p"}});
     let reply = client.request("tools/call", params);
     let result = &reply["result"]["structuredContent"];
@@ -553,4 +566,82 @@ fn a_second_request_with_the_key_of_the_first_returns_its_run() {
     assert_eq!((&second["run"], &second["state"]), (&first["run"], &json!("running")), "{second}");
     assert_eq!(client.call("list_runs", json!({}))["runs"].as_array().unwrap().len(), 2);
     client.leave();
+}
+
+/// What each request of a client of the newest revision holds.
+fn meta(capabilities: Value) -> Value {
+    json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "2"}})
+}
+
+impl Client {
+    /// Looks at a task until it has this status.
+    #[track_caller]
+    fn task(&mut self, id: &Value, meta: &Value, status: &str) -> Value {
+        for _ in 0..400 {
+            let reply = self.request("tasks/get", json!({"taskId": id, "_meta": meta}));
+            if reply["result"]["status"] == status {
+                return reply["result"].clone();
+            }
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        panic!("the task is not {status}");
+    }
+}
+
+#[test]
+fn a_run_is_a_task_where_the_client_takes_tasks() {
+    let shell = Shell::new();
+    let folder = asking(&shell, QUESTION);
+    let asks = json!({"calls": [{"name": "ask", "arguments": {"question": "Which Bob?"}}]});
+    let model =
+        script(&shell, &json!([asks, {"text": "It is done."}, {"text": "late", "delay_ms": 600_000}]));
+    let mut client = Client::silent(&shell, &[shown(&folder), "--model", &model]);
+    let tasks = json!({"io.modelcontextprotocol/tasks": {}});
+    let meta = self::meta(json!({"extensions": tasks, "elicitation": {"form": {}}}));
+    let discovered = client.request("server/discover", json!({"_meta": meta}));
+    assert_eq!(discovered["result"]["capabilities"]["extensions"], tasks, "{discovered}");
+    let call = |item: &str| json!({"name": "run", "arguments": {"item": item}, "_meta": meta});
+    let begun = client.request("tools/call", call(REQUEST))["result"].clone();
+    assert_eq!((&begun["resultType"], &begun["status"]), (&json!("task"), &json!("working")), "{begun}");
+    let id = &begun["taskId"];
+    let asked = client.task(id, &meta, "input_required");
+    assert_eq!(asked["inputRequests"]["1/action-0"]["params"]["message"], "Which Bob?", "{asked}");
+    // A client that cannot ask its user is not asked to.
+    let mute = self::meta(json!({"extensions": tasks}));
+    let seen = client.task(id, &mute, "working");
+    assert!(seen["statusMessage"].as_str().unwrap().contains("answer_question"), "{seen}");
+    let answer = json!({"action": "accept", "content": {"answer": "the one at EPAM"}});
+    let responses = json!({"9/action-9": answer, "1/action-0": answer});
+    let taken =
+        client.request("tasks/update", json!({"taskId": id, "inputResponses": responses, "_meta": meta}));
+    assert!(taken.get("error").is_none(), "{taken}");
+    let done = client.task(id, &meta, "completed");
+    assert_eq!(done["result"]["structuredContent"]["answer"], "It is done.", "{done}");
+    assert_eq!((&done["result"]["structuredContent"]["run"], &done["createdAt"]), (id, &begun["createdAt"]));
+    // Cancelled, it is stopped.
+    let begun = client.request("tools/call", call("Another"))["result"].clone();
+    let seen = client.task(&begun["taskId"], &meta, "working");
+    assert!(seen["statusMessage"].is_string(), "its progress is said: {seen}");
+    client.request("tasks/cancel", json!({"taskId": begun["taskId"], "_meta": meta}));
+    client.task(&begun["taskId"], &meta, "cancelled");
+    let unknown = client.request("tasks/get", json!({"taskId": "none", "_meta": meta}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+    let wrong = json!({"name": "run", "arguments": {}, "_meta": meta});
+    assert_eq!(client.request("tools/call", wrong)["result"]["isError"], true);
+    drop(client.leave());
+    // What waits for an approver is under way for a client, with the command that decides it.
+    let folder = asking(&shell, "");
+    let mut client = Client::silent(&shell, &[shown(&folder)]);
+    let begun = client.request("tools/call", call(REQUEST))["result"].clone();
+    for _ in 0..400 {
+        let seen = client.task(&begun["taskId"], &meta, "working");
+        if seen["statusMessage"].as_str().is_some_and(|text| text.contains("loopgate pending")) {
+            assert!(seen.get("inputRequests").is_none(), "{seen}");
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("no approver is named");
 }

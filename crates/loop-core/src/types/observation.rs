@@ -139,6 +139,18 @@ pub struct Observation {
     /// Lines for people about things that change nothing, such as what was cut. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Arc<str>>,
+    /// What of the result only a model that takes pictures can read. Each is named in `markdown`. Empty if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pictures: Vec<Picture>,
+}
+
+/// A picture, opaque to the core.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Picture {
+    /// For example `image/png`.
+    pub media_type: Arc<str>,
+    /// Its bytes in Base64.
+    pub base64: Arc<str>,
 }
 
 impl Observation {
@@ -161,6 +173,7 @@ impl Observation {
             sub_call: None,
             retry_after_ms: None,
             warnings: Vec::new(),
+            pictures: Vec::new(),
         }
     }
 

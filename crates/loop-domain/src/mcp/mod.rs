@@ -187,6 +187,16 @@ impl Servers {
                         "tool `{name}` has no `description`, here and on its server: the model has only its name to go by"
                     ));
                 }
+                let spec = server.tools.iter().find(|tool| *offered == Offered::Tool(tool.name.clone()));
+                let results = spec.and_then(|spec| spec.output_schema.as_ref());
+                if let Some(Err(error)) = results.map(SchemaCheck::new) {
+                    made.warnings.push(format!(
+                        "server `{}`: the results of its tool {} are not checked: their schema is not one: {}",
+                        server.name,
+                        shown(offered),
+                        one_line(&error.to_string())
+                    ));
+                }
                 made.tools.push(tool);
                 self.made.insert(name.to_owned(), at);
             }

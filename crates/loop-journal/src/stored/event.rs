@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use loop_core::types::{CommandKey, Data, Digest, FailureText, Millis, Observation, Status, SubCallUse};
+use loop_core::types::{CommandKey, Data, Digest, FailureText, Millis, Observation, Picture, Status, SubCallUse};
 use loop_core::{Event, EventKind};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,8 @@ struct StoredResult<T> {
     retry_after_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pictures: Vec<Picture>,
 }
 
 /// The data of a result, in full.
@@ -96,6 +98,7 @@ impl<'e> StoredResult<&'e str> {
             sub_call,
             retry_after_ms,
             warnings,
+            pictures,
         } = observation;
         let (text, data) = match data.as_text() {
             Some(text) => (&**text, StoredData::Text(&**text)),
@@ -113,6 +116,7 @@ impl<'e> StoredResult<&'e str> {
             sub_call: sub_call.clone(),
             retry_after_ms: *retry_after_ms,
             warnings: warnings.clone(),
+            pictures: pictures.clone(),
         }
     }
 }
@@ -166,6 +170,7 @@ impl StoredResult<Arc<str>> {
             sub_call,
             retry_after_ms,
             warnings,
+            pictures,
         } = self;
         let (StoredData::Json(text) | StoredData::Text(text)) = &data;
         let markdown = markdown.read(text)?;
@@ -183,6 +188,7 @@ impl StoredResult<Arc<str>> {
             sub_call,
             retry_after_ms,
             warnings,
+            pictures,
         };
         Ok(EventKind::ToolFinished { key, attempt, observation: Arc::new(observation) })
     }

@@ -123,9 +123,17 @@ pub(crate) struct Target<'a> {
     mark: u64,
 }
 
+/// How the names of models begin that take no pictures, of providers whose others do.
+const READS_TEXT_ALONE: [&str; 4] = ["gpt-3.5", "gpt-oss", "o1-mini", "o3-mini"];
+
 impl Target<'_> {
     pub(crate) fn origin(&self) -> Arc<str> {
         [self.profile.api.name(), "/", &self.profile.name, "/", self.model].concat().into()
+    }
+
+    /// Whether the model takes the pictures of tools' results.
+    pub(crate) fn takes_pictures(&self) -> bool {
+        self.profile.result_pictures && !READS_TEXT_ALONE.iter().any(|name| self.known_as.starts_with(name))
     }
 
     /// The key of cached turns: all that their bytes depend on.

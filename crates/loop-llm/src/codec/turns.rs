@@ -1,5 +1,6 @@
 //! Encoded turns: each is written once, and new turns are only appended.
 
+use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use loop_core::types::{FailureKind, ToolCall};
 
 use crate::error::LlmError;
 use crate::raw::Raw;
-use crate::request::{Message, ModelRequest, ToolOutput};
+use crate::request::{Author, Image, Message, ModelRequest, ToolOutput};
 
 /// One encoded turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +125,7 @@ pub(crate) fn turns<'a>(
     }
     turns.kept.messages.truncate(same);
     turns.kept.turns.truncate(same);
-    add_turns(request, writer, same, &mut turns.kept)?;
+    add_turns(request, writer, target.takes_pictures(), same, &mut turns.kept)?;
     Ok(turns)
 }
 
@@ -168,6 +169,7 @@ pub(crate) const OPERATOR: &str = "[operator]\n";
 fn add_turns(
     request: &ModelRequest,
     writer: &impl TurnWriter,
+    takes_pictures: bool,
     same: usize,
     kept: &mut Kept,
 ) -> Result<(), LlmError> {
@@ -177,7 +179,7 @@ fn add_turns(
         Ok(())
     } else {
         let mut json = kept.open(messages.iter().map(room).sum());
-        let result = write_turns(messages, before, writer, &mut json, kept);
+        let result = write_turns(messages, before, writer, takes_pictures, &mut json, kept);
         kept.json = Arc::new(json.take());
         result
     };
@@ -188,10 +190,41 @@ fn add_turns(
     }
 }
 
+/// The turn as this model reads it: where it takes no pictures, a line says so in place of those that tools returned.
+fn read(message: &Message, takes_pictures: bool) -> Cow<'_, Message> {
+    let without = |text: &Arc<str>, images: &[Image]| -> Arc<str> {
+        format!("{text}\n\n[pictures that this model does not take: {}]", images.len()).into()
+    };
+    match message {
+        Message::Tool { results }
+            if !takes_pictures && results.iter().any(|result| !result.images.is_empty()) =>
+        {
+            let results = results.iter().map(|result| match result.images.as_slice() {
+                [] => result.clone(),
+                images => {
+                    ToolOutput { text: without(&result.text, images), images: Vec::new(), ..result.clone() }
+                }
+            });
+            Cow::Owned(Message::Tool { results: results.collect() })
+        }
+        // What a user shows is sent in any case.
+        Message::User { text, images, author: author @ Author::Runner }
+            if !takes_pictures && !images.is_empty() =>
+        {
+            let text = without(text, images);
+            Cow::Owned(Message::User { text, images: Vec::new(), author: *author })
+        }
+        Message::User { .. } | Message::Assistant(_) | Message::Tool { .. } | Message::Operator { .. } => {
+            Cow::Borrowed(message)
+        }
+    }
+}
+
 fn write_turns<'a>(
     messages: &'a [Message],
     mut before: Option<&'a Message>,
     writer: &impl TurnWriter,
+    takes_pictures: bool,
     json: &mut Json,
     kept: &mut Kept,
 ) -> Result<(), LlmError> {
@@ -203,7 +236,8 @@ fn write_turns<'a>(
         // Usually the values continue those before.
         json.raw(if last.is_some() { "," } else { "" });
         let start = json.len();
-        let Written { joint, values } = writer.write(message, before, json, &mut changed)?;
+        let Written { joint, values } =
+            writer.write(&read(message, takes_pictures), before, json, &mut changed)?;
         let place = if values == 0 {
             json.truncate(end);
             end..end

@@ -14,7 +14,6 @@ use crate::table::RENDERED_BYTES;
 use crate::{Credentials, Registry, Smart, ToolContext, ToolDeclaration, ToolResult};
 use loop_core::secrets::Secrets;
 use loop_core::types::{Effect, Scope, Status};
-use rmcp::model::CallToolResult;
 use serde_json::{Map, Value, json};
 
 use crate::connectors::command::output::Reader;
@@ -22,7 +21,7 @@ use crate::connectors::command::run::Ended;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::http::answer::Shape;
 use crate::connectors::http::template::Template;
-use crate::connectors::mcp::content::of_call;
+use crate::connectors::mcp::content::{Called, of_call};
 use crate::connectors::sql::rows::{Changed, Done, Rows, result};
 
 /// Data of about `n` times 20 bytes, in a form of its own.
@@ -75,10 +74,7 @@ fn renderings(value: &Value) -> Vec<(&'static str, ToolResult)> {
         let value = mask().mask_value(value.clone());
         Shape { select: None, line }.result("x", "Things", &scope, effect, value, Some("more"))
     };
-    let answered = |answer: Value| {
-        let answer: CallToolResult = serde_json::from_value(answer).unwrap();
-        of_call(&declaration(), &scope, answer, &mask())
-    };
+    let answered = |answer: Value| of_call(&declaration(), &scope, Called::read(answer).unwrap(), &mask());
     let ended = |output: CommandOutput, stdout: Vec<u8>| {
         let declaration = declaration();
         let reader = Reader {

@@ -7,36 +7,34 @@ use std::time::Duration;
 
 use crate::Credentials;
 use crate::text::clean;
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use loop_core::secrets::Secrets;
-use loop_core::types::{Digest, TraceParent};
+use loop_core::types::{Digest, TraceParent, digest};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientCapabilities,
-    ClientConfig, ClientRequest, ErrorCode, ErrorData, Implementation, PaginatedRequestParams,
+    CallToolRequest, CallToolRequestParams, CancelTaskParams, CancelTaskRequest, CancelledNotificationParam,
+    ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, ErrorCode, ErrorData, GetTaskParams,
+    GetTaskRequest, Implementation, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
     ProgressNotificationParam, ProgressToken, ProtocolVersion, ReadResourceRequest,
-    ReadResourceRequestParams, ReadResourceResult, RequestId, RequestMetaObject, ServerResult,
-    SubscriptionFilter, Tool,
+    ReadResourceRequestParams, RequestId, RequestMetaObject, SubscriptionFilter, TASKS_EXTENSION_ID,
 };
 use rmcp::service::{
     ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer,
     PeerRequestOptions, RunningService, ServiceError, serve_client_with_lifecycle,
 };
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpError};
 use rmcp::transport::{DynamicTransportError, Transport};
 use rmcp::{ClientHandler, RoleClient};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::connectors::error::short_line;
-use crate::connectors::mcp::content::readable;
+use crate::connectors::mcp::content::Called;
 use crate::connectors::mcp::endpoint::{EndpointError, Session};
-use crate::connectors::mcp::manifest::{McpManifest, McpResource, McpToolSpec};
+use crate::connectors::mcp::manifest::{Listing, McpManifest, needs_task};
 use crate::connectors::mcp::program::Running;
 use crate::connectors::mcp::server::{Origin, Plan};
-use crate::connectors::mcp::wire::{Lines, Paced, Watch};
+use crate::connectors::mcp::wire::{Paced, Pipes, Watch, unboxed};
 use crate::connectors::trouble::Trouble;
 
 /// The most pages of a list, and the most entries of all of them.
@@ -44,6 +42,14 @@ const PAGES_MAX: usize = 100;
 const ENTRIES_MAX: usize = 2_000;
 /// How often the list is read anew before a call while the server says that it has changed again.
 const LOOKS: usize = 3;
+/// The most bytes of all entries of a list.
+const LIST_BYTES_MAX: usize = 16 << 20;
+/// How long a server may take to say which revisions it speaks, before it is taken for an older one.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a task is looked at: as its server says, within these bounds.
+const POLLS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// The same, where it does not say.
+const POLL: Duration = Duration::from_secs(1);
 /// How long a notice of cancellation may take to be sent.
 const NOTICE: Duration = Duration::from_secs(1);
 /// The most characters of what a server says of a failure.
@@ -80,8 +86,8 @@ pub(crate) struct Answer {
 /// The kinds of answers.
 #[derive(Debug)]
 pub(crate) enum Content {
-    Tool(CallToolResult),
-    Resource(ReadResourceResult),
+    Tool(Called),
+    Resource(Value),
     /// The server answered a call of a tool, and nothing of its answer is a result.
     Unread,
 }
@@ -116,10 +122,9 @@ pub(crate) struct Live {
 struct Listed {
     announced: u64,
     tools: BTreeMap<String, Digest>,
+    /// Those of them that are called as tasks only.
+    tasks: BTreeSet<String>,
 }
-
-/// The entries of a page, and the name of the next one.
-type Page<T> = BoxFuture<'static, Result<(Vec<T>, Option<String>), ServiceError>>;
 
 /// The calls that wait for a sign of life, by their tokens.
 type Progress = Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>;
@@ -137,12 +142,11 @@ struct Handler {
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
-        // No capability: a server that wants a model, a person or a folder of ours gets none.
-        ClientConfig::new(
-            ClientCapabilities::default(),
-            Implementation::new("loopgate", env!("CARGO_PKG_VERSION")),
-        )
-        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+        // A server that wants a model, a person or a folder of ours gets none. It may go on in the background.
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), Map::new())].into());
+        ClientConfig::new(capabilities, Implementation::new("loopgate", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
@@ -163,15 +167,19 @@ impl Live {
     /// # Errors
     /// It could not be made, in words for the operator.
     pub(crate) async fn connect(plan: &Plan, credentials: &Credentials) -> Result<Arc<Self>, NoConnection> {
-        // Most servers of today know only the handshake. One that knows only requests without it says so.
-        let initialize = ClientLifecycleMode::Initialize;
-        let live = match Self::shake_hands(plan, credentials, initialize).await {
-            Err(Unconnected::Refused(_)) => {
-                let versions = vec![ProtocolVersion::V_2026_07_28];
+        let versions = vec![ProtocolVersion::V_2026_07_28];
+        let first = ClientLifecycleMode::Auto { preferred_versions: versions.clone(), legacy_version: None };
+        let live = match (Self::shake_hands(plan, credentials, first).await, &plan.origin) {
+            // It knows no handshake, and did not say so in time.
+            (Err(Unconnected::Refused(_)), _) => {
                 let discover = ClientLifecycleMode::Discover { preferred_versions: versions };
                 Self::shake_hands(plan, credentials, discover).await
             }
-            other => other,
+            // Some end where the first request is not a handshake.
+            (Err(Unconnected::Failed(NoConnection { passes: true, .. })), Origin::Program(_)) => {
+                Self::shake_hands(plan, credentials, ClientLifecycleMode::Initialize).await
+            }
+            (other, _) => other,
         };
         let live = Arc::new(live.map_err(|error| error.into_failure())?);
         live.listen();
@@ -187,22 +195,27 @@ impl Live {
         lifecycle: ClientLifecycleMode,
     ) -> Result<Self, Unconnected> {
         let (watch, progress) = (Arc::new(Watch::default()), Progress::default());
+        let patience = match lifecycle {
+            ClientLifecycleMode::Auto { .. } => Some(PATIENCE.min(plan.start_timeout / 3)),
+            _ => None,
+        };
         let handler = Handler { progress: Arc::clone(&progress), watch: Arc::clone(&watch) };
         let (served, mut running, masks) = match &plan.origin {
             Origin::Program(recipe) => {
                 let begun =
                     recipe.start(credentials).map_err(|message| Unconnected::failed(message, false))?;
                 let (running, (output, input)) = begun;
-                let output = Lines::new(output, Arc::clone(&watch));
-                let transport = AsyncRwTransport::new_client(output, input);
-                let served = serve(plan, handler, Paced::new(transport, Arc::clone(&watch)), lifecycle).await;
+                let transport = Pipes::new(output, input, Arc::clone(&watch));
+                let transport = Paced::new(transport, Arc::clone(&watch), patience);
+                let served = serve(plan, handler, transport, lifecycle).await;
                 (served, Some(running), Masks::Fixed(recipe.mask(credentials)))
             }
             Origin::Http(endpoint) => {
                 let session = endpoint.session(credentials, Arc::clone(&watch));
                 let config = endpoint.transport_config(plan.start_timeout);
                 let transport = StreamableHttpClientTransport::with_client(session.clone(), config);
-                let served = serve(plan, handler, Paced::new(transport, Arc::clone(&watch)), lifecycle).await;
+                let transport = Paced::new(transport, Arc::clone(&watch), patience);
+                let served = serve(plan, handler, transport, lifecycle).await;
                 (served, None, Masks::OfSession(session))
             }
         };
@@ -269,7 +282,7 @@ impl Live {
         let has_resources = info.as_ref().is_some_and(|info| info.capabilities.resources.is_some());
         let resources = match has_resources {
             true => self.in_time(plan.start_timeout, self.resources()).await?,
-            false => Vec::new(),
+            false => Listing::default(),
         };
         let name = info.and_then(|info| Some(info.server_info.as_ref()?.name.clone())).unwrap_or_default();
         Ok(McpManifest::new(clean(&name).0.into_owned(), tools, resources))
@@ -280,10 +293,18 @@ impl Live {
     /// # Errors
     /// What went wrong, and whether it may have been done.
     pub(crate) async fn ask(&self, ask: &Ask, plan: &Plan) -> Result<Answer, Trouble> {
-        if let Ask::Tool { name, trusted, .. } = ask {
-            self.check(name, *trusted, plan).await?;
-        }
+        let is_task = match ask {
+            Ask::Tool { name, trusted, .. } => {
+                self.check(name, *trusted, plan).await?;
+                lock(&self.listed).tasks.contains(name) && self.has_handshake()
+            }
+            Ask::Resource { .. } => false,
+        };
         let request = match ask.clone() {
+            Ask::Tool { name, arguments, .. } if is_task => {
+                let params = json!({ "name": name, "arguments": arguments, "task": {} });
+                ClientRequest::CustomRequest(CustomRequest::new("tools/call", Some(params)))
+            }
             Ask::Tool { name, arguments, .. } => ClientRequest::CallToolRequest(CallToolRequest::new(
                 CallToolRequestParams::new(name).with_arguments(arguments),
             )),
@@ -291,25 +312,56 @@ impl Live {
                 ReadResourceRequestParams::new(uri),
             )),
         };
-        let content = match (self.send(request, ask.options(), plan.idle_timeout).await?, ask) {
-            (ServerResult::CallToolResult(result), Ask::Tool { .. }) => Content::Tool(result),
-            (ServerResult::ReadResourceResult(result), Ask::Resource { .. }) => Content::Resource(result),
-            (ServerResult::InputRequiredResult(_), _) => {
-                let message =
-                    "the server wants a person's answer in the middle of the call, which a run cannot give";
-                return Err(Trouble::Permanent(message.to_owned()));
-            }
-            (ServerResult::CreateTaskResult(_), _) => {
-                let message = "the server goes on in the background, and its result cannot be read";
-                return Err(Trouble::InDoubt(message.to_owned()));
-            }
-            (other, Ask::Tool { .. }) => {
-                let written = serde_json::to_value(other).unwrap_or_default();
-                readable(written).map_or(Content::Unread, Content::Tool)
-            }
-            (_, Ask::Resource { .. }) => return Err(Trouble::InDoubt(NO_RESULT.to_owned())),
+        let mut result = self.send(request, ask.options(), plan.idle_timeout).await?;
+        if let Some(task) = Task::read(&result) {
+            result = self.outcome(task, plan).await?;
+        }
+        if result.get("resultType").and_then(Value::as_str) == Some("input_required") {
+            return Err(Trouble::Permanent(WANTS_INPUT.to_owned()));
+        }
+        let content = match ask {
+            Ask::Tool { .. } => Called::read(result).map_or(Content::Unread, Content::Tool),
+            Ask::Resource { .. } => Content::Resource(result),
         };
         Ok(Answer { content, mask: self.masks.mask() })
+    }
+
+    /// The result of a task, which is looked at until it is there. When it is dropped, the task is cancelled.
+    async fn outcome(&self, mut task: Task, plan: &Plan) -> Result<Value, Trouble> {
+        let mut running = RunningTask { live: self, id: task.id.clone(), is_over: false };
+        loop {
+            match task.status {
+                TaskStatus::Working => sleep(task.poll).await,
+                // The task is cancelled.
+                TaskStatus::InputRequired => return Err(Trouble::Permanent(WANTS_INPUT.to_owned())),
+                TaskStatus::Cancelled => {
+                    running.is_over = true;
+                    return Err(Trouble::InDoubt("the server cancelled the task".to_owned()));
+                }
+                TaskStatus::Completed | TaskStatus::Failed => {
+                    running.is_over = true;
+                    if let Some(error) = task.error {
+                        return Err(of_server(&error, &self.masks.mask()));
+                    }
+                    let Some(result) = task.result else {
+                        let params = Some(json!({ "taskId": task.id }));
+                        let request =
+                            ClientRequest::CustomRequest(CustomRequest::new("tasks/result", params));
+                        return self.send(request, PeerRequestOptions::no_options(), plan.idle_timeout).await;
+                    };
+                    return Ok(result);
+                }
+            }
+            let request = GetTaskRequest::new(GetTaskParams::new(&task.id));
+            let request = ClientRequest::GetTaskRequest(request);
+            let looked = self.send(request, PeerRequestOptions::no_options(), plan.idle_timeout).await?;
+            task = Task::read(&looked).unwrap_or(Task { status: TaskStatus::Working, ..task });
+        }
+    }
+
+    /// Whether the server speaks a revision that begins with a handshake.
+    fn has_handshake(&self) -> bool {
+        self.peer.peer_info().is_some_and(|info| info.protocol_version.has_initialize())
     }
 
     /// Whether the server still describes a tool as it was trusted.
@@ -344,76 +396,99 @@ impl Live {
         // A notice that comes while the list is read makes it old.
         let announced = self.watch.announced.load(Ordering::Acquire);
         let tools = self.in_time(plan.start_timeout, self.tools()).await?;
-        let manifest = McpManifest::new(String::new(), tools, Vec::new());
+        let tasks = tools.entries.iter().filter(|tool| needs_task(tool));
+        let tasks = tasks.filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect();
+        let manifest = McpManifest::new(String::new(), tools, Listing::default());
         let digests = manifest.tools.into_iter().map(|tool| {
             let digest = tool.digest(&plan.identity);
             (tool.name, digest)
         });
-        *lock(&self.listed) = Listed { announced, tools: digests.collect() };
+        *lock(&self.listed) = Listed { announced, tools: digests.collect(), tasks };
         Ok(())
     }
 
-    async fn tools(&self) -> Result<Vec<McpToolSpec>, Trouble> {
+    async fn tools(&self) -> Result<Listing, Trouble> {
+        let request = |page| {
+            let mut request = ListToolsRequest::default();
+            request.params = Some(page);
+            ClientRequest::ListToolsRequest(request)
+        };
+        let listed = self.pages("tools", request).await;
         let has_tools = self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_some());
-        if !has_tools {
-            return Ok(Vec::new());
+        match listed {
+            // It does not say that it has any.
+            Err(_) if !has_tools && !self.is_closed() => Ok(Listing::default()),
+            listed => listed,
         }
-        let pages = self.pages(|peer, page| {
-            let read = async move {
-                let page = peer.list_tools(Some(page)).await?;
-                Ok((page.tools, page.next_cursor))
-            };
-            read.boxed()
-        });
-        Ok(pages.await?.into_iter().map(spec_of).collect())
     }
 
-    async fn resources(&self) -> Result<Vec<McpResource>, Trouble> {
-        let pages = self.pages(|peer, page| {
-            let read = async move {
-                let page = peer.list_resources(Some(page)).await?;
-                Ok((page.resources, page.next_cursor))
-            };
-            read.boxed()
-        });
-        let resources = pages.await?.into_iter().map(|resource| McpResource {
-            name: resource.title.unwrap_or(resource.name),
-            uri: resource.uri,
-            description: resource.description.unwrap_or_default(),
-        });
-        Ok(resources.collect())
+    async fn resources(&self) -> Result<Listing, Trouble> {
+        let request = |page| {
+            let mut request = ListResourcesRequest::default();
+            request.params = Some(page);
+            ClientRequest::ListResourcesRequest(request)
+        };
+        self.pages("resources", request).await
     }
 
-    /// All entries of a list that comes in pages.
-    async fn pages<T>(
+    /// All entries of a list that comes in pages. It ends where a page has no next one, or repeats what was read.
+    async fn pages(
         &self,
-        read: fn(Peer<RoleClient>, PaginatedRequestParams) -> Page<T>,
-    ) -> Result<Vec<T>, Trouble> {
-        let endless = || Trouble::Permanent("the server's list does not end".to_owned());
-        let (mut all, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
+        what: &str,
+        request: fn(PaginatedRequestParams) -> ClientRequest,
+    ) -> Result<Listing, Trouble> {
+        let (mut all, mut bytes, mut cursor) = (Listing::default(), 0, None::<String>);
+        let (mut known, mut cursors) = (BTreeSet::new(), BTreeSet::new());
         for _ in 0..PAGES_MAX {
-            let mut page = PaginatedRequestParams::default();
-            page.cursor = cursor;
-            let (entries, next) = match read(self.peer.clone(), page).await {
-                Ok(page) => page,
-                Err(ServiceError::UnexpectedResponse) => {
-                    let message =
-                        "the server's list is not one of the protocol: an entry has no name or no schema";
-                    return Err(Trouble::Permanent(message.to_owned()));
-                }
+            let mut params = PaginatedRequestParams::default();
+            params.cursor.clone_from(&cursor);
+            let mut page = match self.peer.send_request(request(params)).await {
+                Ok(page) => unboxed(page),
+                // Some always write the member.
+                Err(ServiceError::McpError(_)) if cursor.as_deref() == Some("") => return Ok(all),
                 Err(error) => return Err(self.trouble(error).await),
             };
-            all.extend(entries);
-            if all.len() > ENTRIES_MAX {
-                return Err(endless());
+            let mut take = |member: &str| page.as_object_mut().and_then(|page| page.remove(member));
+            let (listed, next) = (take(what), take("nextCursor"));
+            let entries = match listed {
+                Some(Value::Array(entries)) => entries,
+                Some(Value::Null) => Vec::new(),
+                Some(_) | None => {
+                    let message = format!("the server's list is not one of the protocol: it has no `{what}`");
+                    return Err(Trouble::Permanent(message));
+                }
+            };
+            let (is_empty, before) = (entries.is_empty(), all.entries.len());
+            for entry in entries {
+                let written = entry.to_string();
+                bytes += written.len();
+                if all.entries.len() == ENTRIES_MAX || bytes > LIST_BYTES_MAX {
+                    all.notes.push(format!("the list of {what} is too long: what comes later is not read"));
+                    return Ok(all);
+                }
+                if known.insert(digest("mcp-entry", &entry)) {
+                    all.entries.push(entry);
+                }
             }
-            match next {
-                None => return Ok(all),
-                Some(next) if !seen.insert(next.clone()) => return Err(endless()),
-                Some(next) => cursor = Some(next),
+            let next = match next {
+                None | Some(Value::Null) => return Ok(all),
+                Some(Value::String(next)) => next,
+                Some(_) => {
+                    all.notes.push(format!("the list of {what} goes on at a cursor that is not a text: what comes later is not read"));
+                    return Ok(all);
+                }
+            };
+            let is_known = !cursors.insert(next.clone());
+            if cursor.is_some() && all.entries.len() == before && (!is_empty || is_known) {
+                all.notes.push(format!("the list of {what} repeats itself: it is read up to there"));
+                return Ok(all);
             }
+            cursor = Some(next);
         }
-        Err(endless())
+        all.notes.push(format!(
+            "the list of {what} has more than {PAGES_MAX} pages: what comes later is not read"
+        ));
+        Ok(all)
     }
 
     /// Takes notices of changes from a server that sends them only to who subscribes.
@@ -449,9 +524,12 @@ impl Live {
         request: ClientRequest,
         options: PeerRequestOptions,
         idle: Duration,
-    ) -> Result<ServerResult, Trouble> {
+    ) -> Result<Value, Trouble> {
         let silent = || {
-            let message = format!("the server showed no sign of life for {} s", idle.as_secs_f32());
+            let message = format!(
+                "the server showed no sign of life for {} s, which is the limit `idle_ms` of [servers]",
+                idle.as_secs_f32()
+            );
             Trouble::InDoubt(message)
         };
         let sent = self.peer.send_request_with_option(request, options);
@@ -480,7 +558,7 @@ impl Live {
         waiting.is_over = true;
         drop(waiting);
         match answer {
-            Ok(Ok(result)) => Ok(result),
+            Ok(Ok(result)) => Ok(unboxed(result)),
             Ok(Err(error)) => Err(self.trouble(error).await),
             Err(_) => Err(self.trouble(ServiceError::TransportClosed).await),
         }
@@ -544,6 +622,72 @@ impl Drop for Waiting<'_> {
     }
 }
 
+/// A task of a server that is not over. When it is dropped, it is cancelled at the server.
+struct RunningTask<'a> {
+    live: &'a Live,
+    id: String,
+    is_over: bool,
+}
+
+impl Drop for RunningTask<'_> {
+    fn drop(&mut self) {
+        let (peer, id) = (self.live.peer.clone(), self.id.clone());
+        if let (false, Ok(runtime)) = (self.is_over, tokio::runtime::Handle::try_current()) {
+            let request = ClientRequest::CancelTaskRequest(CancelTaskRequest::new(CancelTaskParams::new(id)));
+            runtime.spawn(async move { timeout(NOTICE, peer.send_request(request)).await });
+        }
+    }
+}
+
+/// A task as a server describes it, in both revisions of the protocol.
+struct Task {
+    id: String,
+    status: TaskStatus,
+    poll: Duration,
+    /// What the newer revision adds to a task that is over.
+    result: Option<Value>,
+    error: Option<ErrorData>,
+}
+
+impl Task {
+    /// The task that a result describes. `None`: it describes none.
+    fn read(result: &Value) -> Option<Self> {
+        let task = result.get("task").unwrap_or(result);
+        let id = task.get("taskId")?.as_str()?.to_owned();
+        let status = task.get("status").and_then(|status| TaskStatus::deserialize(status).ok());
+        let poll = ["pollIntervalMs", "pollInterval"].iter().find_map(|name| task.get(*name)?.as_u64());
+        let poll = poll.map_or(POLL, Duration::from_millis).clamp(POLLS.0, POLLS.1);
+        let error = task.get("error").map(|error| {
+            let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+            let said =
+                error.get("message").and_then(Value::as_str).map_or_else(|| error.to_string(), str::to_owned);
+            ErrorData::new(
+                code.map_or(ErrorCode::INTERNAL_ERROR, ErrorCode),
+                said,
+                error.get("data").cloned(),
+            )
+        });
+        // A state of a later revision is not the last one.
+        let status = status.unwrap_or(TaskStatus::Working);
+        Some(Self { id, status, poll, result: task.get("result").cloned(), error })
+    }
+}
+
+/// Where a task is.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TaskStatus {
+    Working,
+    InputRequired,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+/// What is said of a call in whose middle the server asks a person.
+const WANTS_INPUT: &str =
+    "the server wants a person's answer in the middle of the call, which a run cannot give";
+
 impl Masks {
     fn mask(&self) -> Secrets {
         match self {
@@ -606,6 +750,9 @@ impl Unconnected {
                         false,
                     )
                 }
+                ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+                    Self::Library(fallback).with(reason, last_words, mask)
+                }
                 ClientInitializeError::ConnectionClosed(_) => Self::failed(
                     last_words.unwrap_or_else(|| "the server closed the connection".to_owned()),
                     passes,
@@ -637,7 +784,10 @@ fn late(limit: Duration) -> String {
 
 /// What a failure that the server reports in a message of the protocol means.
 fn of_server(error: &ErrorData, mask: &Secrets) -> Trouble {
-    let says = format!("the server reports an error: {}", mask.mask_message(&short(&error.message)));
+    // The reason may be beside the message.
+    let data = error.data.as_ref().filter(|data| !data.is_null()).map(|data| format!(" ({data})"));
+    let says = mask.mask_message(&short(&format!("{}{}", error.message, data.unwrap_or_default())));
+    let says = format!("the server reports an error: {says}");
     match error.code {
         ErrorCode::INVALID_PARAMS => Trouble::Input(says),
         ErrorCode::METHOD_NOT_FOUND | ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_REQUEST => {
@@ -665,18 +815,6 @@ fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<Endp
 /// What a server says, on one line and short.
 fn short(text: &str) -> String {
     short_line(text, MESSAGE_CHARS)
-}
-
-fn spec_of(tool: Tool) -> McpToolSpec {
-    let schema = |schema: Arc<Map<String, Value>>| Value::Object(Arc::unwrap_or_clone(schema));
-    McpToolSpec {
-        name: tool.name.into_owned(),
-        title: tool.title,
-        description: tool.description.map(|text| text.into_owned()).unwrap_or_default(),
-        input_schema: schema(tool.input_schema),
-        output_schema: tool.output_schema.map(schema),
-        annotations: tool.annotations.and_then(|claims| serde_json::to_value(claims).ok()),
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

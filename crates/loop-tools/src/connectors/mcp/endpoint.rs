@@ -10,7 +10,9 @@ use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _, try_unfold};
 use loop_core::secrets::Secrets;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{RequestBuilder, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, ServerJsonRpcMessage,
+};
 use rmcp::transport::common::client_side_sse::SseRetryPolicy;
 use rmcp::transport::common::http_header::{
     EVENT_STREAM_MIME_TYPE, HEADER_LAST_EVENT_ID, HEADER_SESSION_ID, JSON_MIME_TYPE,
@@ -29,7 +31,7 @@ use crate::connectors::http::client::{Client, SendError, Signed, failed};
 use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::request::set_parameter;
 use crate::connectors::mcp::settings::McpHttp;
-use crate::connectors::mcp::wire::{MCP_MESSAGE_BYTES_MAX, Watch};
+use crate::connectors::mcp::wire::{MCP_MESSAGE_BYTES_MAX, Watch, readable};
 use crate::connectors::tls::client_config;
 use crate::connectors::trouble::Trouble;
 
@@ -197,7 +199,14 @@ impl Session {
                 Ok(Some((chunk, (bytes, event))))
             }
         });
-        SseStream::from_bytes_stream(bounded.boxed()).boxed()
+        let events = SseStream::from_bytes_stream(bounded.boxed()).map_ok(|mut event| {
+            event.data = event.data.map(|data| match readable(data.as_bytes()) {
+                Some(message) => message.to_string(),
+                None => data,
+            });
+            event
+        });
+        events.boxed()
     }
 
     /// The bytes of an answer, of at most `limit`.
@@ -245,9 +254,12 @@ impl StreamableHttpClient for Session {
         let response = response.await?;
         let status = response.status();
         let is_request = matches!(message, JsonRpcMessage::Request(_));
-        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT)
-            || status.is_success() && !is_request
-        {
+        let is_silent = matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
+        if is_silent && is_first(&message) {
+            let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
+            return Ok(StreamableHttpPostResponse::Json(refusal(&message, error), None));
+        }
+        if is_silent || status.is_success() && !is_request {
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         if status == StatusCode::NOT_FOUND && session_id.is_some() {
@@ -258,20 +270,24 @@ impl StreamableHttpClient for Session {
         let kind = kind_of(&response);
         if !status.is_success() {
             let is_json = kind == Some(Kind::Json);
-            let may_speak = is_json && !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            let may_speak = is_json && !is_access(status);
             let body = if may_speak { self.body(response, FAILURE_BYTES).await? } else { Vec::new() };
-            return match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+            return match message_of(&body) {
+                // A server that does not know the request, as one of an older revision, which may answer in any form.
+                read if is_first(&message) && status.is_client_error() && !is_access(status) => {
+                    let error = match read {
+                        Some(JsonRpcMessage::Error(error)) => error.error,
+                        _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("HTTP {status}"), None),
+                    };
+                    Ok(StreamableHttpPostResponse::Json(refusal(&message, error), session))
+                }
                 // It answers no request in particular: the server refused before it looked at the request, as many do that
                 // have forgotten a session.
-                Ok(JsonRpcMessage::Error(error)) if error.id.is_none() && session_id.is_some() => {
+                Some(JsonRpcMessage::Error(error)) if error.id.is_none() && session_id.is_some() => {
                     Err(StreamableHttpError::SessionExpired)
                 }
-                // A server that refuses over HTTP does not always say which request it refuses.
-                Ok(JsonRpcMessage::Error(mut error)) => {
-                    if let JsonRpcMessage::Request(request) = &message {
-                        error.id = Some(request.id.clone());
-                    }
-                    Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::Error(error), session))
+                Some(JsonRpcMessage::Error(error)) => {
+                    Ok(StreamableHttpPostResponse::Json(refusal(&message, error.error), session))
                 }
                 _ if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) => {
                     let message =
@@ -283,18 +299,18 @@ impl StreamableHttpClient for Session {
         }
         match kind {
             Some(Kind::Events) => Ok(StreamableHttpPostResponse::Sse(self.events(response), session)),
-            Some(Kind::Json) => {
+            // Some do not say, or say that it is text.
+            Some(Kind::Json) | None => {
                 let body = self.body(response, MCP_MESSAGE_BYTES_MAX).await?;
-                match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
-                    Err(_) => Err(no_answer(Trouble::InDoubt(
-                        "its answer is not a message of the protocol".to_owned(),
-                    ))),
+                let wrong = match kind {
+                    Some(_) => "its answer is not a message of the protocol",
+                    None => "its answer is neither JSON nor a stream of events",
+                };
+                match message_of(&body) {
+                    Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                    None => Err(no_answer(Trouble::InDoubt(wrong.to_owned()))),
                 }
             }
-            None => Err(no_answer(Trouble::InDoubt(
-                "its answer is neither JSON nor a stream of events".to_owned(),
-            ))),
         }
     }
 
@@ -411,10 +427,36 @@ fn is_reserved(name: &HeaderName) -> bool {
             .contains(&name)
 }
 
+/// A message of the server. `None`: it is not one.
+fn message_of(body: &[u8]) -> Option<ServerJsonRpcMessage> {
+    serde_json::from_value(readable(body)?).ok()
+}
+
+/// Whether a message asks which revisions the server speaks. It is the first one, and belongs to no session.
+fn is_first(message: &ClientJsonRpcMessage) -> bool {
+    match message {
+        JsonRpcMessage::Request(request) => matches!(request.request, ClientRequest::DiscoverRequest(_)),
+        JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => false,
+    }
+}
+
+/// The server's refusal of this message. A server that refuses over HTTP does not always say which request it refuses.
+fn refusal(message: &ClientJsonRpcMessage, error: ErrorData) -> ServerJsonRpcMessage {
+    let id = match message {
+        JsonRpcMessage::Request(request) => Some(request.id.clone()),
+        JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => None,
+    };
+    JsonRpcMessage::error(error, id)
+}
+
+fn is_access(status: StatusCode) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+}
+
 /// What a status means that is not a success.
 fn of_status(status: StatusCode) -> Trouble {
     let message = match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "access was refused".to_owned(),
+        status if is_access(status) => "access was refused".to_owned(),
         status => format!("the server answered {status}"),
     };
     match status {

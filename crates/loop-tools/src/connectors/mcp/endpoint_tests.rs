@@ -15,6 +15,14 @@ use crate::connectors::mcp::{McpServer, McpSettings, McpTool, McpTransport};
 
 /// A server of the protocol that answers calls with what `call` makes of their text.
 async fn server(call: impl Fn(&Asked, &str, &Value) -> Reply + Send + Sync + 'static) -> TestServer {
+    older(|| answer(202, &[], ""), call).await
+}
+
+/// A server that answers the request that it does not know with `first`.
+async fn older(
+    first: impl Fn() -> Reply + Send + Sync + 'static,
+    call: impl Fn(&Asked, &str, &Value) -> Reply + Send + Sync + 'static,
+) -> TestServer {
     TestServer::start(move |asked, _| {
         if asked.method != "POST" {
             return answer(405, &[], "");
@@ -22,6 +30,7 @@ async fn server(call: impl Fn(&Asked, &str, &Value) -> Reply + Send + Sync + 'st
         let message = asked.json();
         let result = |value: Value| json!({ "jsonrpc": "2.0", "id": message["id"], "result": value });
         match message["method"].as_str().unwrap_or_default() {
+            "server/discover" => first(),
             "initialize" => {
                 let about = json!({ "name": "remote", "version": "1" });
                 let answered = json!({
@@ -104,8 +113,31 @@ async fn a_call_goes_over_http_with_its_session_and_its_key() {
     let posts: Vec<&Asked> = asked.iter().filter(|asked| asked.method == "POST").collect();
     assert!(posts.iter().all(|it| it.header("x-api-key") == Some("k3y-of-remote")), "{posts:?}");
     assert!(posts.iter().all(|it| it.header("x-team") == Some("red")));
-    assert!(posts.iter().skip(1).all(|it| it.header("mcp-session-id") == Some("session-1")), "{posts:?}");
-    assert!(!posts[0].body.contains("capabilities\":{\""), "nothing of ours is offered: {}", posts[0].body);
+    assert!(posts.iter().skip(2).all(|it| it.header("mcp-session-id") == Some("session-1")), "{posts:?}");
+    let tasks = json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let offered = &posts[1].json()["params"]["capabilities"];
+    assert_eq!(*offered, tasks, "no model, no person and no folder of ours is offered");
+    assert!(posts[0].body.contains("server/discover"), "the newest revision is tried first");
+}
+
+#[tokio::test]
+async fn the_newest_revision_is_spoken_first_whatever_an_older_server_makes_of_it() {
+    let cases: [(u16, &str); 7] = [
+        (200, r#"{"jsonrpc":"2.0","id":0,"result":{}}"#),
+        (400, "Bad Request: no session"),
+        (400, r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no session"}}"#),
+        (404, "<html>"),
+        (405, ""),
+        (202, ""),
+        (200, r#"{"jsonrpc":"2.0","id":0,"error":{"code":"-32601","message":null}}"#),
+    ];
+    for (status, body) in cases {
+        let first = move || answer(status, &[("content-type", "application/json")], body);
+        let older = older(first, |_, text, id| json_answer(&said(id, text))).await;
+        let none = Credentials::none();
+        let registry = registry(settings(&older), Effect::Read, &none).await;
+        assert_eq!(&*call(&registry, "hello", &none).await.markdown, "hello", "{status} {body}");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use crate::text::clean;
 use loop_core::types::{Digest, digest};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+use crate::connectors::error::short_line;
+use crate::connectors::mcp::wire::REFUSED;
 
 /// What a server says that it has. All of it was written by the server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +55,72 @@ pub struct McpResource {
 }
 
 impl McpToolSpec {
+    /// What can be read of a tool as its server wrote it. A line says what cannot. `None`: it cannot be called.
+    fn read(mut entry: Value, left_out: &mut Vec<String>) -> Option<Self> {
+        let shown = short_line(&clean(&entry.to_string()).0, SHOWN_CHARS);
+        let Some(members) = entry.as_object_mut() else {
+            left_out.push(format!("an entry of the list of tools is not an object: {shown}"));
+            return None;
+        };
+        let Some(Value::String(name)) = members.remove("name").filter(|name| *name != "") else {
+            left_out.push(format!("a tool has no name: {shown}"));
+            return None;
+        };
+        let called = format!("the tool `{}`", short_line(&clean(&name).0, SHOWN_CHARS));
+        let mut lack = |what: &str| left_out.push(format!("{called}: {what}"));
+        if name.chars().count() > NAME_MAX {
+            lack(&format!("its name has more than {NAME_MAX} characters"));
+            return None;
+        }
+        if members.contains_key(REFUSED) {
+            lack("its input schema names headers (`x-mcp-header`) that cannot be sent");
+            return None;
+        }
+        let mut take = |member: &str, wanted: fn(&Value) -> bool, otherwise: &str| {
+            let value = members.remove(member).filter(|value| !value.is_null())?;
+            if wanted(&value) {
+                return Some(value);
+            }
+            lack(&format!("{otherwise}, which is not read"));
+            None
+        };
+        let title = take("title", Value::is_string, "its title is not a text");
+        let description = take("description", Value::is_string, "its description is not a text");
+        let output_schema =
+            take("outputSchema", Value::is_object, "the schema of its results is not an object");
+        let claims = take("annotations", Value::is_object, "its annotations are not an object");
+        let input = take("inputSchema", Value::is_object, "its input schema is not an object");
+        let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
+        let annotations = claims.map(|mut claims| {
+            let mut read = Map::new();
+            for claim in ["title"].iter().chain(&HINTS) {
+                let value = claims.as_object_mut().and_then(|claims| claims.remove(*claim));
+                match value {
+                    None | Some(Value::Null) => {}
+                    Some(value) if if *claim == "title" { value.is_string() } else { value.is_boolean() } => {
+                        read.insert((*claim).to_owned(), value);
+                    }
+                    Some(_) => lack(&format!("its annotation `{claim}` has another type, and is not read")),
+                }
+            }
+            Value::Object(read)
+        });
+        let Some(input_schema) = input else {
+            lack(
+                "it has no input schema, and cannot be called; its server has to give it one, for example {\"type\": \"object\"}",
+            );
+            return None;
+        };
+        Some(Self {
+            name,
+            title: text(title),
+            description: text(description).unwrap_or_default(),
+            input_schema,
+            output_schema,
+            annotations,
+        })
+    }
+
     /// The digest of everything that this server says of the tool, as the server wrote it. `identity` is
     /// [`McpServer::identity`](crate::connectors::McpServer::identity).
     pub fn digest(&self, identity: &Value) -> Digest {
@@ -72,10 +141,44 @@ impl McpToolSpec {
     }
 }
 
+/// Whether a tool is called as a task only, as its server wrote it.
+pub(crate) fn needs_task(entry: &Value) -> bool {
+    let support = entry.get("execution").and_then(|execution| execution.get("taskSupport"));
+    support.and_then(Value::as_str) == Some("required")
+}
+
+impl McpResource {
+    /// A resource as its server wrote it. `None`: it has no address.
+    fn read(entry: &Value) -> Option<Self> {
+        let word = |name: &str| entry.get(name).and_then(Value::as_str).map(str::to_owned);
+        let uri = word("uri")?;
+        let name = word("title").or_else(|| word("name")).unwrap_or_else(|| uri.clone());
+        Some(Self { name, description: word("description").unwrap_or_default(), uri })
+    }
+}
+
+/// What a list holds: its entries as the server wrote them, and what of it was not read, a line each.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub(crate) entries: Vec<Value>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// The hints of the protocol. What else is among a tool's annotations is not part of what is trusted.
+const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+/// The most characters of a tool's name. The protocol's own limit is 128.
+const NAME_MAX: usize = 256;
+/// How much of what a server wrote is in a line.
+const SHOWN_CHARS: usize = 80;
+
 impl McpManifest {
     /// The manifest of these lists, in an order that does not depend on the server's.
-    pub(crate) fn new(server: String, mut tools: Vec<McpToolSpec>, mut resources: Vec<McpResource>) -> Self {
+    pub(crate) fn new(server: String, tools: Listing, resources: Listing) -> Self {
+        let mut left_out = [tools.notes, resources.notes].concat();
+        let mut tools: Vec<_> =
+            tools.entries.into_iter().filter_map(|tool| McpToolSpec::read(tool, &mut left_out)).collect();
         tools.sort_by(|a, b| a.name.cmp(&b.name));
+        tools.dedup();
         let doubled: BTreeSet<String> = tools
             .windows(2)
             .filter_map(|pair| match pair {
@@ -84,10 +187,12 @@ impl McpManifest {
             })
             .collect();
         tools.retain(|tool| !doubled.contains(&tool.name));
-        let left_out = doubled
-            .iter()
-            .map(|name| format!("the tool `{}`: the server lists it more than once", clean(name).0));
-        let left_out = left_out.collect();
+        left_out.extend(
+            doubled
+                .iter()
+                .map(|name| format!("the tool `{}`: the server lists it more than once", clean(name).0)),
+        );
+        let mut resources: Vec<_> = resources.entries.iter().filter_map(McpResource::read).collect();
         resources.sort_by(|a, b| a.uri.cmp(&b.uri));
         resources.dedup_by(|a, b| a.uri == b.uri);
         Self { server, tools, resources, left_out }

@@ -122,10 +122,40 @@ async fn a_list_comes_in_pages_and_has_an_end() {
     let names: Vec<&str> = manifest.tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(names, ["a", "z"], "in an order of its own, and without the name that means two tools");
     assert_eq!(manifest.left_out, ["the tool `twice`: the server lists it more than once"]);
-    let endless = Probe::new("endless").server().manifest(&Credentials::none()).await.unwrap_err();
-    assert_eq!(endless.to_string(), "the server's list does not end");
-    let odd = Probe::new("odd").server().manifest(&Credentials::none()).await.unwrap_err();
-    assert!(odd.to_string().contains("an entry has no name or no schema"), "{odd}");
+    // R09: a cursor that leads back.
+    for mode in ["endless", "blank"] {
+        let endless = Probe::new(mode).server().manifest(&Credentials::none()).await.unwrap();
+        assert_eq!(endless.tools.len(), 1, "{mode}");
+        assert_eq!(endless.left_out, ["the list of tools repeats itself: it is read up to there"], "{mode}");
+    }
+    let blank = Probe::new("unknown-blank").server().manifest(&Credentials::none()).await.unwrap();
+    assert_eq!((blank.tools.len(), blank.left_out.len()), (1, 0), "an empty cursor that the server refuses");
+    let many = Probe::new("many").server().manifest(&Credentials::none()).await.unwrap();
+    assert_eq!(many.tools.len(), 100);
+    assert_eq!(many.left_out, ["the list of tools has more than 100 pages: what comes later is not read"]);
+    // R03: the others of a list with one that is none.
+    let odd = Probe::new("odd").server().manifest(&Credentials::none()).await.unwrap();
+    let names: Vec<&str> = odd.tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["claims", "echo", "plain"]);
+    assert_eq!(odd.tools[0].annotations, Some(json!({ "title": "Claims", "idempotentHint": true })));
+    assert_eq!(odd.tools[2].description, "");
+    let lines = [
+        "the tool `bare`: it has no input schema, and cannot be called; its server has to give it one, for example \
+         {\"type\": \"object\"}",
+        "an entry of the list of tools is not an object: \"a text\"",
+        "a tool has no name: {\"description\":\"nameless\"}",
+        "the tool `claims`: its annotation `readOnlyHint` has another type, and is not read",
+        "the tool `plain`: its description is not a text, which is not read",
+        "the tool `plain`: the schema of its results is not an object, which is not read",
+        "the tool `plain`: its annotations are not an object, which is not read",
+        "the tool `listed`: its input schema is not an object, which is not read",
+    ];
+    assert_eq!(&odd.left_out[..8], lines);
+    // A server that speaks its own form of the protocol.
+    let loose = Probe::new("loose").server().manifest(&Credentials::none()).await.unwrap();
+    assert_eq!((&*loose.server, loose.tools.len()), ("loose", 1));
+    let bare = Probe::new("loose-bare").server().manifest(&Credentials::none()).await.unwrap();
+    assert_eq!(bare.tools.len(), 1, "a server need not declare what it has");
     let bare = Probe::new("bare").server().manifest(&Credentials::none()).await.unwrap();
     assert!(bare.tools.is_empty(), "a server need not have tools");
 }
@@ -220,9 +250,49 @@ async fn progress_keeps_a_call_alive_and_silence_ends_it() {
     let registry = registry(&server, Effect::Read).await;
     assert_eq!(&*call(&registry, "probe_work", "slow").await.markdown, "done at last");
     let seen = call(&registry, "probe_work", "hang").await;
-    assert!(seen.summary.contains("no sign of life for 0.7 s"), "{}", seen.summary);
+    assert!(
+        seen.summary.contains("no sign of life for 0.7 s, which is the limit `idle_ms`"),
+        "{}",
+        seen.summary
+    );
     probe.noted("cancelled").await;
     assert_eq!(&*call(&registry, "probe_work", "next").await.markdown, "next", "the connection goes on");
+}
+
+#[tokio::test]
+async fn a_tool_that_goes_on_in_the_background_is_waited_for() {
+    for mode in ["tasks", "modern-tasks"] {
+        let mut probe = Probe::new(mode);
+        probe.settings.idle_timeout = Duration::from_millis(900);
+        let server = probe.server();
+        let (reads, writes) =
+            (registry(&server, Effect::Read).await, registry(&server, Effect::WriteIrreversible).await);
+        let seen = call(&reads, "probe_echo", "hello").await;
+        assert_eq!((seen.status, &*seen.markdown), (Status::Ok, "the task is done"), "{mode}");
+        for (text, of_read, of_write, says) in [
+            ("failed", Status::PermanentError, Status::PermanentError, "it failed"),
+            ("broken", Status::RetryableError, Status::InDoubt, "it broke"),
+            ("ask", Status::PermanentError, Status::PermanentError, "wants a person's answer"),
+            ("cancelled", Status::RetryableError, Status::InDoubt, "the server cancelled the task"),
+        ] {
+            let (read, write) =
+                (call(&reads, "probe_echo", text).await, call(&writes, "probe_echo", text).await);
+            assert_eq!((read.status, write.status), (of_read, of_write), "{mode} {text}: {}", write.markdown);
+            assert!(read.summary.contains(says), "{mode} {text}: {}", read.summary);
+        }
+        assert!(soon(|| probe.count("task cancelled") == 2).await, "{mode}: {}", probe.notes());
+        // The limit of the tool ends the task as well.
+        let context = ToolContext::new(Scope::default(), "item", "r/1/action-0");
+        let endless = json!({ "text": "endless" });
+        let seen = reads.dispatch("probe_echo", &endless, context, &Credentials::none(), 1_500, 4_000).await;
+        assert_eq!(
+            seen.status,
+            Status::Timeout,
+            "{mode}: a task that is looked at is alive: {}",
+            seen.summary
+        );
+        assert!(soon(|| probe.count("task cancelled") == 3).await, "{mode}: {}", probe.notes());
+    }
 }
 
 #[tokio::test]
@@ -281,6 +351,14 @@ async fn what_a_server_does_instead_of_starting_is_one_line() {
     assert_eq!(late.server, "late");
     let modern = Probe::new("modern").server().manifest(&Credentials::none()).await.unwrap();
     assert_eq!((&*modern.server, modern.tools.len()), ("modern", 2), "without a handshake");
+    // The newest revision is spoken first, and costs an older server nothing that it has.
+    for (mode, starts) in [("plain", 1), ("mute", 1), ("shy", 1), ("modern-too", 0)] {
+        let mut probe = Probe::new(mode);
+        probe.settings.start_timeout = Duration::from_secs(3);
+        let manifest = probe.server().manifest(&Credentials::none()).await.unwrap();
+        assert_eq!(manifest.tools.len(), 2, "{mode}");
+        assert_eq!((probe.count("discover"), probe.count("start")), (1, starts), "{mode}");
+    }
 }
 
 #[tokio::test]

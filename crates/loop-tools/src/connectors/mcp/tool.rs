@@ -41,25 +41,21 @@ impl McpTool {
     /// that of `trusted`.
     ///
     /// # Errors
-    /// The effect is `write_keyed`, for the protocol has no place for the key of a call, or the schema of its results is not
-    /// a schema.
+    /// The effect is `write_keyed`, for the protocol has no place for the key of a call.
     pub fn new(
         declaration: ToolDeclaration,
         server: &McpServer,
         trusted: McpToolSpec,
     ) -> Result<Self, ConnectorError> {
-        let wrong = |key, message: String| Err(ConnectorError::Setting { key, message });
         if declaration.effect == Some(Effect::WriteKeyed) {
             let message = "an MCP server is not given the key of a call, so it cannot know that a call is made again; write \
                            `write_idempotent` or `write_irreversible`";
-            return wrong("effect", message.to_owned());
+            return Err(ConnectorError::Setting { key: "effect", message: message.to_owned() });
         }
         let digest = trusted.digest(&server.identity());
-        let output = match trusted.output_schema.as_ref().map(SchemaCheck::new) {
-            Some(Err(error)) => return wrong("output_schema", format!("the schema of its results: {error}")),
-            Some(Ok(check)) => Some(Arc::new(check)),
-            None => None,
-        };
+        // A schema that is none holds for no result.
+        let output = trusted.output_schema.as_ref().and_then(|schema| SchemaCheck::new(schema).ok());
+        let output = output.map(Arc::new);
         let definition = json!({ "kind": "mcp", "digest": digest.to_string() });
         let declaration = declaration.schema(trusted.input_schema).defined_by(&definition);
         Ok(Self { declaration, server: server.clone(), name: trusted.name, trusted: digest, output })
@@ -68,10 +64,10 @@ impl McpTool {
     /// What of a structured result breaks what the server itself said of it.
     fn violations(&self, answer: &Answer) -> Option<String> {
         let Content::Tool(result) = &answer.content else { return None };
-        if result.is_error == Some(true) {
+        if result.is_error {
             return None;
         }
-        let (output, value) = (self.output.as_ref()?, result.structured_content.as_ref()?);
+        let (output, value) = (self.output.as_ref()?, result.structured.as_ref()?);
         output.violations(value)
     }
 }
@@ -147,7 +143,8 @@ fn result(declaration: &ToolDeclaration, context: &ToolContext, answer: Answer) 
     let Answer { content, mask } = answer;
     match content {
         Content::Tool(result) => of_call(declaration, &context.scope, result, &mask),
-        Content::Resource(result) => of_resource(declaration, &context.scope, result, &mask),
+        Content::Resource(result) => of_resource(declaration, &context.scope, result, &mask)
+            .unwrap_or_else(|| unread(declaration, NO_RESULT.to_owned())),
         Content::Unread => unread(declaration, NO_RESULT.to_owned()),
     }
 }

@@ -5,6 +5,7 @@ mod progress;
 mod runs;
 mod service;
 mod stdio;
+mod tasks;
 mod tools;
 
 use std::process::ExitCode;

@@ -10,19 +10,22 @@ use loop_runtime::people::PeopleReport;
 use loop_runtime::report::{EvidenceDetail, Report};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-    ResourceContents, ResourceTemplate, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ContentBlock, ErrorData, GetTaskParams, GetTaskResult,
+    Implementation, ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
+    ResourceTemplate, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleServer, SubscriptionContext};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, broadcast};
 use tokio::time::Instant;
 
 use super::runs::{LivePhase, POLL, Requested, Runs};
+use super::tasks::takes_tasks;
 use super::tools::{
     AnswerArguments, Item, ListArguments, MAX_WAIT_MS, ReadArguments, RunArguments, RunList, RunResult,
     RunRow, StartArguments, StopArguments, WaitArguments, declared,
@@ -49,7 +52,7 @@ const SCHEME: &str = "loopgate://";
 /// One server for all clients of a process.
 #[derive(Clone)]
 pub(crate) struct Service {
-    runs: Arc<Runs>,
+    pub(crate) runs: Arc<Runs>,
     tools: Arc<[Tool]>,
     waiting: Arc<Semaphore>,
 }
@@ -60,7 +63,7 @@ impl Service {
         Self { runs, tools, waiting: Arc::new(Semaphore::new(MAX_WAITING)) }
     }
 
-    fn masked(&self, text: &str) -> String {
+    pub(crate) fn masked(&self, text: &str) -> String {
         harmless(&self.runs.domain.secrets().mask(text)).into_owned()
     }
 
@@ -149,7 +152,7 @@ impl Service {
         }
     }
 
-    async fn start(
+    pub(crate) async fn start(
         &self,
         item: Item,
         key: Option<String>,
@@ -233,7 +236,7 @@ impl Service {
         }
     }
 
-    async fn shown(&self, id: &RunId, evidence: bool) -> Result<CallToolResult, Failure> {
+    pub(crate) async fn shown(&self, id: &RunId, evidence: bool) -> Result<CallToolResult, Failure> {
         let (_, run) = self.runs.read(id).await?;
         let is_live = self.runs.live(id).is_some_and(|live| live.borrow().phase == LivePhase::Running);
         let is_driven = is_live || !run.is_done() && self.runs.line(id.as_str()).await?.is_written;
@@ -241,7 +244,7 @@ impl Service {
         self.result(&result, &result.text(), result.is_failed())
     }
 
-    async fn answer(
+    pub(crate) async fn answer(
         &self,
         id: &RunId,
         action: &str,
@@ -352,6 +355,7 @@ impl ServerHandler for Service {
             .enable_tools()
             .enable_resources()
             .enable_resources_list_changed()
+            .enable_tasks()
             .build();
         let server = Implementation::new("loopgate", env!("CARGO_PKG_VERSION"))
             .with_title(format!("Loopgate: {}", spec.domain));
@@ -383,8 +387,58 @@ impl ServerHandler for Service {
             let message = self.masked(&format!("no tool `{}`", cut(&request.name, 80)));
             return Err(ErrorData::invalid_params(message, None));
         }
+        if request.name == "run" && takes_tasks(&context) {
+            let arguments = Value::Object(request.arguments.unwrap_or_default());
+            let begun = self.run_as_task(arguments, &context).await;
+            return Ok(begun.map_or_else(|failure| self.refused(&failure).into(), CallToolResponse::Task));
+        }
         let called = self.call(request, &context).await;
         Ok(called.unwrap_or_else(|failure| self.refused(&failure)).into())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let task = self.task(&request.task_id, &context).await;
+        task.map(GetTaskResult::new).map_err(|failure| self.invalid(&failure))
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.answers(request, &context).await.map_err(|failure| self.invalid(&failure))
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let line = self.runs.line(&request.task_id).await.map_err(|failure| self.invalid(&failure))?;
+        // It may have ended.
+        let _ = self.runs.stop(&line.run).await;
+        Ok(())
+    }
+
+    // What is not declared is not there.
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
     }
 
     async fn list_resources(
@@ -453,7 +507,8 @@ impl ServerHandler for Service {
         _: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (text, mime) = self.resource(&request.uri).await.map_err(|failure| {
-            ErrorData::resource_not_found(self.masked(&cut(&failure.line(), 300)), None)
+            let data = json!({ "uri": self.masked(&request.uri) });
+            ErrorData::resource_not_found(self.masked(&cut(&failure.line(), 300)), Some(data))
         })?;
         let contents = ResourceContents::TextResourceContents {
             uri: request.uri,
@@ -493,16 +548,20 @@ impl Service {
     fn error(&self, failure: &Failure) -> ErrorData {
         ErrorData::internal_error(self.masked(&failure.line()), None)
     }
+
+    fn invalid(&self, failure: &Failure) -> ErrorData {
+        ErrorData::invalid_params(self.masked(&failure.line()), None)
+    }
 }
 
 /// Whether only the answers to questions are waited for.
-fn is_question(run: &loop_core::Run) -> bool {
+pub(crate) fn is_question(run: &loop_core::Run) -> bool {
     let requested = run.requested();
     !requested.is_empty() && requested.iter().all(|requested| requested.is_question)
 }
 
 /// The arguments of a call.
-fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Failure> {
+pub(crate) fn read<T: DeserializeOwned>(arguments: Value) -> Result<T, Failure> {
     serde_json::from_value(arguments).map_err(|error| Failure::new(format!("arguments: {error}")))
 }
 

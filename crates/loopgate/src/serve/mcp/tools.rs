@@ -11,6 +11,7 @@ use loop_runtime::report::{
     EvidenceReport, PersonRequestReport, Report, StopReport, TotalsReport, counted, warnings,
 };
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -288,6 +289,10 @@ impl RunResult {
 
 fn schema<T: JsonSchema>() -> Arc<JsonObject> {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    // The sizes of numbers are formats of OpenAPI, of which validators of JSON Schema warn.
+    let settings = settings.with_transform(RecursiveTransform(|schema: &mut schemars::Schema| {
+        schema.remove("format");
+    }));
     let schema = settings.into_generator().into_root_schema_for::<T>();
     match schema.to_value() {
         Value::Object(object) => Arc::new(object),
