@@ -82,13 +82,20 @@ fn web_hook(
     let mut secret = None;
     if let Some(named) = &config.secret {
         match file.secret(&["hooks", name, "secret"], named) {
-            Ok(found) => secret = found,
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                secret = Some(loop_runtime::hooks::SigningKey::new(&found).ok_or_else(|| {
+                    let message = "the secret is not `whsec_` and Base64, so no library verifies what is signed with it; make \
+                                   one with `echo whsec_$(openssl rand -base64 32)`, and give it to the receiver as well";
+                    file.error(&["hooks", name, "secret"], message)
+                })?);
+                made.secrets.push(found);
+            }
             Err(missing) => made.unset.push(missing),
         }
     }
     // The path of a webhook may be the key to it.
     let path = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map(|(_, path)| path);
-    made.secrets.extend(secret.clone());
     made.secrets.extend(path.filter(|path| path.len() >= KEY_CHARS).map(str::to_owned));
     let is_signed = config.secret.is_some();
     Ok(Arc::new(senders::UrlHook { webhook, secret, is_signed }))
@@ -113,6 +120,8 @@ fn web_hook(
 #[cfg(any(feature = "http", all(feature = "command", unix)))]
 mod senders {
     use async_trait::async_trait;
+    #[cfg(feature = "http")]
+    use loop_runtime::hooks::SigningKey;
     use loop_runtime::hooks::{HookMessage, HookSender};
 
     #[cfg(all(feature = "command", unix))]
@@ -139,7 +148,7 @@ mod senders {
     pub(super) struct UrlHook {
         pub(super) webhook: loop_tools::connectors::Webhook,
         /// `None` with `is_signed`: it is not there, and nothing is sent unsigned in its place.
-        pub(super) secret: Option<String>,
+        pub(super) secret: Option<SigningKey>,
         pub(super) is_signed: bool,
     }
 
@@ -157,10 +166,7 @@ mod senders {
             let sent = value.to_string();
             let mut headers = vec![("webhook-id", id.to_string()), ("webhook-timestamp", now.to_string())];
             match &self.secret {
-                Some(secret) => {
-                    let signature = loop_runtime::hooks::signature(secret, id, now, &sent);
-                    headers.push(("webhook-signature", signature));
-                }
+                Some(key) => headers.push(("webhook-signature", key.signature(id, now, &sent))),
                 None if self.is_signed => return Err("its secret is not there, so it is not sent".to_owned()),
                 None => {}
             }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use loop_core::spec::{ArgType, ToolPolicy, ToolRepeats};
-use loop_tools::connectors::{ConnectorError, Database, DocsTool, SqlTool};
+use loop_tools::connectors::{BUSY_TIMEOUT, ConnectorError, Database, DocsTool, SqlTool};
 use loop_tools::results::ResultsTool;
 use loop_tools::schema::SchemaCheck;
 use loop_tools::tool::KeptTool;
@@ -152,7 +153,7 @@ impl<'a> Maker<'a> {
     fn open(&mut self, name: &'a str, source: &SourceConfig) -> Result<(), DomainError> {
         let others: &[&str] = match source.kind {
             SourceKind::Sqlite => &POSTGRES_KEYS,
-            SourceKind::Postgres => &["file", "made_from"],
+            SourceKind::Postgres => &["file", "made_from", "busy_timeout_ms"],
         };
         if let Some(key) = others.iter().find(|key| self.file.has(&["sources", name, key])) {
             let message = format!("`{key}` is not for sources of kind `{}`; take it out", source.kind.name());
@@ -167,14 +168,13 @@ impl<'a> Maker<'a> {
     fn open_sqlite(&mut self, name: &'a str, source: &SourceConfig) -> Result<(), DomainError> {
         let file = self.file;
         let path_of = |key: &str, text: &str| file.resolve(&["sources", name, key], text);
+        let busy = source.busy_timeout_ms.map_or(BUSY_TIMEOUT, Duration::from_millis);
         let (key, database) = match (&source.file, &source.made_from) {
-            (Some(path), None) => {
-                let open = if source.writable { Database::open_writable } else { Database::open };
-                ("file", open(path_of("file", path)))
-            }
+            (Some(path), None) => ("file", Database::open_with(path_of("file", path), source.writable, busy)),
             (None, Some(script)) => {
                 let make = if source.writable { Database::working_copy } else { Database::made_from };
-                ("made_from", make(&path_of("made_from", script), &file.folder.join(CACHE)))
+                let made = make(&path_of("made_from", script), &file.folder.join(CACHE));
+                ("made_from", made.map(|made| made.with_busy_timeout(busy)))
             }
             (Some(_), Some(_)) => {
                 let message = "`file` and `made_from` are both there; keep one";

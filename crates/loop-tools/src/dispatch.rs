@@ -9,7 +9,6 @@
 //! ```
 
 use std::any::Any;
-use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -34,7 +33,7 @@ use crate::result::{ToolResult, UNKNOWN_ERROR};
 const LONGEST_MS: u64 = 365 * 24 * 3_600_000;
 
 impl Registry {
-    /// What came back from one call, with the defaults of its schema for what is not given: never a panic and never an error (S0-81, S0-86, S0-129).
+    /// What came back from one call, with its arguments read as a run reads them (defaults, whole numbers): never a panic and never an error (S0-81, S0-86, S0-129).
     ///
     /// Where there are several threads the tool runs in a task of its own. When its time is up, when `context.cancel` is cancelled, or when
     /// this future is dropped, the task is aborted and the token that the tool got is cancelled (S0-d6). The
@@ -49,24 +48,26 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
-        let arguments = Arguments::from(self.with_defaults(name, parameters).to_string());
-        self.dispatch_shared(name, &arguments, context, credentials, timeout_ms, markdown_cap)
-    }
-
-    /// The parameters, and what the tool's schema declares for those that are not given. A run has filled them in before.
-    fn with_defaults<'a>(&self, name: &str, parameters: &'a Value) -> Cow<'a, Value> {
-        let schema = self.entry(name).map(|entry| &entry.declaration.schema);
-        let declared = schema.and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-        let mut filled = Cow::Borrowed(parameters);
-        for (name, member) in declared.into_iter().flatten() {
-            if let Some(default) = member.get("default").filter(|default| !default.is_null())
-                && parameters.get(name).is_none()
-                && let Some(given) = filled.to_mut().as_object_mut()
-            {
-                given.insert(name.clone(), default.clone());
+        let read = match self.entry(name) {
+            Some(entry) => entry.spec.args.read(parameters).map_err(|violation| {
+                let all = entry.schema.violations(parameters);
+                invalid(entry, &all.unwrap_or_else(|| violation.to_string()), markdown_cap)
+            }),
+            None => Ok(Value::Null),
+        };
+        let begun = read.map(|mut read| {
+            // What is not declared is for the schema to judge: nothing has dropped it before.
+            if let (Some(read), Some(given)) = (read.as_object_mut(), parameters.as_object()) {
+                for (name, value) in given {
+                    read.entry(name.clone()).or_insert_with(|| value.clone());
+                }
             }
-        }
-        filled
+            Arguments::from(read.to_string())
+        });
+        let begun = begun.and_then(|arguments| {
+            self.begin(name, &arguments, context, credentials, timeout_ms, markdown_cap)
+        });
+        ended(begun, markdown_cap)
     }
 
     /// As [`dispatch`](Self::dispatch), with arguments that are shared with the call in place of copied. Without a value
@@ -80,28 +81,45 @@ impl Registry {
         timeout_ms: u64,
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
-        let begun = match self.entry(name) {
-            None => Err(Box::new(unknown_tool(name, &self.similar(name), markdown_cap))),
-            Some(entry) => match entry.schema.violations(value_of(arguments)) {
-                Some(message) => {
-                    let reading = Reading { title: &entry.declaration.title, cap: markdown_cap };
-                    Err(Box::new(reading.failed(Status::InvalidInput, &message)))
-                }
-                None => Ok(Running::new(entry, arguments.clone(), context, credentials.clone(), timeout_ms)),
-            },
-        };
-        async move {
-            match begun {
-                Err(refused) => *refused,
-                Ok(running) => running.settled(markdown_cap).await,
-            }
-        }
+        ended(self.begin(name, arguments, context, credentials, timeout_ms, markdown_cap), markdown_cap)
     }
 
     /// What of `parameters` does not fit the schema of the tool `name`, at most three schema violations; `None` where everything
     /// does, and for a name that no tool has.
     pub fn schema_violations(&self, name: &str, parameters: &Value) -> Option<String> {
         self.entry(name).and_then(|entry| entry.schema.violations(parameters))
+    }
+
+    fn begin(
+        &self,
+        name: &str,
+        arguments: &Arguments,
+        context: ToolContext,
+        credentials: &Credentials,
+        timeout_ms: u64,
+        cap: usize,
+    ) -> Result<Running, Box<Observation>> {
+        let Some(entry) = self.entry(name) else {
+            return Err(Box::new(unknown_tool(name, &self.similar(name), cap)));
+        };
+        match entry.schema.violations(value_of(arguments)) {
+            Some(message) => Err(invalid(entry, &message, cap)),
+            None => Ok(Running::new(entry, arguments.clone(), context, credentials.clone(), timeout_ms)),
+        }
+    }
+}
+
+/// What is said of arguments that do not fit.
+fn invalid(entry: &Entry, message: &str, cap: usize) -> Box<Observation> {
+    let reading = Reading { title: &entry.declaration.title, cap };
+    Box::new(reading.failed(Status::InvalidInput, message))
+}
+
+/// Runs what began.
+async fn ended(begun: Result<Running, Box<Observation>>, cap: usize) -> Observation {
+    match begun {
+        Err(refused) => *refused,
+        Ok(running) => running.settled(cap).await,
     }
 }
 

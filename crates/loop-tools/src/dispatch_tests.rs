@@ -69,6 +69,8 @@ async fn what_is_not_given_is_the_default_that_the_schema_declares() {
     ] {
         assert_eq!(*dispatch(&registry, "fetch_xs", given).await.data, *expected.to_string());
     }
+    // Issue 43, K2: as a run reads them, a whole number is one however it is written.
+    assert_eq!(*dispatch(&registry, "fetch_x", json!({ "n": 5.0 })).await.data, *r#"{"n":5}"#);
     for refused in [json!({ "n": null }), json!([]), json!("x")] {
         assert_eq!(dispatch(&registry, "fetch_x", refused).await.status, Status::InvalidInput);
     }
@@ -173,8 +175,11 @@ async fn typed_parameters_that_do_not_make_the_type_are_invalid_input() {
         .unwrap();
     assert_eq!(&*dispatch(&registry, "fetch_x", json!({ "n": 7 })).await.markdown, "7 r/1/action-0");
     failed(&dispatch(&registry, "fetch_x", json!({ "n": 0 })).await, Status::PermanentError, "it was zero");
+    assert_eq!(&*dispatch(&registry, "fetch_x", json!({ "n": 7.0 })).await.markdown, "7 r/1/action-0");
     // Within the schema as written (a `u8` of schemars has a maximum), and yet no `Args`.
-    let seen = dispatch(&registry, "fetch_x", json!({ "n": 7.0 })).await;
+    let arguments = r#"{"n": 7.0}"#.into();
+    let seen =
+        registry.dispatch_shared("fetch_x", &arguments, context(), &Credentials::none(), 12_000, 4_000).await;
     assert_eq!(seen.status, Status::InvalidInput);
     assert!(seen.text().contains("invalid type: floating point"), "{}", seen.text());
 }

@@ -46,7 +46,7 @@ pub(crate) struct Entry {
     pub(crate) schema: SchemaCheck,
     pub(crate) tool: Arc<dyn Tool>,
     reads_results: bool,
-    spec: ToolSpec,
+    pub(crate) spec: ToolSpec,
 }
 
 impl Registry {

@@ -58,6 +58,10 @@ fn a_hook_that_cannot_be_is_one_line() {
         ("on = [\"ended\"]\ncommand = [\"true\"]\ntimeout_s = 61", "from 1 to 60"),
         ("on = [\"ended\"]\nurl = \"https://127.0.0.1/\"", "leads to this machine"),
         ("on = [\"ended\"]\nurl = \"http://hooks.example/\"", "without encryption"),
+        (
+            "on = [\"ended\"]\nurl = \"https://hooks.example/\"\nsecret = \"PATH\"",
+            "is not `whsec_` and Base64",
+        ),
         ("on = [\"begun\"]\ncommand = [\"true\"]", "begun"),
     ] {
         let shell = Shell::new();

@@ -147,6 +147,15 @@ impl ArgSpec {
         self.rebuild_at(value, &mut String::new())
     }
 
+    /// The arguments as a tool gets them: rebuilt, and no text that the schema wants is blank.
+    ///
+    /// # Errors
+    /// The first schema violation.
+    pub fn read(&self, value: &Value) -> Result<Value, SchemaViolation> {
+        let rebuilt = self.rebuild(value)?;
+        self.filled(&rebuilt).map(|()| rebuilt)
+    }
+
     /// Checks that no required text of which the schema wants a character (`minLength`) is blank.
     ///
     /// # Errors
@@ -176,7 +185,9 @@ impl ArgSpec {
     fn keeps_plain(&self, value: &Value) -> bool {
         let is_plain = match value {
             Value::String(_) => self.min_length.is_none() && self.max_length.is_none(),
-            Value::Number(_) => self.minimum.is_none() && self.maximum.is_none(),
+            Value::Number(_) => {
+                self.minimum.is_none() && self.maximum.is_none() && self.whole(value).is_none()
+            }
             Value::Null | Value::Bool(_) => true,
             Value::Array(_) | Value::Object(_) => false,
         };
@@ -224,7 +235,26 @@ impl ArgSpec {
         self.min_length.is_some_and(|least| least > 0) && !is_listed && self.only.as_ref() != Some(blank)
     }
 
+    /// A whole number that was written with a fraction of zero (`5.0`, `1e3`), as the whole number that it is: JSON Schema
+    /// knows no difference, and programs do. `None` where there is none, and where any number is wanted.
+    fn whole(&self, value: &Value) -> Option<Value> {
+        match self.kind {
+            // What else the schema permits is in its other keywords.
+            None | Some(ArgType::Integer) => whole(value).map(Value::from),
+            Some(
+                ArgType::Object
+                | ArgType::Array
+                | ArgType::String
+                | ArgType::Number
+                | ArgType::Boolean
+                | ArgType::Null,
+            ) => None,
+        }
+    }
+
     fn rebuild_at(&self, value: &Value, pointer: &mut String) -> Result<Value, SchemaViolation> {
+        let rewritten = self.whole(value);
+        let value = rewritten.as_ref().unwrap_or(value);
         let violation = |message: String| SchemaViolation { pointer: pointer.clone(), message };
         if let Some(kind) = self.kind
             && !kind.holds(value)
@@ -232,13 +262,13 @@ impl ArgSpec {
             return Err(violation(format!("expected {}, found {}", kind.name(), name_of(value))));
         }
         if let Some(allowed) = &self.one_of
-            && !allowed.contains(value)
+            && !allowed.iter().any(|one| is_same(one, value))
         {
             let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
             return Err(violation(format!("expected one of {}", allowed.join(", "))));
         }
         if let Some(only) = &self.only
-            && only != value
+            && !is_same(only, value)
         {
             return Err(violation(format!("expected {only}")));
         }
@@ -313,6 +343,19 @@ impl ArgSpec {
 /// A value that is there, so that `null` is a value as well.
 fn given<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(source).map(Some)
+}
+
+/// The whole number that a floating-point number is exactly. Beyond 2⁵³ the digits that were written are lost.
+fn whole(value: &Value) -> Option<i64> {
+    const MAX: f64 = (1_u64 << 53) as f64;
+    let number = value.as_f64().filter(|_| value.is_f64())?;
+    (number.fract() == 0.0 && number.abs() <= MAX).then_some(number as i64)
+}
+
+/// Whether two values are the same to JSON Schema, which has one kind of number.
+fn is_same(one: &Value, other: &Value) -> bool {
+    one == other
+        || whole(one).or(one.as_i64()).is_some_and(|one| whole(other).or(other.as_i64()) == Some(one))
 }
 
 /// Says what is expected of a number that is not within these bounds.
@@ -506,6 +549,44 @@ mod tests {
     fn a_spec_is_written_as_json_schema_and_read_back() {
         let text = serde_json::to_string(&spec()).unwrap();
         assert_eq!(serde_json::from_str::<ArgSpec>(&text).unwrap(), spec());
+    }
+
+    // Issue 43, K2
+    #[test]
+    fn a_whole_number_with_a_fraction_of_zero_is_a_whole_number() {
+        let spec = ArgSpec::from_schema(&json!({
+            "properties": {
+                "n": {"type": "integer", "minimum": 1, "maximum": 9},
+                "any": {"type": ["integer", "null"]},
+                "all": {"type": "array", "items": {"type": "integer"}},
+                "in": {"properties": {"n": {"type": "integer"}}},
+                "one": {"type": "integer", "enum": [1, 2.0]},
+                "real": {"type": "number", "enum": [1, 2.5]},
+                "only": {"const": 3},
+                "share": {"type": "number"},
+                "set": {"type": "integer", "default": 4.0},
+            },
+        }));
+        let given = json!({
+            "n": 5.0, "any": 1e3, "all": [-0.0, 2, 7.0], "in": {"n": 3.0}, "one": 2, "real": 1.0, "only": 3.0, "share": 5.0,
+        });
+        assert!(!spec.keeps(&given));
+        let read = spec.read(&given).unwrap();
+        assert_eq!(
+            read,
+            json!({
+                "n": 5, "any": 1000, "all": [0, 2, 7], "in": {"n": 3}, "one": 2, "real": 1.0, "only": 3, "share": 5.0, "set": 4,
+            })
+        );
+        assert!(spec.keeps(&json!({"share": 5.0, "set": 4})) && !spec.keeps(&json!({"any": 5.0, "set": 4})));
+        for (given, expected) in [
+            (json!({"n": 10.0}), "/n: expected at most 9"),
+            (json!({"n": 5.5}), "/n: expected a whole number, found a number"),
+            (json!({"all": [1e20]}), "/all/0: expected a whole number, found a number"),
+            (json!({"one": 3.0}), "/one: expected one of 1, 2.0"),
+        ] {
+            assert_eq!(spec.read(&given).unwrap_err().to_string(), expected);
+        }
     }
 
     // Issue 40, R1: pydantic writes `"default": null` for every `X | None = None`.

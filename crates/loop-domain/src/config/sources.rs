@@ -20,6 +20,10 @@ pub(crate) struct SourceConfig {
     /// the script changes. Default: false, it is opened for reading only.
     #[serde(default)]
     pub(crate) writable: bool,
+    /// For `sqlite`: milliseconds that a lock of another program on the file is waited for at most. Default: 5,000. The time
+    /// limit of a tool shortens it.
+    #[schemars(range(max = 86_400_000))]
+    pub(crate) busy_timeout_ms: Option<u64>,
     /// For `postgres`: the server, as a name, an address, or a folder that begins with `/` and holds its Unix socket. Give this
     /// or `url_env`.
     pub(crate) host: Option<String>,

@@ -28,6 +28,14 @@ pub enum ConnectorError {
         /// SQLite's message.
         message: String,
     },
+    /// Another program holds the file, for longer than it is waited for.
+    #[error(
+        "{path}: another program holds it locked; end what that program does with it, or raise `busy_timeout_ms`"
+    )]
+    Locked {
+        /// The path.
+        path: String,
+    },
     /// A script fails.
     #[error("{place}: SQLite refuses the script: {message}; correct it there")]
     Script {

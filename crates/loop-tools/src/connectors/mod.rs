@@ -43,6 +43,7 @@
 //! # }
 //! ```
 
+mod charset;
 #[cfg(all(feature = "command", unix))]
 mod command;
 mod docs;
@@ -85,4 +86,6 @@ pub use mcp::{
 };
 #[cfg(feature = "postgres")]
 pub use postgres::{Postgres, PostgresLogin, PostgresReport, PostgresSettings, PostgresTls, PostgresTool};
-pub use sql::{CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, TableInfo, quoted};
+pub use sql::{
+    BUSY_TIMEOUT, CELL_BYTES_MAX, Database, RESULT_BYTES_MAX, ROWS_MAX, SqlTool, TableInfo, quoted,
+};

@@ -25,7 +25,7 @@ pub use loop_journal::outbox::{ClaimedMessage, Delivered, HookEvent, HookMessage
 pub use deliver::{HookReport, MAX_DELIVERIES};
 pub(crate) use message::Before;
 pub use message::{HOOK_VERSION, HookBody, HookData, HookRequest};
-pub use sign::signature;
+pub use sign::SigningKey;
 
 /// A receiver of messages.
 #[derive(Clone)]

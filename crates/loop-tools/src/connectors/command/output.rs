@@ -1,6 +1,5 @@
 //! From how a program ended and what it said to a result.
 
-use std::borrow::Cow;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 
@@ -12,6 +11,7 @@ use loop_core::secrets::Secrets;
 use loop_core::types::{Effect, Scope};
 use serde_json::{Value, json};
 
+use crate::connectors::charset;
 use crate::connectors::command::run::Ended;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::fence::fenced;
@@ -94,7 +94,8 @@ impl Reader<'_> {
         if ended.stdout.trim_ascii().is_empty() {
             return Ok(self.silent());
         }
-        let value: Value = serde_json::from_slice(&ended.stdout).map_err(|error| {
+        let text = charset::text(&ended.stdout, None).map_err(|why| format!("its output is {why}"))?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| {
             format!("its output is not JSON: {}", crate::connectors::error::one_line(error))
         })?;
         let value = match mask.mask_value(value) {
@@ -114,8 +115,10 @@ impl Reader<'_> {
 
     fn text(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
-        let said = String::from_utf8_lossy(&ended.stdout);
-        let is_replaced = matches!(said, Cow::Owned(_)) && !is_cut_within_character(ended);
+        // What was done was done, so that a charset that is not known is no failure.
+        let read = charset::text(&ended.stdout, None);
+        let is_replaced = read.is_err() && !is_cut_within_character(ended);
+        let said = read.unwrap_or_else(|_| String::from_utf8_lossy(&ended.stdout));
         let text = if ended.is_cut {
             mask.mask_message_by(&clean(&said).0, "[masked]", /*is_cut*/ true)
         } else {

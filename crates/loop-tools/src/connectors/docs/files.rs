@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
 
+use crate::connectors::charset;
 use crate::connectors::error::{ConnectorError, one_line};
 
 /// The most files that are read.
 pub const FILES_MAX: usize = 5_000;
 /// The most bytes of a file that is read; a larger one is left out.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
+/// The most bytes of a document that is read when the folder is listed.
+const CHECKED_BYTES: u64 = 64 << 10;
 /// What a document's name ends with.
 const EXTENSIONS: [&str; 3] = ["md", "markdown", "txt"];
 /// Folders that hold copies of other people's documents.
@@ -44,6 +47,7 @@ impl Files {
         let mut entered = BTreeSet::from([root.clone()]);
         files.enter(&root, &root, "", &mut entered).map_err(unreadable)?;
         files.found.sort();
+        files.check_texts();
         if files.found.len() > FILES_MAX {
             let more = files.found.len() - FILES_MAX;
             files.found.truncate(FILES_MAX);
@@ -53,6 +57,17 @@ impl Files {
             return Err(ConnectorError::NoDocuments { path: shown });
         }
         Ok(files)
+    }
+
+    /// Says which documents cannot be read as text. The long ones are looked at when they are read.
+    fn check_texts(&mut self) {
+        let is_short =
+            |place: &Path| self.root.metadata(place).is_ok_and(|about| about.len() <= CHECKED_BYTES);
+        let texts = self.found.iter().take(FILES_MAX).filter(|(_, place)| is_short(place));
+        let wrong =
+            texts.filter_map(|(path, place)| self.text(place).err().map(|why| format!("{path}: {why}")));
+        let wrong: Vec<String> = wrong.collect();
+        self.left_out.extend(wrong);
     }
 
     fn enter(
@@ -100,6 +115,13 @@ impl Files {
             }
         }
         Ok(())
+    }
+
+    /// The text of a document.
+    pub(crate) fn text(&self, place: &Path) -> Result<String, String> {
+        let bytes = self.read(place)?;
+        let text = charset::text(&bytes, None).map_err(|why| format!("{why}; save it as UTF-8"))?;
+        Ok(text.into_owned())
     }
 
     /// The bytes of a document. What a path leads to may have changed since it was listed, so it is opened below the folder,

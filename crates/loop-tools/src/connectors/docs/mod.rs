@@ -150,13 +150,13 @@ impl Source for DocsTool {
     }
 }
 
-/// Every file that can be read, cut into passages. Bytes that are not text are replaced.
+/// Every file that can be read, cut into passages.
 fn read(files: &Files) -> Library {
     let mut all = Vec::new();
     let mut left_out = Vec::new();
     for (path, place) in &files.found {
-        match files.read(place) {
-            Ok(bytes) => all.extend(passages(path, &String::from_utf8_lossy(&bytes))),
+        match files.text(place) {
+            Ok(text) => all.extend(passages(path, &text)),
             Err(why) => left_out.push(format!("{path}: {why}")),
         }
     }

@@ -114,3 +114,22 @@ fn the_parameter_with_the_words_must_be_a_declared_text() {
         assert!(error.starts_with(&format!("tool `fetch_sop_docs`: the parameter `{name}`")), "{error}");
     }
 }
+
+// Issue 43, K3
+#[tokio::test]
+async fn a_document_is_read_by_its_mark_and_one_in_no_known_charset_is_named() {
+    let folder = folder();
+    let wide: Vec<u8> =
+        "\u{feff}# Toner\r\nDer Kühlschrank.".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    fs::write(folder.path().join("wide.txt"), wide).unwrap();
+    fs::write(folder.path().join("mark.md"), "\u{feff}# Drucker\r\n\r\nIm Flur.").unwrap();
+    fs::write(folder.path().join("latin.txt"), b"Das Ger\xe4t im Flur").unwrap();
+    let tool = DocsTool::new(declaration(), folder.path(), "query").unwrap();
+    let left_out = "latin.txt: not UTF-8, and names no charset; save it as UTF-8";
+    assert_eq!(tool.left_out(), [left_out]);
+    let seen = call(plain(folder.path()), "Kühlschrank").await;
+    assert!(seen.text().contains("### wide.txt › Toner\n\nDer Kühlschrank."), "{}", seen.text());
+    let seen = call(plain(folder.path()), "Drucker Flur").await;
+    assert!(seen.text().contains("### mark.md › Drucker\n\nIm Flur."), "{}", seen.text());
+    assert!(seen.text().contains(left_out), "{}", seen.text());
+}

@@ -265,6 +265,12 @@ fn is_a_folder(path: &str) -> Refused {
     Refused::Input(format!("`{}` is a folder", shown(path)))
 }
 
+/// A file as UTF-8 where its mark says which Unicode it is. The mark is no part of the text.
+pub(crate) fn as_text<R: std::io::Read>(file: R) -> encoding_rs_io::DecodeReaderBytes<R, Vec<u8>> {
+    let mut decoder = encoding_rs_io::DecodeReaderBytesBuilder::new();
+    decoder.bom_sniffing(true).strip_bom(true).utf8_passthru(true).build(file)
+}
+
 /// A path as it may be shown: on one line, and not longer than one.
 pub(crate) fn shown(path: &str) -> String {
     let clean: String = path.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();

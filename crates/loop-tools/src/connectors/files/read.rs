@@ -6,7 +6,7 @@ use crate::CancellationToken;
 use serde_json::Value;
 
 use crate::connectors::error::one_line;
-use crate::connectors::files::folder::{Folder, Refused, shown};
+use crate::connectors::files::folder::{Folder, Refused, as_text, shown};
 
 /// The most bytes of a file through which lines are counted.
 const SCANNED_MAX: u64 = 64 << 20;
@@ -41,7 +41,8 @@ pub(crate) fn read(
         return Err(Refused::Input(format!("`to` is before `from`, which is {from}")));
     }
     let (place, file) = folder.file(path)?;
-    let mut reader = BufReader::new(file.into_std().take(SCANNED_MAX));
+    let mut taken = file.into_std().take(SCANNED_MAX);
+    let mut reader = BufReader::new(as_text(&mut taken));
     let mut lines = Lines {
         path: place.shown().to_owned(),
         first: from,
@@ -50,7 +51,7 @@ pub(crate) fn read(
         has_more: false,
         is_replaced: false,
     };
-    let (mut at, mut bytes) = (0_u64, 0_usize);
+    let (mut at, mut bytes, mut is_end) = (0_u64, 0_usize, false);
     loop {
         if cancel.is_cancelled() {
             return Err(Refused::Cancelled);
@@ -60,8 +61,7 @@ pub(crate) fn read(
         let mut line = Vec::new();
         let read = reader.by_ref().take(room.max(1) + 1).read_until(b'\n', &mut line);
         if read.map_err(|error| Refused::Failed(one_line(error)))? == 0 {
-            // Behind the cap there may be more.
-            lines.has_more = reader.get_ref().limit() == 0;
+            is_end = true;
             break;
         }
         let is_whole = line.ends_with(b"\n");
@@ -91,6 +91,8 @@ pub(crate) fn read(
             lines.push(&line);
         }
     }
+    // Behind the cap there may be more.
+    lines.has_more |= is_end && taken.limit() == 0;
     Ok(lines)
 }
 

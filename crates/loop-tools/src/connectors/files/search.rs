@@ -3,13 +3,14 @@
 use std::io;
 
 use crate::CancellationToken;
+use grep_matcher::LineTerminator;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use serde_json::Value;
 
 use crate::connectors::error::one_line;
-use crate::connectors::files::folder::{Folder, Refused};
+use crate::connectors::files::folder::{Folder, Refused, as_text};
 use crate::connectors::files::walk::{Step, Walk};
 
 /// The most bytes of a file that is searched; a larger one is left out.
@@ -70,7 +71,7 @@ pub(crate) fn search(
             return Ok(Step::Next);
         };
         // It may have grown since.
-        let file = io::Read::take(file.into_std(), FILE_BYTES_MAX);
+        let file = as_text(io::Read::take(file.into_std(), FILE_BYTES_MAX));
         let sink = Lossy(|line, text| {
             if cancel.is_cancelled() {
                 return Err(io::Error::other("cancelled"));
@@ -117,7 +118,9 @@ fn matcher(pattern: &str, is_regex: bool, ignores_case: bool) -> Result<RegexMat
     builder
         .fixed_strings(!is_regex)
         .case_insensitive(ignores_case)
-        .line_terminator(Some(b'\n'))
+        // An end of a line is one also where it is written with a carriage return.
+        .crlf(true)
+        .multi_line(true)
         .size_limit(PATTERN_BYTES)
         .dfa_size_limit(PATTERN_BYTES)
         .nest_limit(50);
@@ -129,6 +132,8 @@ fn matcher(pattern: &str, is_regex: bool, ignores_case: bool) -> Result<RegexMat
 fn searcher() -> Searcher {
     SearcherBuilder::new()
         .line_number(true)
+        .bom_sniffing(false)
+        .line_terminator(LineTerminator::crlf())
         // What has a NUL byte is not text, and ends there.
         .binary_detection(BinaryDetection::quit(0))
         .heap_limit(Some(LINE_BYTES))

@@ -796,3 +796,49 @@ fn a_setting_that_is_wrong_is_said_when_the_tool_is_made() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+// Issue 43, K2 and K3: what `read` shows is what `search` finds and `patch` takes, whatever ends a line and whatever the mark.
+#[tokio::test]
+async fn ends_of_lines_and_marks_are_none_of_a_text() {
+    let world = World::with(&[
+        ("in/crlf.txt", "one\r\ntwo\r\nthree\r\n"),
+        ("in/mixed.txt", "a\nb\r\nc\n"),
+        ("in/mark.txt", "\u{feff}Zoë\nend\n"),
+    ]);
+    let wide = |order: fn(u16) -> [u8; 2]| -> Vec<u8> {
+        "\u{feff}Zoë\r\nend\r\n".encode_utf16().flat_map(order).collect()
+    };
+    fs::write(world.at("in/le.txt"), wide(u16::to_le_bytes)).unwrap();
+    fs::write(world.at("in/be.txt"), wide(u16::to_be_bytes)).unwrap();
+    for path in ["mark.txt", "le.txt", "be.txt"] {
+        assert_eq!(text_of(&world.tool(FilesWork::Read), path).unwrap(), "Zoë\nend", "{path}");
+    }
+    for (pattern, regex, places) in [
+        ("^a$", true, vec!["mixed.txt:1"]),
+        ("Zo.$", true, vec!["be.txt:1", "le.txt:1", "mark.txt:1"]),
+        ("two$", true, vec!["crlf.txt:2"]),
+        ("^(b|three)$", true, vec!["crlf.txt:3", "mixed.txt:2"]),
+        ("^Zo.$", true, vec!["be.txt:1", "le.txt:1", "mark.txt:1"]),
+        ("e\r", false, vec![]),
+    ] {
+        let seen = call(world.tool(FilesWork::Search), json!({ "pattern": pattern, "regex": regex })).await;
+        let found: Vec<Value> = serde_json::from_str(&seen.data).unwrap_or_default();
+        let found: Vec<String> =
+            found.iter().map(|one| format!("{}:{}", one["path"].as_str().unwrap(), one["line"])).collect();
+        assert_eq!(found, places, "{pattern}: {seen:?}");
+    }
+    let patch = |path: &'static str, old: &'static str, new: &'static str| {
+        call(world.tool(FilesWork::Patch), json!({ "path": path, "old": old, "new": new }))
+    };
+    let file = |path: &str| fs::read_to_string(world.at(path)).unwrap();
+    check(&patch("crlf.txt", "one\ntwo\n", "1\n2\n2b\n").await, Status::Ok, "");
+    assert_eq!(file("in/crlf.txt"), "1\r\n2\r\n2b\r\nthree\r\n");
+    check(&patch("crlf.txt", "\nthree", "").await, Status::Ok, "");
+    assert_eq!(file("in/crlf.txt"), "1\r\n2\r\n2b\r\n");
+    check(&patch("crlf.txt", "2\r\n2b", "x\r\ny").await, Status::Ok, "");
+    assert_eq!(file("in/crlf.txt"), "1\r\nx\r\ny\r\n");
+    check(&patch("mixed.txt", "b\nc", "b\nd").await, Status::Ok, "");
+    assert_eq!(file("in/mixed.txt"), "a\nb\nd\n");
+    check(&patch("mark.txt", "Zoë\n", "Zoe\n").await, Status::Ok, "");
+    assert_eq!(file("in/mark.txt"), "\u{feff}Zoe\nend\n");
+}

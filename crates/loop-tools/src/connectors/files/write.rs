@@ -1,5 +1,6 @@
 //! Writing: a file is replaced as a whole or not at all.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -80,6 +81,8 @@ pub(crate) fn patch(
     if old.is_empty() {
         return Err(Refused::Input("`old` is empty; give the text to replace".to_owned()));
     }
+    // `read` shows no ends of lines: they are what they are in the file.
+    let (old, new) = (&*unix(old), &*unix(new));
     if old == new {
         return Err(Refused::Input("`old` and `new` are the same".to_owned()));
     }
@@ -99,8 +102,9 @@ pub(crate) fn patch(
     // A text that is read with replacements would be written with them.
     let before = String::from_utf8(bytes)
         .map_err(|_| Refused::Input(format!("`{}` is not UTF-8 text, so it is not changed", shown(path))))?;
-    let line_of = |at: usize| before.get(..at).unwrap_or_default().matches('\n').count() + 1;
-    let places = occurrences(&before, old);
+    let view = unix(&before);
+    let line_of = |at: usize| view.get(..at).unwrap_or_default().matches('\n').count() + 1;
+    let places = occurrences(&view, old);
     let at = match places.as_slice() {
         [at] => *at,
         [] => {
@@ -119,9 +123,11 @@ pub(crate) fn patch(
             )));
         }
     };
-    let (head, tail) =
-        (before.get(..at).unwrap_or_default(), before.get(at + old.len()..).unwrap_or_default());
-    let after = [head, new, tail].concat();
+    let (from, to) = (in_file(&before, at), in_file(&before, at + old.len()));
+    let (head, tail) = (before.get(..from).unwrap_or_default(), before.get(to..).unwrap_or_default());
+    let is_crlf = before.split_once('\n').is_some_and(|(first, _)| first.ends_with('\r'));
+    let new = if is_crlf { new.replace('\n', "\r\n") } else { new.to_owned() };
+    let after = [head, &new, tail].concat();
     check_size(after.len(), max_bytes)?;
     folder.clear_once(&parent, clear);
     replace(&parent, &name, after.as_bytes(), Some(permissions), cancel)?;
@@ -133,6 +139,17 @@ pub(crate) fn patch(
         lines_added: new.lines().count(),
         line: Some(line_of(at)),
     })
+}
+
+/// The text with `\n` at the end of each line.
+fn unix(text: &str) -> Cow<'_, str> {
+    if text.contains("\r\n") { text.replace("\r\n", "\n").into() } else { text.into() }
+}
+
+/// Where a place of the [`unix`] text is in the text itself: before the whole end of a line.
+fn in_file(text: &str, place: usize) -> usize {
+    let mut removed = text.match_indices("\r\n").enumerate().map(|(n, (at, _))| at - n);
+    place + removed.by_ref().take_while(|at| *at < place).count()
 }
 
 /// Where the text is, overlapping ones too.

@@ -8,6 +8,7 @@ use reqwest::StatusCode;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
+use crate::connectors::charset;
 use crate::connectors::error::short_line;
 use crate::connectors::http::client::Answer;
 use crate::connectors::http::template::{Template, text_of};
@@ -54,17 +55,20 @@ pub(crate) fn content(answer: &Answer) -> Result<Content, String> {
         return Ok(Content::Nothing);
     }
     let kind = answer.headers.get(CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or("unreadable"));
+    let named = kind.and_then(charset_of);
+    let text = || charset::text(&answer.body, named).map_err(|why| format!("the answer is {why}"));
     let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
-    let json = || serde_json::from_slice::<Value>(without_mark(&answer.body)).map(Content::Json);
+    let json = |text: &str| serde_json::from_str::<Value>(text).map(Content::Json);
     match essence.as_deref() {
         // What does not say what it is may be JSON and nothing else.
-        None => json().map_err(|_| "the answer does not say what it is, and is not JSON".to_owned()),
+        None => {
+            let read = text().ok().and_then(|text| json(&text).ok());
+            read.ok_or_else(|| "the answer does not say what it is, and is not JSON".to_owned())
+        }
         Some(kind) if is_json(kind) => {
-            json().map_err(|error| format!("the answer is not the JSON that it says it is: {error}"))
+            json(&text()?).map_err(|error| format!("the answer is not the JSON that it says it is: {error}"))
         }
-        Some(kind) if kind.starts_with("text/") => {
-            Ok(Content::Text(String::from_utf8_lossy(without_mark(&answer.body)).into_owned()))
-        }
+        Some(kind) if kind.starts_with("text/") => Ok(Content::Text(text()?.into_owned())),
         Some(kind) => {
             let kind: String = kind.chars().filter(|c| c.is_ascii_graphic()).take(60).collect();
             Err(format!("the answer is of type `{kind}`; this tool reads JSON and text"))
@@ -189,9 +193,11 @@ fn is_json(kind: &str) -> bool {
         || kind.starts_with("application/") && kind.ends_with("+json")
 }
 
-/// The bytes without the mark that some servers begin UTF-8 with.
-fn without_mark(bytes: &[u8]) -> &[u8] {
-    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+/// The charset that a media type names.
+fn charset_of(kind: &str) -> Option<&str> {
+    let mut parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let (_, name) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    Some(name.trim().trim_matches(['"', '\'']).trim()).filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

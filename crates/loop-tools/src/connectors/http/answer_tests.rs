@@ -40,8 +40,19 @@ fn an_answer_is_read_by_what_it_says_it_is() {
         );
     }
     for kind in ["text/plain", "text/markdown; charset=utf-8", "TEXT/CSV", "text/html"] {
-        assert_eq!(read(Some(kind), b"a \xff"), Ok(Content::Text("a \u{fffd}".to_owned())), "{kind}");
+        assert!(read(Some(kind), b"a \xff").unwrap_err().starts_with("the answer is not UTF-8, "), "{kind}");
     }
+    // Issue 43, K3
+    for kind in [
+        "text/plain; Charset=ISO-8859-1",
+        "text/plain;format=flowed; charset=\"latin1\"",
+        "text/csv;charset='l1'",
+    ] {
+        assert_eq!(read(Some(kind), b"Zo\xeb"), Ok(Content::Text("Zoë".to_owned())), "{kind}");
+    }
+    let json_of = |kind| read(Some(kind), b"[\"Zo\xeb\"]");
+    assert_eq!(json_of("application/json; charset=iso-8859-1"), Ok(Content::Json(json!(["Zoë"]))));
+    assert_eq!(json_of("application/json"), Err("the answer is not UTF-8, and names no charset".to_owned()));
     assert_eq!(read(None, b"[1]"), Ok(Content::Json(json!([1]))));
     assert_eq!(read(None, b"hello"), Err("the answer does not say what it is, and is not JSON".to_owned()));
     assert_eq!(read(Some("image/png"), b" \n"), Ok(Content::Nothing));

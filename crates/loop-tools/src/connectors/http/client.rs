@@ -17,6 +17,7 @@ use crate::connectors::http::guard::{
 };
 use crate::connectors::http::rate;
 use crate::connectors::http::request::{Payload, Prepared, set_parameter};
+use crate::connectors::http::unpack::{Packed, unpacked};
 use crate::connectors::tls::client_config;
 
 /// How long a connection may take to be made, with the name's addresses and TLS.
@@ -298,10 +299,6 @@ fn build(
 async fn read(mut response: Response, url: Url, limit: usize) -> Result<Answer, SendError> {
     let status = response.status();
     let unreadable = |message: String, passes| Err(SendError::Unreadable { status, message, passes });
-    let encoding = response.headers().get(CONTENT_ENCODING);
-    if encoding.is_some_and(|encoding| encoding.as_bytes() != b"identity") {
-        return unreadable("the answer is compressed, which was not requested".to_owned(), false);
-    }
     let too_long = || format!("the answer has more than {limit} bytes; ask for less, or raise `max_bytes`");
     let announced = response.content_length().unwrap_or_default();
     if usize::try_from(announced).map_or(true, |bytes| bytes > limit) {
@@ -317,6 +314,17 @@ async fn read(mut response: Response, url: Url, limit: usize) -> Result<Answer, 
         }
     }
     let headers = std::mem::take(response.headers_mut());
+    let codings: Vec<&str> = headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .map(|value| value.to_str().unwrap_or("unreadable"))
+        .collect();
+    // Some servers pack without being asked.
+    let body = match unpacked(body, &codings.join(","), limit) {
+        Ok(body) => body,
+        Err(Packed::TooLong) => return unreadable(too_long(), false),
+        Err(Packed::Broken(message)) => return unreadable(message, false),
+    };
     Ok(Answer { status, headers, url, body })
 }
 

@@ -110,11 +110,17 @@ async fn a_server_that_says_nothing_sensible_is_a_failure_that_may_pass() {
 }
 
 #[tokio::test]
-async fn a_compressed_answer_that_nobody_asked_for_is_refused() {
+async fn a_compressed_answer_that_nobody_asked_for_is_unpacked_or_refused() {
     let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
     let server = TestServer::always(answer(200, &headers, "\u{1f}\u{8b}")).await;
     let result = call(&reader(&server.definition("/"), &[]), json!({})).await;
-    assert_eq!(result.error.as_deref(), Some("the answer is compressed, which was not requested"));
+    let message = "the answer says that it is compressed by `gzip`, and cannot be unpacked";
+    assert_eq!(result.error.as_deref(), Some(message));
+    let head = format!("{HEAD}content-encoding: br\r\ncontent-length: 12\r\n\r\n");
+    let packed = [head.as_bytes(), b"\x8b\x03\x80\x7b\x22\x61\x22\x3a\x20\x31\x7d\x03"].concat();
+    let packing = TestServer::always(Reply::Raw(packed)).await;
+    let result = call(&reader(&packing.definition("/"), &[]), json!({})).await;
+    assert_eq!(result.data, json!({ "a": 1 }));
     assert_eq!(server.asked()[0].header("accept-encoding"), None);
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod test_server;
 #[cfg(test)]
 mod tls_tests;
 mod tool;
+mod unpack;
 mod webhook;
 #[cfg(test)]
 mod webhook_tests;

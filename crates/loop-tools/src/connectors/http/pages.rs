@@ -90,7 +90,9 @@ impl<'a> Pager<'a> {
     /// The request for the first page.
     pub(crate) fn first(&mut self, prepared: &Prepared) -> Prepared {
         let first = match &self.pages.by {
-            HttpPaging::Number { parameter, first } => prepared.with_parameter(parameter, &first.to_string()),
+            HttpPaging::Number { parameter, first } => {
+                prepared.with_page(self.is_graphql, parameter, &Value::from(*first))
+            }
             HttpPaging::Link | HttpPaging::Cursor { .. } => prepared.clone(),
         };
         if self.pages.by == HttpPaging::Link {
@@ -121,27 +123,23 @@ impl<'a> Pager<'a> {
                 }
                 let cursor = match body.pointer(pointer) {
                     None | Some(Value::Null | Value::Bool(false)) => return Step::End,
-                    Some(cursor) => text_of(cursor),
+                    Some(cursor) => cursor,
                 };
-                if cursor.is_empty() {
+                let name = text_of(cursor);
+                if name.is_empty() {
                     return Step::End;
                 }
-                let next = if self.is_graphql {
-                    prepared.with_variable(parameter, &cursor)
-                } else {
-                    prepared.with_parameter(parameter, &cursor)
-                };
-                (cursor, next)
+                (name, prepared.with_page(self.is_graphql, parameter, cursor))
             }
             HttpPaging::Number { parameter, first } => {
                 if items.is_empty() {
                     return Step::End;
                 }
-                let number = first.saturating_add(self.read).to_string();
+                let number = Value::from(first.saturating_add(self.read));
                 // A server that does not know the parameter answers with the first page again.
                 (
                     loop_core::types::canonical(&Value::from(items)),
-                    prepared.with_parameter(parameter, &number),
+                    prepared.with_page(self.is_graphql, parameter, &number),
                 )
             }
         };

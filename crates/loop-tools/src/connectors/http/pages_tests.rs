@@ -189,6 +189,31 @@ async fn no_page_at_all_is_nothing_found() {
     }
 }
 
+// Issue 43, K2
+#[tokio::test]
+async fn pages_of_graphql_by_number_are_variables_and_a_cursor_keeps_its_type() {
+    let cursor =
+        HttpPaging::Cursor { pointer: "/data/next".to_owned(), parameter: "page".to_owned(), more: None };
+    for by in [HttpPaging::Number { parameter: "page".to_owned(), first: 1 }, cursor] {
+        let server = TestServer::start(|_, at| {
+            let next = if at < 1 { json!(at + 2) } else { json!(null) };
+            let items = if at < 2 { json!([{ "id": at }]) } else { json!([]) };
+            json_answer(&json!({ "data": { "orders": items, "next": next } }))
+        })
+        .await;
+        let definition = HttpDefinition {
+            graphql: Some("query ($page: Int) { orders(page: $page) { id } next }".to_owned()),
+            select: Some("/data/orders".to_owned()),
+            ..with(&server, by, 5)
+        };
+        let result = call(&reader(&definition, &[]), json!({})).await;
+        assert_eq!(ids(&result), [0, 1]);
+        let asked = server.asked();
+        assert_eq!(asked[1].json()["variables"], json!({ "page": 2 }));
+        assert!(asked.iter().all(|asked| !asked.target.contains("page")), "{:?}", asked[0].target);
+    }
+}
+
 #[tokio::test]
 async fn a_cursor_of_graphql_goes_into_a_variable() {
     let server = TestServer::start(|_, at| {

@@ -221,19 +221,26 @@ impl RequestTemplate {
 
 impl Prepared {
     /// The same request with another value of a parameter of its URL.
-    pub(crate) fn with_parameter(&self, name: &str, value: &str) -> Self {
+    fn with_parameter(&self, name: &str, value: &str) -> Self {
         let mut next = self.clone();
         set_parameter(&mut next.url, name, value);
         next
     }
 
-    /// The same GraphQL document with another value of a variable.
-    pub(crate) fn with_variable(&self, name: &str, value: &str) -> Self {
+    /// The same with a value for the next page: a parameter of the URL, or with GraphQL the variable, which keeps its type.
+    pub(crate) fn with_page(&self, is_graphql: bool, name: &str, value: &Value) -> Self {
+        match is_graphql {
+            true => self.with_variable(name, value),
+            false => self.with_parameter(name, &text_of(value)),
+        }
+    }
+
+    fn with_variable(&self, name: &str, value: &Value) -> Self {
         let mut next = self.clone();
         if let Some(Payload::Json(body)) = &mut next.body
             && let Some(variables) = body.get_mut("variables").and_then(Value::as_object_mut)
         {
-            variables.insert(name.to_owned(), value.into());
+            variables.insert(name.to_owned(), value.clone());
         }
         next
     }

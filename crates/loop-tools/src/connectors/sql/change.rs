@@ -17,15 +17,11 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, ErrorCode};
 
 use crate::connectors::error::{ConnectorError, one_line};
-use crate::connectors::sql::database::{Database, Writer};
+use crate::connectors::sql::database::{Database, Writer, is_busy};
 use crate::connectors::sql::given::{self, Given, KEY};
 use crate::connectors::sql::query::{columns_of, place_of, rows_of, stop_when_cancelled};
 use crate::connectors::sql::rows::Changed;
 use crate::connectors::trouble::Trouble;
-
-/// How often a change waits for a lock, each time for as long as a connection does. Between two waits it looks whether it is
-/// still wanted.
-const WAITS: u32 = 6;
 
 /// An INSERT, UPDATE or DELETE that prepares and names only what it is given.
 #[derive(Clone, Debug)]
@@ -57,12 +53,14 @@ impl Change {
         };
         let connection = writer.connect().map_err(|error| refused(one_line(error)))?;
         let changes = allow_changes_only(&connection).map_err(|error| refused(one_line(error)))?;
-        let prepared = connection.prepare(sql);
+        let cancel = CancellationToken::new();
+        let prepared = writer.patience(&cancel).step(|| connection.prepare(sql));
         let statement = prepared.map_err(|error| match &error {
             rusqlite::Error::MultipleStatement => no_change("it is more than one statement"),
             _ if error.sqlite_error_code() == Some(ErrorCode::AuthorizationForStatementDenied) => {
                 no_change("it does something else")
             }
+            _ if is_busy(&error) => ConnectorError::Locked { path: database.path().display().to_string() },
             _ => refused(place_of(&error)),
         })?;
         // VACUUM, EXPLAIN and a blank text ask for no permission at all, and a SELECT only for reading.
@@ -93,7 +91,8 @@ impl Change {
         // A connection that is dropped takes back what it did not commit.
         let connection = self.writer.connect()?;
         stop_when_cancelled(&connection, cancel)?;
-        patiently(&connection, "BEGIN IMMEDIATE", cancel)?;
+        let patience = self.writer.patience(cancel);
+        patience.step(|| connection.execute_batch("BEGIN IMMEDIATE"))?;
         let rows = {
             let mut statement = connection.prepare(&self.sql)?;
             given.bind(&mut statement)?;
@@ -109,7 +108,7 @@ impl Change {
             return Err(Trouble::stopped());
         }
         if count > 0 {
-            patiently(&connection, "COMMIT", cancel)?;
+            patience.step(|| connection.execute_batch("COMMIT"))?;
         }
         Ok(Changed { count, rows })
     }
@@ -136,22 +135,6 @@ fn allow_changes_only(connection: &Connection) -> rusqlite::Result<Arc<AtomicBoo
         _ => Authorization::Deny,
     }))?;
     Ok(changes)
-}
-
-/// Takes a step that may have to wait for another connection's lock.
-fn patiently(connection: &Connection, step: &str, cancel: &CancellationToken) -> Result<(), Trouble> {
-    let mut waits = 1;
-    loop {
-        match connection.execute_batch(step) {
-            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && waits < WAITS => {
-                if cancel.is_cancelled() {
-                    return Err(Trouble::stopped());
-                }
-                waits += 1;
-            }
-            other => return Ok(other?),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -312,10 +312,11 @@ fn many_runs_may_write_at_once() {
 #[tokio::test]
 async fn a_lock_is_waited_for_and_then_it_is_a_failure_that_may_pass() {
     let world = world();
+    let hasty = registry(&world.database.clone().with_busy_timeout(Duration::from_millis(300)), UPDATE);
     let registry = registry(&world.database, UPDATE);
     let other = rusqlite::Connection::open(world.database.path()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
-    let seen = ask(&registry, json!({ "id": 2, "company": "EPAM" }), "k").await;
+    let seen = ask(&hasty, json!({ "id": 2, "company": "EPAM" }), "k").await;
     assert_eq!(seen.status, Status::RetryableError, "{}", seen.summary);
     let frees = std::thread::spawn(move || {
         // Longer than a connection waits by itself.
@@ -349,7 +350,11 @@ async fn a_whole_number_that_sqlite_would_round_is_refused() {
             "`id` is {shown}, and whole numbers of SQLite are from -9223372036854775808 to 9223372036854775807; give it as \
              a text, for a column of type TEXT"
         );
-        assert_eq!((seen.status, &*seen.summary), (Status::PermanentError, &*says), "{written}");
+        let expected = match shown.contains('e') {
+            true => (Status::InvalidInput, "/id: expected a whole number, found a number"),
+            false => (Status::PermanentError, &*says),
+        };
+        assert_eq!((seen.status, &*seen.summary), expected, "{written}");
     }
     // What SQLite keeps exactly is given exactly, and comes back so.
     for id in [i64::MAX, i64::MIN, (1 << 53) + 1] {

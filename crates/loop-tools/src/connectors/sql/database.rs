@@ -4,26 +4,29 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::files;
+use crate::{CancellationToken, files};
 use loop_core::types::digest_text;
 use rusqlite::limits::Limit;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::connectors::error::{ConnectorError, one_line};
 
 /// The most bytes of a value that SQLite may read or make for a tool; a larger one is an error, before it takes memory.
 pub(crate) const VALUE_BYTES_MAX: i32 = 64 << 20;
 
-/// How long a call waits for a lock before it is a failure that may pass.
-const BUSY: Duration = Duration::from_millis(500);
+/// How long a lock of another program is waited for, unless another time is named.
+pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long SQLite itself waits. Between two such waits it is seen whether the work is still wanted.
+const STEP: Duration = Duration::from_millis(250);
 
 /// A SQLite file. A reader gets a connection that cannot write, and only a writable database can be written at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Database {
     path: PathBuf,
     writable: bool,
+    busy: Duration,
 }
 
 impl Database {
@@ -32,9 +35,35 @@ impl Database {
     /// # Errors
     /// It is not there, or it is no database.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, ConnectorError> {
-        let database = Self { path: path.into(), writable: false };
-        database.check(Self::connect)?;
-        Ok(database)
+        Self::open_with(path, /*writable*/ false, BUSY_TIMEOUT)
+    }
+
+    /// The database at `path`. A lock of another program is waited for as long as `busy`, also here.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`open_writable`](Self::open_writable).
+    pub fn open_with(
+        path: impl Into<PathBuf>,
+        writable: bool,
+        busy: Duration,
+    ) -> Result<Self, ConnectorError> {
+        let database = Self { path: path.into(), writable, busy };
+        let Some(writer) = database.writer() else {
+            database.check(Self::connect)?;
+            return Ok(database);
+        };
+        // What a program left half written when it died is taken back here: a reader could not, and would fail.
+        let connection = database.check(|_| writer.connect())?;
+        let is_readonly = connection.is_readonly("main").map_err(|error| database.protected(&error))?;
+        // SQLite opens a protected file for reading instead, without a word.
+        if is_readonly { Err(database.protected(&"it is write-protected")) } else { Ok(database) }
+    }
+
+    /// The same with another time for which a lock of another program is waited for, [`BUSY_TIMEOUT`] without this.
+    #[must_use]
+    pub fn with_busy_timeout(mut self, busy: Duration) -> Self {
+        self.busy = busy;
+        self
     }
 
     /// The database at `path`, for reading and for tools that change it.
@@ -42,13 +71,7 @@ impl Database {
     /// # Errors
     /// It is not there, is no database, or cannot be written.
     pub fn open_writable(path: impl Into<PathBuf>) -> Result<Self, ConnectorError> {
-        let writer = Writer { path: path.into() };
-        let database = Self { path: writer.path.clone(), writable: true };
-        // What a program left half written when it died is taken back here: a reader could not, and would fail.
-        let connection = database.check(|_| writer.connect())?;
-        let is_readonly = connection.is_readonly("main").map_err(|error| database.protected(&error))?;
-        // SQLite opens a protected file for reading instead, without a word.
-        if is_readonly { Err(database.protected(&"it is write-protected")) } else { Ok(database) }
+        Self::open_with(path, /*writable*/ true, BUSY_TIMEOUT)
     }
 
     /// The database that the script `sql_file` makes; it is made in `cache_dir` when it is first asked for.
@@ -99,17 +122,21 @@ impl Database {
     /// SQLite reads nothing until it is asked something, so a wrong file would only be noticed in a run.
     fn check(
         &self,
-        connect: impl FnOnce(&Self) -> rusqlite::Result<Connection>,
+        connect: impl Fn(&Self) -> rusqlite::Result<Connection>,
     ) -> Result<Connection, ConnectorError> {
         let path = self.path.display().to_string();
         if !self.path.is_file() {
             return Err(ConnectorError::Missing { what: "file", path });
         }
-        let seen = connect(self).and_then(|connection| {
+        let seen = self.patience(&CancellationToken::new()).step(|| {
+            let connection = connect(self)?;
             connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
             Ok(connection)
         });
-        seen.map_err(|error| ConnectorError::NotADatabase { path, message: one_line(error) })
+        seen.map_err(|error| match is_busy(&error) {
+            true => ConnectorError::Locked { path },
+            false => ConnectorError::NotADatabase { path, message: one_line(error) },
+        })
     }
 
     fn protected(&self, message: &dyn std::fmt::Display) -> ConnectorError {
@@ -118,14 +145,19 @@ impl Database {
 
     /// What opens it for writing, where that was asked for.
     pub(crate) fn writer(&self) -> Option<Writer> {
-        self.writable.then(|| Writer { path: self.path.clone() })
+        self.writable.then(|| Writer { path: self.path.clone(), busy: self.busy })
+    }
+
+    /// Waits for locks of this database.
+    pub(crate) fn patience<'a>(&self, cancel: &'a CancellationToken) -> Patience<'a> {
+        Patience::new(self.busy, cancel)
     }
 
     /// A connection that cannot write.
     pub(crate) fn connect(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(STEP.min(self.busy))?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
         Ok(connection)
     }
@@ -135,18 +167,61 @@ impl Database {
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     path: PathBuf,
+    busy: Duration,
 }
 
 impl Writer {
+    /// Waits for locks of this file.
+    pub(crate) fn patience<'a>(&self, cancel: &'a CancellationToken) -> Patience<'a> {
+        Patience::new(self.busy, cancel)
+    }
+
     /// A connection that can write this file and open no other.
     pub(crate) fn connect(&self) -> rusqlite::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_timeout(BUSY)?;
+        connection.busy_timeout(STEP.min(self.busy))?;
         connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)?;
         Ok(connection)
     }
+}
+
+/// Waits for the locks of other programs, all in all no longer than a time, and no longer than the work is wanted.
+#[derive(Debug)]
+pub(crate) struct Patience<'a> {
+    until: Instant,
+    cancel: &'a CancellationToken,
+}
+
+impl<'a> Patience<'a> {
+    pub(crate) fn new(busy: Duration, cancel: &'a CancellationToken) -> Self {
+        Self { until: Instant::now() + busy, cancel }
+    }
+
+    /// What a step comes to that may have to wait for a lock.
+    pub(crate) fn step<T>(&self, mut step: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        loop {
+            match step() {
+                Err(error)
+                    if is_busy(&error) && !self.cancel.is_cancelled() && Instant::now() < self.until =>
+                {
+                    // Some locks SQLite does not wait for.
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) if is_busy(&error) && self.cancel.is_cancelled() => {
+                    let interrupted = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_INTERRUPT);
+                    return Err(rusqlite::Error::SqliteFailure(interrupted, None));
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Whether another program holds the file.
+pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
 }
 
 /// A script that makes a database.

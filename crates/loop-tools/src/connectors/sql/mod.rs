@@ -8,7 +8,7 @@ pub(crate) mod rows;
 mod tables;
 mod tool;
 
-pub use database::Database;
+pub use database::{BUSY_TIMEOUT, Database};
 pub use rows::{CELL_BYTES_MAX, RESULT_BYTES_MAX, ROWS_MAX};
 pub use tables::{TableInfo, quoted};
 pub use tool::SqlTool;

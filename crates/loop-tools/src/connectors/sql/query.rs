@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, Statement};
 use serde_json::Value;
 
 use crate::connectors::error::{ConnectorError, one_line};
-use crate::connectors::sql::database::{Database, VALUE_BYTES_MAX};
+use crate::connectors::sql::database::{Database, VALUE_BYTES_MAX, is_busy};
 use crate::connectors::sql::given::{self, Given};
 use crate::connectors::sql::rows::{Rows, cut_text};
 use crate::connectors::trouble::Trouble;
@@ -35,11 +35,15 @@ impl Query {
         let tool = tool.to_owned();
         let refused = |message: String| ConnectorError::Query { tool: tool.clone(), message };
         let connection = database.connect().map_err(|error| refused(one_line(error)))?;
-        let statement = match connection.prepare(sql) {
+        let cancel = CancellationToken::new();
+        let statement = match database.patience(&cancel).step(|| connection.prepare(sql)) {
             Ok(statement) => statement,
             Err(rusqlite::Error::MultipleStatement) => {
                 let message = "it is more than one statement".to_owned();
                 return Err(ConnectorError::NotASelect { tool, message });
+            }
+            Err(error) if is_busy(&error) => {
+                return Err(ConnectorError::Locked { path: database.path().display().to_string() });
             }
             Err(error) => return Err(refused(place_of(&error))),
         };
@@ -72,20 +76,22 @@ impl Query {
         cell_bytes_max: usize,
         cancel: &CancellationToken,
     ) -> Result<Rows, Trouble> {
+        let patience = database.patience(cancel);
         let connection = database.connect()?;
         stop_when_cancelled(&connection, cancel)?;
-        let mut statement = connection.prepare(&self.sql)?;
+        let mut statement = patience.step(|| connection.prepare(&self.sql))?;
         given.bind(&mut statement)?;
-        Ok(rows_of(&mut statement.raw_query(), &self.columns, cell_bytes_max)?)
+        Ok(patience.step(|| rows_of(&mut statement.raw_query(), &self.columns, cell_bytes_max))?)
     }
 }
 
 impl From<rusqlite::Error> for Trouble {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Self::Retryable(format!("the database is in use: {}", one_line(error)))
-            }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Retryable(
+                "another program holds the database locked; try again later, or raise `busy_timeout_ms` of its source"
+                    .to_owned(),
+            ),
             Some(ErrorCode::OperationInterrupted) => Self::stopped(),
             Some(ErrorCode::TooBig) => {
                 let max = VALUE_BYTES_MAX >> 20;

@@ -140,9 +140,9 @@ async fn a_locked_database_is_a_failure_that_may_pass() {
     let world = world();
     let writer = rusqlite::Connection::open(world.database.path()).unwrap();
     let tool = "SELECT host FROM devices";
-    SqlTool::new(declaration(), &world.database, tool).unwrap();
+    let database = world.database.clone().with_busy_timeout(Duration::from_millis(100));
     let registry = {
-        let tool = SqlTool::new(declaration(), &world.database, tool).unwrap();
+        let tool = SqlTool::new(declaration(), &database, tool).unwrap();
         Registry::builder().tool(tool).build().unwrap()
     };
     writer.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -242,4 +242,48 @@ async fn many_long_values_end_the_rows_and_say_so() {
     let seen = answer(many, json!({})).await;
     assert!(seen.summary.starts_with("Found more than 66 items, shows 66"), "{}", seen.summary);
     assert!(seen.data.len() < (5 << 20), "{} bytes", seen.data.len());
+}
+
+// Issue 43, K5
+#[tokio::test]
+async fn a_lock_of_another_program_is_waited_for_as_long_as_is_said() {
+    let world = world();
+    let path = world.database.path();
+    let open = |ms| Database::open_with(path, /*writable*/ false, Duration::from_millis(ms));
+    let tool =
+        |database: &Database| SqlTool::new(declaration(), database, "SELECT host FROM devices").unwrap();
+    let registry = |ms| Registry::builder().tool(tool(&open(ms).unwrap())).build().unwrap();
+    let (patient, hasty) = (registry(20_000), registry(100));
+    let hold = |ms: u64| {
+        let other = rusqlite::Connection::open(path).unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE").unwrap();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(ms));
+            other.execute_batch("ROLLBACK").unwrap();
+        })
+    };
+    let ask = async |registry: &Registry, ms| {
+        let context = ToolContext::new(Scope::default(), "x", "r/1/action-0");
+        registry.dispatch("fetch_device_info", &json!({}), context, &Credentials::none(), ms, 4_000).await
+    };
+    let held = hold(2_000);
+    let began = Instant::now();
+    let says = open(100).unwrap_err().to_string();
+    assert!(
+        says.ends_with(
+            "another program holds it locked; end what that program does with it, or raise `busy_timeout_ms`"
+        ),
+        "{says}"
+    );
+    let seen = ask(&hasty, 5_000).await;
+    let says = "another program holds the database locked; try again later, or raise `busy_timeout_ms` of its source";
+    assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, says));
+    assert_eq!(ask(&patient, 300).await.status, Status::Timeout);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    open(20_000).unwrap();
+    assert!(began.elapsed() > Duration::from_millis(1_900));
+    held.join().unwrap();
+    let held = hold(1_000);
+    assert_eq!(ask(&patient, 20_000).await.status, Status::Ok);
+    held.join().unwrap();
 }

@@ -1,0 +1,170 @@
+//! Which charset bytes are in, and their text.
+//!
+//! What counts, in this order: a mark at the beginning, the charset that a header names, a declaration in the text itself
+//! (`<meta charset>`, `<?xml encoding?>`), UTF-8. What is none of these is an error: a guess would garble without a word.
+
+use std::borrow::Cow;
+
+use encoding_rs::{Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE};
+
+/// Within how many bytes a text declares its charset.
+const DECLARED_WITHIN: usize = 1024;
+/// The most characters of a name that a message repeats.
+const NAME_CHARS: usize = 40;
+
+/// The text of `bytes`, without a mark. `named`: the charset that came with them.
+///
+/// # Errors
+/// What they are not, for behind "it is ".
+pub(crate) fn text<'a>(bytes: &'a [u8], named: Option<&str>) -> Result<Cow<'a, str>, String> {
+    // The mark of UTF-32 begins with that of UTF-16.
+    if bytes.starts_with(b"\xff\xfe\0\0") || bytes.starts_with(b"\0\0\xfe\xff") {
+        return Err("in UTF-32, which is not read".to_owned());
+    }
+    if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
+        return decoded(encoding, bytes.get(mark..).unwrap_or_default(), "as its mark says");
+    }
+    if let Some(name) = named {
+        return in_charset(name, bytes, "as it says");
+    }
+    match declared(bytes) {
+        Some(name) => in_charset(&name, bytes, "as it declares"),
+        None => match wide(bytes) {
+            Some(encoding) => decoded(encoding, bytes, "as it seems to be"),
+            None => decoded(UTF_8, bytes, "and names no charset"),
+        },
+    }
+}
+
+fn in_charset<'a>(name: &str, bytes: &'a [u8], why: &str) -> Result<Cow<'a, str>, String> {
+    let shown: String = name.chars().filter(char::is_ascii_graphic).take(NAME_CHARS).collect();
+    let encoding = match Encoding::for_label(name.as_bytes()) {
+        // Its order of bytes is in the mark, or is seen.
+        Some(encoding) if encoding == UTF_16LE => wide(bytes).unwrap_or(encoding),
+        Some(encoding) if encoding == REPLACEMENT => {
+            return Err(format!("in the charset `{shown}`, which is not read"));
+        }
+        Some(encoding) => encoding,
+        // A name that is not known is no harm where the bytes say that they are UTF-8. Charsets of seven bits would look so, too.
+        None if !bytes.contains(&0)
+            && !bytes.contains(&0x1b)
+            && !shown.to_ascii_lowercase().starts_with("utf-7") =>
+        {
+            return std::str::from_utf8(bytes)
+                .map(Cow::Borrowed)
+                .map_err(|_| format!("in the charset `{shown}`, which is not known"));
+        }
+        None => return Err(format!("in the charset `{shown}`, which is not known")),
+    };
+    decoded(encoding, bytes, why)
+}
+
+fn decoded<'a>(encoding: &'static Encoding, bytes: &'a [u8], why: &str) -> Result<Cow<'a, str>, String> {
+    let text = encoding.decode_without_bom_handling_and_without_replacement(bytes);
+    text.ok_or_else(|| format!("not {}, {why}", encoding.name()))
+}
+
+/// UTF-16 without a mark: the first two characters are ASCII.
+fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
+    let (first, second) = match bytes {
+        [a, b] => ((*a, *b), (*a, *b)),
+        [a, b, c, d, ..] => ((*a, *b), (*c, *d)),
+        _ => return None,
+    };
+    match (first, second) {
+        ((1.., 0), (1.., 0)) => Some(UTF_16LE),
+        ((0, 1..), (0, 1..)) => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// The charset that a page or a document declares in its own text.
+fn declared(bytes: &[u8]) -> Option<String> {
+    let head = bytes.get(..DECLARED_WITHIN).unwrap_or(bytes).to_ascii_lowercase();
+    let head = String::from_utf8_lossy(&head);
+    let start = head.trim_start();
+    let name = if let Some(xml) = start.strip_prefix("<?xml") {
+        value(xml.split("?>").next()?, "encoding")
+    } else if start.starts_with('<') {
+        head.split("<meta").skip(1).find_map(|meta| value(meta.split('>').next()?, "charset"))
+    } else {
+        None
+    };
+    // What can be read as ASCII is in none of two bytes.
+    name.map(|name| if name.starts_with("utf-16") { "utf-8".to_owned() } else { name })
+}
+
+/// The value of `key=` in a tag: `charset="x"`, also within `content="text/html; charset=x"`.
+fn value(tag: &str, key: &str) -> Option<String> {
+    let after = tag.split(key).skip(1).find_map(|rest| rest.trim_start().strip_prefix('='))?;
+    let after = after.trim_start().trim_start_matches(['"', '\'']);
+    let end = after.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '/' | '?'));
+    Some(after.get(..end.unwrap_or(after.len()))?.to_owned()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bytes: &[u8], named: Option<&str>, expected: &str) {
+        assert_eq!(text(bytes, named).unwrap_or_else(|why| Cow::Owned(why)), expected, "{named:?}");
+    }
+
+    fn wide_of(text: &str, big: bool) -> Vec<u8> {
+        let of = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        text.encode_utf16().flat_map(of).collect()
+    }
+
+    // Issue 43, K3
+    #[test]
+    fn a_text_is_read_by_its_mark_its_header_or_its_declaration_and_else_refused() {
+        let latin = b"Zo\xeb in \xc5rhus";
+        let (word, marked) = ("Zoë in Århus", "\u{feff}Zoë in Århus");
+        check(word.as_bytes(), None, word);
+        check(word.as_bytes(), Some("UTF8"), word);
+        check(marked.as_bytes(), None, word);
+        for label in ["iso-8859-1", "ISO-8859-15", "windows-1252", "latin1", "l1"] {
+            check(latin, Some(label), word);
+        }
+        for (name, big) in [("utf-16", false), ("utf-16", true), ("utf-16le", false), ("UTF-16BE", true)] {
+            check(&wide_of(word, big), Some(name), word);
+            check(&wide_of(marked, big), Some(name), word);
+        }
+        for big in [false, true] {
+            check(&wide_of(word, big), None, word);
+            check(&wide_of(marked, big), None, word);
+            check(&wide_of("{}", big), None, "{}");
+            // The mark counts before the header.
+            check(&wide_of(marked, big), Some("iso-8859-1"), word);
+        }
+        check(b"\xc4\xe3\xba\xc3", Some("gbk"), "你好");
+        check(b"\x93\xfa\x96{", Some("shift_jis"), "日本");
+        check(b"\x80 5", Some("windows-1252"), "€ 5");
+        let meta = |tag: &str| [b"<!doctype html><html><head>", tag.as_bytes(), b"</head>Zo\xeb"].concat();
+        for tag in [
+            "<meta charset=iso-8859-1>",
+            "<META CHARSET = \"windows-1252\" />",
+            "<meta http-equiv='Content-Type' content='text/html; charset=latin1'>",
+        ] {
+            let page = meta(tag);
+            assert!(text(&page, None).unwrap().ends_with("Zoë"), "{tag}");
+            // The header counts before the page.
+            assert!(text(&page, Some("iso-8859-7")).unwrap().ends_with("Zoλ"), "{tag}");
+        }
+        assert!(text(b"<?xml version='1.0' encoding='ISO-8859-1'?><a>\xeb</a>", None).unwrap().contains('ë'));
+        check("<meta charset=utf-16>ë".as_bytes(), None, "<meta charset=utf-16>ë");
+        check(latin, None, "not UTF-8, and names no charset");
+        check(latin, Some("utf-8"), "not UTF-8, as it says");
+        check(&meta("<meta charset=utf-8>"), None, "not UTF-8, as it declares");
+        check(b"\xff\xfe\0\0a\0\0\0", None, "in UTF-32, which is not read");
+        check(b"abc", Some("utf-7"), "in the charset `utf-7`, which is not known");
+        check(b"abc", Some("iso-2022-kr"), "in the charset `iso-2022-kr`, which is not read");
+        check(latin, Some("cp437\n"), "in the charset `cp437`, which is not known");
+        check(b"abc", Some("cp437"), "abc");
+        check(b"\x81", Some("shift_jis"), "not Shift_JIS, as it says");
+        check(b"\xff\xfea", None, "not UTF-16LE, as its mark says");
+        check(b"", Some("utf-16"), "");
+    }
+}
