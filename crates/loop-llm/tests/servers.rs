@@ -51,9 +51,14 @@ fn counts_are_read_in_each_form_or_unknown() {
         assert_eq!(counted("compatible", &chunks), wanted, "{chunks:?}");
     }
     // Reasoning beside the completion, of a server that is not known to count so.
-    let chunks = end(json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 215, "completion_tokens_details": {"reasoning_tokens": 200}}));
+    let chunks = end(
+        json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 215, "completion_tokens_details": {"reasoning_tokens": 200}}),
+    );
     let reply = Wire::new("compatible", "m").stream(&chunks).unwrap();
-    assert_eq!((reply.usage.map(|usage| usage.total_output()), &*reply.warnings), (Some(205), &["usage_inconsistent".into()][..]));
+    assert_eq!(
+        (reply.usage.map(|usage| usage.total_output()), &*reply.warnings),
+        (Some(205), &["usage_inconsistent".into()][..])
+    );
     let message = |start: Value, delta: Option<Value>| {
         let mut last = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
         if let Some(usage) = delta {
@@ -244,7 +249,13 @@ fn a_refusal_of_reasoning_names_the_setting() {
 
 #[test]
 fn the_end_may_be_in_any_case_and_in_the_words_of_others() {
-    for (word, stop) in [("STOP", ReplyEnd::EndTurn), ("eos", ReplyEnd::EndTurn), ("LENGTH", ReplyEnd::MaxTokens), ("max_tokens", ReplyEnd::MaxTokens), ("odd", ReplyEnd::Other)] {
+    for (word, stop) in [
+        ("STOP", ReplyEnd::EndTurn),
+        ("eos", ReplyEnd::EndTurn),
+        ("LENGTH", ReplyEnd::MaxTokens),
+        ("max_tokens", ReplyEnd::MaxTokens),
+        ("odd", ReplyEnd::Other),
+    ] {
         let chunk = json!({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": word}]});
         let reply = Wire::new("compatible", "m").stream(&[chunk]).unwrap();
         assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(stop), Some(word)));

@@ -113,10 +113,22 @@ async fn the_offline_stub_replies_in_the_form_that_is_asked_for() {
     for door in ALL {
         let mut body = door.question(false);
         let (format, text) = match door {
-            Door::Chat => (json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}), "/choices/0/message/content"),
-            Door::Responses => (json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": schema}}}), "/output/0/content/0/text"),
-            Door::Anthropic => (json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}}), "/content/0/text"),
-            Door::Gemini => (json!({"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}), "/candidates/0/content/parts/0/text"),
+            Door::Chat => (
+                json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}),
+                "/choices/0/message/content",
+            ),
+            Door::Responses => (
+                json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": schema}}}),
+                "/output/0/content/0/text",
+            ),
+            Door::Anthropic => (
+                json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}}),
+                "/content/0/text",
+            ),
+            Door::Gemini => (
+                json!({"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}),
+                "/candidates/0/content/parts/0/text",
+            ),
         };
         body.as_object_mut().unwrap().extend(format.as_object().unwrap().clone());
         let reply = door.post(&server, false, &body).await.json();

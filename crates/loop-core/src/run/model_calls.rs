@@ -243,7 +243,7 @@ impl Rest<'_> {
         let granted = cut.granted;
         // If the model, the context, the budget or the provider allowed less, raising the setting would change nothing.
         let is_the_setting = !cut.written.capped
-            && !cut.written.is_far_below(granted)
+            && !cut.written.is_cut_at_once(granted)
             && granted >= self.spec.limits.output_tokens;
         let to = Measure::Count(granted.saturating_add(1));
         let reached = Condition::new(StopReason::OutputLimit, Measure::Output(cut.written));
