@@ -39,7 +39,7 @@ fn counts_are_read_in_each_form_or_unknown() {
         (end(json!({"prompt_tokens": "10", "completion_tokens": "5"})), Some((10, 5))),
         (end(json!({"prompt_tokens": 10.5, "completion_tokens": 5})), None),
         (end(json!({"input_tokens": 10, "output_tokens": 5})), Some((10, 5))),
-        ([end(real.clone()), vec![zeros.clone()]].concat(), Some((10, 5))),
+        ([end(real.clone()), vec![zeros]].concat(), Some((10, 5))),
         (
             [end(real), vec![json!({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 0}})]]
                 .concat(),
