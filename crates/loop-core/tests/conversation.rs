@@ -5,7 +5,7 @@ use loop_testkit::*;
 use loop_core::gate::{Limit, Measure};
 use loop_core::reply::FinishReason;
 use loop_core::run::{PersonAnswer, StopMode};
-use loop_core::types::{Effect, StopClass};
+use loop_core::types::{Effect, StopClass, Usage};
 use loop_core::{EventKind, RunSpec, StopReason, Verdict};
 use serde_json::{Value, json};
 
@@ -486,4 +486,17 @@ fn a_call_that_runs_or_waits_for_a_person_is_progress_after_passes_in_which_noth
     let asked = idle.clone().replied(&calls(&[("wipe", target("a"))]));
     assert_eq!(asked.asks(), ["3/action-0"]);
     idle.replied(&none).expect_phase("final_pass");
+}
+
+#[test]
+fn a_reply_that_was_cut_at_its_first_token_is_no_fault_of_the_output_limit() {
+    // A server whose context is full stops after one token, with the word for the limit.
+    let full = Some(Usage { input: 4_000, output: 1, ..Usage::default() });
+    let cut = text("").ending(FinishReason::MaxTokens).using(full);
+    let world = conversation().start().replied(&cut).ends(StopReason::OutputLimit);
+    assert_eq!(world.outcome().stop.primary.change, None);
+    let enough = Some(Usage { input: 4_000, output: 4_000, ..Usage::default() });
+    let cut = text("").ending(FinishReason::MaxTokens).using(enough);
+    let world = conversation().start().replied(&cut).ends(StopReason::OutputLimit);
+    assert!(world.outcome().stop.primary.change.is_some());
 }

@@ -95,7 +95,7 @@ pub struct Domain {
     pub credentials: Credentials,
     file: File,
     warnings: Vec<String>,
-    misfits: Vec<String>,
+    changed_tools: Vec<String>,
     of_calibration: Vec<String>,
     unset: Vec<DomainError>,
     unset_to_save: Vec<DomainError>,
@@ -157,8 +157,8 @@ impl Domain {
         let mut warnings = report::warnings(&spec);
         warnings.extend(tools.warnings);
         warnings.extend(remote::warnings(&file, &spec));
-        let misfits = remote::misfits(&file, &spec, &tools.registry)?;
-        warnings.extend(misfits.iter().cloned());
+        let changed_tools = remote::changed_tools(&file, &spec, &tools.registry)?;
+        warnings.extend(changed_tools.iter().cloned());
         warnings.extend(of_calibration.iter().cloned());
         let mut unset = tools.secrets.untrusted;
         unset.extend(found.unset);
@@ -175,7 +175,7 @@ impl Domain {
             file,
             save,
             warnings,
-            misfits,
+            changed_tools,
             of_calibration,
             unset,
             unset_to_save,
@@ -370,8 +370,8 @@ impl Domain {
 
     /// The tools that a provider of its models is sent with other parameters, or not at all, a line each; the
     /// [warnings](Self::warnings) hold them too.
-    pub fn misfits(&self) -> &[String] {
-        &self.misfits
+    pub fn changed_tools(&self) -> &[String] {
+        &self.changed_tools
     }
 
     /// What of the domain's models `gate.calibration` has not measured, or hardly, a line each: for a program that begins a run.

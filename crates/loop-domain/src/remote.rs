@@ -6,7 +6,7 @@ use std::sync::Arc;
 use loop_core::RunSpec;
 use loop_core::spec::ProtocolSpec;
 use loop_core::types::Tier;
-use loop_llm::codec::misfits as misfits_of;
+use loop_llm::codec::changed_tools as changes_of;
 use loop_llm::options::{Defaults, Strictness};
 use loop_llm::wrap::{
     BreakerHandle, BreakerPolicy, CircuitBreaker, RateGate, RateLimited, RateLimits, RetryPolicy, Retrying,
@@ -162,7 +162,11 @@ pub(crate) fn warnings(file: &File, spec: &RunSpec) -> Vec<String> {
 }
 
 /// Tools that a provider is sent with other parameters than they have, or not at all.
-pub(crate) fn misfits(file: &File, spec: &RunSpec, registry: &Registry) -> Result<Vec<String>, DomainError> {
+pub(crate) fn changed_tools(
+    file: &File,
+    spec: &RunSpec,
+    registry: &Registry,
+) -> Result<Vec<String>, DomainError> {
     // The tools of a document are said in its prompt.
     match spec.protocol {
         ProtocolSpec::Document(_) => return Ok(Vec::new()),
@@ -183,7 +187,7 @@ pub(crate) fn misfits(file: &File, spec: &RunSpec, registry: &Registry) -> Resul
         [Some(&models.base), models.escalated.as_ref(), models.fallback.as_ref()].into_iter().flatten()
     {
         if let Some(profile) = profile(file, config.server_model().spoken())? {
-            lines.extend(misfits_of(&profile, &tools));
+            lines.extend(changes_of(&profile, &tools));
         }
     }
     lines.sort();

@@ -102,3 +102,18 @@ fn what_works_and_is_probably_not_meant_is_said() {
     );
     assert_eq!(checked("[gate]\nrepeats = \"three_tier\"\n", None), Ok(Vec::new()));
 }
+
+#[test]
+fn a_tool_that_a_provider_is_sent_otherwise_is_named_before_there_is_a_key() {
+    let tool = "[tools.find]\nkind = \"docs\"\neffect = \"read\"\nfolder = \".\"\ndescription = \"Find\"\n\
+                query_parameter = \"filter[status]\"\n[tools.find.parameters]\n\"filter[status]\" = { required = true }\n";
+    let base = |provider: &str| format!("[models.base]\nprovider = \"{provider}\"\nmodel = \"m\"\n{tool}");
+    let changed = |provider: &str| {
+        let warnings = checked(&base(provider), None).unwrap();
+        warnings.into_iter().filter(|line| line.contains("is sent to")).collect::<Vec<_>>()
+    };
+    let line =
+        "tool `find` is sent to anthropic with other parameters: `filter[status]` is called `filter_status`";
+    assert_eq!(changed("anthropic"), [line]);
+    assert_eq!(changed("openai"), Vec::<String>::new());
+}

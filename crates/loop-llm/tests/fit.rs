@@ -1,6 +1,6 @@
 //! Tools are sent as their provider takes them, and their calls come back with their own names.
 
-use loop_llm::codec::{Api, Codec, misfits};
+use loop_llm::codec::{Api, Codec, changed_tools};
 use loop_llm::model::ModelEvent;
 use loop_llm::options::{Strictness, Unsupported};
 use loop_llm::request::AssistantTurn;
@@ -78,7 +78,7 @@ fn what_is_no_schema_of_today_is_written_as_one() {
         "none": {"enum": []},
         "map": {"type": "object", "additionalProperties": true},
     }, "required": null});
-    let fitted = sent(&wire("openai-chat", &[old.clone()])).remove(0);
+    let fitted = sent(&wire("openai-chat", &[old])).remove(0);
     assert_eq!(
         fitted,
         json!({"type": "object", "properties": {
@@ -237,7 +237,8 @@ fn a_tool_that_cannot_be_sent_is_left_out_and_the_others_are_not() {
         assert_eq!(warnings[0], "tool_left_out(t0: its parameters are no object)", "{profile}");
         assert!(warnings.contains(&"tool_choice_degraded".to_owned()), "{warnings:?}");
         wire.with(|request| request.unsupported = Unsupported::Reject).refused();
-        let lines = misfits(&Profile::named(profile).unwrap(), &wire_tools(&[list.clone(), good.clone()]));
+        let lines =
+            changed_tools(&Profile::named(profile).unwrap(), &wire_tools(&[list.clone(), good.clone()]));
         assert_eq!(
             lines,
             [format!("tool `t0` is left out of requests to {profile}: its parameters are no object")]

@@ -548,7 +548,8 @@ fn usage_is_in_disjoint_buckets() {
     assert_eq!((odd.usage, &*odd.warnings), (Some(wanted), &["usage_inconsistent".into()][..]));
     let beside = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 115,
         "completion_tokens_details": {"reasoning_tokens": 100}});
-    let xai = counted(beside);
+    let at_xai = Wire::new("xai-chat", "m");
+    let xai = at(&at_xai, &[text("Hi"), stop("stop"), usage(beside)]).unwrap();
     assert_eq!(xai.usage, Some(Usage { input: 10, output: 5, reasoning: 100, ..Usage::default() }));
     assert!(xai.warnings.is_empty());
     let deepseek =

@@ -23,24 +23,42 @@ fn counted(api: &str, chunks: &[Value]) -> Option<(u64, u64)> {
 fn counts_are_read_in_each_form_or_unknown() {
     let text = || json!({"choices": [{"index": 0, "delta": {"content": "a"}}]});
     let end = |usage: Value| {
-        vec![text(), json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}), json!({"choices": [], "usage": usage})]
+        vec![
+            text(),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+            json!({"choices": [], "usage": usage}),
+        ]
     };
     let real = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
     let in_choice = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": real}]});
-    let zeros = json!({"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}});
+    let zeros =
+        json!({"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}});
     for (chunks, wanted) in [
         (vec![text(), in_choice], Some((10, 5))),
         (end(json!({"prompt_tokens": 10.0, "completion_tokens": 5.0})), Some((10, 5))),
         (end(json!({"prompt_tokens": "10", "completion_tokens": "5"})), Some((10, 5))),
         (end(json!({"prompt_tokens": 10.5, "completion_tokens": 5})), None),
         (end(json!({"input_tokens": 10, "output_tokens": 5})), Some((10, 5))),
-        ([end(real.clone()), vec![zeros.clone()]].concat(), Some((10, 5))),
-        ([end(real), vec![json!({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 0}})]].concat(), Some((10, 5))),
+        ([end(real.clone()), vec![zeros]].concat(), Some((10, 5))),
+        (
+            [end(real), vec![json!({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 0}})]]
+                .concat(),
+            Some((10, 5)),
+        ),
         (end(json!({"prompt_tokens": 0, "completion_tokens": 5})), None),
         (end(json!({"prompt_tokens": -1, "completion_tokens": 5})), None),
     ] {
         assert_eq!(counted("compatible", &chunks), wanted, "{chunks:?}");
     }
+    // Reasoning beside the completion, of a server that is not known to count so.
+    let chunks = end(
+        json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 215, "completion_tokens_details": {"reasoning_tokens": 200}}),
+    );
+    let reply = Wire::new("compatible", "m").stream(&chunks).unwrap();
+    assert_eq!(
+        (reply.usage.map(|usage| usage.total_output()), &*reply.warnings),
+        (Some(205), &["usage_inconsistent".into()][..])
+    );
     let message = |start: Value, delta: Option<Value>| {
         let mut last = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
         if let Some(usage) = delta {
@@ -72,7 +90,10 @@ fn counts_are_read_in_each_form_or_unknown() {
         (json!({"candidatesTokenCount": 5}), None),
         (json!({"candidatesTokenCount": 5, "totalTokenCount": 5}), None),
         (json!({"candidatesTokenCount": 5, "totalTokenCount": 15}), Some((10, 5))),
-        (json!({"promptTokenCount": 10.0, "candidatesTokenCount": "5", "totalTokenCount": 15}), Some((10, 5))),
+        (
+            json!({"promptTokenCount": 10.0, "candidatesTokenCount": "5", "totalTokenCount": 15}),
+            Some((10, 5)),
+        ),
         (json!({"promptTokenCount": 0, "candidatesTokenCount": 5, "totalTokenCount": 5}), None),
     ] {
         assert_eq!(counted("gemini", &[parts(usage.clone())]), wanted, "{usage}");
@@ -80,23 +101,62 @@ fn counts_are_read_in_each_form_or_unknown() {
 }
 
 fn kind_of(status: u16, body: &Value) -> Kind {
-    classify(status, &HeaderMap::new(), body.to_string().as_bytes(), SystemTime::UNIX_EPOCH, &Secrets::default()).kind
+    classify(
+        status,
+        &HeaderMap::new(),
+        body.to_string().as_bytes(),
+        SystemTime::UNIX_EPOCH,
+        &Secrets::default(),
+    )
+    .kind
 }
 
 #[test]
 fn refusals_are_classified_by_words_and_fields() {
     for (status, body, kind) in [
-        (401, json!({"error": {"message": "This model supports only 256K context", "type": "authentication_error"}}), Kind::ContextTooLong),
-        (401, json!({"error": {"message": "Incorrect API key provided", "type": "authentication_error"}}), Kind::Auth),
+        (
+            401,
+            json!({"error": {"message": "This model supports only 256K context", "type": "authentication_error"}}),
+            Kind::ContextTooLong,
+        ),
+        (
+            401,
+            json!({"error": {"message": "Incorrect API key provided", "type": "authentication_error"}}),
+            Kind::Auth,
+        ),
         (403, json!({"error": {"message": "maximum context length is 4096 tokens"}}), Kind::ContextTooLong),
-        (429, json!({"error": {"message": "too many input tokens per minute", "code": "rate_limit_exceeded"}}), Kind::RateLimited),
-        (400, json!({"error": {"code": "1261", "message": "Prompt exceeds max length"}}), Kind::ContextTooLong),
+        (
+            429,
+            json!({"error": {"message": "too many input tokens per minute", "code": "rate_limit_exceeded"}}),
+            Kind::RateLimited,
+        ),
+        (
+            400,
+            json!({"error": {"code": "1261", "message": "Prompt exceeds max length"}}),
+            Kind::ContextTooLong,
+        ),
         (400, json!({"error": {"code": "1113", "message": "Insufficient balance"}}), Kind::Billing),
-        (400, json!({"code": "InvalidParameter", "message": "Range of input length should be [1, 30720]"}), Kind::ContextTooLong),
+        (
+            400,
+            json!({"code": "InvalidParameter", "message": "Range of input length should be [1, 30720]"}),
+            Kind::ContextTooLong,
+        ),
         (400, json!({"code": "Arrearage", "message": "Access denied"}), Kind::Billing),
-        (400, json!({"__type": "ThrottlingException", "message": "Too many requests, please wait"}), Kind::RateLimited),
-        (400, json!({"success": false, "errors": [{"code": 5007, "message": "the context window limit was exceeded"}]}), Kind::ContextTooLong),
-        (200, json!({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}), Kind::Billing),
+        (
+            400,
+            json!({"__type": "ThrottlingException", "message": "Too many requests, please wait"}),
+            Kind::RateLimited,
+        ),
+        (
+            400,
+            json!({"success": false, "errors": [{"code": 5007, "message": "the context window limit was exceeded"}]}),
+            Kind::ContextTooLong,
+        ),
+        (
+            200,
+            json!({"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),
+            Kind::Billing,
+        ),
     ] {
         assert_eq!(kind_of(status, &body), kind, "{status} {body}");
     }
@@ -122,8 +182,16 @@ fn an_error_field_of_a_stream_is_the_end_of_it() {
     let full = "the request exceeds the available context size. try increasing the context size";
     for profile in ["llama-cpp", "openai", "anthropic", "gemini"] {
         for (body, kind, says) in [
-            (format!("error: {}\n\ndata: [DONE]\n\n", json!({"code": 400, "message": full})), Kind::ContextTooLong, full),
-            (format!("error: {}\n\n", json!({"error": {"message": "boom", "code": 500}})), Kind::ServerError, "boom"),
+            (
+                format!("error: {}\n\ndata: [DONE]\n\n", json!({"code": 400, "message": full})),
+                Kind::ContextTooLong,
+                full,
+            ),
+            (
+                format!("error: {}\n\n", json!({"error": {"message": "boom", "code": 500}})),
+                Kind::ServerError,
+                "boom",
+            ),
             ("error:out of memory\n".to_owned(), Kind::ServerError, "out of memory"),
         ] {
             let error = Wire::new(profile, "m").end(body).unwrap_err();
@@ -166,9 +234,13 @@ fn a_wait_is_read_from_each_header_and_from_words() {
 fn a_refusal_of_reasoning_names_the_setting() {
     let hint = |message: &str| {
         let body = json!({"error": {"message": message}}).to_string();
-        classify(400, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &Secrets::default()).message.to_string()
+        classify(400, &HeaderMap::new(), body.as_bytes(), SystemTime::UNIX_EPOCH, &Secrets::default())
+            .message
+            .to_string()
     };
-    let lacks = hint("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2");
+    let lacks = hint(
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+    );
     assert!(lacks.contains("reasoning_back = \"with_tool_calls\""), "{lacks}");
     let refuses = hint("Unexpected field reasoning_content in messages[1]");
     assert!(refuses.contains("reasoning_back = \"never\""), "{refuses}");
@@ -176,13 +248,35 @@ fn a_refusal_of_reasoning_names_the_setting() {
 }
 
 #[test]
+fn the_end_may_be_in_any_case_and_in_the_words_of_others() {
+    for (word, stop) in [
+        ("STOP", ReplyEnd::EndTurn),
+        ("eos", ReplyEnd::EndTurn),
+        ("LENGTH", ReplyEnd::MaxTokens),
+        ("max_tokens", ReplyEnd::MaxTokens),
+        ("odd", ReplyEnd::Other),
+    ] {
+        let chunk = json!({"choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": word}]});
+        let reply = Wire::new("compatible", "m").stream(&[chunk]).unwrap();
+        assert_eq!((reply.stop, reply.raw_stop.as_deref()), (Some(stop), Some(word)));
+    }
+}
+
+#[test]
 fn thoughts_of_local_models_are_split_from_their_text() {
     for profile in ["ollama", "vllm", "lm-studio", "llama-cpp", "compatible"] {
         for pieces in [&["<thi", "nk>secret</th", "ink>hi"][..], &["secret</think>", "hi"]] {
-            let chunks: Vec<Value> = pieces.iter().map(|piece| json!({"choices": [{"index": 0, "delta": {"content": piece}}]})).collect();
+            let chunks: Vec<Value> = pieces
+                .iter()
+                .map(|piece| json!({"choices": [{"index": 0, "delta": {"content": piece}}]}))
+                .collect();
             let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
             let reply = Wire::new(profile, "m").stream(&[chunks, vec![end]].concat()).unwrap();
-            assert_eq!((&*reply.text, &*reply.reasoning, reply.stop), ("hi", "secret", Some(ReplyEnd::EndTurn)), "{profile} {pieces:?}");
+            assert_eq!(
+                (&*reply.text, &*reply.reasoning, reply.stop),
+                ("hi", "secret", Some(ReplyEnd::EndTurn)),
+                "{profile} {pieces:?}"
+            );
         }
     }
 }

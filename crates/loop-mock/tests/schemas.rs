@@ -7,7 +7,11 @@ use loop_llm::options::Strictness;
 use loop_llm::{ModelReply, ModelRequest, Profile, ToolDefinition};
 use serde_json::{Map, Value, json};
 
-use crate::raw::api::{ALL, Api as Door, replying};
+use loop_mock::offline::Offline;
+use loop_mock::{LoopbackServer, Service};
+
+use crate::raw::api::{ALL, Api as Door, full_in_pieces, replying, serve};
+use crate::raw::{Reply, exchange, get, request};
 
 fn profile(door: Door) -> Arc<Profile> {
     Profile::named(match door {
@@ -46,9 +50,9 @@ async fn answer(door: Door, schemas: &[Value], is_fitted: bool) -> (u16, String)
         strict: Strictness::Off,
     });
     let tools: Vec<ToolDefinition> = tools.collect();
-    let mut request = ModelRequest::new("m", "Rules.", "Hi");
-    (request.tools, request.no_stream) = (tools.into(), true);
-    let encoded = Codec::new(profile(door)).encode(&request).unwrap();
+    let mut asked = ModelRequest::new("m", "Rules.", "Hi");
+    (asked.tools, asked.no_stream) = (tools.into(), true);
+    let encoded = Codec::new(profile(door)).encode(&asked).unwrap();
     let mut body: Value = serde_json::from_slice(&encoded.body.to_bytes()).unwrap();
     if !is_fitted {
         let place = match profile(door).api {
@@ -68,7 +72,7 @@ async fn answer(door: Door, schemas: &[Value], is_fitted: bool) -> (u16, String)
 async fn each_provider_is_sent_what_it_takes_of_odd_schemas() {
     for door in ALL {
         for schema in odd() {
-            let (status, text) = answer(door, &[schema.clone()], true).await;
+            let (status, text) = answer(door, std::slice::from_ref(&schema), true).await;
             assert_eq!(status, 200, "{door:?} {schema}: {text}");
         }
     }
@@ -100,6 +104,66 @@ async fn each_provider_is_sent_what_it_takes_of_any_schema() {
             assert_eq!(status, 200, "{door:?}, seed {seed}: {text}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_offline_stub_replies_in_the_form_that_is_asked_for() {
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}, "n": {"type": "integer"}}, "required": ["city", "n"], "additionalProperties": false});
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new()))).unwrap();
+    for door in ALL {
+        let mut body = door.question(false);
+        let (format, text) = match door {
+            Door::Chat => (
+                json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}}),
+                "/choices/0/message/content",
+            ),
+            Door::Responses => (
+                json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": schema}}}),
+                "/output/0/content/0/text",
+            ),
+            Door::Anthropic => (
+                json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}}),
+                "/content/0/text",
+            ),
+            Door::Gemini => (
+                json!({"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}),
+                "/candidates/0/content/parts/0/text",
+            ),
+        };
+        body.as_object_mut().unwrap().extend(format.as_object().unwrap().clone());
+        let reply = door.post(&server, false, &body).await.json();
+        let text = reply.pointer(text).and_then(Value::as_str).unwrap_or_else(|| panic!("{door:?}: {reply}"));
+        let value: Value = serde_json::from_str(text).unwrap();
+        assert!(value["city"].is_string() && value["n"].is_i64(), "{door:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_and_a_count_of_tokens_can_be_asked_for() {
+    let server = LoopbackServer::start(Service::of(Arc::new(Offline::new())).with_names(["m"])).unwrap();
+    for (path, member) in [("/v1/models/m", "id"), ("/v1beta/models/m", "name")] {
+        let reply = get(&server, path).await;
+        assert_eq!((reply.status, reply.json()[member].is_string()), (200, true), "{path}");
+    }
+    assert_eq!(get(&server, "/v1/models/other").await.status, 404);
+    let body = json!({"model": "m", "messages": [{"role": "user", "content": "how many tokens are these"}]});
+    for (path, member) in [
+        ("/v1/messages/count_tokens", "input_tokens"),
+        ("/v1/responses/input_tokens", "input_tokens"),
+        ("/v1beta/models/m:countTokens", "totalTokens"),
+    ] {
+        let reply = Reply::read(&exchange(&server, &request(path, &[], &body)).await);
+        assert!(reply.status == 200 && reply.json()[member].as_u64() > Some(9), "{path}: {}", reply.text());
+    }
+}
+
+#[tokio::test]
+async fn a_signature_is_base64_that_a_client_can_decode_and_send_back() {
+    let sealed = Door::Gemini.ask(&serve(full_in_pieces()), false).await.json().to_string();
+    let (_, rest) = sealed.split_once("\"thoughtSignature\":\"").unwrap();
+    let signature = rest.split('"').next().unwrap();
+    let decoded = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE, signature).unwrap();
+    assert_eq!(base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE, decoded), signature);
 }
 
 struct Dice(u64);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::effects::Effects;
 use crate::gate::not_done::NotDone;
 use crate::gate::stop_reason::StopReason;
+use crate::reply;
 use crate::spec::{Calibrated, ErrorStyle, MeasuredLevel, Setting};
 use crate::types::{Confidence, EvidenceId, PicoUsd, StopClass, Tier, is_default};
 
@@ -163,9 +164,9 @@ pub struct Written {
 }
 
 impl Written {
-    /// Whether the reply was cut long before its limit: then the model's context was full.
-    pub fn is_far_below(self, granted: u64) -> bool {
-        !self.capped && self.tokens.is_some_and(|tokens| tokens < granted / 2)
+    /// Whether the reply was cut at its first tokens, where many were granted: then the model's context was full.
+    pub fn is_cut_at_once(self, granted: u64) -> bool {
+        !self.capped && self.tokens.is_some_and(|tokens| reply::is_cut_at_once(tokens, granted))
     }
 }
 

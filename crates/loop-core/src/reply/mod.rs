@@ -23,6 +23,7 @@ mod steps_tests;
 
 pub use citation::citations;
 pub use merge::{BadCitation, Document, Merge, MergeContext, Section, SectionChange};
+pub(crate) use model_reply::is_cut_at_once;
 pub use model_reply::{FinishReason, Reply};
 pub use parse_warning::ParseWarning;
 pub use proposal::{Ending, Proposal, Refused};

@@ -106,3 +106,11 @@ impl FinishReason {
         }
     }
 }
+
+/// Whether a reply of so many tokens that was cut got no further than its beginning.
+pub(crate) fn is_cut_at_once(tokens: u64, granted: u64) -> bool {
+    tokens < FIRST_TOKENS && tokens < granted / 2
+}
+
+/// Fewer tokens are the beginning of a reply, or of its reasoning, and no whole one.
+const FIRST_TOKENS: u64 = 32;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::reply::contract::Echoes;
-use crate::reply::model_reply::{FinishReason, Reply};
+use crate::reply::model_reply::{FinishReason, Reply, is_cut_at_once};
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::proposal::Proposal;
 use crate::reply::sections::without_thoughts;
 use crate::reply::{conversation, document, native, output};
 use crate::spec::{OnInvalid, ProtocolSpec, RunSpec};
-use crate::types::{FailureKind, ModelFailure};
+use crate::types::{FailureKind, ModelFailure, Usage};
 
 /// The context in which a reply is parsed.
 #[derive(Clone, Copy, Debug)]
@@ -71,15 +71,6 @@ pub(crate) fn salvage(partial: &Arc<str>, reading: Reading<'_>) -> Proposal {
     }
 }
 
-/// Whether a reply has no more than its first tokens, where many were permitted.
-fn is_cut_at_once(reply: &Reply, spec: &RunSpec) -> bool {
-    let tokens = reply.usage.map_or(u64::MAX, |usage| usage.total_output());
-    tokens < FIRST_TOKENS && tokens < spec.limits.output_tokens / 2
-}
-
-/// Fewer tokens say nothing, not even in reasoning.
-const FIRST_TOKENS: u64 = 16;
-
 /// Why a reply is unusable, so that the call counts as failed and may be retried. `None`: it is usable. An unusable
 /// reply is blank, or its content contradicts its finish reason.
 pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
@@ -89,11 +80,12 @@ pub(crate) fn unusable(reply: &Reply, spec: &RunSpec) -> Option<ModelFailure> {
     } else {
         native::says_nothing(&without_thoughts(&reply.text))
     };
+    let at_once = |usage: Usage| is_cut_at_once(usage.total_output(), spec.limits.output_tokens);
     let (kind, message): (_, Arc<str>) = match reply.finish {
         FinishReason::Refusal | FinishReason::Filtered => return None,
         // The protocol itself handles a cut reply.
         FinishReason::MaxTokens | FinishReason::Capped if is_native => return None,
-        FinishReason::MaxTokens if is_blank && is_cut_at_once(reply, spec) => {
+        FinishReason::MaxTokens if is_blank && reply.usage.is_some_and(at_once) => {
             let message = "the reply was cut at its first tokens, long before its output limit: the model's context is \
                            full; give it less to read, or raise the context window of its server";
             (FailureKind::ContextTooLong, message.into())

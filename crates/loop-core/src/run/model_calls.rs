@@ -242,8 +242,9 @@ impl Rest<'_> {
     pub(super) fn output_limit(&self, cut: Cut) -> Condition {
         let granted = cut.granted;
         // If the model, the context, the budget or the provider allowed less, raising the setting would change nothing.
-        let is_the_setting =
-            !cut.written.capped && !cut.written.is_far_below(granted) && granted >= self.spec.limits.output_tokens;
+        let is_the_setting = !cut.written.capped
+            && !cut.written.is_cut_at_once(granted)
+            && granted >= self.spec.limits.output_tokens;
         let to = Measure::Count(granted.saturating_add(1));
         let reached = Condition::new(StopReason::OutputLimit, Measure::Output(cut.written));
         reached.threshold(Measure::Count(granted)).change_if(is_the_setting, Setting::OutputTokens, to)

@@ -368,10 +368,13 @@ impl Assembly {
 
     /// The error that `data` reports in place of a reply.
     pub(crate) fn failure(&self, data: &str) -> LlmError {
-        within(&serde_json::from_str(data).unwrap_or_else(|_| match data.starts_with(['{', '[']) {
-            true => Value::Null,
-            false => data.into(),
-        }), &self.secrets)
+        within(
+            &serde_json::from_str(data).unwrap_or_else(|_| match data.starts_with(['{', '[']) {
+                true => Value::Null,
+                false => data.into(),
+            }),
+            &self.secrets,
+        )
     }
 
     /// As much of a delta as fits into the output cap.

@@ -40,7 +40,7 @@ use crate::request::{AssistantTurn, ModelRequest};
 use crate::{anthropic, gemini, openai_chat, openai_responses};
 
 pub use crate::cap::{OutputCap, line as short_line};
-pub use crate::fit::misfits;
+pub use crate::fit::changed_tools;
 pub(crate) use assembly::{Assembly, UsageReport};
 pub use body::Body;
 pub(crate) use body::Sending;

@@ -118,7 +118,7 @@ fn fit(profile: &Profile, nth: usize, tool: &ToolDefinition) -> Fitted {
 }
 
 /// What of these tools the provider of this profile is sent in another form, or not at all, in words.
-pub fn misfits(profile: &Profile, tools: &[ToolDefinition]) -> Vec<String> {
+pub fn changed_tools(profile: &Profile, tools: &[ToolDefinition]) -> Vec<String> {
     let mut lines = Vec::new();
     for (nth, tool) in tools.iter().enumerate() {
         let fitted = fit(profile, nth, tool);

@@ -69,7 +69,8 @@ impl Report {
                 Some(total) => total == prompt + completion + reasoning && total != prompt + completion,
                 None => beside,
             };
-        is_odd |= cached.saturating_add(written) > prompt || (reasoning > completion && !is_beside);
+        is_odd |=
+            cached.saturating_add(written) > prompt || (reasoning > completion && !(is_beside && beside));
         let cache_read = cached.min(prompt);
         let written = written.min(prompt - cache_read);
         let reasoning = if is_beside { reasoning } else { reasoning.min(completion) };

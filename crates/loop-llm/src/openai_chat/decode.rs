@@ -409,7 +409,8 @@ impl Chat {
     fn end(&mut self, word: &str, reply: &mut Assembly) -> Result<(), LlmError> {
         self.settle(reply);
         let failed = |kind, message| Err(LlmError::in_stream(kind, message));
-        let stop = match word {
+        let lower = word.to_ascii_lowercase();
+        let stop = match lower.as_str() {
             "error" => {
                 return failed(FailureKind::ServerError, "the provider ended the reply with an error");
             }
@@ -419,9 +420,9 @@ impl Chat {
                     "the provider has no capacity for the rest of the reply",
                 );
             }
-            "stop" => ReplyEnd::EndTurn,
-            "tool_calls" | "function_call" => ReplyEnd::ToolUse,
-            "length" => ReplyEnd::MaxTokens,
+            "stop" | "eos" | "eos_token" | "end_turn" => ReplyEnd::EndTurn,
+            "tool_calls" | "function_call" | "tool_use" => ReplyEnd::ToolUse,
+            "length" | "max_tokens" => ReplyEnd::MaxTokens,
             "model_length" => ReplyEnd::ContextWindow,
             "content_filter" => ReplyEnd::ContentFilter,
             "refusal" => ReplyEnd::Refusal,

@@ -10,6 +10,7 @@
 //! conversation it calls the tools that the text names, with values that are in the text, and quotes the results.
 
 mod conversation;
+mod instance;
 mod look;
 mod read;
 mod schema;
@@ -21,6 +22,7 @@ use async_trait::async_trait;
 use loop_core::reply::FinishReason;
 use loop_core::types::ToolCall;
 use loop_llm::model::{Timing, stream_of};
+use loop_llm::options::OutputFormat;
 use loop_llm::scripted::{RequestPurpose, estimated, has_tools, nonce_of};
 use loop_llm::{ChatModel, EventStream, LlmError, ModelReply, ModelRequest};
 use loop_prompts::anchors::{HEADING, LOOKING_FOR, NAMES, RESULTS};
@@ -103,7 +105,14 @@ fn is_conversation(request: &ModelRequest) -> bool {
 
 fn converse(request: &ModelRequest) -> ModelReply {
     let stated = conversation::reply(request);
-    finished(request, stated.text, stated.calls)
+    let text = match &request.output {
+        OutputFormat::JsonSchema { schema, .. } if stated.calls.is_empty() => {
+            instance::of(schema).to_string()
+        }
+        OutputFormat::JsonObject if stated.calls.is_empty() => json!({"text": stated.text}).to_string(),
+        OutputFormat::Text | OutputFormat::JsonObject | OutputFormat::JsonSchema { .. } => stated.text,
+    };
+    finished(request, text, stated.calls)
 }
 
 /// A reply within what may be written.

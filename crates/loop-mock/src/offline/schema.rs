@@ -140,7 +140,7 @@ fn form<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> Form<'a> {
 }
 
 /// The schema that a reference leads to, or the part that is not `null`.
-fn resolved<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> &'a Value {
+pub(super) fn resolved<'a>(schema: &'a Value, root: &'a Value, deep: usize) -> &'a Value {
     if deep == 0 {
         return &Value::Null;
     }

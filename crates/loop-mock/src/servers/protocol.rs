@@ -8,7 +8,7 @@ use loop_llm::codec::Api;
 use loop_llm::model::ReplyEnd;
 use loop_llm::{LlmError, ModelReply, ModelRequest};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{anthropic, chat, gemini, responses};
 
@@ -159,6 +159,25 @@ pub(super) fn find<'a>(
 /// Whether a path is that of the models' names.
 pub(super) fn is_list(path: &str) -> bool {
     without_version(path) == "/models"
+}
+
+/// The name of a model, where a path asks for one.
+pub(super) fn named_model(path: &str) -> Option<&str> {
+    without_version(path).strip_prefix("/models/").filter(|name| !name.is_empty() && !name.contains(':'))
+}
+
+/// The count of tokens, in the words of the protocol, where a path asks for that of a request with so many bytes.
+pub(super) fn token_count(path: &str, bytes: u64) -> Option<Value> {
+    // Four bytes count as one, as in the replies of the offline stub.
+    let tokens = (bytes / 4).max(1);
+    match without_version(path) {
+        "/messages/count_tokens" => Some(json!({"input_tokens": tokens})),
+        "/responses/input_tokens" => Some(json!({"object": "response.input_tokens", "input_tokens": tokens})),
+        rest => {
+            let counts = rest.strip_prefix("/models/").is_some_and(|model| model.ends_with(":countTokens"));
+            counts.then(|| json!({"totalTokens": tokens}))
+        }
+    }
 }
 
 fn without_version(path: &str) -> &str {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::types::ToolCall;
-use loop_llm::options::Strictness;
+use loop_llm::options::{OutputFormat, Strictness};
 use loop_llm::request::{AssistantTurn, Author, Image};
 use loop_llm::{Message, ModelRequest, ToolDefinition, ToolOutput};
 use serde_json::Value;
@@ -74,6 +74,20 @@ pub(super) fn tool(name: &str, description: Option<&str>, parameters: Option<&Va
         description: description.unwrap_or_default().into(),
         parameters: parameters.cloned().unwrap_or_else(|| serde_json::json!({"type": "object"})),
         strict: Strictness::Off,
+    }
+}
+
+/// The form of the reply that is asked for: JSON of any kind, or of a schema.
+pub(super) fn output(is_json: bool, schema: Option<&Value>) -> OutputFormat {
+    match schema {
+        Some(schema) => OutputFormat::JsonSchema {
+            name: "reply".into(),
+            description: "".into(),
+            schema: schema.clone(),
+            strict: Strictness::Off,
+        },
+        None if is_json => OutputFormat::JsonObject,
+        None => OutputFormat::Text,
     }
 }
 

@@ -77,7 +77,7 @@ fn demanded(api: Api, members: &Map<String, Value>) -> Option<String> {
     };
     let begins =
         |name: &str| api != Api::Gemini || name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    if let Some((name, _)) = properties().find(|(name, _)| !is_openai && !(is_word(name) && begins(name))) {
+    if let Some((name, _)) = properties().find(|(name, _)| !(is_openai || is_word(name) && begins(name))) {
         return Some(format!("Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$': {name:?}"));
     }
     let required = members.get("required").and_then(Value::as_array).into_iter().flatten();

@@ -434,9 +434,11 @@ async fn route(
 ) -> Result<(), ConnectionEnd> {
     let (method, path) = (received.method.as_str(), received.path.as_str());
     let found = protocol::find(path, &received.query, &received.headers);
+    let count = protocol::token_count(path, received.bytes_in);
     let allowed = match &found {
         Some(_) => "POST",
-        None if protocol::is_list(path) => "GET",
+        None if protocol::is_list(path) || protocol::named_model(path).is_some() => "GET",
+        None if count.is_some() => "POST",
         None => {
             let message = format!("there is nothing at {path}; there are {QUESTIONS} and {MODELS}");
             return answer.json(404, &[], &chat::plain_error(&message, Some("unknown_url"))).await;
@@ -446,6 +448,19 @@ async fn route(
         let message = format!("{method} is not for {path}; use {allowed}");
         let body = chat::plain_error(&message, Some("method_not_allowed"));
         return answer.json(405, &[("allow", allowed.to_owned())], &body).await;
+    }
+    if let Some(count) = count {
+        return answer.json(200, &[], &protocol::bytes_of(&count)).await;
+    }
+    if let Some(name) = protocol::named_model(path) {
+        let names = &state.service.names;
+        return match names.is_empty() || names.iter().any(|known| **known == *name) {
+            true => answer.json(200, &[], &protocol::bytes_of(&chat::model(name))).await,
+            false => {
+                let message = format!("The model '{name}' does not exist");
+                answer.json(404, &[], &chat::plain_error(&message, Some("model_not_found"))).await
+            }
+        };
     }
     let Some((api, target)) = found else {
         return answer.json(200, &[], &chat::models(&state.service.names)).await;

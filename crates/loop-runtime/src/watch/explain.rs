@@ -84,9 +84,9 @@ pub fn sentence(condition: &Condition) -> String {
         return format!("{value}: the limit of {threshold} leaves no room for more.");
     }
     if let (Measure::Output(written), Some(granted)) = (value, &condition.threshold) {
-        if matches!(granted, Measure::Count(granted) if written.is_far_below(*granted)) {
+        if matches!(granted, Measure::Count(granted) if written.is_cut_at_once(*granted)) {
             return format!(
-                "The reply was cut long before its output limit, because the model's context was full: {}. Give it less \
+                "The reply was cut at its first tokens, long before its output limit, so the model's context was full: {}. Give it less \
                  to read, or raise the context window of its server, and `context_tokens` of the model if that is higher.",
                 cut(*written, granted)
             );

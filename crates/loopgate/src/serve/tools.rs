@@ -32,7 +32,7 @@ pub(crate) async fn tools(args: ToolsArgs) -> Result<ExitCode, Failure> {
         _ => {
             let domain = places::load(&named)?;
             stream::print(&list(&domain));
-            domain.misfits().iter().for_each(|line| stream::note(format!("warning: {line}")));
+            domain.changed_tools().iter().for_each(|line| stream::note(format!("warning: {line}")));
             Ok(ExitCode::SUCCESS)
         }
     }

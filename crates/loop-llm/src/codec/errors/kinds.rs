@@ -175,7 +175,16 @@ const HINTS: [(&[&str], &str); 2] = [
         "set `reasoning_back = \"with_tool_calls\"` in `[providers.NAME]` of this provider",
     ),
     (
-        &["unknown", "unexpected", "not permitted", "not allowed", "not supported", "unsupported", "unrecognized", "extra"],
+        &[
+            "unknown",
+            "unexpected",
+            "not permitted",
+            "not allowed",
+            "not supported",
+            "unsupported",
+            "unrecognized",
+            "extra",
+        ],
         "set `reasoning_back = \"never\"` in `[providers.NAME]` of this provider",
     ),
 ];

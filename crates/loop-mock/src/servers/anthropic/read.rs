@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::blocks::{History, text_block};
 use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
-use crate::servers::received::{is_name, is_outside, present, request, text_of, tool, unknown};
+use crate::servers::received::{is_name, is_outside, output, present, request, text_of, tool, unknown};
 use crate::servers::schemas;
 
 /// Reads a body.
@@ -33,6 +33,7 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
     received.system = system(present(body, "system"))?.unwrap_or_default().into();
     received.tools = tools(body)?.into();
     choice(body, &mut received, thinking)?;
+    received.output = output(/*is_json*/ false, body.pointer("/output_config/format/schema"));
     let messages = body.get("messages").and_then(Value::as_array).filter(|messages| !messages.is_empty());
     let messages = messages.ok_or_else(|| unfit("messages", "at least one message is required"))?;
     received.messages = History::read(messages, thinking == Thinking::Budget)?;

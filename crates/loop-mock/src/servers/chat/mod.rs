@@ -53,12 +53,19 @@ pub(super) fn plain_error(message: &str, code: Option<&'static str>) -> Vec<u8> 
     bytes_of(&error_object(&Reported { words, message, param: None, wait: None, request: "" }))
 }
 
+/// One model, with the members of all protocols.
+pub(super) fn model(name: &str) -> Value {
+    json!({
+        "id": name, "object": "model", "created": 0, "owned_by": "loopgate",
+        "type": "model", "display_name": name, "created_at": "1970-01-01T00:00:00Z",
+        "name": format!("models/{name}"), "displayName": name, "supportedGenerationMethods": ["generateContent"],
+    })
+}
+
 /// The list of models.
 pub(super) fn models(names: &[Arc<str>]) -> Vec<u8> {
-    let listed: Vec<Value> = names
-        .iter()
-        .map(|name| json!({"id": name, "object": "model", "created": 0, "owned_by": "loopgate"}))
-        .collect();
+    let of = |name| json!({"id": name, "object": "model", "created": 0, "owned_by": "loopgate"});
+    let listed: Vec<Value> = names.iter().map(of).collect();
     bytes_of(&json!({"object": "list", "data": listed}))
 }
 

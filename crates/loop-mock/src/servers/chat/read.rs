@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::servers::protocol::{ModelCall, Unfit, Ways};
 use crate::servers::received::{
-    Content, add_result, add_system, assistant, data_url, is_name, is_outside, present, request, result,
-    text_of, tool, unknown, user,
+    Content, add_result, add_system, assistant, data_url, is_name, is_outside, output, present, request,
+    result, text_of, tool, unknown, user,
 };
 use crate::servers::schemas;
 
@@ -42,6 +42,10 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     let (tools, choice) = tools(body)?;
     (received.tools, received.tool_choice) = (tools.into(), choice);
     received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
+    let format = present(body, "response_format");
+    let schema = format.and_then(|format| format.pointer("/json_schema/schema"));
+    received.output =
+        output(format.is_some_and(|format| text_of(format, "type") == Some("json_object")), schema);
     messages(body, &mut received)?;
     let is_true = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     let streams = is_true(body.get("stream"));

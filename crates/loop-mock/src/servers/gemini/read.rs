@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::contents::read_contents;
 use crate::servers::protocol::{ModelCall, Target, Unfit, Ways};
-use crate::servers::received::{is_name, is_outside, request, text_of, tool};
+use crate::servers::received::{is_name, is_outside, output, request, text_of, tool};
 use crate::servers::schemas;
 
 /// Reads a body.
@@ -31,6 +31,10 @@ pub(crate) fn read(target: &Target<'_>, body: &Value) -> Result<ModelCall, Unfit
         received.system = text.into();
     }
     config(body, &mut received)?;
+    let config = member(body, "generationConfig").unwrap_or(&Value::Null);
+    let schema = member(config, "responseJsonSchema").or_else(|| member(config, "responseSchema"));
+    let is_json = member(config, "responseMimeType").is_some_and(|kind| kind == "application/json");
+    received.output = output(is_json, schema.filter(|_| is_json));
     received.tools = tools(body)?.into();
     choice(body, &mut received)?;
     let contents = body.get("contents").and_then(Value::as_array).filter(|contents| !contents.is_empty());

@@ -11,7 +11,8 @@ use super::{REASONED, SEAL, bound};
 use crate::servers::chat::{choice, functions, sampling};
 use crate::servers::protocol::{ModelCall, Unfit, Ways};
 use crate::servers::received::{
-    Content, add_result, add_system, data_url, is_name, present, request, result, text_of, unknown, user,
+    Content, add_result, add_system, data_url, is_name, output, present, request, result, text_of, unknown,
+    user,
 };
 use crate::servers::seal::{Seal, check};
 
@@ -50,6 +51,9 @@ pub(crate) fn read(body: &Value) -> Result<ModelCall, Unfit> {
     let (tools, choice) = tools(body)?;
     (received.tools, received.tool_choice) = (tools.into(), choice);
     received.one_call_at_a_time = body.get("parallel_tool_calls").and_then(Value::as_bool) == Some(false);
+    let format = body.pointer("/text/format");
+    let is_json = format.is_some_and(|format| text_of(format, "type") == Some("json_object"));
+    received.output = output(is_json, format.and_then(|format| present(format, "schema")));
     match body.get("input") {
         Some(Value::String(text)) => received.messages.push(Message::user(text.as_str())),
         Some(Value::Array(items)) if !items.is_empty() => Input::new(&mut received).read(items)?,
