@@ -58,7 +58,7 @@ fn content_of_every_kind_is_read_or_named() {
     let result = result(answer);
     assert_eq!(result.markdown, says.replace("DIGEST", &digest[..8]));
     // What a model may see: of the kinds and in the number that providers take.
-    let picture = Picture { media_type: "image/png".into(), base64: "QUJDRA==".into() };
+    let picture = ResultPicture { media_type: "image/png".into(), base64: "QUJDRA==".into() };
     assert_eq!(result.pictures, [picture.clone()]);
     let image = |kind: &str, data: &str| json!({ "type": "image", "data": data, "mimeType": kind });
     let blob = json!({ "type": "resource", "resource": { "blob": "QUJD\nRA==", "mimeType": "image/PNG" } });
