@@ -4,7 +4,7 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../../../.." && pwd) loopgate=$1 work=$(mktemp -d)
 trap 'kill $server $proxy 2>/dev/null; rm -rf "$work"' EXIT
-server='' proxy=''
+server='' proxy='' failed=0
 cd "$work"
 npm install --silent --no-audit --no-fund node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12
 cp -r "$root/examples/helpdesk" domain
@@ -30,5 +30,7 @@ PATH="$work/node_modules/.bin:$PATH"
 node proxy.mjs & proxy=$!
 sleep 2
 for revision in "--spec-version 2025-11-25" "--requirements 2026-07-28"; do
-  conformance server --url $origin/mcp $revision --expected-failures "$here/conformance.yml" | sed -n '/SUMMARY/,$p'
+  conformance server --url $origin/mcp $revision --expected-failures "$here/conformance.yml" > log || failed=1
+  sed -n '/SUMMARY/,$p' log
 done
+exit $failed
