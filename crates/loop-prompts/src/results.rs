@@ -6,7 +6,7 @@ use loop_core::gate::{Breaker, DeniedBy, JudgedAction, Limit};
 use loop_core::policy::ResultOrigin;
 use loop_core::repeats::RepeatRule;
 use loop_core::spec::{EndCall, ErrorStyle, OnDuplicate, Repeats};
-use loop_core::types::{Digest, Observation, Picture, Status};
+use loop_core::types::{Digest, Observation, ResultPicture, Status};
 use loop_core::{Evidence, Run, Verdict};
 use loop_llm::ToolOutput;
 use loop_llm::request::Image;
@@ -90,7 +90,7 @@ pub(crate) fn with_digest(run: &Run, action: &JudgedAction) -> (ToolOutput, Opti
 
 /// The pictures of a result, for a model.
 pub(crate) fn images(observation: &Observation) -> Vec<Image> {
-    let image = |picture: &Picture| Image {
+    let image = |picture: &ResultPicture| Image {
         media_type: Arc::clone(&picture.media_type),
         base64: Arc::clone(&picture.base64),
     };

@@ -3,7 +3,7 @@
 use crate::common;
 
 use common::*;
-use loop_core::types::{Observation, Picture, Status};
+use loop_core::types::{Observation, ResultPicture, Status};
 use loop_llm::Message;
 use loop_prompts::{Dialogue, Layout, Prompt};
 
@@ -92,7 +92,7 @@ fn each_prompt_is_a_byte_prefix_of_the_next() {
 fn pictures_of_evidence_are_in_the_turn_that_shows_it() {
     let mut world = start(spec(), item(), prompts());
     world.replied(&contract("low", &[("fetch_bike", "FR-0042")]));
-    let picture = Picture { media_type: "image/png".into(), base64: "QUJD".into() };
+    let picture = ResultPicture { media_type: "image/png".into(), base64: "QUJD".into() };
     world.tools_end(|_| Observation { pictures: vec![picture.clone()], ..ok("a bicycle", "[picture 1]") });
     let prompt = world.prompt();
     let images = prompt.turns.iter().map(|turn| match turn {

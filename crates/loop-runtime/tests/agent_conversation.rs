@@ -10,7 +10,7 @@ use agents::{
     results, says, scripted, shape, statuses, target, texts, used, verdicts,
 };
 use loop_core::spec::Repeats;
-use loop_core::types::{Millis, PicoUsd, Picture, Price, Status, Usage};
+use loop_core::types::{Millis, PicoUsd, Price, ResultPicture, Status, Usage};
 use loop_llm::ToolChoice;
 use loop_llm::request::Image;
 use loop_llm::scripted::ScriptedReply;
@@ -392,7 +392,7 @@ async fn a_blank_answer_is_asked_for_again_and_is_never_a_success() {
 
 #[tokio::test]
 async fn pictures_of_tools_reach_the_model() {
-    let picture = Picture { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
+    let picture = ResultPicture { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
     let image = Image { media_type: "image/png".into(), base64: "iVBORw0KGgo=".into() };
     let model = scripted([looks(&["x"]), says("A cat.")]);
     let agent = Agent::new(model.clone()).tool(look(), move |_: Target, _| {

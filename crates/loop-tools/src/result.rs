@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use loop_core::types::{Picture, Scope, SubCallUse};
+use loop_core::types::{ResultPicture, Scope, SubCallUse};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ pub struct ToolResult {
     pub title: Option<String>,
     /// What only a model that takes pictures can read. The Markdown names each. A program cannot return any.
     #[serde(skip)]
-    pub pictures: Vec<Picture>,
+    pub pictures: Vec<ResultPicture>,
 }
 
 /// The kind of failure of a result.

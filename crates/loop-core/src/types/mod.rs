@@ -59,7 +59,7 @@ pub use item_form::ItemForm;
 pub use json_text::{push_json_text, unescaped_run};
 pub use locale::Locale;
 pub use money::{Cost, PicoUsd};
-pub use observation::{FailureText, Observation, Picture, Status, SubCallUse};
+pub use observation::{FailureText, Observation, ResultPicture, Status, SubCallUse};
 pub use price::{Price, PriceAbove, Rates};
 pub use similar::edits;
 pub use slot::{CommandKey, InvalidKey, Slot};

@@ -141,12 +141,12 @@ pub struct Observation {
     pub warnings: Vec<Arc<str>>,
     /// What of the result only a model that takes pictures can read. Each is named in `markdown`. Empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pictures: Vec<Picture>,
+    pub pictures: Vec<ResultPicture>,
 }
 
 /// A picture, opaque to the core.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Picture {
+pub struct ResultPicture {
     /// For example `image/png`.
     pub media_type: Arc<str>,
     /// Its bytes in Base64.

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use loop_core::types::{CommandKey, Data, Digest, FailureText, Millis, Observation, Picture, Status, SubCallUse};
+use loop_core::types::{
+    CommandKey, Data, Digest, FailureText, Millis, Observation, ResultPicture, Status, SubCallUse,
+};
 use loop_core::{Event, EventKind};
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +51,7 @@ struct StoredResult<T> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Arc<str>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pictures: Vec<Picture>,
+    pictures: Vec<ResultPicture>,
 }
 
 /// The data of a result, in full.

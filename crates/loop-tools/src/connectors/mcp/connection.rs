@@ -409,9 +409,7 @@ impl Live {
 
     async fn tools(&self) -> Result<Listing, Trouble> {
         let request = |page| {
-            let mut request = ListToolsRequest::default();
-            request.params = Some(page);
-            ClientRequest::ListToolsRequest(request)
+            ClientRequest::ListToolsRequest(ListToolsRequest { params: Some(page), ..Default::default() })
         };
         let listed = self.pages("tools", request).await;
         let has_tools = self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_some());
@@ -424,9 +422,10 @@ impl Live {
 
     async fn resources(&self) -> Result<Listing, Trouble> {
         let request = |page| {
-            let mut request = ListResourcesRequest::default();
-            request.params = Some(page);
-            ClientRequest::ListResourcesRequest(request)
+            ClientRequest::ListResourcesRequest(ListResourcesRequest {
+                params: Some(page),
+                ..Default::default()
+            })
         };
         self.pages("resources", request).await
     }

@@ -5,7 +5,7 @@ use crate::{ToolDeclaration, ToolResult};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loop_core::secrets::Secrets;
-use loop_core::types::{Digest, Picture, Scope};
+use loop_core::types::{Digest, ResultPicture, Scope};
 use serde_json::{Map, Value};
 
 use crate::connectors::error::short_line;
@@ -17,7 +17,7 @@ pub(crate) struct Called {
     /// Its content, a text each.
     texts: Vec<String>,
     /// What of it a model reads as a picture. The texts name each.
-    pictures: Vec<Picture>,
+    pictures: Vec<ResultPicture>,
     pub(crate) structured: Option<Value>,
     pub(crate) is_error: bool,
 }
@@ -179,7 +179,7 @@ fn rows_in(mut members: Map<String, Value>) -> Vec<Value> {
 }
 
 /// A part of an answer as text. What is not text is named with its kind and its size.
-fn block_text(block: Value, pictures: &mut Vec<Picture>) -> String {
+fn block_text(block: Value, pictures: &mut Vec<ResultPicture>) -> String {
     if let Value::String(text) = block {
         return text;
     }
@@ -206,7 +206,7 @@ fn block_text(block: Value, pictures: &mut Vec<Picture>) -> String {
     })
 }
 
-fn resource_text(contents: &Value, pictures: &mut Vec<Picture>) -> String {
+fn resource_text(contents: &Value, pictures: &mut Vec<ResultPicture>) -> String {
     let word = |name: &str| contents.get(name).and_then(Value::as_str);
     let kind = word("mimeType");
     match (contents.get("text"), word("blob")) {
@@ -232,7 +232,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// A picture in words, and among those that a model may see, where it is of a kind and size that providers take.
-fn picture(kind: Option<&str>, data: &str, pictures: &mut Vec<Picture>) -> String {
+fn picture(kind: Option<&str>, data: &str, pictures: &mut Vec<ResultPicture>) -> String {
     let data: String = data.split_ascii_whitespace().collect();
     let taken: usize = pictures.iter().map(|picture| picture.base64.len()).sum();
     let kind = kind.map(str::to_ascii_lowercase);
@@ -243,7 +243,7 @@ fn picture(kind: Option<&str>, data: &str, pictures: &mut Vec<Picture>) -> Strin
             // Two pictures are two results.
             let digest = Digest::of("picture", &bytes).to_string();
             let digest = digest.get(..8).unwrap_or_default();
-            pictures.push(Picture { media_type: (*known).into(), base64: data.into() });
+            pictures.push(ResultPicture { media_type: (*known).into(), base64: data.into() });
             format!("[picture {}, {known}, {} bytes, {digest}]", pictures.len(), bytes.len())
         }
         _ => unread("image", kind.as_deref(), &data),

@@ -50,7 +50,7 @@ fn content_of_every_kind_is_read_or_named() {
         null,
         { "type": "resource_link", "uri": "file:///c", "name": "c", "description": "the third" },
     ] });
-    let says = "Hello\n\n[picture 1, image/png, 4 bytes, {}]\n\n[sound, audio/wav, 3 bytes, not read]\n\ninside\n\n\
+    let says = "Hello\n\n[picture 1, image/png, 4 bytes, DIGEST]\n\n[sound, audio/wav, 3 bytes, not read]\n\ninside\n\n\
                 [data, of no kind that is named, 2 bytes, not read]\n\nAB\n\n[a resource without content: file:///b]\n\n**new**\n\n{\"seven\":7}\n\n\
                 [content of the kind image, not read]\n\nfile:///d\n\n[content of the kind without a name, not read]\n\n\
                 c: file:///c (the third)";
@@ -58,7 +58,7 @@ fn content_of_every_kind_is_read_or_named() {
     let result = result(answer);
     assert_eq!(result.markdown, says.replace("DIGEST", &digest[..8]));
     // What a model may see: of the kinds and in the number that providers take.
-    let picture = Picture { media_type: "image/png".into(), base64: "QUJDRA==".into() };
+    let picture = ResultPicture { media_type: "image/png".into(), base64: "QUJDRA==".into() };
     assert_eq!(result.pictures, [picture.clone()]);
     let image = |kind: &str, data: &str| json!({ "type": "image", "data": data, "mimeType": kind });
     let blob = json!({ "type": "resource", "resource": { "blob": "QUJD\nRA==", "mimeType": "image/PNG" } });
