@@ -88,7 +88,7 @@ impl Connection {
             }
             Err(fault) => return Err(fault.trouble()),
         };
-        // One that was told to ignore them does.
+        // One that ignores them says nothing.
         let own = client.simple_query(&format!("SELECT pg_catalog.current_setting('{OWN}', true)")).await;
         let own = own.map_err(|error| refused(&error))?;
         let is_own = own.iter().any(|message| match message {
