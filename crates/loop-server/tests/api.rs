@@ -254,7 +254,12 @@ async fn every_route_answers_what_the_document_says_and_nothing_else() {
             for status in operation["responses"].as_object().unwrap().keys() {
                 let status: u16 = status.parse().unwrap();
                 let is_of_journal = status == 503 && !matches!(id, "submit_run" | "resume_run" | "readiness");
-                if !is_of_journal && !client.seen.lock().unwrap().contains(&(id.to_owned(), status)) {
+                // A request that no program reads in one way is refused by the door: see its tests.
+                let is_of_door = status == 400;
+                if !is_of_journal
+                    && !is_of_door
+                    && !client.seen.lock().unwrap().contains(&(id.to_owned(), status))
+                {
                     missing.entry(id.to_owned()).or_default().push(status);
                 }
             }
