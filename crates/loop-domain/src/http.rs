@@ -47,6 +47,7 @@ pub(crate) fn tool(
         query: values(&config.query),
         headers: config.headers.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect(),
         body: config.body.clone(),
+        form: config.form.as_ref().map(values),
         graphql: config.graphql.clone(),
         variables: config
             .variables

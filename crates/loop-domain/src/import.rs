@@ -45,7 +45,7 @@ impl ImportError {
     }
 }
 
-/// Tools of kind `http` from an OpenAPI document of version 3.0 or 3.1, in JSON or YAML, as text for a domain file.
+/// Tools of kind `http` from an OpenAPI document of version 3.0, 3.1 or 3.2, in JSON or YAML, as text for a domain file.
 ///
 /// The text is always one that loads, beside the rest of a domain file that has no tools of the same names. A tool that may
 /// change something, that needs something filled in, or whose server the operator has not confirmed has `enabled = false`.

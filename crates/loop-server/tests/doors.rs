@@ -274,6 +274,9 @@ async fn head_and_options_behave() {
     assert_eq!(options.kind(), "method");
     let health = server.request("GET /healthz", &[]).await;
     assert_eq!((health.status, &*health.body), (200, "ok"));
+    // Issue 43, K8: the routes behind the door say what they are to all, and take no change there.
+    assert_eq!(server.request("GET /openapi.json", &[]).await.status, 404);
+    assert_eq!(server.request("POST /openapi.json", &["Content-Length: 0"]).await.status, 401);
 }
 
 #[tokio::test]

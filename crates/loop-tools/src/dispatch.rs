@@ -49,7 +49,7 @@ impl Registry {
         markdown_cap: usize,
     ) -> impl Future<Output = Observation> + Send + use<> {
         let read = match self.entry(name) {
-            Some(entry) => entry.spec.args.read(parameters).map_err(|violation| {
+            Some(entry) => entry.spec.args.rebuild(parameters).map_err(|violation| {
                 let all = entry.schema.violations(parameters);
                 invalid(entry, &all.unwrap_or_else(|| violation.to_string()), markdown_cap)
             }),

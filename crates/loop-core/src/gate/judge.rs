@@ -262,15 +262,13 @@ fn rebuilt(
     is_output: bool,
 ) -> Result<Arguments, SchemaViolation> {
     // The content of an output is checked by its validation.
+    let filled = |value: &Value| if is_output { Ok(()) } else { tool.args.filled(value) };
     // Most are that already.
     if tool.args.keeps(requested) && written.is_canonical() {
-        let filled = if is_output { Ok(()) } else { tool.args.filled(requested) };
-        return filled.map(|()| written.clone());
+        return filled(requested).map(|()| written.clone());
     }
-    let parameters = match is_output {
-        true => tool.args.rebuild(requested)?,
-        false => tool.args.read(requested)?,
-    };
+    let parameters = tool.args.rebuild(requested)?;
+    filled(&parameters)?;
     Ok(written.rebuilt(parameters))
 }
 

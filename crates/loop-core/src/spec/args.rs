@@ -147,15 +147,6 @@ impl ArgSpec {
         self.rebuild_at(value, &mut String::new())
     }
 
-    /// The arguments as a tool gets them: rebuilt, and no text that the schema wants is blank.
-    ///
-    /// # Errors
-    /// The first schema violation.
-    pub fn read(&self, value: &Value) -> Result<Value, SchemaViolation> {
-        let rebuilt = self.rebuild(value)?;
-        self.filled(&rebuilt).map(|()| rebuilt)
-    }
-
     /// Checks that no required text of which the schema wants a character (`minLength`) is blank.
     ///
     /// # Errors
@@ -571,7 +562,7 @@ mod tests {
             "n": 5.0, "any": 1e3, "all": [-0.0, 2, 7.0], "in": {"n": 3.0}, "one": 2, "real": 1.0, "only": 3.0, "share": 5.0,
         });
         assert!(!spec.keeps(&given));
-        let read = spec.read(&given).unwrap();
+        let read = spec.rebuild(&given).unwrap();
         assert_eq!(
             read,
             json!({
@@ -585,7 +576,7 @@ mod tests {
             (json!({"all": [1e20]}), "/all/0: expected a whole number, found a number"),
             (json!({"one": 3.0}), "/one: expected one of 1, 2.0"),
         ] {
-            assert_eq!(spec.read(&given).unwrap_err().to_string(), expected);
+            assert_eq!(spec.rebuild(&given).unwrap_err().to_string(), expected);
         }
     }
 

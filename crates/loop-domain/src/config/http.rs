@@ -12,7 +12,8 @@ use crate::config::Ordered;
 #[serde(deny_unknown_fields)]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "without the feature it is only recognised"))]
 pub(crate) struct HttpConfig {
-    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. Default: `POST` with `body` or `graphql`, else `GET`.
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. Default: `POST` with `body`, `form` or `graphql`, else
+    /// `GET`.
     #[schemars(extend("enum" = ["GET", "POST", "PUT", "PATCH", "DELETE", null]))]
     pub(crate) method: Option<String>,
     /// The URL, for example `https://api.example.com/orders/{order}`. An argument may fill a segment of the path or the value
@@ -26,6 +27,9 @@ pub(crate) struct HttpConfig {
     pub(crate) headers: Ordered<String>,
     /// The body, sent as JSON. A text that is only `{name}` becomes the argument as it is. Default: none.
     pub(crate) body: Option<Value>,
+    /// The members of a body that is sent as a form (`application/x-www-form-urlencoded`), in place of `body`. One whose argument
+    /// is not given is left out, and a list is sent value by value. Default: none.
+    pub(crate) form: Option<Ordered<Value>>,
     /// A GraphQL document to send in place of a body. Values go in as variables. Default: none.
     pub(crate) graphql: Option<String>,
     /// For `graphql`: the variables. Default: every parameter, under its own name.

@@ -8,7 +8,7 @@ use loop_core::types::Effect;
 use schemars::JsonSchema;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use crate::config::{CommandConfig, FilesConfig, HttpConfig, Ordered};
 
@@ -240,10 +240,10 @@ pub(crate) struct ParameterConfig {
     /// The values allowed.
     #[serde(default, rename = "enum")]
     pub(crate) one_of: Option<Vec<Value>>,
-    /// The smallest whole number allowed.
-    pub(crate) minimum: Option<i64>,
-    /// The largest whole number allowed.
-    pub(crate) maximum: Option<i64>,
+    /// The smallest number allowed.
+    pub(crate) minimum: Option<Number>,
+    /// The largest number allowed.
+    pub(crate) maximum: Option<Number>,
     /// The fewest characters of a text.
     pub(crate) min_length: Option<u32>,
     /// The most characters of a text.
@@ -251,6 +251,10 @@ pub(crate) struct ParameterConfig {
     /// A regular expression that a text has to match, for example `^INV-[0-9]+$`. The model reads it, and the offline stub
     /// recognises names by it.
     pub(crate) pattern: Option<String>,
+    /// For an array: the fewest elements.
+    pub(crate) min_items: Option<u32>,
+    /// For an array: the most elements.
+    pub(crate) max_items: Option<u32>,
     /// For an array: what each element is.
     pub(crate) items: Option<Box<ParameterConfig>>,
 }
@@ -269,10 +273,12 @@ impl ParameterConfig {
         put("examples", (!self.examples.is_empty()).then(|| json!(self.examples)));
         put("default", self.default.clone());
         put("enum", self.one_of.clone().map(Value::Array));
-        put("minimum", self.minimum.map(Value::from));
-        put("maximum", self.maximum.map(Value::from));
+        put("minimum", self.minimum.clone().map(Value::from));
+        put("maximum", self.maximum.clone().map(Value::from));
         put("minLength", self.min_length.map(Value::from));
         put("maxLength", self.max_length.map(Value::from));
+        put("minItems", self.min_items.map(Value::from));
+        put("maxItems", self.max_items.map(Value::from));
         put("pattern", self.pattern.clone().map(Value::from));
         put("items", self.items.as_deref().map(Self::schema));
         Value::Object(schema)

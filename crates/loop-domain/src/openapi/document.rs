@@ -17,7 +17,7 @@ const FUEL: u32 = 50_000;
 /// The most characters of a text of the document in a message.
 const SHOWN: usize = 80;
 
-/// A document of version 3.0 or 3.1.
+/// A document of version 3.0, 3.1 or 3.2.
 pub(crate) struct Document {
     root: Value,
     /// The nodes that may still be looked at for the operation at hand.
@@ -139,18 +139,18 @@ impl Document {
         };
         if let Some(swagger) = version("swagger") {
             return Err(format!(
-                "it is Swagger {swagger}, and OpenAPI 3.0 or 3.1 is needed; convert it, for example with `npx swagger2openapi`"
+                "it is Swagger {swagger}, and OpenAPI 3.0, 3.1 or 3.2 is needed; convert it, for example with `npx swagger2openapi`"
             ));
         }
         let Some(version) = version("openapi") else {
             return Err(
-                "it is not an OpenAPI document: the key `openapi` is missing; give one of version 3.0 or 3.1"
+                "it is not an OpenAPI document: the key `openapi` is missing; give one of version 3.0, 3.1 or 3.2"
                     .to_owned(),
             );
         };
         let is_of = |known: &str| version == known || version.starts_with(&format!("{known}."));
-        if !is_of("3.0") && !is_of("3.1") {
-            return Err(format!("it is OpenAPI {version}, and only 3.0 and 3.1 are read; convert it"));
+        if !["3.0", "3.1", "3.2"].into_iter().any(is_of) {
+            return Err(format!("it is OpenAPI {version}, and only 3.0, 3.1 and 3.2 are read; convert it"));
         }
         Ok(Self { root, fuel: Cell::new(FUEL) })
     }
@@ -174,6 +174,8 @@ impl Document {
             let item = self.follow(item).unwrap_or(item);
             Method::ALL.into_iter().filter_map(move |method| {
                 let node = item.get(method.key()).filter(|node| node.is_object())?;
+                // Some documents keep their operations elsewhere.
+                let node = self.follow(node).ok().filter(|node| node.is_object()).unwrap_or(node);
                 Some(Operation { method, path, item, node })
             })
         });

@@ -1,7 +1,7 @@
 //! From a JSON Schema of a document to the type of a parameter, where a parameter can have it.
 
 use loop_core::spec::ArgSpec;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Number, Value, json};
 
 use crate::openapi::document::{Document, Gap};
 use crate::openapi::text::line;
@@ -31,10 +31,12 @@ pub(crate) enum Kind {
 pub(crate) struct Plain {
     pub(crate) kind: Kind,
     pub(crate) one_of: Option<Vec<Value>>,
-    pub(crate) minimum: Option<i64>,
-    pub(crate) maximum: Option<i64>,
+    pub(crate) minimum: Option<Number>,
+    pub(crate) maximum: Option<Number>,
     pub(crate) min_length: Option<u32>,
     pub(crate) max_length: Option<u32>,
+    pub(crate) min_items: Option<u32>,
+    pub(crate) max_items: Option<u32>,
     pub(crate) items: Option<Box<Plain>>,
     pub(crate) examples: Vec<Value>,
     pub(crate) default: Option<Value>,
@@ -61,7 +63,7 @@ pub(crate) struct Merged<'a> {
 }
 
 /// Keys whose first value counts.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "default",
     "description",
     "example",
@@ -69,8 +71,10 @@ const KEYS: [&str; 12] = [
     "exclusiveMaximum",
     "exclusiveMinimum",
     "format",
+    "maxItems",
     "maxLength",
     "maximum",
+    "minItems",
     "minLength",
     "minimum",
     "pattern",
@@ -118,6 +122,8 @@ impl Plain {
             maximum: None,
             min_length: None,
             max_length: None,
+            min_items: None,
+            max_items: None,
             items: None,
             examples: Vec::new(),
             default: None,
@@ -171,8 +177,8 @@ impl Plain {
             }
         };
         put("enum", self.one_of.clone().map(Value::Array));
-        put("minimum", self.minimum.map(Value::from));
-        put("maximum", self.maximum.map(Value::from));
+        put("minimum", self.minimum.clone().map(Value::from));
+        put("maximum", self.maximum.clone().map(Value::from));
         put("minLength", self.min_length.map(Value::from));
         put("maxLength", self.max_length.map(Value::from));
         put("items", self.items.as_deref().map(Self::schema));
@@ -260,6 +266,13 @@ impl<'a> Merged<'a> {
         self.kinds.contains(&"object") || self.kinds.is_empty() && !self.properties.is_empty()
     }
 
+    /// Whether it is a list whose elements are objects. `None`: it is no list.
+    pub(crate) fn is_list_of_objects(&self, document: &Document) -> Option<bool> {
+        let is_list = self.kinds.contains(&"array") || self.kinds.is_empty();
+        let items = self.items.filter(|_| is_list)?;
+        Some(Merged::read(document, items).is_ok_and(|items| items.is_object() || items.has_variants()))
+    }
+
     /// Whether it may be one of several things.
     pub(crate) fn has_variants(&self) -> bool {
         !self.variants.is_empty()
@@ -334,7 +347,6 @@ impl<'a> Merged<'a> {
 
     fn add_details(&self, plain: &mut Plain) {
         let text = |key: &str| self.keys.get(key).and_then(Value::as_str).unwrap_or_default();
-        let whole = |key: &str| self.keys.get(key).and_then(Value::as_i64);
         let excludes = |key: &str| self.keys.get(key) == Some(&Value::Bool(true));
         plain.description = text("description").to_owned();
         plain.format = line(text("format"), 30);
@@ -359,27 +371,42 @@ impl<'a> Merged<'a> {
             }
         }
         if matches!(plain.kind, Kind::Integer | Kind::Number) {
-            let (low, high) = (whole("minimum"), whole("maximum"));
             let is_whole = plain.kind == Kind::Integer;
-            plain.minimum = match (low, whole("exclusiveMinimum")) {
-                (Some(low), _) if excludes("exclusiveMinimum") && is_whole => low.checked_add(1),
-                (_, Some(below)) if is_whole => below.checked_add(1),
-                (low, _) => low,
+            // Up to 3.0 a bound is excluded by a flag beside it, since 3.1 by a bound of its own.
+            let bound = |key: &str, beyond: &str, step: f64| {
+                let (own, excluded) = (number(self.keys.get(key)), number(self.keys.get(beyond)));
+                let is_excluded = excludes(beyond) || excluded.is_some();
+                let bound = excluded.or(own)?;
+                let inward = if step > 0.0 { bound.ceil() } else { bound.floor() };
+                Some(match (is_whole, is_excluded && inward == bound) {
+                    (true, true) => (bound + step, false),
+                    (true, false) => (inward, false),
+                    (false, _) => (bound, is_excluded),
+                })
             };
-            plain.maximum = match (high, whole("exclusiveMaximum")) {
-                (Some(high), _) if excludes("exclusiveMaximum") && is_whole => high.checked_sub(1),
-                (_, Some(above)) if is_whole => above.checked_sub(1),
-                (high, _) => high,
-            };
-            if plain.minimum.zip(plain.maximum).is_some_and(|(low, high)| low > high) {
-                (plain.minimum, plain.maximum) = (None, None);
+            let (low, high) =
+                (bound("minimum", "exclusiveMinimum", 1.0), bound("maximum", "exclusiveMaximum", -1.0));
+            if low.zip(high).is_some_and(|((low, _), (high, _))| low > high) {
                 plain.left_out.push("its bounds, between which there is nothing");
+            } else {
+                plain.minimum = low.and_then(|(low, _)| number_of(low));
+                plain.maximum = high.and_then(|(high, _)| number_of(high));
+                if [low, high].into_iter().flatten().any(|(_, is_excluded)| is_excluded) {
+                    plain.left_out.push("that a bound itself is not allowed");
+                }
+            }
+        }
+        let length = |key: &str| {
+            self.keys.get(key).and_then(Value::as_u64).and_then(|length| u32::try_from(length).ok())
+        };
+        if plain.kind == Kind::Array {
+            (plain.min_items, plain.max_items) = (length("minItems"), length("maxItems"));
+            if plain.min_items.zip(plain.max_items).is_some_and(|(low, high)| low > high) {
+                (plain.min_items, plain.max_items) = (None, None);
+                plain.left_out.push("its lengths, between which there is nothing");
             }
         }
         if plain.kind == Kind::String {
-            let length = |key: &str| {
-                self.keys.get(key).and_then(Value::as_u64).and_then(|length| u32::try_from(length).ok())
-            };
             (plain.min_length, plain.max_length) = (length("minLength"), length("maxLength"));
             if plain.min_length.zip(plain.max_length).is_some_and(|(low, high)| low > high) {
                 (plain.min_length, plain.max_length) = (None, None);
@@ -398,6 +425,17 @@ impl<'a> Merged<'a> {
             plain.add_example(example);
         }
     }
+}
+
+/// A bound that can be compared exactly.
+fn number(value: Option<&Value>) -> Option<f64> {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    value.and_then(Value::as_f64).filter(|number| number.abs() <= EXACT)
+}
+
+/// A bound as a file has it: whole where it is.
+fn number_of(bound: f64) -> Option<Number> {
+    if bound.fract() == 0.0 { Some((bound as i64).into()) } else { Number::from_f64(bound) }
 }
 
 /// Whether a form only adds a condition, or is `null`.

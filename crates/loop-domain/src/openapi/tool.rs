@@ -39,6 +39,9 @@ const PAGES: [&str; 10] = [
     "skip",
     "continue",
 ];
+/// Members in which APIs wrap a list.
+const WRAPPERS: [&str; 10] =
+    ["data", "items", "results", "records", "entries", "values", "value", "list", "hits", "content"];
 /// Headers that a client sets by itself.
 const OWN_HEADERS: [&str; 3] = ["accept", "authorization", "content-type"];
 
@@ -81,6 +84,7 @@ pub(crate) fn entry(
     let path = builder.path_template();
     let body = builder.body();
     builder.check_answer();
+    let select = builder.list_in_answer();
     document.refuel();
     let auth = Auth::of(document, operation, server);
     let Builder { mut parameters, gaps, off: unable, query, headers, .. } = builder;
@@ -129,6 +133,7 @@ pub(crate) fn entry(
         query,
         headers,
         body,
+        select,
         auth: auth.table,
         secret: auth.secret,
         plain_http: server.plain_http && server.is_given,
@@ -328,25 +333,45 @@ impl<'a> Builder<'a> {
             return None;
         }
         let content = body.get("content").and_then(Value::as_object)?;
-        let is_json = |kind: &str| {
-            let kind = kind.split(';').next().unwrap_or_default().trim();
-            kind == "application/json" || kind == "*/*" || kind.ends_with("+json")
+        let of_kind = |is_kind: fn(&str) -> bool| {
+            let essence = |kind: &str| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            content.iter().find(|(kind, _)| is_kind(&essence(kind))).map(|(_, media)| media)
         };
-        let Some((_, media)) = content.iter().find(|(kind, _)| is_json(kind)) else {
+        let json = of_kind(|kind| kind == "application/json" || kind == "*/*" || kind.ends_with("+json"));
+        let form = of_kind(|kind| kind == "application/x-www-form-urlencoded").filter(|_| json.is_none());
+        let Some(media) = json.or(form) else {
             let kinds: Vec<String> =
                 content.keys().take(3).map(|kind| format!("`{}`", line(kind, 40))).collect();
-            let why = Gap::because(format!("it is {}, and a tool sends JSON", kinds.join(" or ")));
+            let why = Gap::because(format!("it is {}, and a tool sends JSON or a form", kinds.join(" or ")));
             self.leave_out("the body", &why, is_required);
             return None;
         };
         let schema = media.get("schema")?;
-        match self.members(schema, is_required) {
+        let body = self.members(schema, is_required).and_then(|body| match (body, form) {
+            (body, None) => Ok(body),
+            (Body::Members(members), Some(form)) => Ok(Body::Form(self.form_members(members, form))),
+            (Body::Whole(_) | Body::Form(_), Some(_)) => Err(Gap::because("it is a form without members")),
+        });
+        match body {
             Ok(body) => Some(body),
             Err(why) => {
                 self.leave_out("the body", &why, is_required);
                 None
             }
         }
+    }
+
+    /// The members as a form names them: those of a list in the style of PHP and Rails have brackets.
+    fn form_members(&self, members: Vec<(String, String)>, media: &Value) -> Vec<(String, String)> {
+        let is_list = |ours: &str| {
+            self.parameters.iter().any(|known| known.name == ours && known.plain.kind == Kind::Array)
+        };
+        let style = |name: &str| media.get("encoding")?.get(name)?.get("style")?.as_str();
+        let named = members.into_iter().map(|(name, ours)| match style(&name) {
+            Some("deepObject") if is_list(&ours) => (format!("{name}[]"), ours),
+            _ => (name, ours),
+        });
+        named.collect()
     }
 
     fn members(&mut self, schema: &Value, is_required: bool) -> Result<Body, Gap> {
@@ -384,6 +409,32 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(Body::Members(members))
+    }
+
+    /// Where in the answer of a read its list is: the one list of objects in an object that wraps it.
+    fn list_in_answer(&self) -> Option<String> {
+        let (document, operation) = (self.document, self.operation);
+        let path = operation.path.trim_end_matches('/');
+        if operation.method != Method::Get || path.ends_with('}') {
+            return None;
+        }
+        let responses = document.members(operation.node.get("responses"))?;
+        let (_, good) = responses.iter().find(|(status, _)| status.starts_with('2'))?;
+        let content = document.members(Some(good))?.get("content")?.as_object()?;
+        let (_, media) = content.iter().find(|(kind, _)| kind.contains("json"))?;
+        let answer = Merged::read(document, media.get("schema")?).ok()?;
+        if !answer.is_object() {
+            return None;
+        }
+        let is_list = |schema: &Value| {
+            Merged::read(document, schema).ok().and_then(|merged| merged.is_list_of_objects(document))
+        };
+        let mut lists = answer.properties.iter().filter(|(_, schema)| is_list(schema) == Some(true));
+        let (name, _) = lists.next()?;
+        let is_wrapper = WRAPPERS.contains(name) || path.rsplit('/').next() == Some(*name);
+        let is_only = lists.next().is_none();
+        let step = name.replace('~', "~0").replace('/', "~1");
+        (is_wrapper && is_only).then(|| format!("/{step}"))
     }
 
     /// Says it where a read returns what a tool cannot read.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use loop_core::types::Effect;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use crate::openapi::schema::Plain;
 use crate::openapi::text::{key, line, plain, quoted};
@@ -28,6 +28,8 @@ pub(crate) struct Entry {
     pub(crate) query: Vec<(String, String)>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Option<Body>,
+    /// A JSON pointer to the list that the answer is.
+    pub(crate) select: Option<String>,
     pub(crate) auth: Option<String>,
     /// The name of the secret in `auth`.
     pub(crate) secret: Option<String>,
@@ -52,6 +54,8 @@ pub(crate) enum Body {
     Whole(String),
     /// Members, with their parameters.
     Members(Vec<(String, String)>),
+    /// Members of a form, with their parameters.
+    Form(Vec<(String, String)>),
 }
 
 impl Entry {
@@ -100,6 +104,11 @@ impl Entry {
             None => {}
             Some(Body::Whole(name)) => _ = writeln!(text, "body = {}", quoted(&format!("{{{name}}}"))),
             Some(Body::Members(pairs)) => _ = writeln!(text, "body = {}", inline(pairs)),
+            Some(Body::Form(pairs)) => _ = writeln!(text, "form = {}", inline(pairs)),
+        }
+        if let Some(pointer) = &self.select {
+            let pointer = quoted(pointer);
+            _ = writeln!(text, "select = {pointer}  # the list in the answer, by its schema: review");
         }
         if let Some(auth) = &self.auth {
             _ = writeln!(text, "auth = {auth}");
@@ -153,14 +162,16 @@ impl Parameter {
 /// The keys that limit a value.
 fn limits(of: &Plain) -> Vec<(&'static str, String)> {
     let values = of.one_of.as_ref().and_then(|all| plain(&Value::Array(all.clone())));
-    let number = |value: Option<i64>| value.map(|value| value.to_string());
+    let number = |value: &Option<Number>| value.as_ref().map(Number::to_string);
     let length = |value: Option<u32>| value.map(|value| value.to_string());
     let all = [
         ("enum", values),
-        ("minimum", number(of.minimum)),
-        ("maximum", number(of.maximum)),
+        ("minimum", number(&of.minimum)),
+        ("maximum", number(&of.maximum)),
         ("min_length", length(of.min_length)),
         ("max_length", length(of.max_length)),
+        ("min_items", length(of.min_items)),
+        ("max_items", length(of.max_items)),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }

@@ -311,3 +311,65 @@ proptest! {
         }
     }
 }
+
+// Issue 43, K6
+#[test]
+fn forms_operations_elsewhere_bounds_and_wrapped_lists_are_imported() {
+    let document = r##"
+openapi: 3.2.0
+info: { title: Pay, version: "1" }
+servers: [{ url: "https://pay.example.com" }]
+paths:
+  /charges:
+    get: { $ref: "#/components/x-operations/list" }
+    post:
+      operationId: createCharge
+      requestBody:
+        content:
+          application/x-www-form-urlencoded:
+            encoding: { expand: { style: deepObject, explode: true } }
+            schema:
+              type: object
+              required: [amount]
+              properties:
+                amount: { type: number, minimum: 0.5, exclusiveMaximum: 10.5 }
+                share: { type: integer, minimum: 0.5, maximum: 9.5 }
+                expand: { type: array, minItems: 1, maxItems: 3, items: { type: string } }
+                metadata: { type: object, properties: { a: { type: string } } }
+  /charges/{id}:
+    get:
+      operationId: getCharge
+      parameters: [{ name: id, in: path, required: true, schema: { type: string } }]
+      responses:
+        "200": { content: { application/json: { schema: { type: object, properties: { id: { type: string }, items: { type: array, items: { type: object } } } } } } }
+components:
+  x-operations:
+    list:
+      operationId: listCharges
+      responses:
+        "200": { content: { application/json: { schema: { $ref: "#/components/schemas/Page" } } } }
+  schemas:
+    Page: { type: object, properties: { has_more: { type: boolean }, data: { type: array, items: { $ref: "#/components/schemas/Charge" } } } }
+    Charge: { type: object, properties: { id: { type: string } } }
+"##;
+    let imported = import(document, &[]);
+    assert_eq!(imported.count, 3, "{}", imported.toml);
+    for says in [
+        "form = { amount = \"{amount}\", share = \"{share}\", \"expand[]\" = \"{expand}\" }",
+        "minimum = 0.5\nmaximum = 10.5",
+        "minimum = 1\nmaximum = 9",
+        "min_items = 1\nmax_items = 3",
+        "# left out: of the parameter `amount` that a bound itself is not allowed",
+        "select = \"/data\"  # the list in the answer, by its schema: review",
+    ] {
+        assert!(imported.toml.contains(says), "{}\nhas no {says}", imported.toml);
+    }
+    assert_eq!(imported.toml.matches("select = ").count(), 1, "{}", imported.toml);
+    let domain = load(&imported);
+    let names: Vec<&str> = domain.spec.tools.iter().map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["list_charges", "create_charge", "fetch_charge"]);
+    let fits = |given| domain.registry.schema_violations("create_charge", &given);
+    assert_eq!(fits(serde_json::json!({ "amount": 0.5, "expand": ["a"] })), None);
+    assert!(fits(serde_json::json!({ "amount": 0.4 })).unwrap().contains("0.5"));
+    assert!(fits(serde_json::json!({ "amount": 1, "expand": [] })).is_some());
+}

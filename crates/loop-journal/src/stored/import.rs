@@ -12,7 +12,7 @@ use loop_core::{Note, RunSpec};
 
 use super::event;
 use super::export::{BlobLine, EXPORT_VERSION, EntryLine, FORMAT, FirstLine, Line, RunFields};
-use super::fault::{self, Fault};
+use super::fault::Fault;
 use super::heads::Head;
 use super::lock::file_name;
 use super::rows::{self, CHANGED, RunRow, link};
@@ -118,9 +118,7 @@ impl StoredJournal {
 
     async fn take_in(&self, ready: Ready) -> Result<Taken, JournalError> {
         let taken = self.store.writer.alone(move |files, open| {
-            if open.connection().is_read_only()? {
-                return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
-            }
+            open.connection().check_writes()?;
             files.place.holds(&files.path)?;
             let Ready { mut row, blobs, beginning, entries, links, is_over, .. } = ready;
             let run = row.run.clone();

@@ -367,11 +367,7 @@ impl StoredJournal {
 impl Store {
     fn writable(&self) -> Result<(), JournalError> {
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        match connection.is_read_only() {
-            Ok(false) => Ok(()),
-            Ok(true) => Err(fault::storage(&self.files.path, fault::NOT_WRITABLE)),
-            Err(error) => Err(Fault::from(error).at(&self.files.path)),
-        }
+        connection.check_writes().map_err(|fault| fault.at(&self.files.path))
     }
 }
 
@@ -428,9 +424,7 @@ impl Journal for StoredJournal {
             let Some(pid) = rows::last_writer(open.connection(), &run)? else {
                 return Err(files.gone(open.connection(), &run)?.into());
             };
-            if open.connection().is_read_only()? {
-                return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
-            }
+            open.connection().check_writes()?;
             files.place.holds(&files.path)?;
             let lock = files.lock(&run, Some(pid))?;
             let (recorded, claim, head, has, beginning) =

@@ -7,7 +7,7 @@ use super::sql::{self, Connection, NONE, params};
 use loop_core::types::RunId;
 
 use super::StoredJournal;
-use super::fault::{self, Fault};
+use super::fault::Fault;
 use super::outbox;
 use super::rows::{CHANGED, OTHER_KEY, RunRow, corrupt};
 use super::seal::{Broken, Key};
@@ -138,9 +138,7 @@ impl StoredJournal {
     pub async fn prune(&self, run: &RunId) -> Result<(), JournalError> {
         let run = run.clone();
         let pruned = self.store.writer.alone(move |files, open| {
-            if open.connection().is_read_only()? {
-                return Err(Fault::Stated(fault::NOT_WRITABLE.to_owned()));
-            }
+            open.connection().check_writes()?;
             files.place.holds(&files.path)?;
             let key = files.key(&run)?;
             let _lock = files.lock(&run, None)?;

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use loop_core::types::RunId;
 use rusqlite::types::{FromSql, ToSqlOutput, ValueRef};
 
+use super::fault::{self, Fault};
 #[cfg(feature = "postgres")]
-use super::postgres::{Session, SessionError};
+use super::postgres::{self, Session, SessionError};
 
 /// A connection to the database of a journal.
 #[derive(Debug)]
@@ -144,6 +145,16 @@ impl Connection {
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => Ok(true),
+        }
+    }
+
+    /// Fails where nothing can be written, with what to do about it.
+    pub(super) fn check_writes(&self) -> std::result::Result<(), Fault> {
+        match (self.is_read_only()?, self) {
+            (false, _) => Ok(()),
+            (true, Self::Sqlite(_)) => Err(Fault::Stated(fault::NOT_WRITABLE.to_owned())),
+            #[cfg(feature = "postgres")]
+            (true, Self::Postgres(_)) => Err(Fault::Stated(postgres::READ_ONLY.to_owned())),
         }
     }
 

@@ -34,6 +34,11 @@ pub(super) fn query_problem(detail: impl Into<String>) -> HttpProblem {
     HttpProblem::new(StatusCode::BAD_REQUEST, "query", "Query not understood", detail)
 }
 
+/// A query for what is not there, or what the caller does not see.
+pub(super) fn nothing_there(detail: impl Into<String>) -> HttpProblem {
+    HttpProblem::new(StatusCode::NOT_FOUND, "not-found", "Not found", detail)
+}
+
 fn serde_urlencoded<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let uri: axum::http::Uri = format!("/?{text}").parse().map_err(|_| "not a query".to_owned())?;
     axum::extract::Query::try_from_uri(&uri).map(|axum::extract::Query(value)| value).map_err(|error| {

@@ -73,7 +73,7 @@ pub(super) async fn expect_domain(api: &Api, known: &Known, domain: &str) -> Res
     if known.0.sees(domain) && (api.engine.domain(domain).is_some() || has_runs(api, &of_domain).await?) {
         return Ok(());
     }
-    Err(body::query_problem(format!(
+    Err(body::nothing_there(format!(
         "domain: there is no domain `{}`; GET /v1/domains lists them",
         cut(domain)
     )))
@@ -97,7 +97,7 @@ async fn expect_reason(api: &Api, known: &Known, reason: &str) -> Result<(), Htt
         "reason: no run stops for `{}`; write it as `reason` of a run that has ended has it, such as `max_passes`",
         cut(reason)
     );
-    Err(body::query_problem(detail))
+    Err(body::nothing_there(detail))
 }
 
 /// Fails for a cursor that is not the id of a run. The run itself may be gone meanwhile.
@@ -113,7 +113,7 @@ async fn expect_cursor(api: &Api, known: &Known, cursor: &str) -> Result<(), Htt
     let owner = api.engine.owner(&RunId::new(cursor)).await.map_err(problem)?;
     match owner {
         Some((domain, _)) if known.0.sees(&domain) => Ok(()),
-        _ => Err(body::query_problem(
+        _ => Err(body::nothing_there(
             "cursor: it is not one that a page of this list has; give `next` of the page before, or leave it out",
         )),
     }

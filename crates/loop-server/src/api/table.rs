@@ -45,8 +45,8 @@ pub(super) struct Answer {
     pub(super) content: Vec<(&'static str, SchemaOf)>,
 }
 
-/// Problems of every route that has a caller: no caller, a server that is ending or failing.
-pub(super) const OF_CALLERS: [u16; 2] = [401, 503];
+/// Problems of every route that has a caller: a request that cannot be read, no caller, a server that is ending or failing.
+pub(super) const OF_CALLERS: [u16; 3] = [400, 401, 503];
 
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
@@ -61,8 +61,26 @@ fn parameter(
     Parameter { name, within, describe, schema }
 }
 
+/// A segment of a path that every program reads as the same.
+fn segment(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "string",
+        "pattern": r"^[^.%/\\\u0000-\u001f\u007f][^%/\\\u0000-\u001f\u007f]*$",
+    })
+}
+
+fn key(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({
+        "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]([ -~]*[!-~])?$",
+    })
+}
+
+fn up_to<const MAX: u64>(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({ "type": "integer", "minimum": 1, "maximum": MAX })
+}
+
 fn run_id() -> Parameter {
-    parameter("path", "run", schema::<String>, "The run's id.")
+    parameter("path", "run", segment, "The run's id.")
 }
 
 fn prefer() -> Parameter {
@@ -136,7 +154,7 @@ pub(super) fn routes() -> Vec<Route> {
                 parameter(
                     "header",
                     "Idempotency-Key",
-                    schema::<String>,
+                    key,
                     "Two requests of a caller with one key are one request: the second returns the run of the first. At most 200 characters.",
                 ),
                 parameter(
@@ -179,10 +197,10 @@ pub(super) fn routes() -> Vec<Route> {
                 query("tag", schema::<String>, "Only runs with this tag."),
                 query("text", schema::<String>, "Only runs whose item's id or title has this text."),
                 query("cursor", schema::<String>, "`next` of the page before."),
-                query("limit", schema::<u64>, "How many runs, from 1 to 200. Default: 50."),
+                query("limit", up_to::<200>, "How many runs, from 1 to 200. Default: 50."),
             ])
             .answers(vec![answer::<RunPage>(200, "A page of the list.")])
-            .fails(&[400, 422]),
+            .fails(&[404, 422]),
         route("GET", "/v1/runs/{run}", "get_run", || get(runs::one))
             .says("Look at a run: its state, why it stopped, what it cost")
             .takes(vec![
@@ -265,7 +283,7 @@ pub(super) fn routes() -> Vec<Route> {
             .answers(vec![answer::<OutboxList>(200, "The messages.")]),
         route("DELETE", "/v1/outbox/{message}", "drop_message", || delete(system::drop_message))
             .says("Take a message out of the outbox without delivering it")
-            .takes(vec![parameter("path", "message", schema::<String>, "The message's id.")])
+            .takes(vec![parameter("path", "message", segment, "The message's id.")])
             .answers(vec![empty(204, "It is dropped.")])
             .fails(&[404]),
         route("GET", "/v1/audit", "list_audit", || get(system::audit))
@@ -273,7 +291,7 @@ pub(super) fn routes() -> Vec<Route> {
             .takes(vec![
                 query("before", schema::<u64>, "Only entries before this number."),
                 query("run", schema::<String>, "Only entries of this run."),
-                query("limit", schema::<u64>, "How many entries, from 1 to 1000. Default: 100."),
+                query("limit", up_to::<1000>, "How many entries, from 1 to 1000. Default: 100."),
             ])
             .answers(vec![answer::<AuditPage>(200, "A page of the log.")])
             .fails(&[400]),

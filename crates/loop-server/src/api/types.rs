@@ -21,7 +21,7 @@ pub struct SubmitRequest {
     #[schemars(with = "SubmittedItem")]
     pub item: String,
     /// A higher one begins first; of equal ones the one that was accepted first does. From -100 to 100. Default: 0.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     #[schemars(range(min = -100, max = 100))]
     pub priority: i32,
     /// Settings in place of the domain's, as dotted keys: those that the domain lets a caller give. A limit can only be
@@ -30,7 +30,18 @@ pub struct SubmitRequest {
     pub settings: BTreeMap<String, Value>,
     /// Tags of the run, by which runs are listed. Default: none.
     #[serde(default)]
+    #[schemars(inner(length(min = 1, max = 200), regex(pattern = r"\S")))]
     pub tags: Vec<String>,
+}
+
+/// A whole number, however it is written: JSON Schema counts `5.0` as one.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    let number = f64::deserialize(deserializer)?;
+    let whole = number as i32;
+    match f64::from(whole) == number {
+        true => Ok(whole),
+        false => Err(D::Error::custom(format!("{number} is not a whole number that is allowed here"))),
+    }
 }
 
 /// The text of a work item, which the domain alone reads: an object as it was written.
@@ -79,6 +90,7 @@ pub enum StopWhen {
 #[serde(deny_unknown_fields)]
 pub struct InstructRequest {
     /// The instruction. The next pass reads it.
+    #[schemars(regex(pattern = r"\S"))]
     pub text: String,
 }
 
@@ -102,6 +114,7 @@ pub struct DenyRequest {
     pub binding: String,
     /// Why not. The model reads it. Default: that a person refused it.
     #[serde(default)]
+    #[schemars(inner(regex(pattern = r"\S")))]
     pub why: Option<String>,
 }
 
@@ -114,6 +127,7 @@ pub struct AnswerRequest {
     /// What was shown: the `binding` of the action there.
     pub binding: String,
     /// The answer.
+    #[schemars(regex(pattern = r"\S"))]
     pub text: String,
 }
 

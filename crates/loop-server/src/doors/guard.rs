@@ -112,7 +112,7 @@ impl Doors {
 
     /// The routes behind this door, which also has `/login` and `/logout`. Each route then has a `Caller` and an
     /// [`Identity`] in its request's extensions, except for those that are open to all: `/healthz`, `/readyz`,
-    /// `/favicon.ico` and `/assets/…`.
+    /// `/openapi.json`, `/favicon.ico` and `/assets/…`.
     pub fn guard(&self, router: Router) -> Router {
         router
             .merge(login::routes(self))
@@ -247,7 +247,8 @@ pub(super) struct Client(pub(super) IpAddr);
 pub(super) struct IsHttps(pub(super) bool);
 
 fn is_open_to_all(path: &str) -> bool {
-    matches!(path, "/healthz" | "/readyz" | "/favicon.ico") || path.starts_with("/assets/")
+    // The document says nothing of what is served.
+    matches!(path, "/healthz" | "/readyz" | "/openapi.json" | "/favicon.ico") || path.starts_with("/assets/")
 }
 
 fn close(mut response: Response) -> Response {

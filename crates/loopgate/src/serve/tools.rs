@@ -186,7 +186,7 @@ pub(crate) struct ServerArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ImportCommand {
-    /// Print tools of kind `http` from an OpenAPI document of version 3.0 or 3.1, for your review
+    /// Print tools of kind `http` from an OpenAPI document of version 3.0 to 3.2, for your review
     Openapi(OpenapiArgs),
 }
 

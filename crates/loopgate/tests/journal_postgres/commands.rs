@@ -120,6 +120,6 @@ fn what_is_wrong_with_a_journal_on_a_server_is_one_line() {
     let resumed = world.run(&["resume", &id(&stopped.err)]);
     assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
     world.server.sql("loops", "ALTER DATABASE loops SET default_transaction_read_only = on");
-    run(&world.url()).fails_with(&["cannot be written"]);
+    run(&world.url()).fails_with(&["the database is read-only; name its primary server"]);
     assert_eq!(world.run(&["runs"]).code, 0);
 }

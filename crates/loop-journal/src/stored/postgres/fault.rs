@@ -5,6 +5,14 @@ use std::fmt;
 
 use tokio_postgres::error::SqlState;
 
+/// What is said where nothing can be written.
+pub(in super::super) const READ_ONLY: &str =
+    "the database is read-only; name its primary server, or end the read-only mode";
+/// What is said where a pooler is between.
+pub(super) const POOLED: &str = "a connection pooler gives this program sessions of the server that others use as well, and \
+                                 locks of the journal belong to sessions; name the server itself, or set the pooler's \
+                                 pool_mode to session";
+
 /// A failure of a session.
 #[derive(Debug)]
 pub(in super::super) enum SessionError {
@@ -12,6 +20,8 @@ pub(in super::super) enum SessionError {
     Client(tokio_postgres::Error),
     /// The server does not answer in time.
     Silent,
+    /// A new session does not answer at all.
+    NoSession,
     /// A column holds something else than it must.
     Column(usize),
     /// A message that needs nothing but the place.
@@ -32,7 +42,7 @@ impl SessionError {
 
     /// Whether the connection broke. What was asked last may have been done.
     pub(in super::super) fn is_disconnected(&self) -> bool {
-        let Self::Client(error) = self else { return matches!(self, Self::Silent) };
+        let Self::Client(error) = self else { return matches!(self, Self::Silent | Self::NoSession) };
         match error.code() {
             None if self.is_about_certificate() => false,
             Some(code) => {
@@ -64,6 +74,7 @@ impl SessionError {
                     "the server's certificate is not accepted; name the host that it is for, or its authority with \
                      sslrootcert ({says})"
                 ),
+                Self::NoSession => says,
                 _ if self.is_disconnected() => {
                     format!(
                         "the server cannot be reached ({says}); start it, or name another journal with --journal"
@@ -73,10 +84,10 @@ impl SessionError {
             };
         };
         let advice = match *code {
+            // Names of statements are a session's own.
+            SqlState::DUPLICATE_PSTATEMENT | SqlState::INVALID_SQL_STATEMENT_NAME => POOLED,
             SqlState::DISK_FULL => "the server's disk is full; make room there",
-            SqlState::READ_ONLY_SQL_TRANSACTION => {
-                "the database is read-only; name its primary server, or end the read-only mode"
-            }
+            SqlState::READ_ONLY_SQL_TRANSACTION => READ_ONLY,
             SqlState::TOO_MANY_CONNECTIONS => "the server has no free connection; raise its max_connections",
             SqlState::INVALID_PASSWORD | SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
                 "the server refuses the login; correct the user, or set PGPASSWORD or ~/.pgpass"
@@ -109,6 +120,10 @@ impl fmt::Display for SessionError {
                 (None, None) => write!(f, "{error}"),
             },
             Self::Silent => f.write_str("it does not answer"),
+            Self::NoSession => f.write_str(
+                "the server takes the login and gives no session within 5 s; where a pooler is between, raise its pool size to 8 \
+                 or more, or name the server itself",
+            ),
             Self::Column(column) => write!(f, "Invalid column type at index: {column}"),
             Self::Stated(message) => f.write_str(message),
         }

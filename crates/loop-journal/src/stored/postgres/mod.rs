@@ -20,7 +20,7 @@ mod url;
 
 use std::path::{Path, PathBuf};
 
-pub(super) use fault::SessionError;
+pub(super) use fault::{READ_ONLY, SessionError};
 pub(super) use locks::{AdvisoryLock, AdvisoryLocks};
 pub(super) use server::Server;
 pub(super) use session::Session;

@@ -140,6 +140,14 @@ pub(super) fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 pub(super) fn wait<T: Send + 'static>(
     request: impl Future<Output = Result<T, tokio_postgres::Error>> + Send + 'static,
 ) -> Result<T, SessionError> {
+    wait_within(STATEMENT, request)
+}
+
+/// The same within another time.
+pub(super) fn wait_within<T: Send + 'static>(
+    time: Duration,
+    request: impl Future<Output = Result<T, tokio_postgres::Error>> + Send + 'static,
+) -> Result<T, SessionError> {
     let Some(runtime) = &*RUNTIME else {
         return Err(SessionError::Stated(
             "the system gives no thread for the connections; end other programs".into(),
@@ -147,7 +155,7 @@ pub(super) fn wait<T: Send + 'static>(
     };
     let (reply, done) = sync_channel(1);
     runtime.spawn(async move {
-        let came = tokio::time::timeout(STATEMENT, request).await;
+        let came = tokio::time::timeout(time, request).await;
         // The caller waits for it.
         _ = reply.send(came.map_or(Err(SessionError::Silent), |came| came.map_err(SessionError::Client)));
     });

@@ -3,15 +3,16 @@
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, Row, Statement};
+use tokio_postgres::{Client, Row, SimpleQueryMessage, Statement};
 
 use super::escape::{escaped, unescaped};
-use super::fault::SessionError;
+use super::fault::{POOLED, SessionError};
 use super::listen::telling;
-use super::server::{Server, wait};
+use super::server::{Server, wait, wait_within};
 use crate::stored::fault::not_own;
 use crate::stored::sql::{Cell, Params, Purpose, Value};
 
@@ -31,6 +32,10 @@ pub(in super::super) struct Session {
 /// What each session is set to. No session keeps a lock for long where its process is stopped in the middle.
 const SETTINGS: &str = "SET search_path = loopgate, pg_catalog; SET lock_timeout = '40s'; SET statement_timeout = '50s'; \
                         SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = warning";
+/// How long a new session has for its first answer.
+const FIRST: Duration = Duration::from_secs(5);
+/// A setting that only a session has that is in use.
+const OWN: &str = "loopgate.own_session";
 /// A trigger or a rule of the journal's tables that no format made. The view has a rule. The numbers are the events of a trigger.
 const OTHERS: &str = "SELECT 'trigger', CAST(tgname AS TEXT), CAST(relname AS TEXT)
     FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid
@@ -55,7 +60,17 @@ impl Session {
             is_in_transaction: Slot::new(false),
             is_broken: Slot::new(false),
         };
-        session.batch(SETTINGS)?;
+        // A session of the server that another client has set, and nothing has reset since, is not this client's own.
+        let shared = session.simple(&format!("SELECT pg_catalog.current_setting('{OWN}', true)"));
+        // The login itself a pooler answers from what it knows.
+        let shared = shared.map_err(|error| match error {
+            SessionError::Silent => SessionError::NoSession,
+            other => other,
+        })?;
+        if shared.is_some_and(|set| !set.is_empty()) {
+            return Err(SessionError::Stated(POOLED.to_owned()));
+        }
+        session.batch(&format!("{SETTINGS}; SET {OWN} = 'on'"))?;
         let who = "SELECT CAST(pid AS BIGINT), CAST(backend_start AS TEXT) FROM pg_stat_activity
                    WHERE pid = pg_backend_pid()";
         if let [Cell::Integer(pid), Cell::Text(since)] = session.one(who, &[""; 0])?.as_slice() {
@@ -67,6 +82,17 @@ impl Session {
             }
             _ => Ok(session),
         }
+    }
+
+    /// The first value of a query without parameters, which prepares nothing. A new session answers it soon.
+    fn simple(&self, sql: &str) -> Result<Option<String>, SessionError> {
+        let (client, sql) = (Arc::clone(&self.client), sql.to_owned());
+        let said = self.note(wait_within(FIRST, async move { client.simple_query(&sql).await }))?;
+        let rows = said.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        });
+        Ok({ rows }.next())
     }
 
     /// The server's process that works for this session.

@@ -13,7 +13,7 @@ use rustls::ClientConfig;
 use url::Url;
 
 use crate::connectors::http::guard::{
-    Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of,
+    Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of, proxies_of,
 };
 use crate::connectors::http::rate;
 use crate::connectors::http::request::{Payload, Prepared, set_parameter};
@@ -191,8 +191,15 @@ impl Client {
             Reach::Public => &self.public,
             Reach::Private => &self.private,
         };
-        let resolver = || GuardedResolver { reach, names: Arc::clone(&self.names) };
-        let made = slot.get_or_init(|| build(resolver(), self.reuses, self.tls.as_ref()));
+        let made = slot.get_or_init(|| {
+            let proxies = match reach {
+                Reach::Public => proxies_of(|name| std::env::var(name).ok()),
+                // It is named by its address or by its own name here, which a proxy elsewhere does not know.
+                Reach::Private => Vec::new(),
+            };
+            let resolver = GuardedResolver { reach, names: Arc::clone(&self.names), proxies };
+            build(resolver, self.reuses, self.tls.as_ref())
+        });
         made.as_ref().map_err(|error| {
             SendError::Refused(format!("no HTTP client can be made on this machine: {error}"))
         })
@@ -272,16 +279,21 @@ fn with_protocols(tls: Option<&ClientConfig>) -> Result<ClientConfig, String> {
     Ok(tls)
 }
 
-/// A client that connects to what its resolver lets through, by no proxy, and follows nothing by itself.
+/// A client that connects to what its resolver lets through, and follows nothing by itself. What is public goes by the proxies of
+/// the environment, as calls of models do.
 fn build(
     resolver: GuardedResolver,
     reuses: bool,
     tls: Option<&ClientConfig>,
 ) -> Result<reqwest::Client, String> {
-    let client = reqwest::Client::builder()
+    let client = reqwest::Client::builder();
+    let client = match resolver.reach {
+        Reach::Public => client,
+        Reach::Private => client.no_proxy(),
+    };
+    let client = client
         .tls_backend_preconfigured(with_protocols(tls)?)
         .dns_resolver(resolver)
-        .no_proxy()
         .redirect(Policy::none())
         .referer(false)
         .retry(reqwest::retry::never())

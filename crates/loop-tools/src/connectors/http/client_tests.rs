@@ -219,6 +219,49 @@ async fn the_proxies_of_the_environment_are_not_used() {
     assert_eq!((server.connections(), proxy.connections()), (1, 0));
 }
 
+/// The one test that is run in a process of its own, with the proxy of a company whose name leads to a private address.
+const PUBLIC: &str = "LOOPGATE_TEST_PUBLIC";
+
+// Issue 43, P8
+#[tokio::test]
+async fn what_is_public_goes_by_the_proxies_of_the_environment() {
+    if std::env::var_os(PUBLIC).is_some() {
+        for (url, goes) in [("http://shop.example/x", true), ("http://direct.example/x", false)] {
+            let definition =
+                HttpDefinition { url: url.to_owned(), plain_http: true, ..HttpDefinition::default() };
+            let result = call(&reader(&definition, &[]), json!({})).await;
+            assert_eq!(result.success, goes, "{url}: {result:?}");
+        }
+        return;
+    }
+    let proxy = TestServer::always(json_answer(&json!([{ "id": 2 }]))).await;
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args([
+        "--exact",
+        "connectors::http::client::tests::what_is_public_goes_by_the_proxies_of_the_environment",
+    ]);
+    for name in ["http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env_remove(name);
+    }
+    child.env("HTTP_PROXY", format!("localhost:{}", proxy.port)).env("NO_PROXY", "direct.example");
+    child.env_remove("no_proxy").env(PUBLIC, "1");
+    let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let asked: Vec<String> = proxy.asked().iter().map(|asked| asked.target.clone()).collect();
+    assert_eq!(asked, ["http://shop.example/x"]);
+}
+
+#[test]
+fn the_host_of_a_proxy_is_read_from_each_form() {
+    let host = |text: &str| {
+        crate::connectors::http::guard::proxies_of(|name| (name == "HTTPS_PROXY").then(|| text.to_owned()))
+    };
+    for text in ["proxy.corp:3128", "http://proxy.corp", "https://ada:p@ss@Proxy.corp:3128/"] {
+        assert_eq!(host(text), ["proxy.corp"], "{text}");
+    }
+    assert!(host("").is_empty());
+}
+
 #[tokio::test]
 async fn more_requests_than_the_limit_of_a_host_wait_or_fail() {
     let server = TestServer::always(json_answer(&json!([{ "id": 1 }]))).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// `{scope.account}` for the scope and `{call_key}` for the key that all tries of one call share.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpDefinition {
-    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. `None`: `POST` with a body or GraphQL, else `GET`.
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`. `None`: `POST` with a body, a form or GraphQL, else `GET`.
     pub method: Option<String>,
     /// The URL. Scheme, host and port hold no placeholder.
     pub url: String,
@@ -18,6 +18,9 @@ pub struct HttpDefinition {
     pub headers: Vec<(String, String)>,
     /// The body, sent as JSON. `None`: there is none.
     pub body: Option<Value>,
+    /// The members of a body that is sent as a form, in their order. One whose value is not given is left out, and a list is sent
+    /// value by value. `None`: there is none.
+    pub form: Option<Vec<(String, Value)>>,
     /// A GraphQL document to send in place of a body. It holds no places: values go in as variables.
     pub graphql: Option<String>,
     /// The variables of the document. `None`: every parameter, under its own name.
@@ -171,7 +174,7 @@ impl HttpPages {
 impl HttpDefinition {
     /// All of it as data: an approval counts for this definition alone. It holds no secret, only names of variables.
     pub(crate) fn part(&self) -> Value {
-        json!({
+        let mut part = json!({
             "kind": "http",
             "method": self.method,
             "url": self.url,
@@ -192,6 +195,11 @@ impl HttpDefinition {
             "max_bytes": self.max_bytes,
             "redirects": self.redirects,
             "per_minute": self.per_minute,
-        })
+        });
+        // What was approved without one is still the same.
+        if let (Some(form), Some(members)) = (&self.form, part.as_object_mut()) {
+            members.insert("form".to_owned(), json!(form));
+        }
+        part
     }
 }

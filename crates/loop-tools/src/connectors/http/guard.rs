@@ -64,6 +64,20 @@ pub(crate) struct SystemNames;
 pub(crate) struct GuardedResolver {
     pub(crate) reach: Reach,
     pub(crate) names: Arc<dyn NameSource>,
+    /// The hosts of the proxies of the environment: the operator named them, and they may be anywhere.
+    pub(crate) proxies: Vec<String>,
+}
+
+/// The hosts of the proxies that the environment names.
+pub(crate) fn proxies_of(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    let host = |text: String| {
+        let text = text.split_once("://").map_or(&*text, |(_, rest)| rest);
+        let text = text.split('/').next().unwrap_or_default();
+        let text = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
+        text.split(':').next().unwrap_or_default().trim().to_ascii_lowercase()
+    };
+    names.into_iter().filter_map(variable).map(host).filter(|host| !host.is_empty()).collect()
 }
 
 impl Guard {
@@ -181,13 +195,15 @@ impl NameSource for SystemNames {
 
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let Self { reach, names } = self.clone();
+        let Self { reach, names, proxies } = self.clone();
         Box::pin(async move {
             let host = name.as_str();
             let addresses = names.addresses(host).await?;
             // One that is out of reach condemns the name: its owner decides which of them comes first.
-            for address in &addresses {
-                judge(host, *address, reach)?;
+            if !proxies.contains(&host.to_ascii_lowercase()) {
+                for address in &addresses {
+                    judge(host, *address, reach)?;
+                }
             }
             let addresses: Addrs = Box::new(addresses.into_iter().map(|address| SocketAddr::new(address, 0)));
             Ok(addresses)

@@ -54,7 +54,7 @@ fn allowing(hosts: &[&str], redirects: u32, server: &TestServer) -> HttpDefiniti
 
 fn resolved(reach: Reach, names: &Arc<FakeNames>, name: &str) -> Result<Vec<IpAddr>, String> {
     let names: Arc<dyn NameSource> = Arc::<FakeNames>::clone(names);
-    let resolver = GuardedResolver { reach, names };
+    let resolver = GuardedResolver { reach, names, proxies: Vec::new() };
     let found = futures_now(resolver.resolve(Name::from_str(name).unwrap()));
     found.map(|all| all.map(|it| it.ip()).collect()).map_err(|error| error.to_string())
 }

@@ -59,6 +59,7 @@ pub(crate) struct RequestTemplate {
 #[derive(Clone, Debug)]
 enum BodyTemplate {
     Json(JsonTemplate),
+    Form(Vec<(String, JsonTemplate)>),
     GraphQl { document: String, variables: JsonTemplate },
 }
 
@@ -111,17 +112,7 @@ impl RequestTemplate {
         }
         let method = method(definition, effect)?;
         let (base, path, own_query) = url(&definition.url, &mut names).map_err(at("url"))?;
-        let mut query = Vec::new();
-        for (name, value) in &definition.query {
-            let key = format!("query.{name}");
-            if value.is_object() {
-                return Err((
-                    key,
-                    "a parameter of a URL is a text, a number or a list; correct it".to_owned(),
-                ));
-            }
-            query.push((name.clone(), JsonTemplate::parse(value, &mut names).map_err(at(&key))?));
-        }
+        let query = pair_templates("query", &definition.query, &mut names)?;
         let mut headers = Vec::new();
         for (name, value) in &definition.headers {
             let (name, value) = header(name, value, &mut names).map_err(at(&format!("headers.{name}")))?;
@@ -152,9 +143,12 @@ impl RequestTemplate {
     pub(crate) fn prepare(&self, given: &Given<'_>) -> Result<Prepared, Trouble> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, ACCEPTED);
-        if self.body.is_some() {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
+        let kind = match &self.body {
+            None => None,
+            Some(BodyTemplate::Json(_) | BodyTemplate::GraphQl { .. }) => Some("application/json"),
+            Some(BodyTemplate::Form(_)) => Some("application/x-www-form-urlencoded"),
+        };
+        headers.extend(kind.map(|kind| (CONTENT_TYPE, HeaderValue::from_static(kind))));
         for (name, template) in &self.headers {
             if template.sole(given).transpose()?.is_some_and(|value| value.is_none()) {
                 continue;
@@ -184,15 +178,7 @@ impl RequestTemplate {
         for pair in &self.own_query {
             pairs.push(pair.render(given, str::to_owned, |_, value| Ok(percent(value)))?);
         }
-        for (name, value) in &self.query {
-            let values = match value.render(given)? {
-                None | Some(Value::Null) => continue,
-                Some(Value::Array(values)) => values,
-                Some(value) => vec![value],
-            };
-            pairs
-                .extend(values.iter().map(|value| format!("{}={}", percent(name), percent(&text_of(value)))));
-        }
+        pairs.extend(pairs_of(&self.query, given)?);
         if !pairs.is_empty() {
             text.push('?');
             text.push_str(&pairs.join("&"));
@@ -211,6 +197,9 @@ impl RequestTemplate {
         let json = match &self.body {
             None => None,
             Some(BodyTemplate::Json(template)) => template.render(given)?,
+            Some(BodyTemplate::Form(form)) => {
+                return Ok(Some(Payload::Form(pairs_of(form, given)?.join("&"))));
+            }
             Some(BodyTemplate::GraphQl { document, variables }) => {
                 Some(json!({ "query": document, "variables": variables.render(given)? }))
             }
@@ -256,9 +245,40 @@ pub(crate) fn set_parameter(url: &mut Url, name: &str, value: &str) {
     url.query_pairs_mut().clear().extend_pairs(others).append_pair(name, value);
 }
 
+/// The templates of pairs of name and value.
+fn pair_templates(
+    table: &str,
+    pairs: &[(String, Value)],
+    names: &mut Names<'_>,
+) -> Result<Vec<(String, JsonTemplate)>, Wrong> {
+    let templates = pairs.iter().map(|(name, value)| {
+        let wrong = |message: String| (format!("{table}.{name}"), message);
+        if value.is_object() {
+            return Err(wrong("a parameter is a text, a number or a list; correct it".to_owned()));
+        }
+        Ok((name.clone(), JsonTemplate::parse(value, names).map_err(wrong)?))
+    });
+    templates.collect()
+}
+
+/// Pairs as a URL and a form have them. A list is a pair for each of its values, and what is not given is none.
+fn pairs_of(templates: &[(String, JsonTemplate)], given: &Given<'_>) -> Result<Vec<String>, Trouble> {
+    let mut pairs = Vec::new();
+    for (name, value) in templates {
+        let values = match value.render(given)? {
+            None | Some(Value::Null) => continue,
+            Some(Value::Array(values)) => values,
+            Some(value) => vec![value],
+        };
+        pairs.extend(values.iter().map(|value| format!("{}={}", percent(name), percent(&text_of(value)))));
+    }
+    Ok(pairs)
+}
+
 fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method, Wrong> {
     let wrong = |message: String| Err(("method".to_owned(), message));
-    let has_body = definition.body.is_some() || definition.graphql.is_some();
+    let has_own_body = definition.body.is_some() || definition.form.is_some();
+    let has_body = has_own_body || definition.graphql.is_some();
     let method = match definition.method.as_deref() {
         None if has_body => Method::POST,
         None => Method::GET,
@@ -274,8 +294,9 @@ fn method(definition: &HttpDefinition, effect: Option<Effect>) -> Result<Method,
     if definition.graphql.is_some() && method != Method::POST {
         return wrong("GraphQL goes by POST; take it out".to_owned());
     }
-    if method == Method::GET && definition.body.is_some() {
-        return wrong("a GET has no body; write POST, or take out `body`".to_owned());
+    if method == Method::GET && has_own_body {
+        let key = if definition.body.is_some() { "body" } else { "form" };
+        return wrong(format!("a GET has no body; write POST, or take out `{key}`"));
     }
     let is_read = effect.is_none_or(Effect::is_read);
     if is_read && matches!(method, Method::PUT | Method::PATCH | Method::DELETE) {
@@ -355,6 +376,16 @@ fn body(
     names: &mut Names<'_>,
 ) -> Result<Option<BodyTemplate>, Wrong> {
     let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
+    if let Some(form) = &definition.form {
+        return match (&definition.body, &definition.graphql) {
+            (None, None) if definition.variables.is_none() => {
+                Ok(Some(BodyTemplate::Form(pair_templates("form", form, names)?)))
+            }
+            (None, None) => wrong("variables", "variables are for `graphql`; take them out"),
+            (Some(_), _) => wrong("form", "`body` and `form` are both there; keep one"),
+            (None, Some(_)) => wrong("form", "`graphql` and `form` are both there; keep one"),
+        };
+    }
     match (&definition.body, &definition.graphql) {
         (Some(_), Some(_)) => wrong("graphql", "`body` and `graphql` are both there; keep one"),
         (_, None) if definition.variables.is_some() => {

@@ -365,3 +365,37 @@ fn a_document_that_changes_something_is_recognised() {
         assert!(!changes_something(document), "{document}");
     }
 }
+
+// Issue 43, K6
+#[test]
+fn a_form_is_sent_as_a_form_and_no_argument_leaves_its_place_in_it() {
+    let mut definition = definition("https://h.example/");
+    let form = [("note", json!("about {order}")), ("all[]", json!("{all}")), ("none", json!("{none}"))];
+    definition.form = Some(form.map(|(name, value)| (name.to_owned(), value)).to_vec());
+    let sent = |order: &str| {
+        let given = json!({ "order": order, "all": [1, "b&c", true], "none": null });
+        let request = prepared(&definition, &given).unwrap();
+        assert_eq!(request.method, Method::POST);
+        let kind = request.headers.get(CONTENT_TYPE).unwrap();
+        assert_eq!(kind, "application/x-www-form-urlencoded");
+        let Some(Payload::Form(form)) = request.body else { panic!("no form") };
+        form
+    };
+    assert_eq!(sent("7 é"), "note=about%207%20%C3%A9&all%5B%5D=1&all%5B%5D=b%26c&all%5B%5D=true");
+    for text in INJECTIONS {
+        let form = sent(text);
+        let read: Vec<(String, String)> = url::form_urlencoded::parse(form.as_bytes())
+            .map(|(name, value)| (name.into_owned(), value.into_owned()))
+            .collect();
+        assert_eq!(read[0], ("note".to_owned(), format!("about {text}")), "{form}");
+        assert_eq!(read.len(), 4, "{form}");
+    }
+    definition.form = Some(vec![("order".to_owned(), json!({ "a": "{order}" }))]);
+    check_refused(&definition, Effect::Read, "form.order", "a text, a number or a list");
+    definition.form = Some(vec![("order".to_owned(), json!("{order}"))]);
+    definition.body = Some(json!({}));
+    check_refused(&definition, Effect::Read, "form", "keep one");
+    definition.body = None;
+    definition.method = Some("GET".to_owned());
+    check_refused(&definition, Effect::Read, "method", "take out `form`");
+}

@@ -49,7 +49,8 @@ const TIME_ALONE: Duration = Duration::from_secs(30);
 ///
 /// It connects to the hosts that its definition names and to no others, and only to public addresses, also where a name or a
 /// redirect leads elsewhere. A place on this machine or in a private network is connected to where the definition names it
-/// with host and port. No proxy of the environment is used.
+/// with host and port. What is public is reached by the proxies of the environment (`HTTPS_PROXY`, `NO_PROXY`), which then look
+/// names up and judge where they lead.
 ///
 /// What is read is tried a second time within a call. What changes something is sent once. A write whose answer did not come
 /// may be tried again where its effect says so, and is else [`in_doubt`](ToolResult::in_doubt).

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use crate::Credentials;
 use serde_json::Value;
+use tokio_postgres::Client;
 
 use crate::connectors::postgres::bind::Bound;
-use crate::connectors::postgres::failure::{Place, failure};
+use crate::connectors::postgres::failure::{Place, failure, is_left_behind};
 use crate::connectors::postgres::pool::Lease;
-use crate::connectors::postgres::run::{Fault, Query, Work, begin, parameters};
+use crate::connectors::postgres::run::{CLEAN, Fault, Query, Work, begin, parameters};
 use crate::connectors::postgres::settings::{Postgres, PostgresSettings};
 use crate::connectors::postgres::tool::PostgresTool;
 use crate::connectors::trouble::Trouble;
@@ -108,7 +109,11 @@ impl Postgres {
 async fn role(lease: &mut Lease, settings: &PostgresSettings) -> Result<Vec<String>, Trouble> {
     let client = &lease.connection()?.client;
     let wrong = |error: tokio_postgres::Error| failure(&error, Place::NONE);
-    let row = client.query_one(ROLE, &[]).await.map_err(wrong)?;
+    // In one transaction, so that it is in one session also behind a pooler.
+    client.batch_execute("BEGIN READ ONLY").await.map_err(wrong)?;
+    let row = client.query_one(ROLE, &[]).await;
+    client.batch_execute("ROLLBACK").await.map_err(wrong)?;
+    let row = row.map_err(wrong)?;
     let flag = |at: usize| row.try_get::<_, bool>(at).map_err(wrong);
     let names = |at: usize| row.try_get::<_, Option<String>>(at).map_err(wrong);
     let mut warnings = Vec::new();
@@ -144,31 +149,40 @@ async fn role(lease: &mut Lease, settings: &PostgresSettings) -> Result<Vec<Stri
 
 /// Prepares and explains a query, which shows that it can run and that the role may run it.
 async fn explain(lease: &mut Lease, query: &Query, settings: &PostgresSettings) -> Result<(), Trouble> {
-    let notices_end = lease.connection()?.notices_end;
-    let client = &lease.connection()?.client;
+    let connection = lease.connection()?;
+    let begin = begin(query.work, settings, CHECKS_WITHIN, connection);
+    let client = &connection.client;
     let wrong = |fault: Fault| match fault {
         Fault::Known(failure) => failure,
         Fault::Server(error) => failure(&error, query.place()),
     };
-    let begin = begin(query.work, settings, CHECKS_WITHIN, notices_end);
     client.batch_execute(&begin).await.map_err(|error| wrong(error.into()))?;
-    let explained = async {
-        let prepared = query.prepare(client, settings).await?;
-        // In one line with the query, so that the lines of its errors are those of the query.
-        let explain = client.prepare(&format!("EXPLAIN (FORMAT JSON) {}", query.sql)).await?;
-        let nothing = vec![Bound(None); explain.params().len()];
-        let plan = client.query_one(&explain, &parameters(&nothing)).await?.try_get::<_, Plan>(0)?;
-        drop(prepared);
-        if query.work == Work::Change && !plan.changes() {
-            let message = "with an effect that writes it must be one INSERT, UPDATE, DELETE or MERGE, and it changes nothing; \
-                           correct the query or the effect";
-            return Err(Fault::Known(Trouble::Permanent(message.to_owned())));
-        }
-        Ok(())
+    let mut explained = explained_in(client, query, settings).await;
+    if let Err(Fault::Server(error)) = &explained
+        && is_left_behind(error)
+    {
+        let again = format!("ROLLBACK; {begin}{CLEAN}");
+        client.batch_execute(&again).await.map_err(|error| wrong(error.into()))?;
+        explained = explained_in(client, query, settings).await;
     }
-    .await;
     let rolled_back = client.batch_execute("ROLLBACK").await.map_err(|error| wrong(error.into()));
     explained.map_err(wrong).and(rolled_back)
+}
+
+/// The same in a transaction that has begun.
+async fn explained_in(client: &Client, query: &Query, settings: &PostgresSettings) -> Result<(), Fault> {
+    let prepared = query.prepare(client, settings).await?;
+    // In one line with the query, so that the lines of its errors are those of the query.
+    let explain = client.prepare(&format!("EXPLAIN (FORMAT JSON) {}", query.sql)).await?;
+    let nothing = vec![Bound(None); explain.params().len()];
+    let plan = client.query_one(&explain, &parameters(&nothing)).await?.try_get::<_, Plan>(0)?;
+    drop((prepared, explain));
+    if query.work == Work::Change && !plan.changes() {
+        let message = "with an effect that writes it must be one INSERT, UPDATE, DELETE or MERGE, and it changes nothing; \
+                           correct the query or the effect";
+        return Err(Fault::Known(Trouble::Permanent(message.to_owned())));
+    }
+    Ok(())
 }
 
 /// A plan of the server.

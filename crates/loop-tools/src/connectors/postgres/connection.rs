@@ -10,7 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::{ChannelBinding, SslMode};
-use tokio_postgres::{CancelToken, Client, Config, NoTls};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{CancelToken, Client, Config, NoTls, SimpleQueryMessage};
 use tokio_rustls::TlsConnector;
 
 use crate::connectors::postgres::failure::{Place, failure, line};
@@ -24,6 +25,8 @@ use crate::connectors::trouble::Trouble;
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 /// How long a request to stop a statement may take, and the end of a connection.
 pub(crate) const STOPS_WITHIN: Duration = Duration::from_secs(2);
+/// A setting that a session of the server has where it is this connection's own.
+const OWN: &str = "loopgate.own_session";
 /// How many statements a connection keeps prepared.
 const PREPARED_MAX: usize = 100;
 
@@ -46,6 +49,9 @@ pub(crate) struct Connection {
     statements: HashMap<Arc<str>, Arc<Prepared>>,
     /// Whether the server looks, while it works, whether this program is still there.
     pub(crate) notices_end: bool,
+    /// Whether a pooler is between: each transaction may be in another session of the server, so that it sets all that it needs,
+    /// and nothing is kept behind it.
+    pub(crate) is_pooled: bool,
 }
 
 /// What reads and writes for a client. It ends with the connection, with why, and at the latest when it is dropped: a server
@@ -73,23 +79,30 @@ impl Drop for Driver {
 impl Connection {
     /// A new connection. The caller bounds its time.
     pub(crate) async fn open(login: &Login, encryption: &Encryption, options: &str) -> Result<Self, Trouble> {
-        let stream = stream(login, encryption).await?;
-        let mut config = Config::new();
-        config
-            .user(&login.user)
-            .dbname(&login.database)
-            .application_name("loopgate")
-            .options(options)
-            .ssl_mode(SslMode::Disable)
-            .channel_binding(ChannelBinding::Disable);
-        if let Some(password) = &login.password {
-            config.password(password);
-        }
-        let (client, connection) =
-            config.connect_raw(stream, NoTls).await.map_err(|error| refused(&error))?;
-        let driver = Driver(Some(tokio::spawn(async move { connection.await.err() })));
-        let mut made =
-            Self { client, driver, login: login.clone(), statements: HashMap::new(), notices_end: false };
+        let options = format!("{options} -c {OWN}=on");
+        let (client, driver) = match logged_in(login, encryption, Some(&options)).await {
+            Ok(made) => made,
+            // Poolers do not take them.
+            Err(LoginFault::Said(error)) if error.code() == Some(&SqlState::PROTOCOL_VIOLATION) => {
+                logged_in(login, encryption, None).await.map_err(LoginFault::trouble)?
+            }
+            Err(fault) => return Err(fault.trouble()),
+        };
+        // One that ignores them says nothing.
+        let own = client.simple_query(&format!("SELECT pg_catalog.current_setting('{OWN}', true)")).await;
+        let own = own.map_err(|error| refused(&error))?;
+        let is_own = own.iter().any(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),
+            _ => false,
+        });
+        let mut made = Self {
+            client,
+            driver,
+            login: login.clone(),
+            statements: HashMap::new(),
+            notices_end: false,
+            is_pooled: !is_own,
+        };
         // Servers before version 14 do not know it, and some systems cannot do it.
         let probe = "SET client_connection_check_interval = 1000; RESET client_connection_check_interval";
         made.notices_end = made.client.batch_execute(probe).await.is_ok();
@@ -103,6 +116,9 @@ impl Connection {
 
     /// Keeps a prepared statement for the next call.
     pub(crate) fn keep(&mut self, sql: &Arc<str>, prepared: Arc<Prepared>) {
+        if self.is_pooled {
+            return;
+        }
         if self.statements.len() >= PREPARED_MAX {
             self.statements.clear();
         }
@@ -137,6 +153,47 @@ impl Connection {
         drop(client);
         driver.end(STOPS_WITHIN).await;
     }
+}
+
+/// Why a login failed.
+enum LoginFault {
+    /// The server says it, or the connection broke.
+    Said(tokio_postgres::Error),
+    Known(Trouble),
+}
+
+impl LoginFault {
+    fn trouble(self) -> Trouble {
+        match self {
+            Self::Said(error) => refused(&error),
+            Self::Known(trouble) => trouble,
+        }
+    }
+}
+
+/// A client that is logged in.
+async fn logged_in(
+    login: &Login,
+    encryption: &Encryption,
+    options: Option<&str>,
+) -> Result<(Client, Driver), LoginFault> {
+    let stream = stream(login, encryption).await.map_err(LoginFault::Known)?;
+    let mut config = Config::new();
+    config
+        .user(&login.user)
+        .dbname(&login.database)
+        .application_name("loopgate")
+        .ssl_mode(SslMode::Disable)
+        .channel_binding(ChannelBinding::Disable);
+    if let Some(options) = options {
+        config.options(options);
+    }
+    if let Some(password) = &login.password {
+        config.password(password);
+    }
+    let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(LoginFault::Said)?;
+    let driver = Driver(Some(tokio::spawn(async move { connection.await.err() })));
+    Ok((client, driver))
 }
 
 /// Asks the server to stop a statement, as another connection.

@@ -37,7 +37,7 @@ pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> Troubl
     };
     let class = class_of(db.code());
     // What passes is not about a place in the query.
-    let passes = matches!(class, Class::Passes | Class::Stopped | Class::Locked);
+    let passes = matches!(class, Class::Passes | Class::Stopped | Class::Locked | Class::Pooled);
     let says = message(db, if passes { Place::NONE } else { place });
     match class {
         Class::Passes => Trouble::Retryable(says),
@@ -52,6 +52,10 @@ pub(crate) fn failure(error: &tokio_postgres::Error, place: Place<'_>) -> Troubl
         },
         Class::Forbidden => Trouble::Permanent(format!("the role may not do this: {says}")),
         Class::ReadOnly => Trouble::Permanent(format!("it would write, and this tool only reads: {says}")),
+        Class::Pooled => Trouble::Retryable(format!(
+            "a pooler gave the statement another session of the server: {says}; set its pool_mode to session, or name the \
+             server itself"
+        )),
         Class::Other => Trouble::Permanent(says),
     }
 }
@@ -66,6 +70,7 @@ enum Class {
     Data,
     Forbidden,
     ReadOnly,
+    Pooled,
     Other,
 }
 
@@ -75,6 +80,8 @@ fn class_of(code: &SqlState) -> Class {
         SqlState::LOCK_NOT_AVAILABLE => Class::Locked,
         SqlState::INSUFFICIENT_PRIVILEGE => Class::Forbidden,
         SqlState::READ_ONLY_SQL_TRANSACTION => Class::ReadOnly,
+        // Names of statements are this connection's own on a server.
+        SqlState::DUPLICATE_PSTATEMENT | SqlState::INVALID_SQL_STATEMENT_NAME => Class::Pooled,
         SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Class::Passes,
         _ => match code.code().get(..2) {
             // Connection, resources, and an operator who stops the server.
@@ -90,6 +97,11 @@ fn class_of(code: &SqlState) -> Class {
 pub(crate) fn is_outdated(error: &tokio_postgres::Error) -> bool {
     let code = error.code();
     code == Some(&SqlState::FEATURE_NOT_SUPPORTED) || code == Some(&SqlState::INVALID_SQL_STATEMENT_NAME)
+}
+
+/// Whether another client of a pooler has left a statement of this name behind.
+pub(crate) fn is_left_behind(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::DUPLICATE_PSTATEMENT)
 }
 
 /// The server's message with the line of the query, and what helps.

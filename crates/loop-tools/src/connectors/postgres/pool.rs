@@ -59,19 +59,10 @@ pub(crate) struct Lease {
 
 impl Pool {
     pub(crate) fn new(name: &str, settings: PostgresSettings, encryption: Encryption, place: Place) -> Self {
-        // What is outside of a transaction can only read, and strings are as the scanner reads them.
-        let lock = settings.lock_timeout.as_millis().max(1);
-        let mut options = format!(
-            "-c default_transaction_read_only=on -c standard_conforming_strings=on -c lock_timeout={lock} -c \
-             idle_in_transaction_session_timeout=30000"
-        );
-        if !settings.search_path.is_empty() {
-            let schemas: Vec<String> = settings
-                .search_path
-                .iter()
-                .map(|name| format!("\"{}\"", name.replace('"', "\"\"")))
-                .collect();
-            options.push_str(&format!(" -c search_path={}", escaped(&schemas.join(","))));
+        // What is outside of a transaction can only read.
+        let mut options = "-c default_transaction_read_only=on".to_owned();
+        for (name, value) in settings.of_sessions() {
+            options.push_str(&format!(" -c {name}={}", escaped(&value)));
         }
         Self {
             name: name.to_owned(),
@@ -185,9 +176,12 @@ impl Lease {
     /// closed.
     pub(crate) async fn give_back(mut self, left: Left) {
         let Some(connection) = &self.connection else { return };
-        let batch = match left {
-            Left::Open => UNDO,
-            Left::Committed => RESET,
+        let batch = match (left, connection.is_pooled) {
+            // Its session may be that of another client by now, and the pooler resets its own.
+            (Left::Committed, true) => return self.close().await,
+            (Left::Open, true) => "ROLLBACK",
+            (Left::Open, false) => UNDO,
+            (Left::Committed, false) => RESET,
         };
         let reset = tokio::time::timeout(ANSWERS_WITHIN, connection.client.batch_execute(batch)).await;
         if matches!(reset, Ok(Ok(())))

@@ -15,7 +15,7 @@ use tokio_postgres::{Client, RowStream};
 use crate::connectors::postgres::bind::{Bound, bound};
 use crate::connectors::postgres::connection::Connection;
 use crate::connectors::postgres::decode::{Raw, is_readable, json_of};
-use crate::connectors::postgres::failure::{Place, failure, is_outdated};
+use crate::connectors::postgres::failure::{Place, failure, is_left_behind, is_outdated};
 use crate::connectors::postgres::pool::Lease;
 use crate::connectors::postgres::settings::{PostgresSettings, SCOPE_PARTS};
 use crate::connectors::scope::part_of;
@@ -25,6 +25,8 @@ use crate::connectors::trouble::Trouble;
 
 /// What a reading statement is put into: nothing but a query fits there, and the server makes no more rows than are shown.
 const BEFORE: &str = "SELECT * FROM (";
+/// Takes away the statements that other clients of a pooler have left in the session.
+pub(crate) const CLEAN: &str = "; DEALLOCATE ALL";
 /// What a checked statement of a tool does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -150,12 +152,22 @@ impl Query {
         settings: &PostgresSettings,
         given: &Given<'_>,
         commit: &CommitSent,
-    ) -> Result<(Done, Arc<Prepared>), Trouble> {
-        let mut may_be_outdated = true;
+    ) -> Result<(Done, Vec<String>), Trouble> {
+        let (mut may_be_outdated, mut cleans) = (true, false);
         loop {
             let connection = lease.connection()?;
             let kept = connection.prepared(&self.sql);
             may_be_outdated &= kept.is_some();
+            let mut begins = begin(self.work, settings, given.time, connection);
+            begins.push_str(if cleans { CLEAN } else { "" });
+            // Where each transaction may have another session, it begins before anything is prepared.
+            let begins = match connection.is_pooled {
+                false => begins,
+                true => match connection.client.batch_execute(&begins).await {
+                    Ok(()) => String::new(),
+                    Err(error) => return Err(self.known(error.into(), connection).await),
+                },
+            };
             let prepared = match kept {
                 Some(prepared) => prepared,
                 None => match self.prepare(&connection.client, settings).await {
@@ -164,11 +176,20 @@ impl Query {
                         connection.keep(&self.sql, Arc::clone(&prepared));
                         prepared
                     }
+                    Err(Fault::Server(error))
+                        if connection.is_pooled && !cleans && is_left_behind(&error) =>
+                    {
+                        cleans = true;
+                        if let Err(error) = connection.client.batch_execute("ROLLBACK").await {
+                            return Err(self.known(error.into(), connection).await);
+                        }
+                        continue;
+                    }
                     Err(fault) => return Err(self.known(fault, connection).await),
                 },
             };
-            match self.transact(connection, &prepared, settings, given, commit).await {
-                Ok(done) => return Ok((done, prepared)),
+            match self.transact(connection, prepared, &begins, settings, given, commit).await {
+                Ok(done) => return Ok(done),
                 Err(Fault::Server(error)) if may_be_outdated && is_outdated(&error) => {
                     connection.forget(&self.sql);
                     if let Err(error) = connection.client.batch_execute("ROLLBACK").await {
@@ -184,33 +205,39 @@ impl Query {
     async fn transact(
         &self,
         connection: &Connection,
-        prepared: &Prepared,
+        prepared: Arc<Prepared>,
+        begins: &str,
         settings: &PostgresSettings,
         given: &Given<'_>,
         commit: &CommitSent,
-    ) -> Result<Done, Fault> {
+    ) -> Result<(Done, Vec<String>), Fault> {
         let client = &connection.client;
-        let values = self.values(prepared, given)?;
-        let begin = begin(self.work, settings, given.time, connection.notices_end);
+        let values = self.values(&prepared, given)?;
         let scope = scope_values(settings, given.scope)?;
         let (scope, parameters) = (parameters(&scope), parameters(&values));
         // All three are sent at once, and the server takes them in order. After a failure it refuses what follows.
         let (_, _, rows) = futures::try_join!(
-            client.batch_execute(&begin),
+            client.batch_execute(begins),
             client.execute_raw(&prepared.scope, scope),
             client.query_raw(&prepared.statement, parameters),
         )?;
         match self.work {
-            Work::Read => Ok(Done::Found(rows_of(rows, prepared, given.cell_bytes_max, Work::Read).await?.0)),
+            Work::Read => {
+                let (rows, _) = rows_of(rows, &prepared, given.cell_bytes_max, Work::Read).await?;
+                Ok((Done::Found(rows), prepared.columns.clone()))
+            }
             Work::Change => {
-                let (rows, count) = rows_of(rows, prepared, given.cell_bytes_max, Work::Change).await?;
+                let (rows, count) = rows_of(rows, &prepared, given.cell_bytes_max, Work::Change).await?;
+                let columns = prepared.columns.clone();
+                // Where it is not kept, it is closed in the session that has it.
+                drop(prepared);
                 if count > 0 {
                     commit.0.store(true, Ordering::Release);
                     if let Err(error) = client.batch_execute("COMMIT").await {
                         return Err(self.commit_failed(&error).into());
                     }
                 }
-                Ok(Done::Changed(Changed { count, rows }))
+                Ok((Done::Changed(Changed { count, rows }), columns))
             }
         }
     }
@@ -267,7 +294,12 @@ pub(crate) fn parameters(values: &[Bound]) -> Vec<&(dyn ToSql + Sync)> {
 }
 
 /// What begins a transaction.
-pub(crate) fn begin(work: Work, settings: &PostgresSettings, time: Duration, notices_end: bool) -> String {
+pub(crate) fn begin(
+    work: Work,
+    settings: &PostgresSettings,
+    time: Duration,
+    connection: &Connection,
+) -> String {
     let mode = match work {
         Work::Read => "READ ONLY",
         Work::Change => "READ WRITE",
@@ -275,8 +307,14 @@ pub(crate) fn begin(work: Work, settings: &PostgresSettings, time: Duration, not
     let ms = |time: Duration| time.as_millis().clamp(1, 86_400_000);
     let statement = ms(settings.statement_timeout.min(time));
     let mut sql = format!("BEGIN {mode}; SET LOCAL statement_timeout = {statement}");
-    if notices_end {
+    if connection.notices_end {
         sql.push_str("; SET LOCAL client_connection_check_interval = 1000");
+    }
+    if connection.is_pooled {
+        for (name, value) in settings.of_sessions() {
+            let value = value.replace('\'', "''");
+            sql.push_str(&format!("; SELECT pg_catalog.set_config('{name}', '{value}', true)"));
+        }
     }
     sql
 }

@@ -75,6 +75,20 @@ pub enum PostgresTls {
 }
 
 impl PostgresSettings {
+    /// What each session of the server is set to. Strings are as the scanner reads them.
+    pub(crate) fn of_sessions(&self) -> Vec<(&'static str, String)> {
+        let mut all = vec![
+            ("standard_conforming_strings", "on".to_owned()),
+            ("lock_timeout", self.lock_timeout.as_millis().max(1).to_string()),
+            ("idle_in_transaction_session_timeout", "30000".to_owned()),
+        ];
+        if !self.search_path.is_empty() {
+            let quoted = self.search_path.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+            all.push(("search_path", quoted.collect::<Vec<_>>().join(",")));
+        }
+        all
+    }
+
     /// The settings of a server with the defaults of the rest.
     pub fn new(login: PostgresLogin) -> Self {
         Self {

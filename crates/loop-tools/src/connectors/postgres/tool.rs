@@ -133,10 +133,10 @@ impl PostgresTool {
             };
             let was_used = lease.was_used();
             match self.query.run(&mut lease, &pool.settings, &given, commit).await {
-                Ok((done, prepared)) => {
+                Ok((done, columns)) => {
                     let left = if commit.get() { Left::Committed } else { Left::Open };
                     lease.give_back(left).await;
-                    return (prepared.columns.clone(), Ok(done));
+                    return (columns, Ok(done));
                 }
                 // A connection that the server had closed while it was idle. Nothing was done, as no COMMIT was sent.
                 Err(Trouble::Retryable(_))
