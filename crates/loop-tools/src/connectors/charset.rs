@@ -109,7 +109,7 @@ mod tests {
 
     #[track_caller]
     fn check(bytes: &[u8], named: Option<&str>, expected: &str) {
-        assert_eq!(text(bytes, named).unwrap_or_else(|why| Cow::Owned(why)), expected, "{named:?}");
+        assert_eq!(text(bytes, named).unwrap_or_else(Cow::Owned), expected, "{named:?}");
     }
 
     fn wide_of(text: &str, big: bool) -> Vec<u8> {

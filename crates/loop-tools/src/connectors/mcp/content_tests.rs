@@ -59,7 +59,7 @@ fn content_of_every_kind_is_read_or_named() {
     assert_eq!(result.markdown, says.replace("DIGEST", &digest[..8]));
     // What a model may see: of the kinds and in the number that providers take.
     let picture = ResultPicture { media_type: "image/png".into(), base64: "QUJDRA==".into() };
-    assert_eq!(result.pictures, [picture.clone()]);
+    assert_eq!(result.pictures, std::slice::from_ref(&picture));
     let image = |kind: &str, data: &str| json!({ "type": "image", "data": data, "mimeType": kind });
     let blob = json!({ "type": "resource", "resource": { "blob": "QUJD\nRA==", "mimeType": "image/PNG" } });
     for (content, seen, unread) in [
@@ -88,7 +88,7 @@ fn a_text_beside_structured_content_is_read_unless_it_is_the_same() {
         (json!([text(&pretty), text("And more.")]), value.clone(), format!("And more.\n\n{table}")),
         (
             json!([text("{\"ok\":true,\"took\":13}")]),
-            value.clone(),
+            value,
             format!("{}\n\n{table}", table.replace("12", "13")),
         ),
         (json!([text("42")]), json!({ "result": 42 }), "## Search\n\n| result |\n| --- |\n| 42 |".to_owned()),
