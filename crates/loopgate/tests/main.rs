@@ -58,6 +58,7 @@ mod policy;
 mod postgres;
 #[cfg(target_os = "linux")]
 mod programs;
+mod real_models;
 mod redteam;
 #[cfg(unix)]
 mod replay;

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 const HELPDESK: &str = "examples/helpdesk";
 
 /// A mock that is running, and its base URL.
-struct Mock {
+pub(crate) struct Mock {
     child: Option<Child>,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Mock {
-    fn start(shell: &Shell, args: &[&str]) -> Self {
+    pub(crate) fn start(shell: &Shell, args: &[&str]) -> Self {
         let mut child = shell.command(&[&["mock"], args].concat()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();

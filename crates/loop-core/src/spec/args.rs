@@ -338,10 +338,21 @@ fn given<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Value>, D::Error
 
 /// The whole number that a floating-point number is exactly. Beyond 2⁵³ the digits that were written are lost.
 fn whole(value: &Value) -> Option<i64> {
-    const MAX: f64 = (1_u64 << 53) as f64;
-    let number = value.as_f64().filter(|_| value.is_f64())?;
-    (number.fract() == 0.0 && number.abs() <= MAX).then_some(number as i64)
+    if !value.is_number() || value.is_i64() || value.is_u64() {
+        return None;
+    }
+    // The shortest text of a floating-point number: `5.0`, `1e3`, `1000000.0`, `1e16`.
+    let text = value.to_string();
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let (before, after) = digits.split_once('.').unwrap_or((digits, ""));
+    let after = after.trim_end_matches('0');
+    let zeros = usize::try_from(exponent.parse::<i32>().ok()?).ok()?.checked_sub(after.len())?;
+    let whole = format!("{before}{after}{}", "0".repeat(zeros.min(MAX_DIGITS)));
+    whole.parse().ok().filter(|whole: &i64| whole.unsigned_abs() <= 1 << 53)
 }
+
+/// No 64-bit number has more digits.
+const MAX_DIGITS: usize = 20;
 
 /// Whether two values are the same to JSON Schema, which has one kind of number.
 fn is_same(one: &Value, other: &Value) -> bool {

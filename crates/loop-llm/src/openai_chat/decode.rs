@@ -46,7 +46,11 @@ pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn P
         tags: profile.think_tags.then(Tags::default),
         kept: Kept::new(profile),
         reasoning_beside: profile.reasoning_beside_completion,
-        least_input: if profile.cuts_silently { request.bytes() as u64 / BYTES_A_TOKEN } else { 0 },
+        least_input: if profile.cuts_silently && request.bytes() >= LEAST_BYTES {
+            request.bytes() as u64 / BYTES_A_TOKEN
+        } else {
+            0
+        },
         tier: String::new(),
         pattern: Pattern::default(),
         scratch: String::new(),
@@ -475,5 +479,7 @@ fn zero() -> &'static RawValue {
 
 /// Bytes of a prompt a token, twice as many as usual.
 const BYTES_A_TOKEN: u64 = 8;
+/// A shorter prompt fits into the smallest window that a server has by default, 2,048 tokens.
+const LEAST_BYTES: usize = 4 << 10;
 /// The warning that a content filter did not run.
 const NOT_FILTERED: &str = "text_not_filtered";

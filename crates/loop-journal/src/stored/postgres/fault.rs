@@ -121,8 +121,8 @@ impl fmt::Display for SessionError {
             },
             Self::Silent => f.write_str("it does not answer"),
             Self::NoSession => f.write_str(
-                "the server takes the login and gives no session within 5 s; where a pooler is between, raise its pool size to 8 \
-                 or more, or name the server itself",
+                "the server takes the login and gives no session within 5 s; where a pooler is between, let its pool have \
+                 the four sessions that each process needs, or name the server itself",
             ),
             Self::Column(column) => write!(f, "Invalid column type at index: {column}"),
             Self::Stated(message) => f.write_str(message),
