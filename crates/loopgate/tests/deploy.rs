@@ -112,7 +112,9 @@ fn systemd_accepts_the_units() {
             }
         };
         let (passed, said) = checked("systemd-analyze", &["verify"], &unit);
-        assert!(passed && said.is_empty(), "{name}: {said}");
+        // It reads the units of this machine as well, and complains of theirs.
+        let of_ours: Vec<&str> = said.lines().filter(|line| !line.contains("/lib/systemd/system/")).collect();
+        assert!(passed && of_ours.is_empty(), "{name}: {of_ours:?}");
         let text = std::fs::read_to_string(&unit).unwrap();
         std::fs::write(&unit, text.replacen("RestartSec=2", "RestartSecs=2", 1)).unwrap();
         let (_, said) = checked("systemd-analyze", &["verify"], &unit);

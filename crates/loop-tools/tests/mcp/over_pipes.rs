@@ -34,7 +34,8 @@ async fn everything_offers_content_of_every_kind() {
     );
     assert!(seen.markdown.starts_with("## "), "structured content is a table: {}", seen.markdown);
     let seen = call(&registry, "get_tiny_image", json!({})).await;
-    assert!(seen.markdown.contains("[image, image/png, "), "{}", seen.markdown);
+    assert!(seen.markdown.contains("[picture 1, image/png, "), "{}", seen.markdown);
+    assert_eq!(seen.pictures.len(), 1);
     let seen = call(&registry, "get_resource_links", json!({ "count": 2 })).await;
     assert!(seen.markdown.matches("demo://").count() >= 2, "{}", seen.markdown);
     let embedded = json!({ "resourceType": "Text", "resourceId": 1 });
