@@ -505,6 +505,21 @@ fn what_was_damaged_on_its_way_does_not_go_back() {
     assert_eq!(*reply.warnings, ["invalid_utf8".into()]);
 }
 
+// Issue 43, R17
+#[test]
+fn arguments_under_the_index_of_a_block_that_has_ended_are_those_of_the_open_one() {
+    let [begins, piece, ends] =
+        [0, 1, 2].map(|at| tool(1, "b", &["{\"only\":\"drafts\"}"]).get(at).unwrap().clone());
+    let mut moved = piece;
+    moved["index"] = json!(0);
+    let body = events(&[tool(0, "a", &["{\"q\":\"x\"}"]), vec![begins, moved, ends]], "tool_use");
+    let reply = wire().end(body).unwrap();
+    assert_eq!(
+        calls(&reply),
+        vec![("a", "weather", "{\"q\":\"x\"}"), ("b", "weather", "{\"only\":\"drafts\"}")]
+    );
+}
+
 // Whatever keeps a turn from going back, its calls keep their arguments.
 #[test]
 fn calls_have_their_arguments_where_nothing_is_kept() {

@@ -1,6 +1,6 @@
 //! Decodes the events of a stream, or a whole message.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -46,6 +46,8 @@ struct Begun {
     latest: Option<usize>,
     /// The input of a call that `content_block_start` contained.
     inputs: BTreeMap<usize, String>,
+    /// The calls whose block has ended.
+    ended: BTreeSet<usize>,
 }
 
 impl Begun {
@@ -66,6 +68,14 @@ impl Begun {
     /// The call of the block with this index, or of the latest block without an index.
     fn at(&self, index: Option<u64>) -> Option<usize> {
         index.map_or(self.latest, |index| self.by_index.get(&index).copied())
+    }
+
+    /// The call that a fragment with this index is for. Some servers name an earlier block, which has ended, in place of the
+    /// one that is open.
+    fn fed(&self, index: Option<u64>) -> Option<usize> {
+        let call = self.at(index)?;
+        let open = self.latest.filter(|latest| self.ended.contains(&call) && !self.ended.contains(latest));
+        Some(open.unwrap_or(call))
     }
 
     /// A complete call. Its input is that of the start event if no fragments followed.
@@ -177,6 +187,7 @@ impl Protocol for Messages {
                 }
                 if let Some(call) = self.begun.at(index) {
                     self.begun.close(call, reply)?;
+                    self.begun.ended.insert(call);
                     reply.end_call(call);
                 }
             }
@@ -303,7 +314,7 @@ impl Messages {
                 reply,
             )?;
         }
-        match (kind, self.begun.at(index), self.blocks.at(index)) {
+        match (kind, self.begun.fed(index), self.blocks.at(index)) {
             ("text_delta", _, block) => {
                 let piece = delta.text.or_empty();
                 say(piece, reply);

@@ -186,7 +186,8 @@ impl Client {
 
     /// The client that may make a request to this URL.
     pub(crate) fn client_for(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
-        let reach = self.guard.check(url).map_err(|refused| SendError::Refused(refused.to_string()))?;
+        let reach = self.guard.check(url).and_then(|reach| Guard::check_name(url, reach).map(|()| reach));
+        let reach = reach.map_err(|refused| SendError::Refused(refused.to_string()))?;
         let slot = match reach {
             Reach::Public => &self.public,
             Reach::Private => &self.private,

@@ -226,7 +226,13 @@ const PUBLIC: &str = "LOOPGATE_TEST_PUBLIC";
 #[tokio::test]
 async fn what_is_public_goes_by_the_proxies_of_the_environment() {
     if std::env::var_os(PUBLIC).is_some() {
-        for (url, goes) in [("http://shop.example/x", true), ("http://direct.example/x", false)] {
+        for (url, goes) in [
+            ("http://shop.example/x", true),
+            ("http://direct.example/x", false),
+            // The proxy would take it for a machine of its own, or for this one.
+            ("http://localhost:9/x", false),
+            ("http://db.localhost/x", false),
+        ] {
             let definition =
                 HttpDefinition { url: url.to_owned(), plain_http: true, ..HttpDefinition::default() };
             let result = call(&reader(&definition, &[]), json!({})).await;

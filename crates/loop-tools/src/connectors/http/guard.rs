@@ -155,6 +155,16 @@ impl Guard {
         judge(&host, address, reach).map(|()| reach)
     }
 
+    /// Judges a name that is asked for: no resolver sees one that goes to a proxy.
+    ///
+    /// # Errors
+    /// It is this machine's, and the place may not be private.
+    pub(crate) fn check_name(url: &Url, reach: Reach) -> Result<(), Refused> {
+        let host = host_of(url);
+        let is_here = host == "localhost" || host.ends_with(".localhost");
+        if is_here { judge(&host, IpAddr::V4(Ipv4Addr::LOCALHOST), reach) } else { Ok(()) }
+    }
+
     /// The places on this machine and in private networks that it lets through.
     pub(crate) fn private_places(&self) -> impl Iterator<Item = String> {
         self.private.iter().map(|place| format!("{}:{}", place.host, place.port.unwrap_or_default()))

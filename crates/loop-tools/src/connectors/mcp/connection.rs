@@ -445,6 +445,13 @@ impl Live {
                 Ok(page) => unboxed(page),
                 // Some always write the member.
                 Err(ServiceError::McpError(_)) if cursor.as_deref() == Some("") => return Ok(all),
+                Err(ServiceError::McpError(error)) if cursor.is_some() => {
+                    let says = &error.message;
+                    all.notes.push(format!(
+                        "the list of {what} ends with an error ({says}): it is read up to there"
+                    ));
+                    return Ok(all);
+                }
                 Err(error) => return Err(self.trouble(error).await),
             };
             let mut take = |member: &str| page.as_object_mut().and_then(|page| page.remove(member));

@@ -42,6 +42,10 @@ while read -r line; do
       *'"cursor":""'*) refuse -32602 'no such cursor' ;;
       *) answer "{\"tools\":[$(tool echo x)],\"nextCursor\":\"\"}" ;;
       esac ;;
+    unknown-page) case $line in
+      *'"cursor":"2"'*) refuse -32602 'no such cursor' ;;
+      *) answer "{\"tools\":[$(tool echo x)],\"nextCursor\":\"2\"}" ;;
+      esac ;;
     bare) refuse -32601 'no such method' ;;
     loose-bare) answer "{\"tools\":[$(tool echo x)]}" ;;
     tasks) answer '{"tools":[{"name":"echo","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}]}' ;;

@@ -130,6 +130,9 @@ async fn a_list_comes_in_pages_and_has_an_end() {
     }
     let blank = Probe::new("unknown-blank").server().manifest(&Credentials::none()).await.unwrap();
     assert_eq!((blank.tools.len(), blank.left_out.len()), (1, 0), "an empty cursor that the server refuses");
+    let cut = Probe::new("unknown-page").server().manifest(&Credentials::none()).await.unwrap();
+    let says = "the list of tools ends with an error (no such cursor): it is read up to there";
+    assert_eq!((cut.tools.len(), &*cut.left_out), (1, &[says.into()][..]));
     let many = Probe::new("many").server().manifest(&Credentials::none()).await.unwrap();
     assert_eq!(many.tools.len(), 100);
     assert_eq!(many.left_out, ["the list of tools has more than 100 pages: what comes later is not read"]);
