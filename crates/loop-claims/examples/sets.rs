@@ -94,7 +94,7 @@ fn count(text: &Text, all: &mut Counts) {
         }
     }
     for (from, to) in text.bad.iter().map(span) {
-        // A text that is labelled as a whole is no value.
+        // Only what the reader sees as a value counts: some texts are labelled as a whole.
         if read.iter().any(|it| meets(from, to)(&it)) {
             all.lies += 1;
             all.lies_found += usize::from(is_flagged(from, to));

@@ -196,7 +196,7 @@ struct Around<'a> {
     today: Day,
 }
 
-/// What the effects of the run say of an action that is claimed to have happened. `None`: it is no action.
+/// What the effects of the run say of an action that is claimed to have happened. `None`: it states something else.
 fn action(item: &Item, sentence: &Read, effects: &[&Effect], known: &Known<'_>) -> Option<Finding> {
     let Stated::Action { kind, words } = &item.stated else { return None };
     let cited = sentence.cited(item.range.end);

@@ -90,7 +90,7 @@ fn what_is_no_schema_of_today_is_written_as_one() {
             "map": {"type": "object", "additionalProperties": true, "properties": {}},
         }, "required": ["n"]})
     );
-    // Without parameters, and where there is no object at all.
+    // Without parameters, and with a schema that is not for an object.
     let bare = [
         json!({"type": "object"}),
         json!({}),
@@ -193,7 +193,7 @@ fn refused_names_travel_under_aliases_both_ways() {
             ]),
         };
         let items = wire.items(body.as_bytes());
-        let told: String = items
+        let streamed: String = items
             .iter()
             .filter_map(|item| match item {
                 Ok(ModelEvent::ToolArgumentsDelta { text, .. }) => Some(&**text),
@@ -202,7 +202,7 @@ fn refused_names_travel_under_aliases_both_ways() {
             .collect();
         let Some(Ok(ModelEvent::Finished(reply))) = items.last() else { panic!("{items:?}") };
         assert_eq!(
-            (told.as_str(), &**reply.tool_calls[0].arguments.text()),
+            (streamed.as_str(), &**reply.tool_calls[0].arguments.text()),
             (own.as_str(), own.as_str()),
             "{profile}"
         );

@@ -1,5 +1,4 @@
-//! What no mock of ours can show: official SDKs against `loopgate mock`, and a real model of a few megabytes behind its own
-//! server.
+//! What no mock of ours can show: official SDKs against `loopgate mock`, and a real model of 98 MB behind its own server.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;

@@ -266,7 +266,7 @@ impl<'a> Merged<'a> {
         self.kinds.contains(&"object") || self.kinds.is_empty() && !self.properties.is_empty()
     }
 
-    /// Whether it is a list whose elements are objects. `None`: it is no list.
+    /// Whether the elements of the list are objects. `None`: it is not a list.
     pub(crate) fn is_list_of_objects(&self, document: &Document) -> Option<bool> {
         let is_list = self.kinds.contains(&"array") || self.kinds.is_empty();
         let items = self.items.filter(|_| is_list)?;

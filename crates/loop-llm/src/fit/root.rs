@@ -90,7 +90,7 @@ impl<'a> Fit<'a> {
         let listed = |key: &str| members.get(key).and_then(Value::as_array).into_iter().flatten();
         for arm in listed("allOf") {
             self.change("`allOf` at the root is written out");
-            // What is no object there may be a condition.
+            // A part without properties may be a condition.
             self.fold(arm, depth + 1, folded)?;
         }
         for (key, says) in [("anyOf", "one of"), ("oneOf", "exactly one of")] {

@@ -45,7 +45,7 @@ fn in_charset<'a>(name: &str, bytes: &'a [u8], why: &str) -> Result<Cow<'a, str>
             return Err(format!("in the charset `{shown}`, which is not read"));
         }
         Some(encoding) => encoding,
-        // A name that is not known is no harm where the bytes say that they are UTF-8. Charsets of seven bits would look so, too.
+        // An unknown name does not matter if the bytes are valid UTF-8. Charsets of seven bits would pass that test too.
         None if !bytes.contains(&0)
             && !bytes.contains(&0x1b)
             && !shown.to_ascii_lowercase().starts_with("utf-7") =>

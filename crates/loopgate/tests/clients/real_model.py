@@ -1,4 +1,4 @@
-"""Serves a small real model with llama.cpp's own server, and prints its URL. Ends with its standard input or its parent."""
+"""Serves a small real model with llama.cpp's own server, and prints its URL, for 15 minutes at most. The test kills it."""
 
 import pathlib
 import time
