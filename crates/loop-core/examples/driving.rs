@@ -226,6 +226,7 @@ fn name(command: &Command) -> String {
 fn summary(note: &Note) -> String {
     match note {
         Note::Selected { runs, .. } => format!("selected: {runs} run"),
+        Note::Planned { slots } => format!("planned: {} effects", slots.len()),
         Note::ActionJudged(judged) => {
             format!("{} {}: {}", judged.key, judged.tool_name(), judged.verdict.name())
         }

@@ -39,7 +39,14 @@ fn names(names: &[&str]) -> Vec<Arc<str>> {
 
 fn rule(spec: &RunSpec, tool: &str, taint: Taint) -> Ruling {
     let tool = spec.tool(tool).unwrap();
-    ruling(&PolicyAsk { spec, tool, parameters: &json!({"target": "x"}), taint, sources: &() })
+    ruling(&PolicyAsk {
+        spec,
+        tool,
+        parameters: &json!({"target": "x"}),
+        taint,
+        sources: &(),
+        planned: false,
+    })
 }
 
 #[test]
@@ -146,6 +153,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
         parameters: &json!({}),
         taint: Taint::default(),
         sources: &(),
+        planned: false,
     }) {
         Some(Verdict::Denied { why, .. }) => why.to_string(),
         other => format!("{other:?}"),
@@ -277,6 +285,7 @@ fn all_reasons_are_told_in_one_line() {
         parameters: &json!({"target": null}),
         taint: Taint { untrusted: true, private: false },
         sources: &(),
+        planned: false,
     };
     let expected =
         Verdict::NeedsPerson { effect: Effect::Egress, why: Some("the run has read untrusted text".into()) };
@@ -322,5 +331,5 @@ fn no_source_authorises_no_value() {
     let send = tool("send", Effect::Egress);
     let (text, number) = (json!("a"), json!(1));
     let sought = [SoughtValue::of(&send, "/target", &text), SoughtValue::of(&send, "/target", &number)];
-    assert_eq!(().hold(&sought), [false, false]);
+    assert_eq!(().hold(&sought), [None, None]);
 }

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use loop_core::policy::{
-    PolicyAsk, Reason, Ruling, RunSources, SoughtValue, Sources, Taint, UntrustedOrigin, rendered, ruling,
+    PolicyAsk, Reason, Ruling, RunSources, SoughtValue, Sources, Taint, UntrustedOrigin, ValueSource,
+    rendered, ruling,
 };
 use loop_core::spec::{ArgSpec, ToolSpec};
 use loop_core::types::{
@@ -128,7 +129,7 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
         user_texts: &given.user_texts,
     };
     let tool = spec.tool("send").unwrap();
-    ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources })
+    ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources, planned: false })
 }
 
 /// Whether the value may be sent to, with nothing else against it.
@@ -332,6 +333,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
             parameters: &parameters,
             taint: Taint::default(),
             sources: &sources,
+            planned: false,
         };
         ruling(&ask) == Ruling::Runs
     };
@@ -559,17 +561,23 @@ fn too_many_values_are_for_a_person() {
 fn each_value_is_looked_up_once() {
     struct Counts(Cell<usize>);
     impl Sources for Counts {
-        fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool> {
+        fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>> {
             self.0.set(self.0.get() + values.len());
-            vec![true; values.len()]
+            vec![Some(ValueSource::User); values.len()]
         }
     }
     let (spec, sources) = (spec(&["/to"]), Counts(Cell::new(0)));
     let to: Vec<String> = (0..200).map(|n| format!("a{}@x.example", n % 3)).collect();
     let parameters = json!({ "to": to });
     let tool = spec.tool("send").unwrap();
-    let ask =
-        PolicyAsk { spec: &spec, tool, parameters: &parameters, taint: Taint::default(), sources: &sources };
+    let ask = PolicyAsk {
+        spec: &spec,
+        tool,
+        parameters: &parameters,
+        taint: Taint::default(),
+        sources: &sources,
+        planned: false,
+    };
     assert_eq!(ruling(&ask), Ruling::Runs);
     assert_eq!(sources.0.get(), 3);
 }

@@ -21,7 +21,14 @@ fn runs(pointer: &str, arguments: &Value) -> bool {
     spec.tools = vec![tool];
     spec.gate.approved = vec!["send".into()];
     let tool = spec.tool("send").unwrap();
-    let ask = PolicyAsk { spec: &spec, tool, parameters: arguments, taint: Taint::default(), sources: &() };
+    let ask = PolicyAsk {
+        spec: &spec,
+        tool,
+        parameters: arguments,
+        taint: Taint::default(),
+        sources: &(),
+        planned: false,
+    };
     ruling(&ask) == Ruling::Runs
 }
 
@@ -85,7 +92,14 @@ fn a_word_with_whole_brackets_is_a_value() {
     ] {
         let parameters = json!({ "to": value });
         let taint = Taint::default();
-        let ask = PolicyAsk { spec: &spec, tool, parameters: &parameters, taint, sources: &sources };
+        let ask = PolicyAsk {
+            spec: &spec,
+            tool,
+            parameters: &parameters,
+            taint,
+            sources: &sources,
+            planned: false,
+        };
         assert_eq!(ruling(&ask) == Ruling::Runs, is_given, "{value}");
     }
 }

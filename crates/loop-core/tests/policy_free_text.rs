@@ -25,8 +25,14 @@ fn gives(text: &str, value: &Value) -> bool {
         user_texts: &[],
     };
     let (tool, parameters) = (spec.tool("send").unwrap(), json!({ "to": value }));
-    let ask =
-        PolicyAsk { spec: &spec, tool, parameters: &parameters, taint: Taint::default(), sources: &sources };
+    let ask = PolicyAsk {
+        spec: &spec,
+        tool,
+        parameters: &parameters,
+        taint: Taint::default(),
+        sources: &sources,
+        planned: false,
+    };
     ruling(&ask) == Ruling::Runs
 }
 
@@ -146,8 +152,14 @@ fn may_call(
         user_texts: &[],
     };
     let tool = spec.tool(tool).unwrap();
-    ruling(&PolicyAsk { spec: &spec, tool, parameters, taint: Taint::default(), sources: &sources })
-        == Ruling::Runs
+    ruling(&PolicyAsk {
+        spec: &spec,
+        tool,
+        parameters,
+        taint: Taint::default(),
+        sources: &sources,
+        planned: false,
+    }) == Ruling::Runs
 }
 
 /// A schema with one parameter.

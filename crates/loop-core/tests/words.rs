@@ -153,6 +153,13 @@ fn a_call_that_is_judged_shows_its_tool() {
     let arguments = target("a");
     let facts = CallFacts::of(tool, &arguments);
     assert_eq!(Fingerprint::of(&facts, &Rules::of_run(&spec)).tool(), "wipe");
-    let ask = PolicyAsk { spec: &spec, tool, parameters: &arguments, taint: Taint::default(), sources: &() };
+    let ask = PolicyAsk {
+        spec: &spec,
+        tool,
+        parameters: &arguments,
+        taint: Taint::default(),
+        sources: &(),
+        planned: false,
+    };
     assert!(format!("{ask:?}").contains("wipe"), "{ask:?}");
 }

@@ -7,9 +7,9 @@ use serde_json::Value;
 use crate::gate::breakers::Trouble;
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{Breaker, DeniedBy, Limit, Verdict, ruled};
-use crate::policy::{self, PolicyAsk, Resolved, RunSources};
+use crate::policy::{self, Plan, PlannedCall, PolicyAsk, Resolved, RunSources, Taken};
 use crate::repeats::{CallFacts, CallStatus, Fingerprint, Ledger, OtherCalls, RepeatRule, Rules};
-use crate::spec::{Execution, OnDuplicate, Repeats, RunSpec, SchemaViolation, ToolSpec};
+use crate::spec::{Execution, OnDuplicate, PlanSlot, Repeats, RunSpec, SchemaViolation, ToolSpec};
 use crate::types::{Action, Arguments, CommandKey, Effect, Priority, RunId, Slot, Taint};
 
 /// The context in which actions are judged.
@@ -23,6 +23,8 @@ pub(crate) struct JudgeContext<'a> {
     pub(crate) taint: Taint,
     /// The authorised sources of values.
     pub(crate) sources: RunSources<'a>,
+    /// The run's plan. `None`: it has none.
+    pub(crate) plan: Option<&'a Plan>,
     /// The pass that requests the actions, from 1. 0: the selection.
     pub(crate) pass: u32,
     /// The remaining quota of calls, and the limit that sets it.
@@ -56,9 +58,17 @@ pub(crate) struct Judged {
     pub(crate) run_as: (CommandKey, u32),
 }
 
+/// What calls of the same reply take before a call.
+#[derive(Default)]
+struct Earlier {
+    calls: OtherCalls,
+    /// Slots of the plan.
+    slots: Vec<Taken>,
+}
+
 /// Judges `actions` in order. Over the limit, required actions are admitted first.
 pub(crate) fn judge(actions: &[Action], context: JudgeContext<'_>) -> Vec<Judged> {
-    let mut seen = OtherCalls::default();
+    let mut seen = Earlier::default();
     let mut judged: Vec<Judged> = (0..)
         .zip(actions)
         .map(|(n, action)| one(action, CommandKey::new(context.pass, Slot::Action(n)), context, &mut seen))
@@ -105,7 +115,7 @@ fn keep_first(judged: &mut [Judged]) {
     }
 }
 
-fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Judged {
+fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut Earlier) -> Judged {
     let mut judged = Judged {
         judged: JudgedAction {
             key,
@@ -115,6 +125,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
             verdict: Verdict::Skipped,
             evidence: None,
             rules: Vec::new(),
+            slot: None,
             guessed: false,
         },
         fingerprint: None,
@@ -122,6 +133,13 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
     };
     if policy::end_call(context.spec, &action.tool).is_some() {
         judged.judged.verdict = Verdict::Kept;
+        return judged;
+    }
+    if policy::is_plan(context.spec, &action.tool) {
+        judged.judged.verdict = match planned(&action.parameters, context) {
+            Ok(_) => Verdict::Kept,
+            Err(why) => Verdict::Denied { why: why.into(), by: DeniedBy::Policy },
+        };
         return judged;
     }
     let found = policy::resolve(context.spec, &action.tool);
@@ -142,6 +160,15 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut O
     judged
 }
 
+/// The slots of a model's plan, if it is accepted now.
+///
+/// # Errors
+/// Why it is not, for the model.
+pub(crate) fn planned(plan: &Arguments, context: JudgeContext<'_>) -> Result<Vec<PlanSlot>, String> {
+    let plan = plan.value().map_err(ToString::to_string)?;
+    policy::accepted(context.spec, context.taint, plan)
+}
+
 /// Denies an action for one reason of policy, whatever its arguments are.
 fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
     judged.rules = vec![reason.rule()];
@@ -150,7 +177,7 @@ fn denied(judged: &mut JudgedAction, reason: &policy::Reason) -> Verdict {
 
 /// Judges an action whose tool is known. A forbidden tool is denied whatever its arguments are. Valid arguments are
 /// then checked by policy, as a repeat, by the tool's breaker, and last for an approval.
-fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut OtherCalls) -> Verdict {
+fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: &mut Earlier) -> Verdict {
     if let Some(reason) = policy::forbidden(context.spec, tool) {
         return denied(&mut judged.judged, &reason);
     }
@@ -190,21 +217,32 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     // Arguments that were made from a value have one.
     let parameters = arguments.value().unwrap_or(&Value::Null);
     let JudgeContext { spec, taint, sources, .. } = context;
-    let ask = PolicyAsk { spec, tool, parameters, taint, sources: &sources };
+    let facts = CallFacts::of(tool, parameters);
+    let mut rules = Rules::of_run(spec);
+    if !policy::judges_repeats(spec, &tool.name) {
+        rules.repeats = Repeats::Off;
+    }
+    let fingerprint = Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules);
+    let status = context.ledger.call_status(&fingerprint, &rules, &seen.calls);
+    let key = match &status {
+        CallStatus::Again { key, .. } => *key,
+        CallStatus::New | CallStatus::InDoubt | CallStatus::Repeat { .. } => judged.judged.key,
+    };
+    let call = PlannedCall { tool, parameters, key };
+    let plan = context.plan.filter(|_| !tool.effect.is_read());
+    let taken = plan.and_then(|plan| plan.slot_for(call, &seen.slots));
+    judged.judged.slot = taken.map(|taken| taken.slot);
+    let ask = PolicyAsk { spec, tool, parameters, taint, sources: &sources, planned: taken.is_some() };
     let ruling = policy::ruling(&ask);
     judged.judged.rules = ruling.rules();
     let by_policy = ruled(&ruling, tool.effect);
     if let Some(Verdict::Denied { why, by }) = by_policy {
         return Verdict::Denied { why, by };
     }
-    let facts = CallFacts::of(tool, parameters);
-    let mut rules = Rules::of_run(context.spec);
-    if !policy::judges_repeats(context.spec, &tool.name) {
-        rules.repeats = Repeats::Off;
-    }
-    let fingerprint =
-        judged.fingerprint.insert(Fingerprint::of_canonical(&facts, &judged.judged.parameters, &rules));
-    match context.ledger.call_status(fingerprint, &rules, seen) {
+    seen.slots.extend(taken);
+    let seen = &mut seen.calls;
+    let fingerprint = &*judged.fingerprint.insert(fingerprint);
+    match status {
         // It is not a repeat of a call, so the verdict names the limit.
         CallStatus::Repeat { rule: Some(RepeatRule::Limit { limit: calls }), .. } => {
             return Verdict::OverLimit { limit: Limit::OfTool { calls } };

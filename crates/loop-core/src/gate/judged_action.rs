@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde::Serialize;
 
 use crate::gate::verdict::Verdict;
-use crate::policy::PolicyRule;
-use crate::spec::EndCall;
+use crate::policy::{self, PolicyRule};
+use crate::spec::{EndCall, RunSpec};
 
 use crate::repeats::RepeatRule;
 use crate::types::{Action, Arguments, CommandKey, Evidence, EvidenceId, Status, is_default};
@@ -31,6 +31,9 @@ pub struct JudgedAction {
     /// decided. Empty: there are none, or policy was not checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<PolicyRule>,
+    /// The index of the slot of the run's plan that the call fits. `None`: it fits none, or there is no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
     /// Whether the tool was found by a part of its name. Such a match is a repair.
     #[serde(default, skip_serializing_if = "is_default")]
     pub guessed: bool,
@@ -46,6 +49,11 @@ impl JudgedAction {
     pub fn end_call(&self) -> Option<EndCall> {
         let is_own = self.verdict == Verdict::Kept && self.tool.is_none();
         EndCall::named(&self.action.tool).filter(|_| is_own)
+    }
+
+    /// Whether the call plans effects, whether or not the plan was accepted.
+    pub fn is_plan(&self, spec: &RunSpec) -> bool {
+        self.tool.is_none() && policy::is_plan(spec, &self.action.tool)
     }
 
     /// The reason that a call of this kind gives. `None`: it is not such a call.

@@ -32,6 +32,6 @@ pub(crate) use decide::{
     Candidates, Found, History, Native, Ruling, View, decide, declared, evidence_missing, limits_reached,
     manual_stop, no_tool_calls, not_valid, over_time, split, submit_before_output,
 };
-pub(crate) use judge::{JudgeContext, Judged, ParentRun, Quota, judge};
+pub(crate) use judge::{JudgeContext, Judged, ParentRun, Quota, judge, planned};
 pub(crate) use not_done::not_done;
 pub(crate) use output::{counts, ending};

@@ -10,9 +10,9 @@ use crate::policy::pointer::find;
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
 use crate::policy::sought::SoughtValue;
-use crate::policy::sources::Sources;
+use crate::policy::sources::{Sources, ValueSource};
 use crate::spec::{ArgSpec, ToolSpec};
-use crate::types::{pointer_step, sorted};
+use crate::types::{Effect, EvidenceId, pointer_step, sorted};
 
 /// The maximum number of values that are checked in one call. With more, the call needs an approval.
 const MAX: usize = 256;
@@ -23,24 +23,32 @@ const INSTRUCTION: usize = 3;
 /// The maximum characters of a reported value.
 const REPORTED_CHARS: usize = 80;
 
-/// A value of an authority-bearing parameter that no authorised source gave.
+/// A value of an authority-bearing parameter that no authorised source gave, or for an irreversible effect only a trusted
+/// field of an untrusted result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UntrustedOrigin {
     /// JSON pointer to the value within the parameters.
     pub pointer: Arc<str>,
     /// The value as JSON, invisible characters escaped and long text cut. `None`: there are too many values to check.
     pub value: Option<Arc<str>>,
+    /// The untrusted result from which the model chose it. `None`: no source gave it.
+    pub chosen_from: Option<EvidenceId>,
 }
 
 impl fmt::Display for UntrustedOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pointer, value } = self;
-        match value {
-            Some(value) => write!(
+        let Self { pointer, value, chosen_from } = self;
+        match (value, chosen_from) {
+            (Some(value), Some(evidence)) => write!(
+                f,
+                "{pointer} is {value}, which the model chose from the untrusted result {evidence}, for an effect that \
+                 cannot be undone"
+            ),
+            (Some(value), None) => write!(
                 f,
                 "{pointer} is {value}, which was given neither with the work item nor by policy nor by a trusted tool"
             ),
-            None => write!(f, "{pointer} comes after {MAX} values that say whom it reaches"),
+            (None, _) => write!(f, "{pointer} comes after {MAX} values that say whom it reaches"),
         }
     }
 }
@@ -136,19 +144,25 @@ impl<'a> Reached<'a> {
             }
         }
         let given = if wanted.is_empty() { Vec::new() } else { sources.hold(&wanted) };
-        let is_given = |path: &str, value: &Value| {
+        let source_of = |path: &str, value: &Value| {
             let sought = SoughtValue::of(tool, path, value);
-            wanted.iter().position(|it| *it == sought).is_some_and(|at| given.get(at) == Some(&true))
+            *given.get(wanted.iter().position(|it| *it == sought)?)?
         };
+        let is_final = tool.effect == Effect::WriteIrreversible;
         let mut found = Vec::new();
         for (n, (path, value, by_policy)) in self.values.iter().enumerate() {
             let pointer = path.as_str().into();
             if n >= MAX {
-                return vec![UntrustedOrigin { pointer, value: None }];
+                return vec![UntrustedOrigin { pointer, value: None, chosen_from: None }];
             }
-            if !by_policy && !is_given(path, value) {
-                found.push(UntrustedOrigin { pointer, value: Some(quoted(value, REPORTED_CHARS).into()) });
-            }
+            let chosen_from = match source_of(path, value) {
+                _ if *by_policy => continue,
+                None => None,
+                Some(ValueSource::TrustedField(evidence)) if is_final => Some(evidence),
+                Some(ValueSource::User | ValueSource::Tool(_) | ValueSource::TrustedField(_)) => continue,
+            };
+            let value = Some(quoted(value, REPORTED_CHARS).into());
+            found.push(UntrustedOrigin { pointer, value, chosen_from });
             if found.len() >= INSTRUCTION {
                 break;
             }

@@ -1,11 +1,12 @@
 //! The values that a person's text gives. A value counts only between boundaries that the person wrote: as a line or
-//! field of its own, or as a whole word.
+//! field of its own, as a whole word, or as a phrase in quotes, after a colon or in an address.
 //!
 //! A part of a longer word never counts: not `brien@x.example` in `o'brien@x.example`, not `https://x.example` in
 //! `https://x.example/pay`. A common word such as `all`, `general` or `admin` counts only alone in a field or in
 //! quotes. A number in a sentence is an amount, a day or a count as well as an id: for an id it counts only alone in a
 //! field, or after a word that names it.
 
+use crate::policy::forms::Form;
 use crate::policy::scalar::Scalar;
 use crate::policy::sought::{Sought, is_named};
 
@@ -17,6 +18,9 @@ const OPEN: [char; 6] = ['(', '[', '<', '"', '“', '«'];
 
 /// Closing characters that may follow a word without an opening partner.
 const CLOSED: [char; 6] = [')', ']', '>', '"', '”', '»'];
+
+/// The maximum words of a name.
+const NAME_WORDS: usize = 5;
 
 /// The number of capital letters that make a word a name, such as `EPAM` or `McKay`: every sentence starts with one.
 const CAPITALS: usize = 2;
@@ -47,7 +51,76 @@ const QUOTES: [char; 7] = ['"', '“', '«', '\'', '‘', '‹', '`'];
 
 /// Whether a text gives this value.
 pub(crate) fn gives(text: &str, wanted: &Sought<'_>) -> bool {
-    wanted.scalar.may_stand_in(text) && (as_field(text, &wanted.scalar) || as_word(text, wanted))
+    let as_written = wanted.scalar.may_stand_in(text)
+        && (as_field(text, &wanted.scalar) || as_word(text, wanted) || as_phrase(text, &wanted.scalar));
+    as_written || in_other_form(text, &wanted.scalar)
+}
+
+/// Whether a text has this name of one or more capitalised words. That alone does not give it.
+pub(crate) fn has_name(text: &str, wanted: &Sought<'_>) -> bool {
+    let Scalar::Text(name) = &wanted.scalar else { return false };
+    let is_capital = |word: &str| word.starts_with(char::is_uppercase);
+    name.split(' ').count() <= NAME_WORDS
+        && name.split(' ').all(is_capital)
+        && phrases(text, name)
+            .any(|(_, behind)| ends_phrase(behind) || behind.starts_with(char::is_whitespace))
+}
+
+/// Whether several words next to each other are the value: in quotes, after a colon, as a part of an address, or with a digit
+/// or a sign within, which marks it as a value.
+fn as_phrase(text: &str, wanted: &Scalar) -> bool {
+    let Scalar::Text(wanted) = wanted else { return false };
+    let is_several = wanted.contains(' ');
+    phrases(text, wanted).any(|(before, behind)| {
+        let line = before.rsplit('\n').next().unwrap_or_default();
+        let own = line.trim_end();
+        let is_spaced = own.len() < line.len();
+        let ends = ends_phrase(behind);
+        let is_field = is_spaced && own.ends_with(':') && ends;
+        let is_address = || {
+            let segment = own.trim_end_matches(',').rsplit([',', ':']).next().unwrap_or_default();
+            is_spaced && own.ends_with(',') && ends && segment.contains(|c: char| c.is_ascii_digit())
+        };
+        is_quoted(before, behind)
+            || is_field
+            || is_address()
+            || is_several && is_marked(wanted) && (ends || behind.starts_with(char::is_whitespace))
+    })
+}
+
+/// The occurrences of a phrase between delimiters, each as the text before it and the text behind it.
+fn phrases<'t>(text: &'t str, phrase: &str) -> impl Iterator<Item = (&'t str, &'t str)> {
+    let is_apart = |before: &str| {
+        before
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || QUOTES.contains(&c) || OPEN.contains(&c))
+    };
+    let found = text
+        .match_indices(phrase)
+        .filter_map(move |(at, found)| Some((text.get(..at)?, text.get(at + found.len()..)?)));
+    found.filter(move |(before, _)| is_apart(before))
+}
+
+/// Whether a phrase ends there: at the end of the text or of a line, or before punctuation that no letter follows.
+fn ends_phrase(behind: &str) -> bool {
+    let rest = behind.trim_start_matches(|c| is_sentence(c) || CLOSED.contains(&c) || QUOTES.contains(&c));
+    let possessive = rest.strip_prefix("s ").filter(|_| behind.starts_with(['\'', '’']));
+    let is_over = rest.chars().next().is_none_or(char::is_whitespace) || possessive.is_some();
+    is_over && (rest.len() < behind.len() || rest.is_empty() || rest.starts_with('\n'))
+}
+
+/// Whether the characters around a phrase are a pair of quotes. Punctuation before the second belongs to the sentence.
+fn is_quoted(before: &str, behind: &str) -> bool {
+    let Some(opened) = before.chars().next_back().filter(|c| QUOTES.contains(c)) else { return false };
+    let closing = behind.trim_start_matches(is_sentence).chars().next();
+    PAIRS.iter().any(|(opens, closes)| *opens == opened && Some(*closes) == closing)
+}
+
+/// Whether a text has the value as an e-mail address, a phone number, an IBAN or a day that is written in another way.
+fn in_other_form(text: &str, wanted: &Scalar) -> bool {
+    let Scalar::Text(wanted) = wanted else { return false };
+    Form::of(wanted).is_some_and(|form| form.is_in(text))
 }
 
 /// Whether a line is the value, alone or after a bullet or a field name.

@@ -11,13 +11,17 @@
 //! approver. Without one, a call that could leak data or reach an unauthorised recipient is denied, and a call that
 //! merely lacks an approval is left undone.
 //!
+//! A call that fits a slot of the run's [`Plan`] passes the first of the three rules.
+//!
 //! Policy does not read earlier calls (see `repeats`), limits, or the text of a reply.
 
 mod authority;
 mod echo;
+mod forms;
 mod free_text;
 mod glob;
 mod origin;
+mod plan;
 mod pointer;
 mod problems;
 mod resolve;
@@ -43,11 +47,13 @@ pub use crate::types::Taint;
 pub use authority::UntrustedOrigin;
 pub use glob::matches as fits;
 pub use origin::ResultOrigin;
+pub use plan::{Plan, PlannedEffect, is_plan, offers_plan, plan_problems};
+pub(crate) use plan::{PlannedCall, Taken, accepted};
 pub use problems::{forbids_nothing, problems};
 pub use resolve::{Resolved, end_call, offered_ends, resolve, similar};
 pub use shown::{ShownArgs, shown};
 pub use sought::SoughtValue;
-pub use sources::{RunSources, Sources};
+pub use sources::{RunSources, Sources, ValueSource};
 pub use table::{Cell, May, PolicyRow, reachable, table};
 
 /// A call for which policy is asked.
@@ -63,6 +69,8 @@ pub struct PolicyAsk<'a> {
     pub taint: Taint,
     /// The authorised sources of values. Read only if the tool has authority-bearing parameters.
     pub sources: &'a dyn Sources,
+    /// Whether the call fits a free slot of the run's [`Plan`].
+    pub planned: bool,
 }
 
 /// What policy decides about a call.
@@ -241,7 +249,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let says = |parameters| {
 ///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &[], user_texts: &[] };
 ///     let (taint, parameters) = (Taint::default(), &parameters);
-///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources })
+///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources, planned: false })
 /// };
 /// assert_eq!(says(json!({"to": "ann@acme.example"})), Ruling::Runs);
 /// assert!(matches!(says(json!({"to": "eve@evil.example"})), Ruling::Denied(_)));
@@ -263,7 +271,7 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     let people = spec.gate.people;
     let mut reasons = Vec::new();
     let mut is_denied = false;
-    if spec.gate.taint == TaintRule::Ask && taint.untrusted {
+    if spec.gate.taint == TaintRule::Ask && taint.untrusted && !ask.planned {
         let leaks = taint.private && can_send(tool.effect);
         is_denied |= leaks && !people;
         reasons.push(if leaks { Reason::CouldLeak } else { Reason::Untrusted });

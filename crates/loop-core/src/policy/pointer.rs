@@ -17,6 +17,27 @@ pub(crate) fn find<'a>(value: &'a Value, pointer: &str) -> Vec<Found<'a>> {
     found
 }
 
+/// The values at `pointer` whose whole way there exists. A value of another type on the way is not one of them.
+pub(crate) fn within<'a>(value: &'a Value, pointer: &str) -> Vec<&'a Value> {
+    let mut found = vec![value];
+    for step in pointer.split('/').skip(1) {
+        let key = member_name(step);
+        let below = |value: &'a Value| -> Vec<&'a Value> {
+            match value {
+                Value::Object(members) if step == "*" => members.values().collect(),
+                Value::Array(elements) if step == "*" => elements.iter().collect(),
+                Value::Object(members) => members.get(&key).into_iter().collect(),
+                Value::Array(elements) => {
+                    key.parse().ok().and_then(|n: usize| elements.get(n)).into_iter().collect()
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+            }
+        };
+        found = found.into_iter().flat_map(below).collect();
+    }
+    found
+}
+
 /// The entries of a value at one step of a pointer.
 fn below<'a>(path: String, value: &'a Value, step: &str) -> Vec<Found<'a>> {
     let is_any = step == "*";

@@ -6,21 +6,33 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::policy::echo::{Parts, RequestedValues};
-use crate::policy::free_text::gives;
+use crate::policy::free_text::{gives, has_name};
+use crate::policy::pointer::within;
 use crate::policy::sought::{Sought, SoughtValue};
 use crate::spec::RunSpec;
-use crate::types::{Arguments, Evidence, Instruction, Status, WorkItem};
+use crate::types::{Arguments, Evidence, EvidenceId, Instruction, Status, WorkItem};
+
+/// An authorised source of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ValueSource {
+    /// The user's words: the work item, a message before it, an instruction, an answer to a question.
+    User,
+    /// The result of a trusted tool.
+    Tool(EvidenceId),
+    /// A trusted field of an untrusted result. Which of such values is used is the model's choice.
+    TrustedField(EvidenceId),
+}
 
 /// The authorised sources of values.
 pub trait Sources {
-    /// For each value, whether an authorised source gave exactly this text or number.
-    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool>;
+    /// For each value, the source that gave exactly this text or number, the user before tools. `None`: none did.
+    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>>;
 }
 
 /// No source: it authorises no value.
 impl Sources for () {
-    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool> {
-        vec![false; values.len()]
+    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>> {
+        vec![None; values.len()]
     }
 }
 
@@ -42,13 +54,13 @@ pub struct RunSources<'a> {
 }
 
 impl Sources for RunSources<'_> {
-    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<bool> {
+    fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>> {
         let sought = |(at, place)| Some((at, Sought::of(place)?));
         let open = values.iter().enumerate().filter_map(sought).collect();
-        let mut search = Search { open, given: vec![false; values.len()] };
+        let mut search = Search { open, given: vec![None; values.len()] };
         self.in_item(&mut search);
         for instructions in self.instructions {
-            search.find(|wanted| gives(&instructions.text, wanted));
+            search.find(ValueSource::User, |wanted| gives(&instructions.text, wanted));
         }
         self.in_tools(&mut search);
         search.given
@@ -57,64 +69,95 @@ impl Sources for RunSources<'_> {
 
 impl RunSources<'_> {
     fn in_item(&self, search: &mut Search<'_>) {
+        let scope = &self.item.scope;
+        let by_rule = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
+        for part in by_rule.into_iter().flatten() {
+            search.find(ValueSource::User, |wanted| wanted.scalar.is_text(part));
+        }
+        for text in self.item_texts() {
+            match serde_json::from_str(text) {
+                Ok(data @ (Value::Array(_) | Value::Object(_))) => {
+                    search.find(ValueSource::User, |wanted| data_gives(&data, wanted, gives));
+                }
+                Ok(_) | Err(_) => {
+                    search.find(ValueSource::User, |wanted| gives(text, wanted));
+                }
+            }
+        }
+    }
+
+    /// The texts of the work item, and the user's messages before it. None if the item is untrusted.
+    fn item_texts(&self) -> impl Iterator<Item = &Arc<str>> {
         let WorkItem {
             id,
             title,
             full,
             compact,
-            scope,
+            scope: _,
             kind: _,
             form: _,
             caller: _,
             trace: _,
             traceparent: _,
         } = self.item;
-        let by_rule = [&scope.account, &scope.account_name, &scope.asset, &scope.item, &scope.person];
-        for part in by_rule.into_iter().flatten() {
-            search.find(|wanted| wanted.scalar.is_text(part));
-        }
-        if self.spec.gate.item_untrusted {
-            return;
-        }
-        for text in [id, title, full, compact].into_iter().chain(self.user_texts) {
-            match serde_json::from_str(text) {
-                Ok(data @ (Value::Array(_) | Value::Object(_))) => {
-                    search.find(|wanted| data_gives(&data, wanted, gives));
-                }
-                Ok(_) | Err(_) => {
-                    search.find(|wanted| gives(text, wanted));
-                }
-            }
-        }
+        let texts = [id, title, full, compact].into_iter().chain(self.user_texts);
+        texts.filter(|_| !self.spec.gate.item_untrusted)
     }
 
-    /// Searches the answers of people, and the results of trusted tools. A tool's result counts only in a pass before
-    /// any tool was called with the value: a value that a call contained comes back as an echo, and the calls of one
-    /// pass run in any order.
+    /// Whether the user's words name a value that the system knows by exactly this name.
+    fn is_named_by_user(&self, wanted: &Sought<'_>) -> bool {
+        let instructions = self.instructions.iter().map(|instruction| &instruction.text);
+        self.item_texts().chain(instructions).any(|text| has_name(text, wanted))
+    }
+
+    /// Searches the answers of people, and the results of trusted tools and trusted fields. Such a result counts only in a
+    /// pass before any tool was called with the value: a value that a call contained comes back as an echo, and the
+    /// calls of one pass run in any order. A name that the user's words have counts as theirs if a result has it as well.
     fn in_tools(&self, search: &mut Search<'_>) {
         // The values found in tool results, each with the first pass.
-        let mut returned: Vec<(usize, Sought<'_>, u32)> = Vec::new();
-        let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
-        for Evidence { tool, pass, observation, .. } in self.evidence {
-            let Some(tool) = self.spec.tool(tool) else {
-                continue;
-            };
-            if observation.status != Status::Ok || tool.policy.returns_untrusted {
-                continue;
+        let mut returned: Vec<Returned<'_>> = Vec::new();
+        for trusts_whole in [true, false] {
+            let mut tools = Search { open: search.open.clone(), given: search.given.clone() };
+            for Evidence { id, tool, pass, observation, .. } in self.evidence {
+                let Some(tool) = self.spec.tool(tool) else {
+                    continue;
+                };
+                if observation.status != Status::Ok || tool.policy.returns_untrusted == trusts_whole {
+                    continue;
+                }
+                if tool.policy.asks_person {
+                    search.find_in_json(ValueSource::User, &observation.data, gives);
+                    continue;
+                }
+                let found = match (observation.data.as_text(), trusts_whole) {
+                    (Some(text), true) => tools.find(ValueSource::Tool(*id), |wanted| gives(text, wanted)),
+                    (None, true) => {
+                        tools.find_in_json(ValueSource::Tool(*id), &observation.data, |text, wanted| {
+                            wanted.scalar.is_text(text)
+                        })
+                    }
+                    (_, false) => {
+                        let fields = &tool.policy.trusted_fields;
+                        tools.find_in_fields(ValueSource::TrustedField(*id), &observation.data, fields)
+                    }
+                };
+                returned.extend(found.into_iter().map(|(at, wanted)| Returned {
+                    at,
+                    wanted,
+                    first: *pass,
+                    by: if trusts_whole { ValueSource::Tool(*id) } else { ValueSource::TrustedField(*id) },
+                }));
             }
-            if tool.policy.asks_person {
-                search.find_in_json(&observation.data, gives);
-                continue;
-            }
-            let found = match observation.data.as_text() {
-                Some(text) => tools.find(|wanted| gives(text, wanted)),
-                None => tools.find_in_json(&observation.data, |text, wanted| wanted.scalar.is_text(text)),
-            };
-            returned.extend(found.into_iter().map(|(at, wanted)| (at, wanted, *pass)));
         }
         if returned.is_empty() {
             return;
         }
+        for Returned { at, wanted, .. } in &returned {
+            if self.is_named_by_user(wanted) {
+                search.give(*at, ValueSource::User);
+            }
+        }
+        returned.retain(|it| search.given.get(it.at) == Some(&None));
         let before = self.requested_before.iter().map(|parameters| (0, parameters));
         let in_run = self.evidence.iter().filter_map(|Evidence { tool, pass, parameters, .. }| {
             let is_question = self.spec.tool(tool).is_none_or(|tool| tool.policy.asks_person);
@@ -122,19 +165,30 @@ impl RunSources<'_> {
         });
         let mut parts = Parts::default();
         for (pass, parameters) in before.chain(in_run) {
-            if returned.iter().all(|(_, _, first)| *first < pass) {
+            if returned.iter().all(|it| it.first < pass) {
                 continue;
             }
             let requested = RequestedValues::of(parameters);
-            returned.retain(|(_, wanted, first)| *first < pass || !requested.holds(&wanted.scalar));
+            returned.retain(|it| it.first < pass || !requested.holds(&it.wanted.scalar));
             parts.add(&requested, pass);
         }
         // A tool may join the values of several arguments, from one call or from several.
-        returned.retain(|(_, wanted, first)| !parts.make(&wanted.scalar, *first));
-        for (at, ..) in returned {
-            search.give(at);
+        returned.retain(|it| !parts.make(&it.wanted.scalar, it.first));
+        // Those of trusted tools come first.
+        for Returned { at, by, .. } in returned {
+            search.give(at, by);
         }
     }
+}
+
+/// A value that a tool returned.
+struct Returned<'a> {
+    /// Its position in the request.
+    at: usize,
+    wanted: Sought<'a>,
+    /// The pass of the first result that has it.
+    first: u32,
+    by: ValueSource,
 }
 
 /// Whether a text gives a value.
@@ -144,37 +198,59 @@ type OfText = fn(&str, &Sought<'_>) -> bool;
 struct Search<'a> {
     /// The values not found yet, with their positions in the request.
     open: Vec<(usize, Sought<'a>)>,
-    given: Vec<bool>,
+    given: Vec<Option<ValueSource>>,
 }
 
 impl<'a> Search<'a> {
     /// Removes and returns the values that a source gives.
-    fn find(&mut self, is_given: impl Fn(&Sought<'a>) -> bool) -> Vec<(usize, Sought<'a>)> {
+    fn find(&mut self, by: ValueSource, is_given: impl Fn(&Sought<'a>) -> bool) -> Vec<(usize, Sought<'a>)> {
         let (found, open) = std::mem::take(&mut self.open).into_iter().partition(|(_, it)| is_given(it));
         self.open = open;
         for (at, _) in &found {
-            self.give(*at);
+            self.give(*at, by);
         }
         found
     }
 
     /// Removes and returns the values that a scalar in a JSON text equals; `of_text` compares texts. The JSON is parsed
     /// once, and only if it can contain one of the values.
-    fn find_in_json(&mut self, json: &str, of_text: OfText) -> Vec<(usize, Sought<'a>)> {
-        if !self.open.iter().any(|(_, wanted)| wanted.scalar.may_stand_in(json)) {
+    fn find_in_json(&mut self, by: ValueSource, json: &str, of_text: OfText) -> Vec<(usize, Sought<'a>)> {
+        if !self.may_stand_in(json) {
             return Vec::new();
         }
         match serde_json::from_str::<Value>(json) {
             Ok(data) => {
-                self.find(|wanted| wanted.scalar.may_stand_in(json) && data_gives(&data, wanted, of_text))
+                self.find(by, |wanted| wanted.scalar.may_stand_in(json) && data_gives(&data, wanted, of_text))
             }
             Err(_) => Vec::new(),
         }
     }
 
-    fn give(&mut self, at: usize) {
+    /// The same in the parts of a JSON text at these pointers alone. Texts are compared exactly.
+    fn find_in_fields(
+        &mut self,
+        by: ValueSource,
+        json: &str,
+        pointers: &[Arc<str>],
+    ) -> Vec<(usize, Sought<'a>)> {
+        if pointers.is_empty() || !self.may_stand_in(json) {
+            return Vec::new();
+        }
+        let Ok(data) = serde_json::from_str::<Value>(json) else { return Vec::new() };
+        let fields = pointers.iter().flat_map(|pointer| within(&data, pointer));
+        let fields: Vec<&Value> = fields.collect();
+        self.find(by, |wanted| {
+            fields.iter().any(|field| data_gives(field, wanted, |text, wanted| wanted.scalar.is_text(text)))
+        })
+    }
+
+    fn may_stand_in(&self, json: &str) -> bool {
+        self.open.iter().any(|(_, wanted)| wanted.scalar.may_stand_in(json))
+    }
+
+    fn give(&mut self, at: usize, by: ValueSource) {
         if let Some(given) = self.given.get_mut(at) {
-            *given = true;
+            given.get_or_insert(by);
         }
     }
 }

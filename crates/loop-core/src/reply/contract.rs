@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::reply::markdown::{Layout, with_line_feeds};
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::without_thoughts;
-use crate::spec::NonceMode;
+use crate::spec::{NonceMode, PLAN};
 use crate::types::{
     Action, Arguments, Confidence, Digest, Observation, Priority, Written, cleaned, digest, is_default,
 };
@@ -27,6 +27,7 @@ pub(crate) struct Contract {
     pub(crate) actions: Vec<Action>,
     pub(crate) refused: Option<Arc<str>>,
     pub(crate) escalated: Option<Arc<str>>,
+    pub(crate) plan: Option<Arguments>,
 }
 
 /// The contract of a reply if one counts, and the byte ranges to leave out of the sections.
@@ -348,6 +349,7 @@ fn read(
         actions,
         refused: statement(object.get("refuse")),
         escalated: statement(object.get("escalate")),
+        plan: object.get(PLAN).filter(|plan| !plan.is_null()).map(|plan| Arguments::of(plan.clone())),
     })
 }
 

@@ -33,6 +33,7 @@ pub(super) fn read(reply: &Reply, document: &DocumentSpec, reading: Reading<'_>)
         actions: Vec::new(),
         refused: None,
         escalated: None,
+        plan: None,
         has_contract: false,
         unread: 0,
         parse_warnings: parsed.parse_warnings,
@@ -76,6 +77,7 @@ pub(super) fn salvage(partial: &str, document: &DocumentSpec, reading: Reading<'
         actions: Vec::new(),
         refused: None,
         escalated: None,
+        plan: None,
         has_contract: false,
         ..read(&reply, document, reading)
     }
@@ -102,6 +104,7 @@ fn take(proposal: &mut Proposal, found: Found) {
         proposal.actions = contract.actions;
         proposal.refused = contract.refused.map(Refused::ByModel);
         proposal.escalated = contract.escalated;
+        proposal.plan = contract.plan;
         proposal.has_contract = true;
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn read(reply: &Reply) -> Proposal {
         actions: actions.collect(),
         refused: refused(reply, /*is_work*/ false),
         escalated: None,
+        plan: None,
         // These protocols have no contract to repair.
         has_contract: true,
         unread: reply.unread_calls,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reply::parse_warning::ParseWarning;
 use crate::reply::sections::ProposedSection;
-use crate::types::{Action, Confidence, is_default};
+use crate::types::{Action, Arguments, Confidence, is_default};
 
 /// What a reply proposes. The model proposes; the gate decides.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Proposal {
     pub reason: Arc<str>,
     /// The tool calls that it requests, in its order.
     pub actions: Vec<Action>,
+    /// The effects that it plans, as its contract has them. `None`: it has no such member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Arguments>,
     /// Who refused the work. `None`: it was not refused.
     pub refused: Option<Refused>,
     /// The model's reason for handing the work to a person. `None`: it did not.

@@ -119,6 +119,7 @@ impl Rest<'_> {
             trouble: &self.calls.trouble,
             taint: self.knowledge.taint,
             sources,
+            plan: self.knowledge.plan.as_ref(),
             pass,
             quota,
             parent: self.started.parent.as_deref().map(|it| ParentRun { run: &it.run, lost: it.lost }),
@@ -142,6 +143,7 @@ impl Rest<'_> {
                 let signature = fingerprint.signature();
                 self.budget.totals.tool_calls += 1;
                 let tool = judged.tool.as_deref().and_then(|name| self.spec.tool(name));
+                self.knowledge.take_slot(&judged, key, tool);
                 let smart = tool.is_some_and(|tool| tool.smart);
                 // With ordered execution each call waits for its turn.
                 let waits = self.spec.protocol.execution().is_ordered();
@@ -365,6 +367,7 @@ impl Rest<'_> {
         // The ledger is updated once all have settled, so that their order of completion does not matter.
         let first = self.knowledge.evidence.len();
         let settled: Vec<Settled> = batch.work.iter().filter_map(|work| self.settled(work)).collect();
+        let before = self.knowledge.taint;
         let notes = self.calls.ledger.settled(&settled, &self.spec.gate.repeat_notes);
         self.take_notes(notes, &batch);
         for mut work in batch.work {
@@ -377,6 +380,7 @@ impl Rest<'_> {
             let (pass, parameters) = (action.key.pass, action.parameters.clone());
             if let Some(tool) = self.spec.tool(&tool) {
                 self.knowledge.taint = self.knowledge.taint.after(tool, observation.status);
+                self.knowledge.settle_plan(self.spec, tool, &work, &parameters, observation.status, before);
             }
             self.calls.trouble.settled(&tool, pass, observation.status);
             let (id, key) = (work.evidence, work.key);

@@ -241,6 +241,9 @@ impl Rest<'_> {
             let signature = fingerprint.signature();
             let (key, attempt) = self.calls.ledger.next_try(&signature).unwrap_or((action.key, 1));
             self.calls.ledger.started(&fingerprint, key, attempt, evidence);
+            if action.verdict == Verdict::Run {
+                self.knowledge.take_slot(action, key, Some(tool));
+            }
             let observation = match (&action.verdict, answer) {
                 (_, Some(text)) => {
                     self.notes.push(Note::ActionSettled { key, evidence, status: Status::Ok });

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use crate::gate::{
     self, Candidates, Certificate, Condition, Found, History, Judged, JudgedAction, Limit, Measure, Native,
-    Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, WhyNotDone, judge,
+    Quota, Ruling, StopReason, TierCause, TierChange, Verdict, View, WhyNotDone, judge, planned,
 };
+use crate::policy::{self, Plan};
 use crate::reply::{Proposal, Refused};
 use crate::run::draft::{AttemptState, PassRecord, Revision};
 use crate::run::final_pass::final_pass;
 use crate::run::note::{Decision, Note};
 use crate::run::phase::{Call, Phase, Stage};
 use crate::run::rest::{Place, Rest};
+use crate::run::warning::RunWarning;
 use crate::spec::{EndCall, OnDenied, OnInvalid, Setting};
-use crate::types::{Action, CommandKey, Confidence, Priority, Slot, Tier};
+use crate::types::{Action, Arguments, CommandKey, Confidence, Priority, Slot, Tier};
 
 impl Rest<'_> {
     /// The gate after a pass: verdicts, then stop or act.
@@ -33,6 +35,7 @@ impl Rest<'_> {
         }
         let left = self.spec.limits.tool_calls.saturating_sub(self.budget.totals.tool_calls);
         let quota = Quota { left, limit: Limit::ToolCalls };
+        self.take_plan(proposal.plan.as_ref(), &proposal.actions, pass, quota);
         let mut judged = judge(&proposal.actions, self.context(pass, quota));
         let stored = self.draft.attempts.last().and_then(|attempt| attempt.output.as_ref());
         let is_violation = |judged: &JudgedAction| self.knowledge.is_violation(judged);
@@ -133,6 +136,36 @@ impl Rest<'_> {
                 }
                 self.batch_settled(batch, Stage::Act)
             }
+        }
+    }
+
+    /// Takes the plan of a reply, if it gives one that is accepted: that of the contract, else that of the last such call. It
+    /// replaces an earlier one.
+    pub(super) fn take_plan(
+        &mut self,
+        contract: Option<&Arguments>,
+        actions: &[Action],
+        pass: u32,
+        quota: Quota,
+    ) {
+        let context = self.context(pass, quota);
+        let by_call = actions.iter().filter(|action| policy::is_plan(self.spec, &action.tool));
+        let calls = by_call.map(|action| planned(&action.parameters, context));
+        let given = contract.map(|plan| planned(plan, context)).into_iter().chain(calls);
+        let mut refused = None;
+        let mut accepted = None;
+        for plan in given {
+            match plan {
+                Ok(slots) => accepted = Some(slots),
+                Err(why) => refused = Some(why),
+            }
+        }
+        let plan = accepted.map(|slots| Plan::new(slots, Some(pass), self.started.policy));
+        if let Some(plan) = plan {
+            self.notes.push(Note::Planned { slots: plan.slots.iter().map(|it| it.slot.clone()).collect() });
+            self.knowledge.plan = Some(plan);
+        } else if let (Some(why), Some(_), None) = (refused, contract, &self.knowledge.plan) {
+            self.knowledge.warn(RunWarning::PlanRefused { pass, why: why.into() });
         }
     }
 
@@ -289,7 +322,11 @@ impl Rest<'_> {
     /// know.
     fn find_trouble(&mut self, judged: &[Judged]) -> Found {
         let gate = &self.spec.gate;
-        let matters = |judged: &&Judged| judged.judged.action.priority != Priority::NiceToHave;
+        // A plan that is refused is no effect that was denied.
+        let matters = |judged: &&Judged| {
+            let judged = &judged.judged;
+            judged.action.priority != Priority::NiceToHave && !judged.is_plan(self.spec)
+        };
         let mut found = Found::default();
         let (mut denied, mut useless) = (false, false);
         for judged in judged.iter().filter(matters).map(|it| &it.judged) {

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::gate::{JudgedAction, Verdict};
+use crate::policy::{Plan, PlannedCall};
 use crate::reply::Echoes;
+use crate::run::calls::Work;
 use crate::run::warning::{MAX_WARNINGS, RunWarning};
-use crate::spec::RunSpec;
-use crate::types::{Evidence, EvidenceId, Status, Taint};
+use crate::spec::{RunSpec, ToolSpec};
+use crate::types::{Arguments, CommandKey, Evidence, EvidenceId, Status, Taint};
 
 /// The observations, and what follows from having read them.
 ///
@@ -20,6 +23,9 @@ pub(super) struct Knowledge {
     pub(super) echoes: Echoes,
     /// The taint: whether untrusted text or private data was read.
     pub(super) taint: Taint,
+    /// The plan, until one is accepted in its place. `None`: there is none, or it is of another policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) plan: Option<Plan>,
     /// Which part of a conversation is compacted.
     pub(super) compacted: Compacted,
     /// What was irregular, each once.
@@ -41,6 +47,34 @@ impl Knowledge {
     pub(super) fn warn(&mut self, warning: RunWarning) {
         if self.warnings.len() < MAX_WARNINGS && !self.warnings.contains(&warning) {
             self.warnings.push(warning);
+        }
+    }
+
+    /// Records that an action which runs under `key` takes the slot of the plan that it fits.
+    pub(super) fn take_slot(&mut self, action: &JudgedAction, key: CommandKey, tool: Option<&ToolSpec>) {
+        if let (Some(plan), Some(slot), Some(tool)) = (&mut self.plan, action.slot, tool) {
+            let parameters = action.parameters.value().unwrap_or(&Value::Null);
+            plan.take(slot, PlannedCall { tool, parameters, key });
+        }
+    }
+
+    /// What a result means for the plan: a call that its tool refused frees its slot, and private data that the plan does
+    /// not name, requested after untrusted text was read, ends what sends data out. `before` is the taint at the request.
+    pub(super) fn settle_plan(
+        &mut self,
+        spec: &RunSpec,
+        tool: &ToolSpec,
+        work: &Work,
+        parameters: &Arguments,
+        status: Status,
+        before: Taint,
+    ) {
+        let Some(plan) = &mut self.plan else { return };
+        if status.is_unrun() || status == Status::InvalidInput {
+            plan.free(&work.key);
+        } else if tool.policy.reads_private && before.untrusted {
+            let parameters = parameters.value().unwrap_or(&Value::Null);
+            plan.leaked_into(spec, tool, parameters, work.evidence);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::repeats::RepeatNote;
 use crate::reply::{Merge, ParseWarning};
 use crate::run::eager_read::DroppedRead;
 use crate::run::event::Refusal;
-use crate::spec::Calibrated;
+use crate::spec::{Calibrated, PlanSlot};
 use crate::types::{CommandKey, Confidence, EvidenceId, Millis, PicoUsd, RequestPart, Status, Tier, Usage};
 
 /// Something that the core decided, for the journal and for observers. Large values are boxed or shared, because every
@@ -25,6 +25,11 @@ pub enum Note {
         by: SelectedBy,
         /// How many of them run.
         runs: u32,
+    },
+    /// A model's plan was accepted, in place of an earlier one.
+    Planned {
+        /// The intended effects.
+        slots: Vec<PlanSlot>,
     },
     /// An action got its verdict.
     ActionJudged(Arc<JudgedAction>),

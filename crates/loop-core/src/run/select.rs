@@ -86,6 +86,7 @@ impl Rest<'_> {
         self.count_unread(selections.len(), /*left*/ 0, CommandKey::new(0, Slot::Select));
         let max = self.spec.limits.read_calls() as usize;
         let selections = selections.get(..max).unwrap_or(selections);
+        self.take_plan(None, selections, /*pass*/ 0, quota);
         let judged = judge(selections, self.context(/*pass*/ 0, quota));
         let runs = judged.iter().filter(|judged| judged.judged.verdict == Verdict::Run).count() as u32;
         self.notes.push(Note::Selected { by, runs });

@@ -156,12 +156,14 @@ impl Run {
                 ledger.ran_elsewhere(signature, Arc::clone(&effect.key));
             }
         }
+        let plan = self.state.knowledge.plan.clone().map(|plan| plan.with_keys(|key| names.of(key)));
         let calls = Calls { foreign: names.foreign, ..Calls::start(ledger) };
         let known = &self.state.knowledge;
         let knowledge = Knowledge {
             evidence,
             echoes: known.echoes.clone(),
             taint: known.taint,
+            plan,
             compacted: Compacted::default(),
             warnings: Vec::new(),
         };

@@ -24,6 +24,13 @@ pub enum RunWarning {
         /// The client's code, with details where it has some.
         what: Arc<str>,
     },
+    /// A reply plans effects, and the plan was not accepted.
+    PlanRefused {
+        /// The pass, from 1.
+        pass: u32,
+        /// Why it was not.
+        why: Arc<str>,
+    },
     /// A reply is irregular.
     Reply {
         /// The pass, from 1; 0 for the selection of tools.

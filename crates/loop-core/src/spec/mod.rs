@@ -12,6 +12,7 @@ mod gate;
 mod limits;
 mod models;
 mod own_reason;
+mod plan;
 mod policy;
 mod protocol;
 mod run_spec;
@@ -27,6 +28,7 @@ pub use gate::{GateSettings, GroundingRule, Stale};
 pub use limits::{CostMode, Limits, MAX_REQUESTED_CALLS, STRICT_BYTES_A_TOKEN};
 pub use models::{ModelSpec, ModelSpecs};
 pub use own_reason::{InvalidReason, OwnReason, ReasonName};
+pub use plan::{PLAN, PlanCount, PlanSlot};
 pub use policy::{
     Breakers, OnDenied, OnDuplicate, OnInvalid, OnToolError, RepeatNotes, RepeatScope, Repeats, Resolve,
     TaintRule, ThreeTier, ToolPolicy, ToolRepeats,

@@ -20,6 +20,11 @@ pub struct ToolPolicy {
     /// Whether its output is untrusted, such as a page, a mail or a comment. Default `false`.
     #[serde(skip_serializing_if = "is_default")]
     pub returns_untrusted: bool,
+    /// JSON pointers to the parts of its data that the tool's own system writes, such as ids and addresses, where
+    /// `returns_untrusted` is set. `*` matches every entry. Their values may say whom an effect reaches, and the run is
+    /// tainted nonetheless. Empty: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trusted_fields: Vec<Arc<str>>,
     /// JSON pointers to the parameters that say whom or what an effect reaches: a recipient, a path, an amount, a
     /// command. Each value must come from an authorised source: the work item, policy or a trusted tool's output. If
     /// not, the call needs approval. Empty: no parameter is checked.

@@ -13,6 +13,7 @@ use crate::spec::gate::{GateSettings, GroundingRule};
 use crate::spec::limits::{CostMode, Limits};
 use crate::spec::models::{ModelSpec, ModelSpecs};
 use crate::spec::own_reason::OwnReason;
+use crate::spec::plan::PlanSlot;
 use crate::spec::policy::Repeats;
 use crate::spec::protocol::{
     ConversationSpec, DocumentSpec, NonceMode, OutputSpec, ProtocolSpec, SectionSpec,
@@ -60,6 +61,10 @@ pub struct RunSpec {
     /// The settings of the gate: stops, policy, repeats and breakers.
     #[serde(default)]
     pub gate: GateSettings,
+    /// The effects that the domain's author plans for each run. Such a plan holds from the start, whatever a model plans.
+    /// Empty: a model may plan before the run has read anything untrusted or private.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plan: Vec<PlanSlot>,
     /// Whether the run has a save target, which the runtime knows. `false` skips the phase `Saving`.
     #[serde(default)]
     pub save: bool,
@@ -140,6 +145,7 @@ impl RunSpec {
             models: ModelSpecs { selector: None, base: model, escalated: None, fallback: None },
             limits,
             gate,
+            plan: Vec::new(),
             save: false,
             stop_reasons: Vec::new(),
         }
@@ -180,11 +186,11 @@ impl RunSpec {
         digest("spec", &serde_json::to_value(self).unwrap_or_default())
     }
 
-    /// The digest of the settings that decide: limits, gate, and the policy of each tool.
+    /// The digest of the settings that decide: limits, gate, plan, and the policy of each tool.
     pub fn policy_hash(&self) -> Digest {
         let known = |tool: &ToolSpec| json!([tool.name, tool.aliases, tool.effect, tool.policy]);
         let tools: Vec<Value> = self.tools.iter().map(known).collect();
-        let decides = serde_json::to_value((&self.limits, &self.gate, tools));
+        let decides = serde_json::to_value((&self.limits, &self.gate, tools, &self.plan));
         digest("policy", &decides.unwrap_or_default())
     }
 
