@@ -56,7 +56,8 @@ fn a_run_that_leaves_an_owed_effect_undone_is_partial_in_every_protocol() {
             let Some(Measure::NotDone(effects)) = told.map(|it| &it.value) else {
                 panic!("{name}, {cause:?}: {stop:?}")
             };
-            let expected = NotDone { key: key("1/action-0"), tool: "wipe".into(), why, sources: Vec::new() };
+            let (tool, sources) = ("wipe".into(), Vec::new());
+            let expected = NotDone { key: key("1/action-0"), tool, why, unplanned: false, sources };
             assert_eq!(*effects, [expected], "{name}, {cause:?}");
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use loop_core::policy;
 use loop_core::reply::PREAMBLE;
 use loop_core::spec::{
     CostLimit, DefaultCall, ErrorStyle, GateSettings, GroundingRule, Limits, ModelSpec, ModelSpecs,
@@ -56,10 +57,14 @@ pub(crate) fn spec(
         limits,
         tools,
         models,
+        plan: config.plan.clone(),
         save: config.save.is_some(),
         stop_reasons: stop_reasons(file, registry)?,
         ..defaults
     };
+    if let Some((at, problem)) = policy::plan_problems(&spec).into_iter().next() {
+        return Err(file.error(&["plan", &at.to_string()], problem));
+    }
     Ok((spec, calibration.map(|taken| taken.warnings).unwrap_or_default()))
 }
 

@@ -487,7 +487,7 @@ fn results(file: &File, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, 
     // What servers return is untrusted unless a table says otherwise, and most of their tools have none.
     let has_servers = file.config.servers.names().next().is_some();
     let policy = ToolPolicy {
-        returns_untrusted: has_servers || others().any(|tool| tool.returns_untrusted),
+        returns_untrusted: has_servers || others().any(|tool| tool.returns_untrusted.is_on()),
         reads_private: others().any(|tool| tool.reads_private),
         ..declaration.policy.clone()
     };
@@ -517,12 +517,16 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
         })
         .collect()
     };
+    let except = tool.returns_untrusted.except().iter().enumerate();
+    for (at, pointer) in except.filter(|(_, pointer)| !pointer.starts_with('/')) {
+        let path = ["tools", name, "returns_untrusted", "except", &at.to_string()];
+        return Err(file.error(&path, no_pointer(pointer)));
+    }
     let repeats = &tool.repeats;
     let mut volatile = repeats.volatile.iter().enumerate();
     if let Some((at, pointer)) = volatile.find(|(_, pointer)| !pointer.starts_with('/')) {
-        let message =
-            format!("`{pointer}` is not a JSON pointer; write it as `/{}`", pointer.replace('.', "/"));
-        return Err(file.error(&["tools", name, "repeats", "volatile", &at.to_string()], message));
+        let path = ["tools", name, "repeats", "volatile", &at.to_string()];
+        return Err(file.error(&path, no_pointer(pointer)));
     }
     if let Some(search) = &repeats.query {
         named(&["tools", name, "repeats", "search"], search)?;
@@ -533,12 +537,17 @@ fn policy(file: &File, name: &str, tool: &ToolConfig, schema: &Value) -> Result<
     }
     Ok(ToolPolicy {
         reads_private: tool.reads_private,
-        returns_untrusted: tool.returns_untrusted,
+        returns_untrusted: tool.returns_untrusted.is_on(),
+        trusted_fields: tool.returns_untrusted.except().to_vec(),
         authority: pointers(&["authority"], &tool.authority)?,
         asks_person: false,
         cheap: tool.cheap,
         repeats: ToolRepeats { key: pointers(&["repeats", "key"], &repeats.key)?, ..repeats.clone() },
     })
+}
+
+fn no_pointer(text: &str) -> String {
+    format!("`{text}` is not a JSON pointer; write it as `/{}`", text.replace('.', "/"))
 }
 
 /// What the table `name` declares of a tool with this schema of its parameters.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loop_core::gate::JudgedAction;
-use loop_core::policy::{is_forbidden, is_selectable};
+use loop_core::policy::{is_forbidden, is_selectable, offers_plan};
 use loop_core::run::PromptSize;
 use loop_core::spec::ToolSpec;
 use loop_core::types::{CommandKey, Digest, EvidenceId, Instruction, Slot, cleaned};
@@ -115,6 +115,7 @@ impl Dialogue {
                 ("sections", Value::from(parts::sections(run.spec().sections()))),
                 ("tools", Value::from(parts::tools(offered(run.spec())))),
                 ("selected", Value::from(run.spec().limits.selected)),
+                ("plan", Value::from(offers_plan(run.spec()))),
             ]
         })
     }
@@ -124,6 +125,7 @@ impl Dialogue {
         let mut variables = self.common(run).clone();
         variables.push(("title", Value::from(line_without(&run.started().nonce, &run.started().item.title))));
         variables.push(("nonce", Value::from(run.started().nonce.as_ref())));
+        variables.push(("planned", Value::from(parts::planned(run))));
         variables
     }
 

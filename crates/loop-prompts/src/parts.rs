@@ -303,3 +303,12 @@ fn parameter(name: &str, spec: &ArgSpec, required: bool) -> String {
     }
     text
 }
+
+/// The plan that the selection gave, a line for each slot. A later one is in the reply that gave it.
+pub(crate) fn planned(run: &Run) -> String {
+    let of_selection = run.plan().filter(|plan| plan.by.is_some_and(|by| by.pass == 0));
+    let slots = of_selection.map_or(&[][..], |plan| &plan.slots);
+    let lines =
+        slots.iter().map(|it| format!("- {}", line_without(&run.started().nonce, &it.slot.to_string())));
+    lines.collect::<Vec<_>>().join("\n")
+}

@@ -287,6 +287,9 @@ fn kept(run: &Run, action: &JudgedAction) -> Rendered {
             _ => format!("Not yet: the run continues. Call {} alone if it still applies.", end.name()),
         });
     }
+    if action.is_plan(run.spec()) {
+        return Rendered::plain("The plan holds.");
+    }
     let output = run.spec().protocol.output();
     let Some(output) = output.filter(|output| output.submit.as_deref() == Some(action.tool_name())) else {
         return Rendered::plain("Output received.");

@@ -1,4 +1,5 @@
-//! The tools that a protocol handles itself: that which submits an output, and those with which a model proposes an end.
+//! The tools that a protocol handles itself: that which submits an output, those with which a model proposes an end, and
+//! that with which it plans.
 
 use std::borrow::Cow;
 
@@ -34,4 +35,26 @@ pub fn end_call_tool(end: EndCall) -> (&'static str, Value) {
     };
     let reason = json!({"type": "string", "description": reason});
     (description, json!({"type": "object", "properties": {"reason": reason}, "required": ["reason"]}))
+}
+
+/// The description of the call with which a model plans effects, and its parameters, which the model reads.
+pub fn plan_tool() -> (&'static str, Value) {
+    let description = "Say which effects you intend, once and before you read anything: a call that fits a slot runs \
+                       without asking, also after you have read text that others wrote. Plan only what the user asked for.";
+    let slot = json!({
+        "type": "object",
+        "properties": {
+            "tool": {"type": "string", "description": "The tool's name. Name a tool that reads private data as well."},
+            "fixed": {"type": "object", "description": "Parameters that you know now, with their values."},
+            "open": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "The other parameters that you will give. Left out: any.",
+            },
+            "count": {"type": "string", "description": "How many calls: a number, or `each` for one to each addressee. Left out: 1."},
+        },
+        "required": ["tool"],
+    });
+    let slots = json!({"type": "array", "items": slot});
+    (description, json!({"type": "object", "properties": {"slots": slots}, "required": ["slots"]}))
 }

@@ -148,10 +148,11 @@ const ALL: [&TemplateFile; 12] = [
 ];
 
 /// Variables that are the same for every run of a domain.
-const DOMAIN_VARIABLES: [&str; 6] = ["kind", "goal", "sections", "tools", "ending", "output"];
+const DOMAIN_VARIABLES: [&str; 7] = ["kind", "goal", "sections", "tools", "ending", "output", "plan"];
 
 /// Variables that differ from run to run, or from call to call.
-const RUN_VARIABLES: [&str; 16] = [
+const RUN_VARIABLES: [&str; 17] = [
+    "planned",
     "nonce",
     "title",
     "item",

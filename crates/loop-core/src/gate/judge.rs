@@ -136,9 +136,10 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut E
         return judged;
     }
     if policy::is_plan(context.spec, &action.tool) {
+        let is_it = context.plan.is_some_and(|plan| plan.by == Some(key));
         judged.judged.verdict = match planned(&action.parameters, context) {
-            Ok(_) => Verdict::Kept,
-            Err(why) => Verdict::Denied { why: why.into(), by: DeniedBy::Policy },
+            Err(why) if !is_it => Verdict::Denied { why: why.into(), by: DeniedBy::Policy },
+            Ok(_) | Err(_) => Verdict::Kept,
         };
         return judged;
     }
@@ -166,7 +167,7 @@ fn one(action: &Action, key: CommandKey, context: JudgeContext<'_>, seen: &mut E
 /// Why it is not, for the model.
 pub(crate) fn planned(plan: &Arguments, context: JudgeContext<'_>) -> Result<Vec<PlanSlot>, String> {
     let plan = plan.value().map_err(ToString::to_string)?;
-    policy::accepted(context.spec, context.taint, plan)
+    policy::accepted(context.spec, context.taint, context.plan, plan)
 }
 
 /// Denies an action for one reason of policy, whatever its arguments are.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::gate::judged_action::JudgedAction;
 use crate::gate::verdict::{DeniedBy, Verdict};
 use crate::spec::RunSpec;
-use crate::types::{CommandKey, Evidence, EvidenceId, Priority, Status};
+use crate::types::{CommandKey, Evidence, EvidenceId, Priority, Status, is_default};
 
 /// The maximum number of results that an effect names as its sources.
 const MAX_SOURCES: usize = 5;
@@ -24,6 +24,9 @@ pub struct NotDone {
     pub tool: Arc<str>,
     /// Why it did not happen.
     pub why: WhyNotDone,
+    /// Whether the run has a plan, and the denied call fits no slot of it: it is not what the user asked for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub unplanned: bool,
     /// The last results of untrusted tools that the model had read before it asked for the effect, at most five. Empty:
     /// it had read none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -70,7 +73,12 @@ impl fmt::Display for NotDone {
 ///
 /// An effect is owed until it ran, whatever it returned, until an earlier result answered it, or until the same tool ran
 /// later. An action that names no tool or has invalid arguments is not an effect: the model reads why, and may correct or drop it.
-pub(crate) fn not_done(spec: &RunSpec, actions: &[&JudgedAction], evidence: &[Evidence]) -> Vec<NotDone> {
+pub(crate) fn not_done(
+    spec: &RunSpec,
+    has_plan: bool,
+    actions: &[&JudgedAction],
+    evidence: &[Evidence],
+) -> Vec<NotDone> {
     let effect = |action: &JudgedAction| {
         let tool = spec.tool(action.tool.as_deref()?)?;
         (!tool.effect.is_read() && !tool.policy.asks_person).then_some(tool)
@@ -115,6 +123,7 @@ pub(crate) fn not_done(spec: &RunSpec, actions: &[&JudgedAction], evidence: &[Ev
                 key: action.key,
                 tool: action.tool_name().into(),
                 why,
+                unplanned: has_plan && action.slot.is_none() && why == WhyNotDone::Denied,
                 sources: sources.map(|(_, id)| *id).collect(),
             });
         }

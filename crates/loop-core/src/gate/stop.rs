@@ -381,9 +381,15 @@ impl Certificate {
     /// Replaces the effects in doubt and the owed effects that did not happen, and the class that follows.
     pub(crate) fn with_effects(self, in_doubt: Vec<Arc<str>>, not_done: Vec<NotDone>) -> Self {
         let Self { primary, mut also, style, .. } = self;
-        also.retain(|it| !matches!(it.reason, StopReason::InDoubt | StopReason::EffectNotDone));
-        if !not_done.is_empty() {
-            also.push(Condition::new(StopReason::EffectNotDone, Measure::NotDone(not_done)));
+        let is_of_effects = |reason| {
+            matches!(reason, StopReason::InDoubt | StopReason::EffectNotDone | StopReason::EffectBlocked)
+        };
+        also.retain(|it| !is_of_effects(it.reason));
+        let (blocked, owed): (Vec<_>, Vec<_>) = not_done.into_iter().partition(|it| it.unplanned);
+        for (reason, effects) in [(StopReason::EffectNotDone, owed), (StopReason::EffectBlocked, blocked)] {
+            if !effects.is_empty() {
+                also.push(Condition::new(reason, Measure::NotDone(effects)));
+            }
         }
         if !in_doubt.is_empty() {
             also.push(Condition::new(StopReason::InDoubt, Measure::Names(in_doubt)));

@@ -72,6 +72,9 @@ pub enum StopReason {
     /// An effect that was owed was denied, expired or not admitted, so that not all that was asked for happened. Never
     /// the primary condition of a certificate: it turns `answered` into `partial`.
     EffectNotDone,
+    /// An effect that fits no slot of the run's plan was denied. It stops nothing, changes no class and is never the primary
+    /// condition.
+    EffectBlocked,
     /// A main call was made on another tier than the base one. It stops nothing and is never the primary condition.
     TierChanged,
     /// A reason of the domain's own, by its name: see [`OwnReason`](crate::spec::OwnReason).
@@ -114,6 +117,7 @@ impl StopReason {
             | Self::Timeout
             | Self::EvidenceMissing
             | Self::EffectNotDone
+            | Self::EffectBlocked
             | Self::TierChanged
             | Self::Domain(_) => StopClass::Partial,
             Self::Refused | Self::PolicyBlocked => StopClass::Refused,

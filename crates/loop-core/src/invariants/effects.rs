@@ -1,11 +1,15 @@
 //! Effects: policy before each, approvals, taint, and no second dispatch of what cannot be made twice.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use super::view::{open_work, work};
 use super::{Checked, Past, Transition, must};
 use crate::gate::{JudgedAction, Measure, StopReason, Verdict};
-use crate::policy;
+use crate::policy::{self, PlannedEffect};
 use crate::run::{Command, EventKind, PersonAnswer, Phase, Run, RunTool};
-use crate::spec::TaintRule;
+use crate::spec::{PlanCount, TaintRule};
 use crate::types::{CommandKey, Evidence, Status, StopClass, Taint};
 
 /// The tools that are commanded, each with the action for which it runs. A read that starts before its reply is complete
@@ -77,16 +81,50 @@ fn read_before(run: &Run, pass: u32) -> Taint {
     read.fold(start, of_tool)
 }
 
-/// After something untrusted was read, an effect runs only if a person allowed it.
+/// After something untrusted was read, an effect runs only if a person allowed it or it took a slot of the plan.
 pub(super) fn taint_asks_a_person(run: &Run, past: &Past) -> Checked {
     if run.spec().gate.taint == TaintRule::Off {
         return Ok(());
     }
     for (tool, action) in commanded(run) {
         let needs = !tool.effect.is_read() && read_before(run, action.key.pass).untrusted;
-        must(!needs || past.approved.contains(&action.key), || {
+        must(!needs || past.approved.contains(&action.key) || is_planned(run, tool.key, action), || {
             format!("{} {} runs after untrusted text was read", tool.key, tool.tool)
         })?;
+    }
+    Ok(())
+}
+
+/// Whether a call that runs under a key took a slot of the plan that it fits.
+fn is_planned(run: &Run, key: CommandKey, action: &JudgedAction) -> bool {
+    let slots = run.plan().map_or(&[][..], |plan| &plan.slots);
+    let slot = action.slot.and_then(|slot| slots.get(slot as usize));
+    let tool = run.spec().tool(action.tool_name());
+    slot.zip(tool).is_some_and(|(slot, tool)| {
+        let parameters = action.parameters.value().unwrap_or(&Value::Null);
+        slot.used.contains_key(&key) && slot.slot.fits(tool, parameters)
+    })
+}
+
+/// A model's plan is of before anything was read, and each of its slots is taken as often as it says.
+pub(super) fn plans_come_first(run: &Run, _: &Past) -> Checked {
+    let Some(plan) = run.plan() else { return Ok(()) };
+    must(plan.policy == run.started().policy, || "the plan is of another policy".to_owned())?;
+    if let Some(CommandKey { pass, .. }) = plan.by {
+        must(run.spec().plan.is_empty(), || "the plan of a model holds in place of the domain's".to_owned())?;
+        // A run that continues another has the plan of that run, whose passes it does not count.
+        let read = read_before(run, pass.min(run.passes().len() as u32));
+        let is_own = run.started().parent.is_none();
+        must(!is_own || read == Taint::default(), || {
+            format!("a plan was accepted in pass {pass} after {read:?}")
+        })?;
+    }
+    for PlannedEffect { slot, used, .. } in &plan.slots {
+        let fits = match slot.count {
+            PlanCount::Times(times) => used.len() <= times as usize,
+            PlanCount::Each => used.values().collect::<BTreeSet<_>>().len() == used.len(),
+        };
+        must(fits, || format!("{slot} is taken {} times", used.len()))?;
     }
     Ok(())
 }

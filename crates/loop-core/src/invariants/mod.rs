@@ -140,7 +140,7 @@ const fn of_whole_step(
 }
 
 /// What holds in every state.
-pub const OF_A_STATE: [StateInvariant; 13] = [
+pub const OF_A_STATE: [StateInvariant; 14] = [
     of_whole_state("I-4", "limits", calls::limits_hold),
     of_whole_state("I-5", "each action has its result", calls::every_action_has_its_result),
     of_whole_state("I-6", "tries", calls::every_try_settles_once),
@@ -152,6 +152,7 @@ pub const OF_A_STATE: [StateInvariant; 13] = [
     of_whole_state("I-25", "policy first", effects::policy_comes_first),
     of_state("I-26", "approvals are bound", effects::approvals_are_bound),
     of_whole_state("I-27", "taint", effects::taint_asks_a_person),
+    of_state("I-27", "plans", effects::plans_come_first),
     of_state("I-28", "the base tier at the end", ends::the_base_tier_at_the_end),
     of_whole_state("W5", "effects in doubt are reported", effects::effects_in_doubt_are_reported),
 ];

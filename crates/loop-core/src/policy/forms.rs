@@ -57,16 +57,12 @@ impl Form {
 
     /// Whether some of a text's words, next to each other, are this value.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        let most = match self {
-            Self::Email(_) => 1,
-            Self::Phone(_) | Self::Iban(_) | Self::Day(_) => MAX_WORDS,
-        };
         let words: Vec<&str> = text.split_whitespace().collect();
         let ends =
             |c: char| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | ')' | ']' | '>' | '"' | '”' | '\'');
         let opens = |c: char| matches!(c, '(' | '[' | '<' | '"' | '“' | '\'');
         (0..words.len()).any(|from| {
-            (1..=most).map_while(|count| words.get(from..from + count)).any(|run| {
+            (1..=MAX_WORDS).map_while(|count| words.get(from..from + count)).any(|run| {
                 let joined = run.join(" ");
                 Self::of(joined.trim_start_matches(opens).trim_end_matches(ends)).as_ref() == Some(self)
             })

@@ -66,25 +66,31 @@ pub(crate) fn has_name(text: &str, wanted: &Sought<'_>) -> bool {
             .any(|(_, behind)| ends_phrase(behind) || behind.starts_with(char::is_whitespace))
 }
 
-/// Whether several words next to each other are the value: in quotes, after a colon, as a part of an address, or with a digit
-/// or a sign within, which marks it as a value.
+/// Whether words next to each other are the value: in quotes, after the name of a field, as a part of an address, or all of
+/// them capitalised or with a digit.
 fn as_phrase(text: &str, wanted: &Scalar) -> bool {
-    let Scalar::Text(wanted) = wanted else { return false };
-    let is_several = wanted.contains(' ');
-    phrases(text, wanted).any(|(before, behind)| {
+    let Scalar::Text(phrase) = wanted else { return false };
+    if is_number(wanted) || phrase.contains('@') {
+        return false;
+    }
+    let is_own = |word: &str| {
+        word.starts_with(|c: char| c.is_uppercase()) || word.contains(|c: char| c.is_ascii_digit())
+    };
+    let is_name = phrase.contains(' ')
+        && phrase.contains(|c: char| c.is_ascii_digit())
+        && phrase.split(' ').all(is_own);
+    phrases(text, phrase).any(|(before, behind)| {
+        let ends = ends_phrase(behind);
         let line = before.rsplit('\n').next().unwrap_or_default();
         let own = line.trim_end();
-        let is_spaced = own.len() < line.len();
-        let ends = ends_phrase(behind);
-        let is_field = is_spaced && own.ends_with(':') && ends;
-        let is_address = || {
-            let segment = own.trim_end_matches(',').rsplit([',', ':']).next().unwrap_or_default();
-            is_spaced && own.ends_with(',') && ends && segment.contains(|c: char| c.is_ascii_digit())
-        };
+        let segment =
+            |own: &str| own.rsplit([',', ';', '.', '(', ':']).next().unwrap_or_default().trim().to_owned();
+        let follows =
+            |sign: char| own.strip_suffix(sign).filter(|own| own.len() + 1 < line.len()).map(segment);
         is_quoted(before, behind)
-            || is_field
-            || is_address()
-            || is_several && is_marked(wanted) && (ends || behind.starts_with(char::is_whitespace))
+            || ends && follows(':').is_some_and(|key| is_key(&key))
+            || ends && follows(',').is_some_and(|part| part.contains(|c: char| c.is_ascii_digit()))
+            || is_name && (ends || behind.starts_with(char::is_whitespace))
     })
 }
 
@@ -120,7 +126,15 @@ fn is_quoted(before: &str, behind: &str) -> bool {
 /// Whether a text has the value as an e-mail address, a phone number, an IBAN or a day that is written in another way.
 fn in_other_form(text: &str, wanted: &Scalar) -> bool {
     let Scalar::Text(wanted) = wanted else { return false };
-    Form::of(wanted).is_some_and(|form| form.is_in(text))
+    match Form::of(wanted) {
+        Some(Form::Email(address)) => {
+            let address = Scalar::Text(address);
+            text.contains('@')
+                && text.to_ascii_lowercase().split_whitespace().any(|word| is_word(word, &address))
+        }
+        Some(form) => form.is_in(text),
+        None => false,
+    }
 }
 
 /// Whether a line is the value, alone or after a bullet or a field name.

@@ -28,9 +28,10 @@ const MAX_SLOTS: usize = 64;
 pub struct Plan {
     /// The intended effects, in the order in which they were given.
     pub slots: Vec<PlannedEffect>,
-    /// The reply that gave it: its pass, 0 for the selection. `None`: the domain gives it.
+    /// The call that gave it, in pass 0 one of the selection. The key of a main call: its contract block gave it. `None`: the
+    /// domain gives it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pass: Option<u32>,
+    pub by: Option<CommandKey>,
     /// The digest of the policy under which it was accepted. Under another one it is void.
     pub policy: Digest,
 }
@@ -81,9 +82,9 @@ impl Plan {
     }
 
     /// A plan with these slots.
-    pub(crate) fn new(slots: Vec<PlanSlot>, pass: Option<u32>, policy: Digest) -> Self {
+    pub(crate) fn new(slots: Vec<PlanSlot>, by: Option<CommandKey>, policy: Digest) -> Self {
         let free = |slot| PlannedEffect { slot, used: BTreeMap::new(), void: None };
-        Self { slots: slots.into_iter().map(free).collect(), pass, policy }
+        Self { slots: slots.into_iter().map(free).collect(), by, policy }
     }
 
     /// The slot that a call fits and takes. `taken` are calls of the same reply that take slots before it.
@@ -199,16 +200,23 @@ pub fn is_plan(spec: &RunSpec, name: &str) -> bool {
     name == PLAN && spec.tool(name).is_none() && !forbids(spec, name)
 }
 
-/// The slots of a model's plan.
+/// The slots of a model's plan. A run has one plan, so that what an earlier message says of it stays true.
 ///
 /// # Errors
 /// Why it is not accepted, for the model.
-pub(crate) fn accepted(spec: &RunSpec, taint: Taint, plan: &Value) -> Result<Vec<PlanSlot>, String> {
-    if !spec.plan.is_empty() {
-        return Err("the domain gives the plan".to_owned());
-    }
-    if taint != Taint::default() {
-        return Err("a plan is made before anything untrusted or private was read".to_owned());
+pub(crate) fn accepted(
+    spec: &RunSpec,
+    taint: Taint,
+    before: Option<&Plan>,
+    plan: &Value,
+) -> Result<Vec<PlanSlot>, String> {
+    match before {
+        Some(Plan { by: None, .. }) => return Err("the domain gives the plan".to_owned()),
+        Some(Plan { by: Some(by), .. }) => return Err(format!("the plan of pass {} holds already", by.pass)),
+        None if taint != Taint::default() => {
+            return Err("a plan is made before anything untrusted or private was read".to_owned());
+        }
+        None => {}
     }
     let slots = plan.get("slots").unwrap_or(plan);
     let slots: Vec<PlanSlot> = Vec::deserialize(slots)

@@ -139,8 +139,7 @@ impl Rest<'_> {
         }
     }
 
-    /// Takes the plan of a reply, if it gives one that is accepted: that of the contract, else that of the last such call. It
-    /// replaces an earlier one.
+    /// Takes the plan of a reply, if it gives one that is accepted: that of the contract, else that of its first such call.
     pub(super) fn take_plan(
         &mut self,
         contract: Option<&Arguments>,
@@ -148,23 +147,18 @@ impl Rest<'_> {
         pass: u32,
         quota: Quota,
     ) {
+        let calls = (0..).zip(actions).filter(|(_, action)| policy::is_plan(self.spec, &action.tool));
+        let calls = calls.map(|(n, action)| (Slot::Action(n), &action.parameters));
+        let given = contract.map(|plan| (Slot::Main, plan)).into_iter().chain(calls);
         let context = self.context(pass, quota);
-        let by_call = actions.iter().filter(|action| policy::is_plan(self.spec, &action.tool));
-        let calls = by_call.map(|action| planned(&action.parameters, context));
-        let given = contract.map(|plan| planned(plan, context)).into_iter().chain(calls);
-        let mut refused = None;
-        let mut accepted = None;
-        for plan in given {
-            match plan {
-                Ok(slots) => accepted = Some(slots),
-                Err(why) => refused = Some(why),
-            }
-        }
-        let plan = accepted.map(|slots| Plan::new(slots, Some(pass), self.started.policy));
-        if let Some(plan) = plan {
-            self.notes.push(Note::Planned { slots: plan.slots.iter().map(|it| it.slot.clone()).collect() });
-            self.knowledge.plan = Some(plan);
-        } else if let (Some(why), Some(_), None) = (refused, contract, &self.knowledge.plan) {
+        let mut given = given.map(|(slot, plan)| (CommandKey::new(pass, slot), planned(plan, context)));
+        let accepted = given.find_map(|(key, plan)| Some((key, plan.ok()?)));
+        if let Some((key, slots)) = accepted {
+            self.notes.push(Note::Planned { slots: slots.clone() });
+            self.knowledge.plan = Some(Plan::new(slots, Some(key), self.started.policy));
+        } else if let (Some(contract), None) = (contract, &self.knowledge.plan)
+            && let Err(why) = planned(contract, context)
+        {
             self.knowledge.warn(RunWarning::PlanRefused { pass, why: why.into() });
         }
     }

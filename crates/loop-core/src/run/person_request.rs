@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::policy::Plan;
 use crate::run::Run;
 use crate::run::asking::Asking;
 use crate::run::event::PersonAnswer;
@@ -25,6 +26,8 @@ pub struct PersonRequest {
     pub reason: Arc<str>,
     /// Why an approver is needed.
     pub why: String,
+    /// The index of the slot of the run's plan that it fits. `None`: it fits none, or there is no plan.
+    pub slot: Option<u32>,
     /// Whether it is a question, which takes an answer instead of an approval.
     pub is_question: bool,
     /// When the time to answer ends, since the start of the run. No answer by then is a denial. `None`: it does not end.
@@ -67,6 +70,7 @@ impl Run {
                 parameters: action.parameters.clone(),
                 reason: Arc::clone(&action.action.reason),
                 why: action.verdict.reason(),
+                slot: action.slot,
                 is_question: tool.policy.asks_person,
                 deadline: ask.deadline,
                 binding: self.asking().binding_of(action),
@@ -103,6 +107,11 @@ impl Run {
         binding: Option<&Digest>,
     ) -> Result<(), AnswerFault> {
         self.asking().approves(at, key, by, binding).map(|_| ())
+    }
+
+    /// The plan that holds now. `None`: there is none.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.state.knowledge.plan.as_ref()
     }
 
     /// The instructions of people, in order.

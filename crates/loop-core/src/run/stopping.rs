@@ -242,7 +242,7 @@ impl Rest<'_> {
     pub(super) fn not_done(&self, judged: &[Judged]) -> Vec<NotDone> {
         let before = self.calls.actions.iter().map(AsRef::as_ref);
         let actions: Vec<&JudgedAction> = before.chain(judged.iter().map(|it| &it.judged)).collect();
-        gate::not_done(self.spec, &actions, &self.knowledge.evidence)
+        gate::not_done(self.spec, self.knowledge.plan.is_some(), &actions, &self.knowledge.evidence)
     }
 
     /// Finishes the run once nothing is in flight.

@@ -17,7 +17,7 @@ mod sources;
 mod stops;
 mod tools;
 
-use loop_core::spec::{GateSettings, Limits, NonceMode, SectionSpec};
+use loop_core::spec::{GateSettings, Limits, NonceMode, PlanSlot, SectionSpec};
 use loop_prompts::Layout;
 use loop_runtime::{journal::SyncPolicy, report::EvidenceDetail};
 use schemars::JsonSchema;
@@ -48,6 +48,8 @@ pub(crate) use servers::ServerConfig;
 pub(crate) use sources::TlsKind;
 pub(crate) use sources::{SourceConfig, SourceKind};
 pub(crate) use stops::StopReasonConfig;
+#[cfg(all(feature = "mcp", unix))]
+pub(crate) use tools::UntrustedConfig;
 pub(crate) use tools::{SmartConfig, SmartRowsConfig, ToolConfig, ToolKind};
 
 /// The version of the format that this crate reads.
@@ -117,6 +119,10 @@ pub(crate) struct Config {
     /// How it is decided after each pass whether to continue.
     #[serde(default)]
     pub(crate) gate: GateSettings,
+    /// The effects that each run intends: a call that fits one is not asked for because the run has read untrusted text.
+    /// Default: none, and a model with native calls or a contract block may plan before it reads such text.
+    #[serde(default)]
+    pub(crate) plan: Vec<PlanSlot>,
     /// Reasons to stop of the domain's own, by name, beside those that every run has. Default: none.
     #[serde(default)]
     pub(crate) stop_reasons: Ordered<StopReasonConfig>,

@@ -84,10 +84,11 @@ pub(crate) struct ToolConfig {
     /// Whether what it returns is private: it must not leave without approval. Default: false.
     #[serde(default)]
     pub(crate) reads_private: bool,
-    /// Whether what it returns may be written by an untrusted party, such as comments or mails. Default: false, and true for
-    /// `mcp`.
+    /// Whether what it returns may be written by an untrusted party, such as comments or mails. With `{ except = [POINTER] }`
+    /// it is untrusted but for the fields at these JSON pointers, `*` for every entry, which the tool's own system writes,
+    /// such as ids and addresses: their values may say whom an effect reaches. Default: false, and true for `mcp`.
     #[serde(default)]
-    pub(crate) returns_untrusted: bool,
+    pub(crate) returns_untrusted: UntrustedConfig,
     /// Whether a call in vain costs nothing worth counting: where calls are native, one may then start before the reply
     /// that requests it is complete. Only for a tool that reads and is not `smart`. Default: false.
     #[serde(default)]
@@ -112,6 +113,45 @@ impl ToolConfig {
     pub(crate) fn of_server() -> Self {
         let written = json!({ "kind": "mcp", "returns_untrusted": true });
         serde_json::from_value(written).expect("every other key has a default")
+    }
+}
+
+/// Which of what a tool returns is untrusted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "`true`, `false` or `{ except = [POINTER] }`")]
+pub(crate) enum UntrustedConfig {
+    /// All of it, or nothing.
+    Is(bool),
+    /// All but some fields.
+    But(ExceptConfig),
+}
+
+/// Fields of what a tool returns that are trusted although the rest is not.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExceptConfig {
+    /// JSON pointers to them in its data, `*` for every entry, for example `/*/id`.
+    pub(crate) except: Vec<Arc<str>>,
+}
+
+impl Default for UntrustedConfig {
+    fn default() -> Self {
+        Self::Is(false)
+    }
+}
+
+impl UntrustedConfig {
+    /// Whether any of it is untrusted.
+    pub(crate) fn is_on(&self) -> bool {
+        !matches!(self, Self::Is(false))
+    }
+
+    /// JSON pointers to the trusted fields.
+    pub(crate) fn except(&self) -> &[Arc<str>] {
+        match self {
+            Self::Is(_) => &[],
+            Self::But(but) => &but.except,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use loop_tools::schema::SchemaCheck;
 use loop_tools::{Credentials, Smart, Tool};
 use serde_json::{Value, json};
 
-use crate::config::{ServerConfig, ToolConfig};
+use crate::config::{ServerConfig, ToolConfig, UntrustedConfig};
 use crate::error::DomainError;
 use crate::file::File;
 use crate::lock::Lock;
@@ -330,9 +330,10 @@ impl Opened {
         // named it.
         let undeclared = if trusted.is_some() { Effect::WriteIrreversible } else { Effect::Read };
         let is_said = file.has(&["tools", name, "returns_untrusted"]);
+        let untrusted = table.returns_untrusted.clone();
         ToolConfig {
             effect: Some(table.effect.unwrap_or(undeclared)),
-            returns_untrusted: !is_said || table.returns_untrusted,
+            returns_untrusted: if is_said { untrusted } else { UntrustedConfig::Is(true) },
             description,
             title,
             server: Some(self.name.clone()),

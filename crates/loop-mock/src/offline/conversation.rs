@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use loop_core::spec::EndCall;
+use loop_core::spec::{EndCall, PLAN};
 use loop_core::types::{Arguments, ToolCall};
 use loop_llm::request::Author;
 use loop_llm::{Message, ModelRequest, ToolChoice, ToolDefinition, ToolOutput};
@@ -103,7 +103,8 @@ impl<'a> Conversation<'a> {
             _ => true,
         };
         // A stub neither refuses the work nor hands it over.
-        let tools = request.tools.iter().filter(|spec| EndCall::named(&spec.name).is_none());
+        let is_own = |name: &str| EndCall::named(name).is_some() || name == PLAN;
+        let tools = request.tools.iter().filter(|spec| !is_own(&spec.name));
         let tools: Vec<Tool<'_>> = tools
             .filter(is_offered)
             .map(|spec| Tool { name: &spec.name, fields: fields(&spec.parameters) })

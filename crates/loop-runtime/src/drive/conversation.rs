@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use loop_core::policy::{forbids, is_forbidden, offered_ends};
+use loop_core::policy::{forbids, is_forbidden, offered_ends, offers_plan};
 use loop_core::run::PromptSize;
+use loop_core::spec::PLAN;
 use loop_core::types::{CommandKey, Digest, ItemForm, cleaned};
 use loop_core::{Run, RunSpec};
 use loop_llm::request::{AssistantTurn, Author};
 use loop_llm::{Message, ToolDefinition, ToolOutput};
-use loop_prompts::submit::end_call_tool;
+use loop_prompts::submit::{end_call_tool, plan_tool};
 use loop_prompts::{Prompts, Thread};
 use loop_tools::Registry;
 use serde::Deserialize;
@@ -175,7 +176,7 @@ impl Offered {
                 parameters: tool.schema.clone(),
                 strict: Default::default(),
             })
-            .chain(ends(spec))
+            .chain(own_calls(spec))
             .collect();
         Self::named(specs, registry.manifest_hash())
     }
@@ -192,7 +193,7 @@ impl Offered {
                 parameters: schema,
                 strict: Default::default(),
             })
-            .chain(ends(spec))
+            .chain(own_calls(spec))
             .collect();
         Self::named(tools.into(), name)
     }
@@ -232,12 +233,15 @@ pub(crate) fn is_offered(spec: &RunSpec, tool: &str) -> bool {
     spec.protocol.is_output(tool) || spec.limits.tool_calls > 0 && !is_forbidden
 }
 
-/// The calls with which a model proposes an end, as tools.
-fn ends(spec: &RunSpec) -> impl Iterator<Item = ToolDefinition> {
-    offered_ends(spec).map(|end| {
-        let (description, parameters) = end_call_tool(end);
-        let name = end.name().into();
-        ToolDefinition { name, description: description.into(), parameters, strict: Default::default() }
+/// The calls with which a model proposes an end or plans, as tools.
+fn own_calls(spec: &RunSpec) -> impl Iterator<Item = ToolDefinition> {
+    let ends = offered_ends(spec).map(|end| (end.name(), end_call_tool(end)));
+    let plan = offers_plan(spec).then(|| (PLAN, plan_tool()));
+    ends.chain(plan).map(|(name, (description, parameters))| ToolDefinition {
+        name: name.into(),
+        description: description.into(),
+        parameters,
+        strict: Default::default(),
     })
 }
 

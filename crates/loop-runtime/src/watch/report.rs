@@ -372,6 +372,7 @@ fn in_words(warning: &RunWarning) -> String {
             format!("the selection of tools failed, and the domain's default tools ran: {why}")
         }
         RunWarning::Call { provider, model, what } => format!("{provider} {model}: {what}"),
+        RunWarning::PlanRefused { pass, why } => format!("the plan of pass {pass} was not accepted: {why}"),
         RunWarning::Reply { pass, odd } => {
             // Its name, with what it says besides.
             let Ok(Value::Object(mut members)) = serde_json::to_value(odd) else { return String::new() };

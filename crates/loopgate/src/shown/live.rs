@@ -398,6 +398,11 @@ impl Live {
                 if self.is_chat && matches!(judged.verdict, Verdict::NeedsPerson { .. } | Verdict::Kept) => {}
             Note::GateDecided { decision, .. }
                 if self.is_chat && !matches!(decision, Decision::FinalPass { .. }) => {}
+            Note::Planned { slots } => {
+                for slot in slots {
+                    self.say(Line::from("  planned: ").plain(slot.to_string()));
+                }
+            }
             Note::Selected { by: SelectedBy::Selector, runs: 0 } => self.say("  no tool is selected"),
             Note::Selected { by: SelectedBy::Selector, .. } => {}
             Note::Selected { by: SelectedBy::Defaults { why }, runs } => {

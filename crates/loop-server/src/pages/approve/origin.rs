@@ -72,10 +72,10 @@ pub(super) fn of(run: &Run, requested: &PersonRequest) -> Vec<ValueOrigin> {
             of.all(|step| own.next().is_some_and(|own| step == "*" || step == own))
         })
     };
-    let traced = leaves.iter().zip(given).map(|((pointer, value), is_given)| {
+    let traced = leaves.iter().zip(given).map(|((pointer, value), source)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         ValueOrigin::Traced(TracedValue {
-            is_given,
+            is_given: source.is_some(),
             is_authority: is_authority(pointer),
             places: places(run, text.trim()),
             value: text,
