@@ -76,9 +76,11 @@ impl RequestedValues {
     /// Whether one of the texts, or a word of one, is the value or the same number.
     fn holds_word(&self, wanted: &str, word: &str) -> bool {
         let number = number(wanted);
+        // The digits of 10.0 are those of 100.
+        let is_fraction = number.is_some() && wanted.contains('.');
         let is_same = |part: &str| {
             part.eq_ignore_ascii_case(wanted)
-                || letters(part) == word
+                || letters(part) == word && !is_fraction
                 || number.is_some() && self::number(part) == number
         };
         self.texts.iter().any(|text| {
@@ -285,6 +287,7 @@ mod tests {
             (json!(12_500), json!(1250)),
             (json!(125), json!(1250)),
             (json!("1250"), json!(12.5)),
+            (json!(100), json!(10.0)),
             (json!("Zoé"), json!("zoe@brown.example")),
             (json!("Иванов"), json!("ivan@brown.example")),
             (json!("и\u{306}од"), json!("ivan@brown.example")),

@@ -239,8 +239,15 @@ impl<'a> Search<'a> {
         let Ok(data) = serde_json::from_str::<Value>(json) else { return Vec::new() };
         let fields = pointers.iter().flat_map(|pointer| within(&data, pointer));
         let fields: Vec<&Value> = fields.collect();
+        // The names of the members of a field are its values, as in `{"ada@brown.example": "reads"}`.
+        let is_named = |field: &Value, wanted: &Sought<'_>| {
+            field.as_object().is_some_and(|members| members.keys().any(|name| wanted.scalar.is_text(name)))
+        };
         self.find(by, |wanted| {
-            fields.iter().any(|field| data_gives(field, wanted, |text, wanted| wanted.scalar.is_text(text)))
+            fields.iter().any(|field| {
+                is_named(field, wanted)
+                    || data_gives(field, wanted, |text, wanted| wanted.scalar.is_text(text))
+            })
         })
     }
 
