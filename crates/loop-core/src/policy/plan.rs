@@ -87,11 +87,16 @@ impl Plan {
         Self { slots: slots.into_iter().map(free).collect(), by, policy }
     }
 
-    /// The slot that a call fits and takes. `taken` are calls of the same reply that take slots before it.
+    /// Whether a call that takes this slot is not asked for taint.
+    pub(crate) fn permits(&self, taken: Taken) -> bool {
+        self.slots.get(taken.slot as usize).is_some_and(|slot| slot.void.is_none())
+    }
+
+    /// The slot that a call fits and takes, void or not. `taken` are calls of the same reply that take slots before it.
     pub(crate) fn slot_for(&self, call: PlannedCall<'_>, taken: &[Taken]) -> Option<Taken> {
         let to = call.addressees();
         let is_free = |(at, slot): &(usize, &PlannedEffect)| {
-            if slot.void.is_some() || !slot.slot.fits(call.tool, call.parameters) {
+            if !slot.slot.fits(call.tool, call.parameters) {
                 return false;
             }
             let others = taken.iter().filter(|other| other.slot as usize == *at);

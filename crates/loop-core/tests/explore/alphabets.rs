@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::alphabet::{Alphabet, Used};
 use crate::checks::CUT;
-use crate::{conversations, earned, judged};
+use crate::{conversations, earned, judged, planned};
 use loop_core::StopReason::{
     BudgetExceeded, Completed, Confident, EvidenceMissing, InvalidResponse, ManualStop, MaxAttempts,
     MaxMessages, MaxModelCalls, MaxPasses, MaxToolCalls, ModelFailure as ModelFailed, NeedsHuman,
@@ -61,6 +61,7 @@ pub fn all() -> Vec<Alphabet> {
     all.extend([verdicts, tools, stops, crashes, routes, cuts].map(|make| make()));
     all.extend(conversations::all());
     all.extend(judged::all());
+    all.extend(planned::all());
     all.extend(earned::all());
     all
 }

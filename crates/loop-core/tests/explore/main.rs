@@ -25,6 +25,7 @@ mod native;
 mod oracle;
 mod owed;
 mod permits;
+mod planned;
 mod search;
 mod shape;
 mod strays;
@@ -318,6 +319,16 @@ fn read_before() {
     for n in 0..4 {
         explore(|wide| judged::read_before(wide)[n].clone(), MANY);
     }
+}
+
+#[test]
+fn planned() {
+    explore(planned::planned, MANY);
+}
+
+#[test]
+fn planned_by_the_domain() {
+    explore(planned::planned_by_the_domain, MANY);
 }
 
 #[test]

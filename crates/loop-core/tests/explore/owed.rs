@@ -6,6 +6,7 @@ use loop_core::types::{Effect, Priority, Status, StopClass};
 use loop_core::{Evidence, Note, Run, StopReason, Verdict};
 
 use crate::edge::Edge;
+use crate::planned;
 
 /// The effects that are owed and did not happen, with the reason of each, in the order in which they were asked for.
 pub fn owed(run: &Run) -> Vec<(&JudgedAction, WhyNotDone)> {
@@ -66,20 +67,28 @@ fn made(run: &Run, id: loop_core::types::EvidenceId) -> bool {
     found.is_some_and(|it| !matches!(it.observation.status, Cancelled | Denied | Duplicate | Skipped))
 }
 
-/// T2: an outcome names each owed effect that did not happen, and is not `answered` beside one.
+/// T2: an outcome names each owed effect that did not happen, and is not `answered` beside one. Where the run has a plan, a
+/// denied effect that it does not intend is named by itself and changes nothing.
 pub fn is_told(edge: &Edge<'_>) -> Result<(), String> {
-    let Some(outcome) = edge.after.outcome() else { return Ok(()) };
-    let owed: Vec<_> = owed(edge.after).into_iter().map(|(it, why)| (it.key, why)).collect();
-    let also = outcome.stop.also.iter().find(|it| it.reason == StopReason::EffectNotDone);
-    let told = match also.map(|it| &it.value) {
-        Some(Measure::NotDone(effects)) => {
-            effects.iter().map(|NotDone { key, why, .. }| (*key, *why)).collect()
-        }
-        Some(other) => return Err(format!("{other:?} are no effects")),
-        None => Vec::new(),
+    let run = edge.after;
+    let Some(outcome) = run.outcome() else { return Ok(()) };
+    let is_blocked = |it: &&JudgedAction, why: WhyNotDone| {
+        why == WhyNotDone::Denied && planned::has_plan(run) && !planned::is_intended(run, it)
     };
-    if told != owed {
-        return Err(format!("{owed:?} are not done, and the outcome says {told:?}"));
+    let (blocked, owed): (Vec<_>, Vec<_>) = owed(run).into_iter().partition(|(it, why)| is_blocked(it, *why));
+    for (reason, expected) in [(StopReason::EffectNotDone, &owed), (StopReason::EffectBlocked, &blocked)] {
+        let also = outcome.stop.also.iter().find(|it| it.reason == reason);
+        let told: Vec<_> = match also.map(|it| &it.value) {
+            Some(Measure::NotDone(effects)) => {
+                effects.iter().map(|NotDone { key, why, .. }| (*key, *why)).collect()
+            }
+            Some(other) => return Err(format!("{other:?} are no effects")),
+            None => Vec::new(),
+        };
+        let expected: Vec<_> = expected.iter().map(|(it, why)| (it.key, *why)).collect();
+        if told != expected {
+            return Err(format!("{reason}: {expected:?}, and the outcome says {told:?}"));
+        }
     }
     match outcome.stop.class {
         StopClass::Answered if !owed.is_empty() => Err(format!("answered, and {owed:?} are not done")),

@@ -8,6 +8,7 @@ use loop_core::{EventKind, Evidence, Note, Run, Verdict, policy};
 use serde_json::Value;
 
 use crate::edge::{Edge, work};
+use crate::planned::is_planned;
 
 type Result = std::result::Result<(), String>;
 
@@ -17,7 +18,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Result {
 
 /// What a pass has read: the work item, the messages before the run, and what came of tools that were run before it,
 /// also where they failed.
-fn read_before(run: &Run, pass: u32) -> Taint {
+pub fn read_before(run: &Run, pass: u32) -> Taint {
     let before = run.started().history.as_ref().map_or(Taint::default(), |history| history.taint);
     let is_read = |evidence: &&Evidence| {
         let was_run =
@@ -68,6 +69,8 @@ pub fn what_was_read_is_judged(edge: &Edge<'_>) -> Result {
             continue;
         }
         let read = read_before(edge.before, action.key.pass);
+        let is_planned = is_planned(edge.after, action);
+        let read = Taint { untrusted: read.untrusted && !is_planned, ..read };
         let leaks = read.untrusted && read.private && matches!(tool.effect, Effect::Egress | Effect::Exec);
         let fits = match &action.verdict {
             Verdict::Run => !read.untrusted,

@@ -72,7 +72,7 @@ fn holds(edge: &Edge<'_>, condition: &Condition) -> bool {
             _ => false,
         },
         // What is still in flight may turn out to be done: the outcome's own list is checked by itself.
-        StopReason::EffectNotDone => {
+        StopReason::EffectNotDone | StopReason::EffectBlocked => {
             matches!(&condition.value, Measure::NotDone(effects) if !effects.is_empty())
         }
         StopReason::InDoubt => matches!(&condition.value, Measure::Names(effects) if !effects.is_empty()),
