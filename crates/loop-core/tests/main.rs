@@ -3,6 +3,7 @@
 //! One program for all, so that it is linked once: `cargo test -p loop-core --test it NAME::` runs one module.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, unreachable_pub)]
 
+mod agentdojo;
 mod bounded;
 mod calibration;
 mod check;
@@ -35,6 +36,7 @@ mod output;
 mod owed;
 mod pattern;
 mod people;
+mod plans;
 mod policy;
 mod policy_authority;
 mod policy_elements;
