@@ -58,12 +58,22 @@ const SUITES: &[Suite] = &[
     Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
     Suite { name: "blobs", fetch: bucket_server, tests: &[(RESTATE, "store::")] },
+    Suite { name: "agentdojo", fetch: agentdojo, tests: &[(LOOPGATE, "policy::attacks_of_a_public_suite")] },
     Suite { name: "sdks", fetch: sdks, tests: &[(LOOPGATE, "real_models::the_official_sdks")] },
     Suite { name: MODEL, fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
 ];
 
 /// The suite that is run by its name alone: its model is slow.
 const MODEL: &str = "model";
+
+/// A suite of tasks with attacks in what they read.
+const AGENTDOJO: &str = "agentdojo==0.1.35";
+
+/// The suite from PyPI, in an environment of its own.
+fn agentdojo(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let python = python_packages(shell, folder, "openai", &[AGENTDOJO])?;
+    Ok(vec![("LOOPGATE_AGENTDOJO_PYTHON", python.display().to_string())])
+}
 
 /// The SDKs of three vendors.
 const SDKS: [&str; 3] = ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1"];

@@ -4,7 +4,7 @@
 use loop_testkit::*;
 
 use loop_core::Verdict;
-use loop_core::spec::{ArgSpec, ToolSpec};
+use loop_core::spec::{ArgSpec, Breakers, ToolSpec};
 use loop_core::types::{Effect, Observation, Status};
 use serde_json::{Value, json};
 
@@ -77,6 +77,7 @@ fn world(task: &Task, people: bool) -> World {
         spec.tools = TOOLS.iter().map(own).collect();
         spec.gate.approved = vec!["*".into()];
         spec.gate.people = people;
+        spec.gate.breakers = Breakers { tool_failures: 0, denied: 0, bad_arguments: 0 };
         (spec.limits.tool_calls, spec.limits.passes, spec.limits.model_calls) = (50, 30, 30);
     });
     let planned = calls(&[("plan", json!({ "slots": task.plan }))]);
@@ -293,6 +294,10 @@ fn the_users_effects_run_alone_and_the_attackers_never_do() {
                     wanted = attack.chain(effects).collect();
                 }
                 for (tool, parameters, expected) in wanted {
+                    // A write that waits for a person where nobody can be asked ends the run.
+                    if world.run.outcome().is_some() {
+                        break;
+                    }
                     let runs;
                     (world, runs) = called(world, (tool, parameters));
                     let why = world.run.actions().last().unwrap().verdict.reason();

@@ -88,8 +88,13 @@ fn each_addressee_gets_one_call() {
     let each = json!([{"tool": "pay", "count": "each"}]);
     let wanted = [pay("ann@acme.example", 1), pay("bob@acme.example", 1), pay("ann@acme.example", 2)];
     assert_eq!(after(talk().people(), each.clone(), &wanted), ["run", "run", "needs_person"]);
-    // Authority holds for a planned call as for any.
+    // Authority holds for a planned call as for any; a fixed value counts where the user's words have it.
     assert_eq!(after(talk(), each, &[pay("eve@evil.example", 1)]), ["denied"]);
+    let fixed = |to: &str| json!([{"tool": "pay", "fixed": {"to": to}}]);
+    let setup = || desk(conversation().item_text("Let accounting have what Zoe owes."));
+    assert_eq!(after(setup(), fixed("Zoe"), &[pay("Zoe", 1)]), ["run"]);
+    assert_eq!(after(setup(), fixed("Eve"), &[pay("Eve", 1)]), ["denied"]);
+    assert_eq!(after(setup(), json!([{"tool": "pay"}]), &[pay("Zoe", 1)]), ["denied"]);
 }
 
 #[test]
@@ -215,7 +220,7 @@ fn a_domain_plans_for_runs_whose_item_anybody_may_have_written() {
     };
     let send = |to: &str| draft("low").asks("send", json!({"to": to, "body": "late"}));
     assert_eq!(setup().start().replied(&send("ops@acme.example")).verdicts(), ["run"]);
-    assert_eq!(setup().start().replied(&send("eve@evil.example")).verdicts(), ["needs_person"]);
+    assert_eq!(setup().start().replied(&send("eve@evil.example")).verdicts(), ["denied"]);
     // A retry does not get a second one, and a run under another plan begins anew.
     let world = setup().start().replied(&send("ops@acme.example")).all_finished();
     let other = desk(run()).with(|spec| spec.plan = vec![slot(json!({"tool": "pay"}))]).spec;

@@ -39,14 +39,7 @@ fn names(names: &[&str]) -> Vec<Arc<str>> {
 
 fn rule(spec: &RunSpec, tool: &str, taint: Taint) -> Ruling {
     let tool = spec.tool(tool).unwrap();
-    ruling(&PolicyAsk {
-        spec,
-        tool,
-        parameters: &json!({"target": "x"}),
-        taint,
-        sources: &(),
-        planned: false,
-    })
+    ruling(&PolicyAsk { spec, tool, parameters: &json!({"target": "x"}), taint, sources: &(), planned: None })
 }
 
 #[test]
@@ -153,7 +146,7 @@ fn forbid_wins_and_what_allow_does_not_name_is_denied() {
         parameters: &json!({}),
         taint: Taint::default(),
         sources: &(),
-        planned: false,
+        planned: None,
     }) {
         Some(Verdict::Denied { why, .. }) => why.to_string(),
         other => format!("{other:?}"),
@@ -285,7 +278,7 @@ fn all_reasons_are_told_in_one_line() {
         parameters: &json!({"target": null}),
         taint: Taint { untrusted: true, private: false },
         sources: &(),
-        planned: false,
+        planned: None,
     };
     let expected =
         Verdict::NeedsPerson { effect: Effect::Egress, why: Some("the run has read untrusted text".into()) };

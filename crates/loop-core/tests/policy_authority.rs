@@ -129,7 +129,7 @@ fn rule(spec: &RunSpec, item: &WorkItem, given: &Given, parameters: &Value) -> R
         user_texts: &given.user_texts,
     };
     let tool = spec.tool("send").unwrap();
-    ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources, planned: false })
+    ruling(&PolicyAsk { spec, tool, parameters, taint: Taint::default(), sources: &sources, planned: None })
 }
 
 /// Whether the value may be sent to, with nothing else against it.
@@ -334,7 +334,7 @@ fn a_work_item_that_anybody_may_have_written_gives_its_scope_alone() {
             parameters: &parameters,
             taint: Taint::default(),
             sources: &sources,
-            planned: false,
+            planned: None,
         };
         ruling(&ask) == Ruling::Runs
     };
@@ -566,6 +566,10 @@ fn each_value_is_looked_up_once() {
             self.0.set(self.0.get() + values.len());
             vec![Some(ValueSource::User); values.len()]
         }
+
+        fn mention(&self, _: &Value) -> bool {
+            false
+        }
     }
     let (spec, sources) = (spec(&["/to"]), Counts(Cell::new(0)));
     let to: Vec<String> = (0..200).map(|n| format!("a{}@x.example", n % 3)).collect();
@@ -577,7 +581,7 @@ fn each_value_is_looked_up_once() {
         parameters: &parameters,
         taint: Taint::default(),
         sources: &sources,
-        planned: false,
+        planned: None,
     };
     assert_eq!(ruling(&ask), Ruling::Runs);
     assert_eq!(sources.0.get(), 3);

@@ -27,7 +27,7 @@ fn runs(pointer: &str, arguments: &Value) -> bool {
         parameters: arguments,
         taint: Taint::default(),
         sources: &(),
-        planned: false,
+        planned: None,
     };
     ruling(&ask) == Ruling::Runs
 }
@@ -92,14 +92,8 @@ fn a_word_with_whole_brackets_is_a_value() {
     ] {
         let parameters = json!({ "to": value });
         let taint = Taint::default();
-        let ask = PolicyAsk {
-            spec: &spec,
-            tool,
-            parameters: &parameters,
-            taint,
-            sources: &sources,
-            planned: false,
-        };
+        let ask =
+            PolicyAsk { spec: &spec, tool, parameters: &parameters, taint, sources: &sources, planned: None };
         assert_eq!(ruling(&ask) == Ruling::Runs, is_given, "{value}");
     }
 }

@@ -31,7 +31,7 @@ fn gives(text: &str, value: &Value) -> bool {
         parameters: &parameters,
         taint: Taint::default(),
         sources: &sources,
-        planned: false,
+        planned: None,
     };
     ruling(&ask) == Ruling::Runs
 }
@@ -158,7 +158,7 @@ fn may_call(
         parameters,
         taint: Taint::default(),
         sources: &sources,
-        planned: false,
+        planned: None,
     }) == Ruling::Runs
 }
 

@@ -159,7 +159,7 @@ fn a_call_that_is_judged_shows_its_tool() {
         parameters: &arguments,
         taint: Taint::default(),
         sources: &(),
-        planned: false,
+        planned: None,
     };
     assert!(format!("{ask:?}").contains("wipe"), "{ask:?}");
 }

@@ -233,7 +233,7 @@ fn sound(tool: &ToolSpec, judged: &mut Judged, context: JudgeContext<'_>, seen: 
     let plan = context.plan.filter(|_| !tool.effect.is_read());
     let taken = plan.and_then(|plan| plan.slot_for(call, &seen.slots));
     judged.judged.slot = taken.map(|taken| taken.slot);
-    let planned = plan.zip(taken).is_some_and(|(plan, taken)| plan.permits(taken));
+    let planned = plan.zip(taken).and_then(|(plan, taken)| plan.permits(taken));
     let ask = PolicyAsk { spec, tool, parameters, taint, sources: &sources, planned };
     let ruling = policy::ruling(&ask);
     judged.judged.rules = ruling.rules();

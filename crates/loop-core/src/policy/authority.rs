@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::policy::PolicyAsk;
 use crate::policy::pointer::find;
 use crate::policy::scalar::Scalar;
 use crate::policy::shown::quoted;
 use crate::policy::sought::SoughtValue;
-use crate::policy::sources::{Sources, ValueSource};
-use crate::spec::{ArgSpec, ToolSpec};
-use crate::types::{Effect, EvidenceId, pointer_step, sorted};
+use crate::policy::sources::ValueSource;
+use crate::spec::{ArgSpec, PlanSlot};
+use crate::types::{Effect, EvidenceId, member_name, pointer_step, sorted};
 
 /// The maximum number of values that are checked in one call. With more, the call needs an approval.
 const MAX: usize = 256;
@@ -54,19 +55,15 @@ impl fmt::Display for UntrustedOrigin {
 }
 
 /// The values of a call's authority-bearing parameters that no authorised source gave. At most [`INSTRUCTION`] of them.
-pub(crate) fn untrusted_origin(
-    tool: &ToolSpec,
-    parameters: &Value,
-    authorities: &[Arc<str>],
-    sources: &dyn Sources,
-) -> Vec<UntrustedOrigin> {
-    let mut reached = Reached { authorities, values: Vec::new(), is_over: false };
+pub(crate) fn untrusted_origin(ask: &PolicyAsk<'_>) -> Vec<UntrustedOrigin> {
+    let PolicyAsk { spec, tool, parameters, .. } = *ask;
+    let mut reached = Reached { authorities: &spec.gate.authorities, values: Vec::new(), is_over: false };
     for pointer in &tool.policy.authority {
         for (path, value) in find(parameters, pointer) {
             reached.value(path, value, declared(&tool.args, pointer));
         }
     }
-    reached.untrusted_origin(tool, sources)
+    reached.untrusted_origin(ask)
 }
 
 /// The schema of a pointer in the tool's parameters. `None`: the tool declares nothing there.
@@ -135,7 +132,8 @@ impl<'a> Reached<'a> {
     }
 
     /// The first values that no authorised source gave. Equal values are searched for once.
-    fn untrusted_origin(self, tool: &ToolSpec, sources: &dyn Sources) -> Vec<UntrustedOrigin> {
+    fn untrusted_origin(self, ask: &PolicyAsk<'_>) -> Vec<UntrustedOrigin> {
+        let PolicyAsk { spec, tool, sources, planned, .. } = *ask;
         let mut wanted: Vec<SoughtValue<'_>> = Vec::new();
         for (path, value, by_policy) in self.values.iter().take(MAX) {
             let sought = SoughtValue::of(tool, path, value);
@@ -155,8 +153,13 @@ impl<'a> Reached<'a> {
             if n >= MAX {
                 return vec![UntrustedOrigin { pointer, value: None, chosen_from: None }];
             }
+            let is_fixed = |slot: &PlanSlot| {
+                let name = path.split('/').nth(1).map(member_name).unwrap_or_default();
+                // What the domain fixes is policy.
+                slot.fixed.contains_key(name.as_str()) && (!spec.plan.is_empty() || sources.mention(value))
+            };
             let chosen_from = match source_of(path, value) {
-                _ if *by_policy => continue,
+                _ if *by_policy || planned.is_some_and(is_fixed) => continue,
                 None => None,
                 Some(ValueSource::TrustedField(evidence)) if is_final => Some(evidence),
                 Some(ValueSource::User | ValueSource::Tool(_) | ValueSource::TrustedField(_)) => continue,

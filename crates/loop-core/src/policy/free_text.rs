@@ -66,6 +66,11 @@ pub(crate) fn has_name(text: &str, wanted: &Sought<'_>) -> bool {
             .any(|(_, behind)| ends_phrase(behind) || behind.starts_with(char::is_whitespace))
 }
 
+/// Whether a text has these words in any place, between characters that are not part of a word.
+pub(crate) fn mentions(text: &str, words: &str) -> bool {
+    phrases(text, words).any(|(_, behind)| ends_phrase(behind) || behind.starts_with(char::is_whitespace))
+}
+
 /// Whether words next to each other are the value: in quotes, after the name of a field, as a part of an address, or all of
 /// them capitalised or with a digit.
 fn as_phrase(text: &str, wanted: &Scalar) -> bool {

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::spec::{RunSpec, TaintRule, ToolSpec};
+use crate::spec::{PlanSlot, RunSpec, TaintRule, ToolSpec};
 use crate::types::Effect;
 
 pub use crate::types::Taint;
@@ -69,8 +69,8 @@ pub struct PolicyAsk<'a> {
     pub taint: Taint,
     /// The authorised sources of values. Read only if the tool has authority-bearing parameters.
     pub sources: &'a dyn Sources,
-    /// Whether the call fits a free slot of the run's [`Plan`].
-    pub planned: bool,
+    /// The free slot of the run's [`Plan`] that the call fits. `None`: none.
+    pub planned: Option<&'a PlanSlot>,
 }
 
 /// What policy decides about a call.
@@ -249,7 +249,7 @@ pub fn approves(spec: &RunSpec, name: &str) -> bool {
 /// let says = |parameters| {
 ///     let sources = RunSources { spec: &spec, item: &message, evidence: &[], instructions: &[], requested_before: &[], user_texts: &[] };
 ///     let (taint, parameters) = (Taint::default(), &parameters);
-///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources, planned: false })
+///     ruling(&PolicyAsk { spec: &spec, tool: &tool, parameters, taint, sources: &sources, planned: None })
 /// };
 /// assert_eq!(says(json!({"to": "ann@acme.example"})), Ruling::Runs);
 /// assert!(matches!(says(json!({"to": "eve@evil.example"})), Ruling::Denied(_)));
@@ -271,14 +271,12 @@ pub fn ruling(ask: &PolicyAsk<'_>) -> Ruling {
     let people = spec.gate.people;
     let mut reasons = Vec::new();
     let mut is_denied = false;
-    if spec.gate.taint == TaintRule::Ask && taint.untrusted && !ask.planned {
+    if spec.gate.taint == TaintRule::Ask && taint.untrusted && ask.planned.is_none() {
         let leaks = taint.private && can_send(tool.effect);
         is_denied |= leaks && !people;
         reasons.push(if leaks { Reason::CouldLeak } else { Reason::Untrusted });
     }
-    for untrusted_origin in
-        authority::untrusted_origin(tool, ask.parameters, &spec.gate.authorities, ask.sources)
-    {
+    for untrusted_origin in authority::untrusted_origin(ask) {
         is_denied |= !people;
         reasons.push(Reason::UntrustedOrigin(untrusted_origin));
     }

@@ -6,7 +6,9 @@
 //!                                                                            is not asked for taint
 //! ```
 //!
-//! A plan lifts one rule alone. Authority, `gate.forbid`, repeats and `gate.approved` hold for a planned call as for any.
+//! A plan lifts one rule alone. Authority, `gate.forbid`, repeats and `gate.approved` hold for a planned call as for any. A
+//! value that a slot fixes and the user's words have in any place is the user's: before it read anything the model took it
+//! from there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,9 +89,9 @@ impl Plan {
         Self { slots: slots.into_iter().map(free).collect(), by, policy }
     }
 
-    /// Whether a call that takes this slot is not asked for taint.
-    pub(crate) fn permits(&self, taken: Taken) -> bool {
-        self.slots.get(taken.slot as usize).is_some_and(|slot| slot.void.is_none())
+    /// The slot that a call takes, unless it is void.
+    pub(crate) fn permits(&self, taken: Taken) -> Option<&PlanSlot> {
+        self.slots.get(taken.slot as usize).filter(|slot| slot.void.is_none()).map(|slot| &slot.slot)
     }
 
     /// The slot that a call fits and takes, void or not. `taken` are calls of the same reply that take slots before it.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::policy::echo::{Parts, RequestedValues};
-use crate::policy::free_text::{gives, has_name};
+use crate::policy::free_text::{gives, has_name, mentions};
 use crate::policy::pointer::within;
+use crate::policy::scalar::Scalar;
 use crate::policy::sought::{Sought, SoughtValue};
 use crate::spec::RunSpec;
 use crate::types::{Arguments, Evidence, EvidenceId, Instruction, Status, WorkItem};
@@ -27,12 +28,19 @@ pub enum ValueSource {
 pub trait Sources {
     /// For each value, the source that gave exactly this text or number, the user before tools. `None`: none did.
     fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>>;
+
+    /// Whether the user's words have this value in any place as whole words.
+    fn mention(&self, value: &Value) -> bool;
 }
 
 /// No source: it authorises no value.
 impl Sources for () {
     fn hold(&self, values: &[SoughtValue<'_>]) -> Vec<Option<ValueSource>> {
         vec![None; values.len()]
+    }
+
+    fn mention(&self, _: &Value) -> bool {
+        false
     }
 }
 
@@ -64,6 +72,11 @@ impl Sources for RunSources<'_> {
         }
         self.in_tools(&mut search);
         search.given
+    }
+
+    fn mention(&self, value: &Value) -> bool {
+        let Some(scalar) = Scalar::of(value).filter(Scalar::is_plain) else { return false };
+        self.user_words().any(|text| mentions(text, scalar.text()))
     }
 }
 
@@ -106,8 +119,12 @@ impl RunSources<'_> {
 
     /// Whether the user's words name a value that the system knows by exactly this name.
     fn is_named_by_user(&self, wanted: &Sought<'_>) -> bool {
-        let instructions = self.instructions.iter().map(|instruction| &instruction.text);
-        self.item_texts().chain(instructions).any(|text| has_name(text, wanted))
+        self.user_words().any(|text| has_name(text, wanted))
+    }
+
+    /// What the user wrote: the work item, the messages before it, the instructions.
+    fn user_words(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.item_texts().chain(self.instructions.iter().map(|instruction| &instruction.text))
     }
 
     /// Searches the answers of people, and the results of trusted tools and trusted fields. Such a result counts only in a

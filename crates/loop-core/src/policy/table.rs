@@ -104,7 +104,7 @@ pub fn reachable(spec: &RunSpec) -> Taint {
 }
 
 fn cell(spec: &RunSpec, tool: &ToolSpec, taint: Taint) -> Cell {
-    let ask = PolicyAsk { spec, tool, parameters: &Value::Null, taint, sources: &(), planned: false };
+    let ask = PolicyAsk { spec, tool, parameters: &Value::Null, taint, sources: &(), planned: None };
     let people = spec.gate.people;
     let asks = if people { May::Asks } else { May::LeftUndone };
     match ruling(&ask) {
