@@ -58,7 +58,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
     Suite { name: "openapi", fetch: openapi_client, tests: &[(LOOPGATE, "serve_client::")] },
     Suite { name: "blobs", fetch: bucket_server, tests: &[(RESTATE, "store::")] },
-    Suite { name: "agentdojo", fetch: agentdojo, tests: &[(LOOPGATE, "policy::attacks_of_a_public_suite")] },
+    Suite { name: "agentdojo", fetch: agentdojo, tests: &[(LOOPGATE, "policy::attacks_of")] },
     Suite { name: "sdks", fetch: sdks, tests: &[(LOOPGATE, "real_models::the_official_sdks")] },
     Suite { name: MODEL, fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
 ];

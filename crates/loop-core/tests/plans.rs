@@ -88,6 +88,8 @@ fn each_addressee_gets_one_call() {
     let each = json!([{"tool": "pay", "count": "each"}]);
     let wanted = [pay("ann@acme.example", 1), pay("bob@acme.example", 1), pay("ann@acme.example", 2)];
     assert_eq!(after(talk().people(), each.clone(), &wanted), ["run", "run", "needs_person"]);
+    let given_twice = json!([{"tool": "pay", "count": "each"}, {"tool": "pay", "count": "each"}]);
+    assert_eq!(after(talk().people(), given_twice, &wanted), ["run", "run", "needs_person"]);
     // Authority holds for a planned call as for any; a fixed value counts where the user's words have it.
     assert_eq!(after(talk(), each, &[pay("eve@evil.example", 1)]), ["denied"]);
     let fixed = |to: &str| json!([{"tool": "pay", "fixed": {"to": to}}]);
@@ -214,6 +216,8 @@ fn a_domain_plans_for_runs_whose_item_anybody_may_have_written() {
     let setup = || {
         desk(run()).with(|spec| {
             spec.gate.item_untrusted = true;
+            let send = spec.tools.iter_mut().find(|tool| &*tool.name == "send").unwrap();
+            send.policy.authority = vec!["/to".into()];
             spec.plan =
                 vec![slot(json!({"tool": "send", "fixed": {"to": "ops@acme.example"}, "open": ["body"]}))];
         })

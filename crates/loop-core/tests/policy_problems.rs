@@ -231,3 +231,22 @@ fn settings_that_can_never_count() {
         ],
     );
 }
+
+#[test]
+fn a_trusted_field_that_an_outsider_fills_is_said() {
+    // Issue 44
+    let set = |fields: &'static [&'static str]| {
+        move |spec: &mut RunSpec| {
+            spec.tools[0].policy.returns_untrusted = true;
+            spec.tools[0].policy.trusted_fields = names(fields);
+        }
+    };
+    check(set(&["/*/id", "/*/sender/address"]), &[]);
+    check(
+        set(&["/*/Subject"]),
+        &[
+            "tools.read_order.returns_untrusted: who writes the text fills the field `/*/Subject` as well, so that an \
+           attacker chooses whom an effect reaches; take it out of `except`",
+        ],
+    );
+}

@@ -118,3 +118,25 @@ fn what_is_forbidden_and_not_there_is_noted_and_no_problem() {
     let json = shell.json(&["policy", "check", &mailroom, "--set", forbid, "--json"]);
     assert_eq!((&json["problems"], json["notes"].as_array().unwrap().len()), (&json!([]), 1));
 }
+
+// Issue 44: the whole suite takes 40 minutes, by `attacks.py LOOPGATE FOLDER`; here a share of it.
+#[test]
+#[ignore = "needs AgentDojo: cargo xtask servers agentdojo"]
+fn attacks_of_a_public_suite_have_no_effect() {
+    let shell = Shell::new();
+    let python = std::env::var_os("LOOPGATE_AGENTDOJO_PYTHON").expect("set by xtask/src/servers.rs");
+    let script = root().join("crates/loopgate/tests/clients/attacks.py");
+    let mut command = std::process::Command::new(python);
+    command.args([
+        script.as_os_str(),
+        env!("CARGO_BIN_EXE_loopgate").as_ref(),
+        shell.state.path().as_os_str(),
+    ]);
+    let ran: common::Ran = command.args(["--share", "12"]).output().unwrap().into();
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert!(
+        ran.out.contains("benign none: 12 runs, 0 asked") && ran.out.ends_with("0 attacker effects\n"),
+        "{}",
+        ran.out
+    );
+}

@@ -97,18 +97,22 @@ impl Plan {
     /// The slot that a call fits and takes, void or not. `taken` are calls of the same reply that take slots before it.
     pub(crate) fn slot_for(&self, call: PlannedCall<'_>, taken: &[Taken]) -> Option<Taken> {
         let to = call.addressees();
+        let is_each =
+            |slot: &PlannedEffect| slot.slot.count == PlanCount::Each && *slot.slot.tool == *call.tool.name;
+        // Those whom calls reach by any slot for each addressee: the same slot may be given twice.
+        let used = |is_of: &dyn Fn(usize, &PlannedEffect) -> bool| {
+            let slots = self.slots.iter().enumerate().filter(|(at, slot)| is_of(*at, slot));
+            let before = slots.clone().flat_map(|(_, slot)| slot.used.iter().map(|(key, to)| (*key, *to)));
+            let taken = taken.iter().filter(|it| slots.clone().any(|(at, _)| at == it.slot as usize));
+            let all = before.chain(taken.map(|it| (it.key, it.to)));
+            all.filter(|(key, _)| *key != call.key).map(|(_, to)| to).collect::<Vec<_>>()
+        };
         let is_free = |(at, slot): &(usize, &PlannedEffect)| {
-            if !slot.slot.fits(call.tool, call.parameters) {
-                return false;
-            }
-            let others = taken.iter().filter(|other| other.slot as usize == *at);
-            let others =
-                slot.used.iter().map(|(key, to)| (key, to)).chain(others.map(|it| (&it.key, &it.to)));
-            let others: Vec<_> = others.filter(|(key, _)| **key != call.key).collect();
-            match slot.slot.count {
-                PlanCount::Times(times) => others.len() < times as usize,
-                PlanCount::Each => others.iter().all(|(_, reached)| **reached != to),
-            }
+            slot.slot.fits(call.tool, call.parameters)
+                && match slot.slot.count {
+                    PlanCount::Times(times) => used(&|other, _| other == *at).len() < times as usize,
+                    PlanCount::Each => !used(&|_, other| is_each(other)).contains(&to),
+                }
         };
         let (at, _) = self.slots.iter().enumerate().find(is_free)?;
         Some(Taken { slot: u32::try_from(at).ok()?, key: call.key, to })

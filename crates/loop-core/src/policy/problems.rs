@@ -16,6 +16,26 @@ const SLIP: usize = 2;
 /// Names longer than this, in bytes, are not compared.
 const LONGEST: usize = 128;
 
+/// Fields whose names say that an outsider fills them.
+const FILLED_BY_OUTSIDERS: [&str; 16] = [
+    "subject",
+    "body",
+    "description",
+    "title",
+    "name",
+    "filename",
+    "file_name",
+    "content",
+    "text",
+    "message",
+    "comment",
+    "note",
+    "notes",
+    "summary",
+    "snippet",
+    "html",
+];
+
 /// The errors in the policy of a spec, one line each: the setting, why it is wrong, how to fix it.
 pub fn problems(spec: &RunSpec) -> Vec<String> {
     let mut found = Vec::new();
@@ -150,6 +170,15 @@ fn of_tool(spec: &RunSpec, tool: &ToolSpec, found: &mut Vec<String>) {
     }
     if tool.effect.is_read() && !policy.authority.is_empty() {
         found.push(format!("tools.{name}.authority has no effect, for the tool only reads; take it out, or declare its effect"));
+    }
+    for pointer in &policy.trusted_fields {
+        let field = pointer.rsplit('/').next().unwrap_or_default().to_lowercase();
+        if FILLED_BY_OUTSIDERS.contains(&field.as_str()) {
+            found.push(format!(
+                "tools.{name}.returns_untrusted: who writes the text fills the field `{pointer}` as well, so that an \
+                 attacker chooses whom an effect reaches; take it out of `except`"
+            ));
+        }
     }
     for pointer in &policy.repeats.key {
         if let Some(fault) = fault(&tool.args, pointer) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use loop_core::RunSpec;
-use loop_core::policy::{Cell, PolicyRow, Taint, forbids_nothing, problems, reachable, table};
+use loop_core::policy::{Cell, PolicyRow, Taint, forbids_nothing, offers_plan, problems, reachable, table};
 use loop_core::spec::TaintRule;
 use serde_json::{Value, json};
 
@@ -43,6 +43,8 @@ fn as_json(spec: &RunSpec, problems: &[String], notes: &[String]) -> Value {
         "on_denied": gate.on_denied,
         "resolve": gate.resolve,
         "authorities": gate.authorities,
+        "plan": spec.plan,
+        "offers_plan": offers_plan(spec),
         "reachable": reachable(spec),
         "tools": table(spec),
         "problems": problems,
@@ -59,6 +61,12 @@ fn as_text(spec: &RunSpec) -> String {
     if !gate.authorities.is_empty() {
         let quoted: Vec<String> = gate.authorities.iter().map(|value| format!("\"{value}\"")).collect();
         let _ = writeln!(text, "given by policy: {}", quoted.join(", "));
+    }
+    for slot in &spec.plan {
+        let _ = writeln!(text, "planned: {slot}");
+    }
+    if offers_plan(spec) {
+        text.push_str("a model may plan its effects before it reads untrusted text\n");
     }
     let rows = table(spec);
     if rows.is_empty() {
