@@ -122,7 +122,7 @@ fn a_syntax_error_names_its_line_in_the_file() {
 
 #[test]
 fn an_unknown_variable_is_named_with_its_line_in_whatever_branch() {
-    let known = "there are kind, goal, sections, tools, ending, output, nonce, title, item, evidence, executed, final_pass, missing, index, cause, reply, results, target, by, message, instruction, statements, selected";
+    let known = "there are kind, goal, sections, tools, ending, output, plan, planned, nonce, title, item, evidence, executed, final_pass, missing, index, cause, reply, results, target, by, message, instruction, statements, selected";
     let text = builtin("refinement.md").replace("- none since the last pass", "{{ colour }}");
     let line = text.lines().position(|line| line.contains("colour")).unwrap() + 1;
     refused(

@@ -80,6 +80,30 @@ fn the_selector() {
 }
 
 #[test]
+fn the_plan() {
+    // Issue 44: it is asked for where it can make a difference, and one from the selection is in the first message for good.
+    let mut planning = selection(spec());
+    planning.tools[0].policy.returns_untrusted = true;
+    let order = loop_core::spec::ToolSpec {
+        effect: loop_core::types::Effect::Egress,
+        ..tool("order_part", "Order a part", "", "P-12-A")
+    };
+    planning.tools.push(order);
+    planning.gate.approved = vec!["order_part".into()];
+    let mut world = start(planning, item(), prompts());
+    check("selector_plan", &world.prompt());
+    world.replied(
+        r#"[{"tool": "plan", "params": {"slots": [{"tool": "order_part", "fixed": {"target": "P-12-A"}}]}}, {"tool": "fetch_bike", "params": {"target": "FR-0042"}}]"#,
+    );
+    world.tools_end(|_| ok("found 1 item", "The chain is worn."));
+    let first = world.prompt();
+    check("analysis_plan", &first);
+    world.replied(&contract("low", &[("fetch_part", "P-12-A")]));
+    world.tools_end(|_| ok("found 1 item", "Two in stock."));
+    assert_eq!(world.prompt().turns[0], first.turns[0]);
+}
+
+#[test]
 fn the_analysis() {
     // S0-101, S0-97, S0-98, S0-99, S0-103
     check("analysis_small", &start(spec(), item(), prompts()).prompt());
