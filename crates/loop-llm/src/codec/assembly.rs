@@ -165,6 +165,11 @@ impl Assembly {
         at
     }
 
+    /// Whether a fragment with a new id goes on with this call, as servers write that make an id for each fragment.
+    pub(crate) fn goes_on_with(&mut self, at: usize, name: &str) -> bool {
+        self.calls.get_mut(at).is_some_and(|call| call.goes_on(name))
+    }
+
     /// Counts a tool call above the maximum, once for each id and index.
     pub(crate) fn leave_call(&mut self, id: &str, index: Option<u64>) {
         self.calls.leave(id, index);
