@@ -18,7 +18,7 @@ use loop_llm::codec::{Memory, OutputCap, short_line};
 use loop_llm::error::{ErrorDetail, Partial, RequestChange, RetryAdvice};
 use loop_llm::model::{ReplyEnd, masked};
 use loop_llm::options::Caching;
-use loop_llm::request::RequestMeta;
+use loop_llm::request::{AssistantTurn, RequestMeta};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, ToolChoice};
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -105,11 +105,7 @@ pub(crate) fn native_request(
     let left_out = |part| run.left_out().contains(&part);
     let mut messages = conversation.borrow();
     if left_out(RequestPart::LateInstruction) {
-        for message in &mut messages {
-            if let Message::Operator { text } = message {
-                *message = Message::user(Arc::clone(text));
-            }
-        }
+        messages = in_turns(messages);
     }
     let tool_choice = match call.key.slot {
         // The prompt says whether tools may be called, and a call of the last reply is not run.
@@ -133,6 +129,32 @@ pub(crate) fn native_request(
         meta: meta(run, call),
         memory,
         ..ModelRequest::default()
+    }
+}
+
+/// The messages with instructions as the user's, and a turn of the model before each message of the user.
+fn in_turns(messages: Vec<Message>) -> Vec<Message> {
+    let mut turns: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        if is_late(turns.last(), &message) {
+            turns.push(Message::Assistant(AssistantTurn { text: "OK.".into(), ..AssistantTurn::default() }));
+        }
+        turns.push(match message {
+            Message::Operator { text } => Message::user(text),
+            Message::User { .. } | Message::Assistant(_) | Message::Tool { .. } => message,
+        });
+    }
+    turns
+}
+
+/// Whether some servers refuse this message after the one before it.
+fn is_late(before: Option<&Message>, message: &Message) -> bool {
+    match (before, message) {
+        (Some(Message::Assistant(_)) | None, _) | (_, Message::Assistant(_) | Message::Tool { .. }) => false,
+        (
+            Some(Message::User { .. } | Message::Operator { .. } | Message::Tool { .. }),
+            Message::User { .. } | Message::Operator { .. },
+        ) => true,
     }
 }
 
@@ -213,7 +235,7 @@ pub(crate) async fn call(
                 // Half a second, then one, then two.
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
-            let refused = refused(&error, &request, messages.as_deref().unwrap_or_default());
+            let refused = refused(&error, &request, messages.as_deref().unwrap_or_default(), key.slot);
             let failure = failure(error, received, OutputCap::of_request(&request));
             let failure = ModelFailure { refused, ..failure };
             Settled {
@@ -225,17 +247,36 @@ pub(crate) async fn call(
     }
 }
 
-/// The part of this request that the provider refuses by name, where it has the part.
-fn refused(error: &LlmError, request: &ModelRequest, messages: &[Message]) -> Option<RequestPart> {
+/// The part of this request that the provider refuses, where it has the part: by name, or as one that it has not had
+/// before its last answer.
+fn refused(
+    error: &LlmError,
+    request: &ModelRequest,
+    messages: &[Message],
+    slot: Slot,
+) -> Option<RequestPart> {
     let RetryAdvice::AfterChange(change) = error.retry else { return None };
-    let has_late = || messages.iter().any(|message| matches!(message, Message::Operator { .. }));
+    let has_late = |messages: &[Message]| {
+        messages.iter().any(|message| matches!(message, Message::Operator { .. }))
+            || messages.iter().zip(messages.iter().skip(1)).any(|(before, it)| is_late(Some(before), it))
+    };
+    let answered = messages.iter().rposition(|message| matches!(message, Message::Assistant(_)));
+    let has_choice = request.tool_choice != ToolChoice::Auto;
     match change {
-        RequestChange::LeaveToolChoice if request.tool_choice != ToolChoice::Auto => {
+        RequestChange::LeaveToolChoice if has_choice => Some(RequestPart::ToolChoice),
+        RequestChange::LeaveOneCall if request.one_call_at_a_time => Some(RequestPart::OneCall),
+        RequestChange::InstructAsUser if has_late(messages) => Some(RequestPart::LateInstruction),
+        RequestChange::LeaveNew if has_choice && (answered.is_none() || slot == Slot::Final) => {
             Some(RequestPart::ToolChoice)
         }
-        RequestChange::LeaveOneCall if request.one_call_at_a_time => Some(RequestPart::OneCall),
-        RequestChange::InstructAsUser if has_late() => Some(RequestPart::LateInstruction),
-        RequestChange::LeaveToolChoice
+        RequestChange::LeaveNew if has_late(messages.get(answered.unwrap_or(0)..).unwrap_or_default()) => {
+            Some(RequestPart::LateInstruction)
+        }
+        RequestChange::LeaveNew if request.one_call_at_a_time && answered.is_none() => {
+            Some(RequestPart::OneCall)
+        }
+        RequestChange::LeaveNew
+        | RequestChange::LeaveToolChoice
         | RequestChange::LeaveOneCall
         | RequestChange::InstructAsUser
         | RequestChange::StripReasoning

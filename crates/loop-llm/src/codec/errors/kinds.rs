@@ -152,8 +152,17 @@ impl<'a> Case<'a> {
             {
                 Some(RequestChange::InstructAsUser)
             }
+            400 | 422 if self.names_nothing() => Some(RequestChange::LeaveNew),
             _ => None,
         }
+    }
+
+    /// Whether a request is refused without a word of why.
+    fn names_nothing(&self) -> bool {
+        let said = self.text.trim().trim_end_matches('.');
+        let said = said.strip_prefix("an html page in place of json: ").unwrap_or(said);
+        let said = said.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        self.reported.param.is_empty() && NOTHING.contains(&said)
     }
 
     /// What a person can set so that the server takes the request.
@@ -277,7 +286,7 @@ const TOOL_CHOICE: [&str; 5] =
 /// Names of the limit of one call at a time.
 const ONE_CALL: [&str; 2] = ["parallel_tool_calls", "disable_parallel_tool_use"];
 /// How servers name a message in the role of the rules behind the first one.
-const LATE_SYSTEM: [&str; 10] = [
+const LATE_SYSTEM: [&str; 12] = [
     "system message",
     "system prompt",
     "system role",
@@ -288,6 +297,22 @@ const LATE_SYSTEM: [&str; 10] = [
     "developer message",
     "role 'developer'",
     "roles are supported",
+    // A user's message after results.
+    "after role 'tool'",
+    "after role \"tool\"",
+];
+/// Messages that say only that a request is refused.
+const NOTHING: [&str; 10] = [
+    "",
+    "error",
+    "bad request",
+    "invalid request",
+    "invalid_request",
+    "invalid_request_error",
+    "request contains an invalid argument",
+    "unprocessable entity",
+    "unprocessable content",
+    "provider returned error",
 ];
 /// Error messages of a chat template that cannot render the turns.
 const TEMPLATE: [&str; 4] = ["raise_exception", "roles must alternate", "chat template", "jinja"];
