@@ -167,6 +167,9 @@ impl<'a> Case<'a> {
 
     /// What a person can set so that the server takes the request.
     pub(super) fn hint(&self) -> Option<&'static str> {
+        if self.status == 407 {
+            return Some(PROXY);
+        }
         let is_fault = matches!(self.status, 400 | 422 | 500) && self.says(&["reasoning_content"]);
         HINTS.iter().find(|(words, _)| is_fault && self.says(words)).map(|(_, hint)| *hint)
     }
@@ -197,6 +200,8 @@ const HINTS: [(&[&str], &str); 2] = [
         "set `reasoning_back = \"never\"` in `[providers.NAME]` of this provider",
     ),
 ];
+/// What a proxy of unencrypted calls wants.
+const PROXY: &str = "the proxy of `HTTP_PROXY` wants a user and a password: http://USER:PASSWORD@HOST:PORT";
 /// Codes of single providers, in lower case, which say more than their status.
 const REFUSED_BY_CODE: [(&str, Kind); 27] = [
     // MiniMax, in `base_resp`.
