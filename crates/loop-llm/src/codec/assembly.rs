@@ -52,6 +52,8 @@ pub(crate) struct Assembly {
     /// Whether arguments were received that may belong to one of several calls.
     has_strays: bool,
     stop: Option<(Arc<str>, ReplyEnd)>,
+    /// Fewer reported input tokens than this suggest that the server truncated the prompt.
+    least_input: u64,
     pub(super) is_over: bool,
     cap: OutputCap,
     /// Bytes left before the output cap.
@@ -403,6 +405,11 @@ impl Assembly {
 
     // ---- called by the decoder
 
+    /// The prompt has so many bytes, and the server may cut it without a word.
+    pub(super) fn expect_input(&mut self, bytes: usize) {
+        self.least_input = if bytes < LEAST_BYTES { 0 } else { bytes as u64 / BYTES_A_TOKEN };
+    }
+
     /// Whether the reply exceeds the output cap, in bytes or in the tokens reported before its end.
     pub(super) fn is_beyond_cap(&self) -> bool {
         self.is_capped || self.reports_beyond_cap()
@@ -524,8 +531,22 @@ impl Assembly {
         self.text.trim().is_empty() && !self.has_other
     }
 
+    /// Warns where the server read far less than it was sent.
+    fn suspect_cut(&mut self) {
+        let read = self.stated.usage.map_or(0, |usage| usage.total_input());
+        if (1..self.least_input).contains(&read) {
+            let bytes = self.least_input * BYTES_A_TOKEN;
+            self.warn(&format!(
+                "context_truncated_suspected: the server read {read} tokens of a prompt of {bytes} bytes, so it cut \
+                 the rest off; raise its context window (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size, vLLM: \
+                 --max-model-len), or give it less"
+            ));
+        }
+    }
+
     /// The whole reply, with the provider's own form of the turn for later requests.
     pub(super) fn finish(&mut self, origin: &str, protocol: &mut dyn Protocol) -> ModelReply {
+        self.suspect_cut();
         let stop = self.ending();
         let keeps_calls = stop == ReplyEnd::ToolUse;
         if !self.calls.is_empty() {
@@ -686,6 +707,10 @@ fn severity(stop: ReplyEnd) -> u8 {
     }
 }
 
+/// Bytes of a prompt a token, twice as many as usual.
+const BYTES_A_TOKEN: u64 = 8;
+/// A shorter prompt fits into the smallest window that a server has by default, 2,048 tokens.
+const LEAST_BYTES: usize = 4 << 10;
 /// From so many events on, room is made for many.
 const FEW_ITEMS: usize = 4;
 const MANY_ITEMS: usize = 60;

@@ -212,6 +212,10 @@ impl Codec {
             Api::Gemini => gemini::protocol(request, &target),
         };
         let cap = OutputCap::of_request(request);
-        Decoder::new(protocol, target.origin(), aliases, secrets, cap)
+        let mut decoder = Decoder::new(protocol, target.origin(), aliases, secrets, cap);
+        if self.profile.cuts_silently {
+            decoder.reply.expect_input(request.bytes());
+        }
+        decoder
     }
 }
