@@ -12,7 +12,7 @@ mod canonical;
 mod clean_text;
 mod confidence;
 mod data;
-mod decimal;
+pub(crate) mod decimal;
 mod defaults;
 mod effect;
 mod evidence;
