@@ -4,7 +4,7 @@ use loop_core::types::FailureKind as Kind;
 
 use super::head;
 use super::overflow::is_overflow;
-use super::reported::Reported;
+use super::reported::{CodePlace, Reported};
 use crate::error::RequestChange;
 
 /// The parts of a response that are classified.
@@ -81,8 +81,10 @@ impl<'a> Case<'a> {
 
     /// The kind of an error that a provider names by a code of its own.
     fn listed(&self) -> Option<Kind> {
-        let is_it = |(code, _): &&(&str, Kind)| self.reported.has(&[code]);
-        REFUSED_BY_CODE.iter().find(is_it).map(|(_, kind)| *kind)
+        let is_it = |(place, code, _): &&(CodePlace, &str, Kind)| {
+            (*place == CodePlace::Anywhere || *place == self.reported.place) && self.reported.has(&[code])
+        };
+        REFUSED_BY_CODE.iter().find(is_it).map(|(_, _, kind)| *kind)
     }
 
     fn is_out_of_quota(&self) -> bool {
@@ -202,40 +204,41 @@ const HINTS: [(&[&str], &str); 2] = [
 ];
 /// What a proxy of unencrypted calls wants.
 const PROXY: &str = "the proxy of `HTTP_PROXY` wants a user and a password: http://USER:PASSWORD@HOST:PORT";
-/// Codes of single providers, in lower case, which say more than their status.
-const REFUSED_BY_CODE: [(&str, Kind); 27] = [
-    // MiniMax, in `base_resp`.
-    ("1002", Kind::RateLimited),
-    ("1004", Kind::Auth),
-    ("1008", Kind::Billing),
-    ("1026", Kind::ContentFilter),
-    ("1027", Kind::ContentFilter),
-    ("1039", Kind::RateLimited),
-    ("2013", Kind::InvalidRequest),
-    ("2049", Kind::Auth),
+/// Codes of single providers, in lower case, which say more than their status. A number is one only where its provider
+/// writes it: others have numbers of their own.
+const REFUSED_BY_CODE: [(CodePlace, &str, Kind); 27] = [
+    // MiniMax.
+    (CodePlace::BaseResp, "1002", Kind::RateLimited),
+    (CodePlace::BaseResp, "1004", Kind::Auth),
+    (CodePlace::BaseResp, "1008", Kind::Billing),
+    (CodePlace::BaseResp, "1026", Kind::ContentFilter),
+    (CodePlace::BaseResp, "1027", Kind::ContentFilter),
+    (CodePlace::BaseResp, "1039", Kind::RateLimited),
+    (CodePlace::BaseResp, "2013", Kind::InvalidRequest),
+    (CodePlace::BaseResp, "2049", Kind::Auth),
     // Zhipu.
-    ("1113", Kind::Billing),
-    ("1211", Kind::ModelNotFound),
-    ("1261", Kind::ContextTooLong),
-    ("1301", Kind::ContentFilter),
-    ("1302", Kind::RateLimited),
-    ("1303", Kind::RateLimited),
-    ("1305", Kind::Overloaded),
+    (CodePlace::Lone, "1113", Kind::Billing),
+    (CodePlace::Lone, "1211", Kind::ModelNotFound),
+    (CodePlace::Lone, "1261", Kind::ContextTooLong),
+    (CodePlace::Lone, "1301", Kind::ContentFilter),
+    (CodePlace::Lone, "1302", Kind::RateLimited),
+    (CodePlace::Lone, "1303", Kind::RateLimited),
+    (CodePlace::Lone, "1305", Kind::Overloaded),
     // Alibaba.
-    ("throttling", Kind::RateLimited),
-    ("throttling.ratequota", Kind::RateLimited),
-    ("throttling.allocationquota", Kind::RateLimited),
-    ("arrearage", Kind::Billing),
-    ("datainspectionfailed", Kind::ContentFilter),
-    ("invalidapikey", Kind::Auth),
+    (CodePlace::Anywhere, "throttling", Kind::RateLimited),
+    (CodePlace::Anywhere, "throttling.ratequota", Kind::RateLimited),
+    (CodePlace::Anywhere, "throttling.allocationquota", Kind::RateLimited),
+    (CodePlace::Anywhere, "arrearage", Kind::Billing),
+    (CodePlace::Anywhere, "datainspectionfailed", Kind::ContentFilter),
+    (CodePlace::Anywhere, "invalidapikey", Kind::Auth),
     // Moonshot.
-    ("exceeded_current_quota_error", Kind::QuotaExhausted),
-    ("engine_overloaded_error", Kind::Overloaded),
-    ("rate_limit_reached_error", Kind::RateLimited),
-    ("invalid_authentication_error", Kind::Auth),
+    (CodePlace::Anywhere, "exceeded_current_quota_error", Kind::QuotaExhausted),
+    (CodePlace::Anywhere, "engine_overloaded_error", Kind::Overloaded),
+    (CodePlace::Anywhere, "rate_limit_reached_error", Kind::RateLimited),
+    (CodePlace::Anywhere, "invalid_authentication_error", Kind::Auth),
     // Amazon.
-    ("throttlingexception", Kind::RateLimited),
-    ("modelnotreadyexception", Kind::Overloaded),
+    (CodePlace::Anywhere, "throttlingexception", Kind::RateLimited),
+    (CodePlace::Anywhere, "modelnotreadyexception", Kind::Overloaded),
 ];
 /// Codes of temporary errors.
 pub(super) const RATE_LIMITED: [&str; 5] =

@@ -12,6 +12,7 @@ pub(super) struct Reported {
     pub(super) message: String,
     /// Codes, types and reasons, in lower case.
     pub(super) words: Vec<String>,
+    pub(super) place: CodePlace,
     /// The names of the exceeded quotas, in lower case.
     pub(super) quotas: Vec<String>,
     pub(super) param: String,
@@ -27,6 +28,17 @@ pub(super) struct Reported {
     pub(super) filters: Vec<String>,
     /// The provider's request id.
     pub(super) request: Option<String>,
+}
+
+/// Where the code of an error was read, or is looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CodePlace {
+    #[default]
+    Anywhere,
+    /// In `base_resp`.
+    BaseResp,
+    /// A text in an `error` that has a message beside it and nothing else.
+    Lone,
 }
 
 impl Reported {
@@ -51,7 +63,16 @@ impl Reported {
             _ => more.unwrap_or(body),
         };
         let metadata = object.get("metadata");
-        let mut reported = Self::default();
+        let is_lone = error.and_then(Value::as_object).is_some_and(|error| {
+            error.get("code").is_some_and(Value::is_string)
+                && error.keys().all(|key| matches!(key.as_str(), "code" | "message"))
+        });
+        let place = match body.get("base_resp") {
+            _ if is_lone => CodePlace::Lone,
+            Some(base) if std::ptr::eq(base, object) => CodePlace::BaseResp,
+            Some(_) | None => CodePlace::Anywhere,
+        };
+        let mut reported = Self { place, ..Self::default() };
         reported.words.extend(CODES.iter().filter_map(|key| word(object.get(*key))));
         let inner = [object.get("innererror"), metadata, Some(body)];
         reported.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
