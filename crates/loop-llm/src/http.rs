@@ -84,7 +84,7 @@ pub(crate) fn proxy_of(url: &Url) -> Result<Option<Proxy>, LlmError> {
     }
     let variable = |name: &str| std::env::var(name).ok();
     let proxy = Proxy::of(url.scheme(), url.host_str().unwrap_or_default(), variable);
-    proxy.map_err(|line| never(line))
+    proxy.map_err(never)
 }
 
 /// Whether a URL's host is this machine.

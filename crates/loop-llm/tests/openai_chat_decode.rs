@@ -486,7 +486,7 @@ fn a_prompt_that_was_cut_off_without_a_word_is_suspected() {
         at(&wire, &[text("Hi"), stop("stop"), usage(counts)]).unwrap().warnings
     };
     let warnings = counted("ollama", 4_096);
-    let says = "context_truncated_suspected: the server read 4096 tokens of a prompt of 40000 bytes";
+    let says = "context_truncated_suspected: the server read 4096 tokens of a prompt of 40006 bytes";
     assert!(warnings.len() == 1 && warnings[0].starts_with(says), "{warnings:?}");
     // It refuses a prompt that is too long.
     assert_eq!(counted("ollama", 8_000).len() + counted("vllm", 4_096).len(), 0);

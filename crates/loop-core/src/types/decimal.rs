@@ -18,30 +18,21 @@ pub(crate) fn with_digits(text: &str) -> Cow<'_, str> {
     if !is_long {
         return text.into();
     }
-    let (mut out, mut kept, mut at, mut in_string) = (String::new(), 0, 0, false);
-    let bytes = text.as_bytes();
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'\\' => at += 2,
-            b'"' => {
-                in_string = !in_string;
-                at += 1;
-            }
-            b'-' | b'0'..=b'9' if !in_string => {
-                let rest = text.get(at..).unwrap_or_default();
-                let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
-                let number = rest.get(..rest.find(|c| !is_part(c)).unwrap_or(rest.len())).unwrap_or_default();
-                if let Some(digits) = digits_of(number).filter(|digits| is_large(digits)) {
-                    out.push_str(text.get(kept..at).unwrap_or_default());
-                    out.push_str(&digits);
-                    kept = at + number.len();
-                }
-                at += number.len();
-            }
-            _ => at += 1,
-        }
+    let (mut out, mut rest, mut in_string) = (String::with_capacity(text.len()), text, false);
+    while let Some(first) = rest.chars().next() {
+        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E');
+        let is_number = !in_string && (first == '-' || first.is_ascii_digit());
+        let length = match first {
+            '\\' if in_string => 1 + rest.chars().nth(1).map_or(0, char::len_utf8),
+            _ if is_number => rest.find(|c| !is_part(c)).unwrap_or(rest.len()),
+            _ => first.len_utf8(),
+        };
+        in_string ^= first == '"';
+        let (piece, more) = rest.split_at(length);
+        let digits = if is_number { digits_of(piece).filter(|digits| is_large(digits)) } else { None };
+        out.push_str(digits.as_deref().unwrap_or(piece));
+        rest = more;
     }
-    out.push_str(text.get(kept..).unwrap_or_default());
     out.into()
 }
 
@@ -56,11 +47,8 @@ pub(crate) fn digits_of(number: &str) -> Option<String> {
 
 /// Whether a whole number of 64 bits may be rounded as a floating-point number.
 fn is_large(digits: &str) -> bool {
-    let whole = digits.parse::<i128>().ok();
-    whole.is_some_and(|whole| {
-        let is_kept = i64::try_from(whole).is_ok() || u64::try_from(whole).is_ok();
-        is_kept && whole.unsigned_abs() >= 1 << 53
-    })
+    let kept = i128::from(i64::MIN)..=i128::from(u64::MAX);
+    digits.parse().is_ok_and(|whole: i128| kept.contains(&whole) && whole.unsigned_abs() >= 1 << 53)
 }
 
 /// Digits in a row of each large whole number, behind the point or before it.

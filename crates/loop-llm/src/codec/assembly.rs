@@ -52,8 +52,8 @@ pub(crate) struct Assembly {
     /// Whether arguments were received that may belong to one of several calls.
     has_strays: bool,
     stop: Option<(Arc<str>, ReplyEnd)>,
-    /// Fewer reported input tokens than this suggest that the server truncated the prompt.
-    least_input: u64,
+    /// The bytes of a prompt that the server may cut without a word. 0: it does not.
+    pub(super) sent_bytes: usize,
     pub(super) is_over: bool,
     cap: OutputCap,
     /// Bytes left before the output cap.
@@ -405,11 +405,6 @@ impl Assembly {
 
     // ---- called by the decoder
 
-    /// The prompt has so many bytes, and the server may cut it without a word.
-    pub(super) fn expect_input(&mut self, bytes: usize) {
-        self.least_input = if bytes < LEAST_BYTES { 0 } else { bytes as u64 / BYTES_A_TOKEN };
-    }
-
     /// Whether the reply exceeds the output cap, in bytes or in the tokens reported before its end.
     pub(super) fn is_beyond_cap(&self) -> bool {
         self.is_capped || self.reports_beyond_cap()
@@ -534,8 +529,8 @@ impl Assembly {
     /// Warns where the server read far less than it was sent.
     fn suspect_cut(&mut self) {
         let read = self.stated.usage.map_or(0, |usage| usage.total_input());
-        if (1..self.least_input).contains(&read) {
-            let bytes = self.least_input * BYTES_A_TOKEN;
+        let bytes = self.sent_bytes as u64;
+        if self.sent_bytes >= LEAST_BYTES && (1..bytes / BYTES_A_TOKEN).contains(&read) {
             self.warn(&format!(
                 "context_truncated_suspected: the server read {read} tokens of a prompt of {bytes} bytes, so it cut \
                  the rest off; raise its context window (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size, vLLM: \

@@ -216,7 +216,7 @@ impl Codec {
         let cap = OutputCap::of_request(request);
         let mut decoder = Decoder::new(protocol, target.origin(), aliases, secrets, cap);
         if self.profile.cuts_silently {
-            decoder.reply.expect_input(request.bytes());
+            decoder.reply.sent_bytes = request.bytes();
         }
         decoder
     }

@@ -135,26 +135,20 @@ pub fn changed_tools(profile: &Profile, tools: &[ToolDefinition]) -> Vec<String>
     lines
 }
 
-/// The sets of tools that a codec sent last. The calls of a run share one, which is fitted once.
+/// The set of tools that a codec sent last. The calls of a run share one, which is fitted once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fits(Arc<Mutex<Vec<(Arc<[ToolDefinition]>, Arc<FittedTools>)>>>);
+pub(crate) struct Fits(Arc<Mutex<Option<Set>>>);
+
+type Set = (Arc<[ToolDefinition]>, Arc<FittedTools>);
 
 impl Fits {
     /// The tools as the provider of this profile, always the same one, takes them.
     fn of(&self, profile: &Profile, tools: &Arc<[ToolDefinition]>) -> Arc<FittedTools> {
-        let known = |sets: &[(Arc<[ToolDefinition]>, Arc<FittedTools>)]| {
-            sets.iter().find(|(known, _)| Arc::ptr_eq(known, tools)).map(|(_, fitted)| Arc::clone(fitted))
-        };
-        if let Some(fitted) = known(&self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return fitted;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, tools)) {
+            *last = Some((Arc::clone(tools), FittedTools::of(profile, tools).into()));
         }
-        let fitted = Arc::new(FittedTools::of(profile, tools));
-        let mut sets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sets.len() == MAX_SETS {
-            sets.remove(0);
-        }
-        sets.push((Arc::clone(tools), Arc::clone(&fitted)));
-        fitted
+        last.as_ref().map(|(_, fitted)| Arc::clone(fitted)).unwrap_or_default()
     }
 }
 
@@ -281,16 +275,13 @@ fn has_kind(kind: &Value, wanted: &str) -> bool {
     kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
 }
 
-/// Sets of tools that are kept of a codec.
-const MAX_SETS: usize = 8;
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use serde_json::json;
 
-    use super::{Fits, MAX_SETS};
+    use super::Fits;
     use crate::options::{Strictness, ToolDefinition};
     use crate::profile::Profile;
 
@@ -305,13 +296,7 @@ mod tests {
         let (one, other) = (set("a"), set("a"));
         let fitted = fits.of(&profile, &one);
         assert!(fitted.tools.is_some());
-        for _ in 0..3 {
-            assert!(!Arc::ptr_eq(&fitted, &fits.of(&profile, &other)));
-            assert!(Arc::ptr_eq(&fitted, &fits.of(&profile, &one)));
-        }
-        for _ in 0..100 {
-            fits.of(&profile, &set("b"));
-        }
-        assert!(fits.0.lock().is_ok_and(|sets| sets.len() == MAX_SETS));
+        assert!(Arc::ptr_eq(&fitted, &fits.of(&profile, &one)));
+        assert!(!Arc::ptr_eq(&fitted, &fits.of(&profile, &other)));
     }
 }

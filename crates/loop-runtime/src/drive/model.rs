@@ -149,13 +149,11 @@ fn in_turns(messages: Vec<Message>) -> Vec<Message> {
 
 /// Whether some servers refuse this message after the one before it.
 fn is_late(before: Option<&Message>, message: &Message) -> bool {
-    match (before, message) {
-        (Some(Message::Assistant(_)) | None, _) | (_, Message::Assistant(_) | Message::Tool { .. }) => false,
-        (
-            Some(Message::User { .. } | Message::Operator { .. } | Message::Tool { .. }),
-            Message::User { .. } | Message::Operator { .. },
-        ) => true,
-    }
+    let is_ours = match message {
+        Message::User { .. } | Message::Operator { .. } => true,
+        Message::Assistant(_) | Message::Tool { .. } => false,
+    };
+    is_ours && before.is_some_and(|before| !matches!(before, Message::Assistant(_)))
 }
 
 fn meta(run: &Run, call: &CallModel) -> RequestMeta {
@@ -266,17 +264,18 @@ fn refused(
         RequestChange::LeaveToolChoice if has_choice => Some(RequestPart::ToolChoice),
         RequestChange::LeaveOneCall if request.one_call_at_a_time => Some(RequestPart::OneCall),
         RequestChange::InstructAsUser if has_late(messages) => Some(RequestPart::LateInstruction),
-        RequestChange::LeaveNew if has_choice && (answered.is_none() || slot == Slot::Final) => {
-            Some(RequestPart::ToolChoice)
+        RequestChange::LeaveNew => {
+            let is_first = answered.is_none();
+            let new = messages.get(answered.unwrap_or(0)..).unwrap_or_default();
+            [
+                (has_choice && (is_first || slot == Slot::Final), RequestPart::ToolChoice),
+                (has_late(new), RequestPart::LateInstruction),
+                (request.one_call_at_a_time && is_first, RequestPart::OneCall),
+            ]
+            .into_iter()
+            .find_map(|(is_new, part)| is_new.then_some(part))
         }
-        RequestChange::LeaveNew if has_late(messages.get(answered.unwrap_or(0)..).unwrap_or_default()) => {
-            Some(RequestPart::LateInstruction)
-        }
-        RequestChange::LeaveNew if request.one_call_at_a_time && answered.is_none() => {
-            Some(RequestPart::OneCall)
-        }
-        RequestChange::LeaveNew
-        | RequestChange::LeaveToolChoice
+        RequestChange::LeaveToolChoice
         | RequestChange::LeaveOneCall
         | RequestChange::InstructAsUser
         | RequestChange::StripReasoning

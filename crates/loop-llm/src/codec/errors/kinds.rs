@@ -4,7 +4,7 @@ use loop_core::types::FailureKind as Kind;
 
 use super::head;
 use super::overflow::is_overflow;
-use super::reported::{CodePlace, Reported};
+use super::reported::Reported;
 use crate::error::RequestChange;
 
 /// The parts of a response that are classified.
@@ -81,10 +81,8 @@ impl<'a> Case<'a> {
 
     /// The kind of an error that a provider names by a code of its own.
     fn listed(&self) -> Option<Kind> {
-        let is_it = |(place, code, _): &&(CodePlace, &str, Kind)| {
-            (*place == CodePlace::Anywhere || *place == self.reported.place) && self.reported.has(&[code])
-        };
-        REFUSED_BY_CODE.iter().find(is_it).map(|(_, _, kind)| *kind)
+        let is_it = |(code, _): &&(&str, Kind)| self.reported.has(&[code]);
+        REFUSED_BY_CODE.iter().find(is_it).map(|(_, kind)| *kind)
     }
 
     fn is_out_of_quota(&self) -> bool {
@@ -164,7 +162,8 @@ impl<'a> Case<'a> {
         let said = self.text.trim().trim_end_matches('.');
         let said = said.strip_prefix("an html page in place of json: ").unwrap_or(said);
         let said = said.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
-        self.reported.param.is_empty() && NOTHING.contains(&said)
+        let is_nothing = said.is_empty() || !said.contains('|') && NOTHING.contains(&format!("|{said}|"));
+        is_nothing && self.reported.param.is_empty()
     }
 
     /// What a person can set so that the server takes the request.
@@ -205,40 +204,40 @@ const HINTS: [(&[&str], &str); 2] = [
 /// What a proxy of unencrypted calls wants.
 const PROXY: &str = "the proxy of `HTTP_PROXY` wants a user and a password: http://USER:PASSWORD@HOST:PORT";
 /// Codes of single providers, in lower case, which say more than their status. A number is one only where its provider
-/// writes it: others have numbers of their own.
-const REFUSED_BY_CODE: [(CodePlace, &str, Kind); 27] = [
+/// writes it: in `base_resp`, or alone beside its message. Others have numbers of their own.
+const REFUSED_BY_CODE: [(&str, Kind); 27] = [
     // MiniMax.
-    (CodePlace::BaseResp, "1002", Kind::RateLimited),
-    (CodePlace::BaseResp, "1004", Kind::Auth),
-    (CodePlace::BaseResp, "1008", Kind::Billing),
-    (CodePlace::BaseResp, "1026", Kind::ContentFilter),
-    (CodePlace::BaseResp, "1027", Kind::ContentFilter),
-    (CodePlace::BaseResp, "1039", Kind::RateLimited),
-    (CodePlace::BaseResp, "2013", Kind::InvalidRequest),
-    (CodePlace::BaseResp, "2049", Kind::Auth),
+    ("base_resp 1002", Kind::RateLimited),
+    ("base_resp 1004", Kind::Auth),
+    ("base_resp 1008", Kind::Billing),
+    ("base_resp 1026", Kind::ContentFilter),
+    ("base_resp 1027", Kind::ContentFilter),
+    ("base_resp 1039", Kind::RateLimited),
+    ("base_resp 2013", Kind::InvalidRequest),
+    ("base_resp 2049", Kind::Auth),
     // Zhipu.
-    (CodePlace::Lone, "1113", Kind::Billing),
-    (CodePlace::Lone, "1211", Kind::ModelNotFound),
-    (CodePlace::Lone, "1261", Kind::ContextTooLong),
-    (CodePlace::Lone, "1301", Kind::ContentFilter),
-    (CodePlace::Lone, "1302", Kind::RateLimited),
-    (CodePlace::Lone, "1303", Kind::RateLimited),
-    (CodePlace::Lone, "1305", Kind::Overloaded),
+    ("lone 1113", Kind::Billing),
+    ("lone 1211", Kind::ModelNotFound),
+    ("lone 1261", Kind::ContextTooLong),
+    ("lone 1301", Kind::ContentFilter),
+    ("lone 1302", Kind::RateLimited),
+    ("lone 1303", Kind::RateLimited),
+    ("lone 1305", Kind::Overloaded),
     // Alibaba.
-    (CodePlace::Anywhere, "throttling", Kind::RateLimited),
-    (CodePlace::Anywhere, "throttling.ratequota", Kind::RateLimited),
-    (CodePlace::Anywhere, "throttling.allocationquota", Kind::RateLimited),
-    (CodePlace::Anywhere, "arrearage", Kind::Billing),
-    (CodePlace::Anywhere, "datainspectionfailed", Kind::ContentFilter),
-    (CodePlace::Anywhere, "invalidapikey", Kind::Auth),
+    ("throttling", Kind::RateLimited),
+    ("throttling.ratequota", Kind::RateLimited),
+    ("throttling.allocationquota", Kind::RateLimited),
+    ("arrearage", Kind::Billing),
+    ("datainspectionfailed", Kind::ContentFilter),
+    ("invalidapikey", Kind::Auth),
     // Moonshot.
-    (CodePlace::Anywhere, "exceeded_current_quota_error", Kind::QuotaExhausted),
-    (CodePlace::Anywhere, "engine_overloaded_error", Kind::Overloaded),
-    (CodePlace::Anywhere, "rate_limit_reached_error", Kind::RateLimited),
-    (CodePlace::Anywhere, "invalid_authentication_error", Kind::Auth),
+    ("exceeded_current_quota_error", Kind::QuotaExhausted),
+    ("engine_overloaded_error", Kind::Overloaded),
+    ("rate_limit_reached_error", Kind::RateLimited),
+    ("invalid_authentication_error", Kind::Auth),
     // Amazon.
-    (CodePlace::Anywhere, "throttlingexception", Kind::RateLimited),
-    (CodePlace::Anywhere, "modelnotreadyexception", Kind::Overloaded),
+    ("throttlingexception", Kind::RateLimited),
+    ("modelnotreadyexception", Kind::Overloaded),
 ];
 /// Codes of temporary errors.
 pub(super) const RATE_LIMITED: [&str; 5] =
@@ -310,17 +309,7 @@ const LATE_SYSTEM: [&str; 12] = [
     "after role \"tool\"",
 ];
 /// Messages that say only that a request is refused.
-const NOTHING: [&str; 10] = [
-    "",
-    "error",
-    "bad request",
-    "invalid request",
-    "invalid_request",
-    "invalid_request_error",
-    "request contains an invalid argument",
-    "unprocessable entity",
-    "unprocessable content",
-    "provider returned error",
-];
+const NOTHING: &str = "|error|bad request|invalid request|invalid_request|invalid_request_error|request contains an \
+    invalid argument|unprocessable entity|unprocessable content|provider returned error|";
 /// Error messages of a chat template that cannot render the turns.
 const TEMPLATE: [&str; 4] = ["raise_exception", "roles must alternate", "chat template", "jinja"];

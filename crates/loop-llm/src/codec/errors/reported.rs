@@ -12,7 +12,6 @@ pub(super) struct Reported {
     pub(super) message: String,
     /// Codes, types and reasons, in lower case.
     pub(super) words: Vec<String>,
-    pub(super) place: CodePlace,
     /// The names of the exceeded quotas, in lower case.
     pub(super) quotas: Vec<String>,
     pub(super) param: String,
@@ -28,17 +27,6 @@ pub(super) struct Reported {
     pub(super) filters: Vec<String>,
     /// The provider's request id.
     pub(super) request: Option<String>,
-}
-
-/// Where the code of an error was read, or is looked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CodePlace {
-    #[default]
-    Anywhere,
-    /// In `base_resp`.
-    BaseResp,
-    /// A text in an `error` that has a message beside it and nothing else.
-    Lone,
 }
 
 impl Reported {
@@ -63,17 +51,15 @@ impl Reported {
             _ => more.unwrap_or(body),
         };
         let metadata = object.get("metadata");
-        let is_lone = error.and_then(Value::as_object).is_some_and(|error| {
-            error.get("code").is_some_and(Value::is_string)
-                && error.keys().all(|key| matches!(key.as_str(), "code" | "message"))
-        });
-        let place = match body.get("base_resp") {
-            _ if is_lone => CodePlace::Lone,
-            Some(base) if std::ptr::eq(base, object) => CodePlace::BaseResp,
-            Some(_) | None => CodePlace::Anywhere,
-        };
-        let mut reported = Self { place, ..Self::default() };
+        let mut reported = Self::default();
         reported.words.extend(CODES.iter().filter_map(|key| word(object.get(*key))));
+        // A number says something only with its place.
+        let of_base = body.pointer("/base_resp/status_code").filter(|_| error.is_none());
+        reported.words.extend(word(of_base).map(|code| format!("base_resp {code}")));
+        let is_lone =
+            |error: &&Value| error.as_object().is_some_and(|it| it.len() == 2 && it.contains_key("message"));
+        let lone = error.filter(is_lone).and_then(|error| error.get("code")).filter(|code| code.is_string());
+        reported.words.extend(word(lone).map(|code| format!("lone {code}")));
         let inner = [object.get("innererror"), metadata, Some(body)];
         reported.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
         reported.words.extend(metadata.and_then(|metadata| word(metadata.get("error_type"))));
