@@ -32,9 +32,9 @@ impl Size {
         let listed: usize = values.iter().map(length).sum();
         self.values += values.len();
         self.characters += listed + members.get("const").map_or(0, length);
-        let is_within = depth <= DEEPEST
-            && self.values <= MOST_VALUES
-            && (values.len() <= FEW_VALUES || listed <= MOST_OF_MANY)
+        let is_within = depth <= MAX_DEPTH
+            && self.values <= MAX_VALUES
+            && (values.len() <= FEW_VALUES || listed <= MAX_OF_MANY)
             && members.iter().all(|(key, value)| match (key.as_str(), value) {
                 ("properties" | "$defs" | "definitions", Value::Object(named)) => {
                     named.iter().all(|(name, one)| {
@@ -47,7 +47,7 @@ impl Size {
                 ("anyOf", Value::Array(all)) => all.iter().all(|one| self.takes(one, depth)),
                 _ => true,
             });
-        is_within && self.properties <= MOST_PROPERTIES && self.characters <= MOST_CHARACTERS
+        is_within && self.properties <= MAX_PROPERTIES && self.characters <= MAX_CHARACTERS
     }
 }
 
@@ -119,13 +119,13 @@ fn nullable(mut schema: Value) -> Value {
 }
 
 /// Limits of strict mode: objects within each other, properties, listed values, and the characters of all their names.
-const DEEPEST: usize = 10;
-const MOST_PROPERTIES: usize = 5_000;
-const MOST_VALUES: usize = 1_000;
-const MOST_CHARACTERS: usize = 120_000;
+const MAX_DEPTH: usize = 10;
+const MAX_PROPERTIES: usize = 5_000;
+const MAX_VALUES: usize = 1_000;
+const MAX_CHARACTERS: usize = 120_000;
 /// A list with more values than these has a limit of its own for their characters.
 const FEW_VALUES: usize = 250;
-const MOST_OF_MANY: usize = 15_000;
+const MAX_OF_MANY: usize = 15_000;
 /// Keywords that strict mode refuses.
 const FORBIDDEN: [&str; 11] = [
     "allOf",
