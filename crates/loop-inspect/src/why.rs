@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use loop_runtime::journal::{Recorded, replay};
-use loop_runtime::report::sentence;
 use loop_runtime::report::{ActionReport, CheckReport, Item, PersonRequestReport, StoppedInReport, action};
+use loop_runtime::report::{sentence, warnings};
 use loop_runtime::run::StartError;
 
 /// The version of this format.
@@ -58,6 +58,8 @@ pub struct Why {
     pub missing: Vec<String>,
     /// Sections whose last change came from a pass of low or unknown confidence.
     pub weak_sections: Vec<WeakSection>,
+    /// What was irregular and did not end the run.
+    pub warnings: Vec<String>,
     /// Results that repeat something, with the note that the model read. Empty if there are none.
     pub notes: Vec<WhyNote>,
     /// Actions and questions that wait for a person.
@@ -235,6 +237,7 @@ impl Why {
                 .map(ToString::to_string)
                 .collect(),
             weak_sections: weak_sections(&state),
+            warnings: warnings(&state.model_calls(), state.warnings()),
             notes: notes(&state),
             waiting: state.requested().iter().map(|it| PersonRequestReport::new(started, it)).collect(),
             in_doubt: in_doubt.flat_map(|condition| names(&condition.value)).collect(),

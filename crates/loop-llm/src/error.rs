@@ -215,8 +215,10 @@ pub enum RequestChange {
     LeaveToolChoice,
     /// Do not limit calls to one at a time.
     LeaveOneCall,
-    /// Send instructions behind the first message as the user's.
+    /// Send instructions behind the first message as the user's, each after a turn of the model.
     InstructAsUser,
+    /// Leave out what no answered request had: the server names nothing of what it refuses.
+    LeaveNew,
 }
 
 /// The default retry advice of a kind.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use loop_core::types::FailureKind;
+use loop_core::types::{FailureKind, Proxy};
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use rustls::RootCertStore;
@@ -38,7 +38,7 @@ pub fn http_client() -> Result<reqwest::Client, LlmError> {
 /// such a server never leave the machine.
 ///
 /// # Errors
-/// Like [`http_client`].
+/// Like [`http_client`], and if the environment names a proxy for the URL that is none.
 pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
     static DIRECT: OnceLock<Result<reqwest::Client, LlmError>> = OnceLock::new();
     if is_loopback(url) {
@@ -46,6 +46,7 @@ pub fn http_client_for(url: &Url) -> Result<reqwest::Client, LlmError> {
             .get_or_init(|| build(reqwest::ClientBuilder::no_proxy, None).map_err(unusable))
             .clone();
     }
+    proxy_of(url)?;
     http_client()
 }
 
@@ -68,8 +69,22 @@ pub fn own_http_client_trusting(url: &Url, pem: &[u8]) -> Result<reqwest::Client
 }
 
 fn build_for(url: &Url, pem: Option<&[u8]>) -> Result<reqwest::Client, LlmError> {
+    proxy_of(url)?;
     let is_loopback = is_loopback(url);
     build(|client| if is_loopback { client.no_proxy() } else { client }, pem).map_err(unusable)
+}
+
+/// The proxy of the environment by which a URL is reached. `None`: it is reached directly.
+///
+/// # Errors
+/// [`FailureKind::Connection`], which is never retried, if the environment names one that cannot be used.
+pub(crate) fn proxy_of(url: &Url) -> Result<Option<Proxy>, LlmError> {
+    if is_loopback(url) {
+        return Ok(None);
+    }
+    let variable = |name: &str| std::env::var(name).ok();
+    let proxy = Proxy::of(url.scheme(), url.host_str().unwrap_or_default(), variable);
+    proxy.map_err(never)
 }
 
 /// Whether a URL's host is this machine.
@@ -85,8 +100,11 @@ pub fn is_exposed(url: &Url) -> bool {
     url.scheme() == "http" && !is_loopback(url)
 }
 
-/// The message of a client error with its causes, without the URL, which may contain a key.
+/// The message of a client error with its causes, without the URL, which may contain a key. Where no connection was made
+/// by a proxy, it names the proxy.
 pub fn http_error(error: reqwest::Error) -> String {
+    let url = error.url().filter(|_| error.is_connect());
+    let proxy = url.and_then(|url| proxy_of(url).ok().flatten());
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();
@@ -94,7 +112,10 @@ pub fn http_error(error: reqwest::Error) -> String {
         text = format!("{text}: {cause}");
         source = cause.source();
     }
-    text
+    match proxy {
+        Some(proxy) => format!("{text} ({})", proxy.hint()),
+        None => text,
+    }
 }
 
 fn build(
@@ -130,7 +151,11 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, BuildError> {
 }
 
 fn unusable(error: BuildError) -> LlmError {
-    let message = format!("no HTTP client can be made on this machine: {error}");
+    never(format!("no HTTP client can be made on this machine: {error}"))
+}
+
+/// An error before any connection, which is the same each time.
+fn never(message: String) -> LlmError {
     let mut error = LlmError::new(FailureKind::Connection, ErrorPhase::Connect, message);
     error.retry = RetryAdvice::Never;
     error

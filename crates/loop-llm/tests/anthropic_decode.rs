@@ -520,6 +520,28 @@ fn arguments_under_the_index_of_a_block_that_has_ended_are_those_of_the_open_one
     );
 }
 
+// Issue 43, R17
+#[test]
+fn a_call_that_begins_again_with_each_piece_is_one() {
+    let call = tool(0, "a", &["{\"city\":", "\"Oslo\"}"]);
+    let again = |id: &str| tool(0, id, &[]).swap_remove(0);
+    let pieces = vec![
+        call[0].clone(),
+        again("a2"),
+        call[1].clone(),
+        again("a3"),
+        call[2].clone(),
+        again("a4"),
+        call[3].clone(),
+    ];
+    let reply = end(&[pieces, tool(1, "b", &["{}"])], "tool_use");
+    assert_eq!(calls(&reply), [("a", "weather", "{\"city\":\"Oslo\"}"), ("b", "weather", "{}")]);
+    // Whole calls under one index are several, though none was ended.
+    let whole = |id: &str| tool(0, id, &["{}"])[..2].to_vec();
+    let reply = end(&[whole("a"), whole("b")], "tool_use");
+    assert_eq!(calls(&reply), [("a", "weather", "{}"), ("b", "weather", "{}")]);
+}
+
 // Whatever keeps a turn from going back, its calls keep their arguments.
 #[test]
 fn calls_have_their_arguments_where_nothing_is_kept() {

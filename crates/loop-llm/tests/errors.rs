@@ -515,6 +515,34 @@ fn what_a_server_refuses_by_name_is_told() {
             json!({"error": "Only user and assistant roles are supported!"}),
             RequestChange::InstructAsUser,
         ),
+        // Issue 43, P5: a user's message after results, by the provider and behind another.
+        (
+            400,
+            json!({"object": "error", "message": "Unexpected role 'user' after role 'tool'",
+                "type": "invalid_request_message_order", "param": null, "code": "3230"}),
+            RequestChange::InstructAsUser,
+        ),
+        (
+            400,
+            json!({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw":
+                "{\"object\":\"error\",\"message\":\"Unexpected role 'user' after role 'tool'\",\"code\":\"3230\"}"}}}),
+            RequestChange::InstructAsUser,
+        ),
+        // What names nothing.
+        (400, Value::Null, RequestChange::LeaveNew),
+        (400, json!({"error": {"message": "Bad Request"}}), RequestChange::LeaveNew),
+        (400, openai("", "Invalid request."), RequestChange::LeaveNew),
+        (
+            400,
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": "Error"}}),
+            RequestChange::LeaveNew,
+        ),
+        (
+            400,
+            json!({"error": {"code": 400, "message": "Request contains an invalid argument.", "status": "INVALID_ARGUMENT"}}),
+            RequestChange::LeaveNew,
+        ),
+        (422, json!({"detail": "Unprocessable Entity"}), RequestChange::LeaveNew),
     ] {
         let error = error(status, &[("x-should-retry", "false")], &body);
         assert_eq!(

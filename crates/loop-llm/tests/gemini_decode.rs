@@ -368,6 +368,29 @@ fn the_last_value_of_each_count_holds() {
     assert_eq!(reply.usage, Some(Usage { input: 9, output: 12, reasoning: 14, ..Usage::default() }));
 }
 
+// Issue 43, P3
+#[test]
+fn counts_under_the_names_of_others_are_read() {
+    let wanted = Some(Usage { input: 9, output: 12, ..Usage::default() });
+    for counts in [
+        json!({"prompt_tokens": 9, "completion_tokens": 12, "total_tokens": 21}),
+        json!({"input_tokens": 9.0, "output_tokens": 12}),
+        json!({"prompt_token_count": 9, "candidates_token_count": 12, "total_token_count": 21}),
+    ] {
+        assert_eq!(counted(std::slice::from_ref(&counts)).usage, wanted, "{counts}");
+        for place in ["/usage", "/candidates/0/usageMetadata", "/candidates/0/usage"] {
+            let mut chunk = stop("STOP");
+            let (before, name) = place.rsplit_once('/').unwrap();
+            chunk.as_object_mut().unwrap().remove("usageMetadata");
+            chunk.pointer_mut(before).unwrap()[name] = counts.clone();
+            assert_eq!(end(&[text("Hi"), chunk.clone()]).unwrap().usage, wanted, "{chunk}");
+        }
+    }
+    // Its own names come first.
+    let both = json!({"promptTokenCount": 9, "candidatesTokenCount": 12, "prompt_tokens": 1, "completion_tokens": 1});
+    assert_eq!(counted(&[both]).usage, wanted);
+}
+
 // L21
 #[test]
 fn counts_that_cannot_be_used_are_no_usage() {

@@ -486,11 +486,42 @@ fn a_prompt_that_was_cut_off_without_a_word_is_suspected() {
         at(&wire, &[text("Hi"), stop("stop"), usage(counts)]).unwrap().warnings
     };
     let warnings = counted("ollama", 4_096);
-    let says = "context_truncated_suspected: the server read 4096 tokens of a prompt of 40000 bytes";
+    let says = "context_truncated_suspected: the server read 4096 tokens of a prompt of 40006 bytes";
     assert!(warnings.len() == 1 && warnings[0].starts_with(says), "{warnings:?}");
     // It refuses a prompt that is too long.
     assert_eq!(counted("ollama", 8_000).len() + counted("vllm", 4_096).len(), 0);
     assert_eq!(*counted("ollama", 0), ["usage_empty".into()]);
+    // The same by each protocol that such a server speaks.
+    let tokens = 4_096;
+    for (api, body) in [
+        (
+            "openai-responses",
+            json!({"id": "r", "object": "response", "status": "completed", "model": "m",
+                "usage": {"input_tokens": tokens, "output_tokens": 1}, "output": [{"type": "message",
+                "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}]}),
+        ),
+        (
+            "anthropic",
+            json!({"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                "content": [{"type": "text", "text": "Hi"}],
+                "usage": {"input_tokens": 96, "cache_read_input_tokens": tokens - 96, "output_tokens": 1}}),
+        ),
+        (
+            "gemini",
+            json!({"candidates": [{"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}],
+                "usageMetadata": {"promptTokenCount": tokens, "candidatesTokenCount": 1}}),
+        ),
+    ] {
+        let profile = Profile { cuts_silently: true, ..(*Profile::named(api).unwrap()).clone() };
+        let long = |profile: Profile| {
+            Wire::of(profile, "m")
+                .with(|request| request.messages = vec![Message::user("word ".repeat(8_000))])
+        };
+        let warnings = long(profile).end(body.to_string()).unwrap().warnings;
+        assert!(warnings.len() == 1 && warnings[0].starts_with(says), "{api}: {warnings:?}");
+        let own = long((*Profile::named(api).unwrap()).clone());
+        assert_eq!(own.end(body.to_string()).unwrap().warnings.len(), 0, "{api}");
+    }
 }
 
 // wire WQ40

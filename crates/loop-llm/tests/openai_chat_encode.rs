@@ -159,6 +159,63 @@ fn schemas_are_made_binding_where_they_can_be() {
     assert_eq!(wire.warnings(), ["schema_not_strict(look)"]);
 }
 
+// Issue 43, P2
+#[test]
+fn a_schema_over_the_limits_of_strict_mode_is_sent_without_it() {
+    let object = |properties: Value| json!({"type": "object", "properties": properties});
+    let nested = |levels: usize| {
+        (1..levels).fold(object(json!({"a": {"type": "string"}})), |inner, n| match n % 2 {
+            0 => object(json!({ "a": inner })),
+            _ => object(json!({"a": {"type": "array", "items": inner}})),
+        })
+    };
+    let many = |count: usize| {
+        let text = json!({"type": "string"});
+        let halves = [count / 2, count - count / 2 - 2];
+        let half = |n: usize| object((0..n).map(|n| (format!("p{n}"), text.clone())).collect());
+        object(json!({"a": half(halves[0]), "b": half(halves[1])}))
+    };
+    let listed = |lists: usize, values: usize, length: usize| {
+        let values: Vec<String> = (0..values).map(|n| format!("{n:0length$}")).collect();
+        object((0..lists).map(|n| (format!("p{n}"), json!({"type": "string", "enum": values}))).collect())
+    };
+    let named = |characters: usize| object(json!({"é".repeat(characters): {"type": "string"}}));
+    for (schema, is_strict) in [
+        (nested(10), true),
+        (nested(11), false),
+        (many(5_000), true),
+        (many(5_001), false),
+        (listed(4, 250, 20), true),
+        (listed(4, 251, 20), false),
+        (listed(1, 251, 59), true),
+        (listed(1, 251, 60), false),
+        (named(120_000), true),
+        (named(120_001), false),
+        (object(json!({"a": {"const": "x".repeat(120_000)}})), false),
+    ] {
+        let expected = if is_strict { vec![] } else { vec!["schema_not_strict(look)".to_owned()] };
+        for profile in ["openai-chat", "openai-responses"] {
+            let plain = Wire::new(profile, "gpt-4.1");
+            let shown = &schema.to_string()[..40];
+            let wire = plain.with(|request| {
+                request.tools = [tool("look", schema.clone(), Strictness::Prefer)].into();
+            });
+            assert_eq!(wire.warnings(), expected, "{profile} {shown}");
+            let wire = plain.with(|request| {
+                request.output = OutputFormat::JsonSchema {
+                    name: "look".into(),
+                    description: "".into(),
+                    schema: schema.clone(),
+                    strict: Strictness::Prefer,
+                };
+            });
+            assert_eq!(wire.warnings(), expected, "{profile} {shown}");
+            let body = wire.sent().to_string();
+            assert_eq!(body.contains("\"strict\":true"), is_strict, "{profile} {shown}");
+        }
+    }
+}
+
 // wire WC36
 #[test]
 fn pictures_of_results_come_after_all_results() {

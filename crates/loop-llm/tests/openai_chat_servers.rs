@@ -266,6 +266,23 @@ fn no_call_is_kept_without_the_arguments_that_were_sent() {
             head(1, "b", "remove", json!("")),
             fragment(json!({"index": 1, "id": "b2", "function": {"name": null, "arguments": remove.2}})),
         ],
+        // An id that changes with each piece, beside the name again.
+        vec![
+            head(0, "a", "look", json!("")),
+            head(0, "a2", "look", json!("{\"q\":")),
+            head(0, "a3", "look", json!("\"x\"}")),
+            head(0, "a4", "look", json!("")),
+            head(1, "b", "remove", Value::Null),
+            head(1, "b2", "remove", json!(remove.2)),
+        ],
+        // The same by turns.
+        vec![
+            head(0, "a", "look", json!("")),
+            head(1, "b", "remove", json!("")),
+            head(0, "a2", "look", json!("{\"q\":")),
+            head(1, "b2", "remove", json!(remove.2)),
+            head(0, "a3", "look", json!("\"x\"}")),
+        ],
         // Interleaved, before the name, with the name in each piece, and as an object.
         vec![
             head(0, "a", "look", json!("")),
@@ -286,6 +303,18 @@ fn no_call_is_kept_without_the_arguments_that_were_sent() {
     ] {
         let reply = at(&wire, &[&chunks[..], &[stop("tool_calls")]].concat()).unwrap();
         assert_eq!((calls(&reply), reply.stop), (vec![look, remove], Some(ReplyEnd::ToolUse)), "{chunks:?}");
+    }
+    // Whole calls under one index are several, and so are calls of one tool whose pieces have no index.
+    let again = ("b", "look", "{\"q\":\"y\"}");
+    let loose = |id: &str, arguments: &str| {
+        fragment(json!({"id": id, "function": {"name": "look", "arguments": arguments}}))
+    };
+    for chunks in [
+        vec![head(0, "a", "look", json!(look.2)), head(0, "b", "look", json!(again.2))],
+        vec![loose("a", ""), loose("b", ""), loose("a", look.2), loose("b", again.2)],
+    ] {
+        let reply = at(&wire, &[&chunks[..], &[stop("tool_calls")]].concat()).unwrap();
+        assert_eq!(calls(&reply), [look, again], "{chunks:?}");
     }
     // Whose arguments they are cannot be told, so no call is kept.
     for chunks in [

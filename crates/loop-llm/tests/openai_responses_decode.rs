@@ -781,11 +781,14 @@ fn no_call_is_kept_without_the_arguments_that_were_sent() {
     let remove = |arguments: &str| function("fc_1", "b", "remove", arguments);
     let piece = |id: &str, index: u64, delta: &str| json!({"type": "response.function_call_arguments.delta", "item_id": id, "output_index": index, "delta": delta});
     let begun = json!({"type": "response.output_item.added", "output_index": 0, "item": remove("")});
+    let again = |id: &str| added(0, &function(id, "b", "remove", ""));
     let wanted = [("b", "remove", "{\"only\":\"drafts\"}")];
     for pieces in [
         // Another index and id, or an id that changes with each event.
         vec![piece("fc_2", 1, "{\"only\":"), piece("fc_2", 1, "\"drafts\"}")],
         vec![piece("x1", 0, "{\"only\":"), piece("x2", 0, "\"drafts\"}")],
+        // The call begins again with each of its pieces.
+        vec![again("x1"), piece("x1", 0, "{\"only\":"), again("x2"), piece("x2", 0, "\"drafts\"}")],
     ] {
         let events = [&[created(), begun.clone()], &pieces[..], &[completed(&[])]].concat();
         assert_eq!(calls(&end(&events).unwrap()), wanted, "{pieces:?}");

@@ -302,3 +302,52 @@ impl Draw {
         format!("{text}{}", ends.get(self.below(5)).unwrap())
     }
 }
+
+/// What the error of a call behind a proxy must say; the test below runs itself in another process.
+const BEHIND: &str = "LOOPGATE_TEST_BEHIND";
+
+// Issue 43, P8
+#[tokio::test]
+async fn a_proxy_that_is_none_or_does_not_let_through_is_named() {
+    if let Some(expected) = std::env::var_os(BEHIND) {
+        let expected = expected.into_string().unwrap();
+        for (url, is_behind) in [
+            ("https://api.example/v1", true),
+            ("http://api.example/v1", true),
+            ("https://direct.invalid/v1", false),
+        ] {
+            let profile = loop_llm::Profile::named("compatible").unwrap();
+            let model = loop_llm::HttpModel::new(profile, Some(url)).unwrap();
+            let error = complete(&model, &question()).await.unwrap_err();
+            let is_named = error.message.contains(&expected) && error.message.contains("_PROXY`");
+            assert_eq!(is_named, is_behind, "{url}: {error} and {expected:?}");
+            assert!(!error.message.contains("hunter2"), "{url}: {error}");
+        }
+        return;
+    }
+    let refusing = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = refusing.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in refusing.incoming().flatten() {
+            _ = std::io::Read::read(&mut stream, &mut [0; 4096]);
+            let answer = b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n";
+            _ = std::io::Write::write_all(&mut stream, answer);
+        }
+    });
+    for (value, expected) in [
+        ("not a url".to_owned(), "http://HOST:PORT"),
+        ("socks5://ada:hunter2@127.0.0.1:9".to_owned(), "socks5://127.0.0.1:9"),
+        ("http://ada:hunter2@127.0.0.1:9".to_owned(), "http://127.0.0.1:9"),
+        (format!("ada:hunter2@127.0.0.1:{port}"), "user and"),
+    ] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", "over_http::a_proxy_that_is_none_or_does_not_let_through_is_named"]);
+        ["http_proxy", "https_proxy", "ALL_PROXY", "no_proxy"]
+            .iter()
+            .for_each(|name| _ = child.env_remove(name));
+        child.env("HTTP_PROXY", &value).env("HTTPS_PROXY", value).env("NO_PROXY", "direct.invalid");
+        child.env(BEHIND, expected);
+        let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}

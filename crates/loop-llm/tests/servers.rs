@@ -136,6 +136,18 @@ fn refusals_are_classified_by_words_and_fields() {
             Kind::ContextTooLong,
         ),
         (400, json!({"error": {"code": "1113", "message": "Insufficient balance"}}), Kind::Billing),
+        // The numbers of one provider are those of others too, who mean something else.
+        (400, json!({"error": {"code": "1002", "message": "x"}}), Kind::InvalidRequest),
+        (400, json!({"error": {"code": 1008, "message": "x", "type": "bad_request"}}), Kind::InvalidRequest),
+        (400, json!({"success": false, "errors": [{"code": 1002, "message": "x"}]}), Kind::InvalidRequest),
+        (400, json!({"code": 1301, "message": "x"}), Kind::InvalidRequest),
+        (
+            400,
+            json!({"object": "error", "code": "1302", "message": "x", "type": "invalid"}),
+            Kind::InvalidRequest,
+        ),
+        (400, json!({"error": {"code": "1261", "message": "x", "param": null}}), Kind::InvalidRequest),
+        (400, json!({"base_resp": {"status_code": 1113, "status_msg": "x"}}), Kind::InvalidRequest),
         (
             400,
             json!({"code": "InvalidParameter", "message": "Range of input length should be [1, 30720]"}),

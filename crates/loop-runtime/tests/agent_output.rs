@@ -279,7 +279,7 @@ async fn a_reply_without_calls_is_invalid() {
     let mut messages = ask("Go");
     let error = agent.chat(&mut messages).await.unwrap_err();
     let AgentError::InvalidResponse { message, meta } = &error else { panic!("{error:?}") };
-    assert!(message.contains("calls no tool and not `save_lead`"), "{message}");
+    assert!(message.contains("calls no tool, where `save_lead` had to be called"), "{message}");
     assert_eq!((&*error.code(), meta.totals.passes, meta.attempts), ("INVALID_RESPONSE", 1, 1));
     assert_eq!(shape(&messages), "UA");
     assert_valid(&messages);

@@ -200,6 +200,70 @@ async fn every_form_of_request_is_answered_by_a_strict_server() {
     }
 }
 
+/// A model whose server takes no user's message after results, or says nothing of why it refuses the choice of no tool.
+#[derive(Debug)]
+struct Mute(&'static str, Arc<dyn ChatModel>);
+
+#[async_trait::async_trait]
+impl ChatModel for Mute {
+    async fn stream(&self, request: &ModelRequest) -> Result<EventStream, LlmError> {
+        let is_late = request.messages.windows(2).any(|pair| {
+            matches!(pair, [Message::Tool { .. }, Message::User { .. } | Message::Operator { .. }])
+        });
+        let is_refused = match self.0 {
+            ORDER => is_late,
+            _ => request.tool_choice == ToolChoice::None,
+        };
+        if is_refused {
+            return Err(LlmError::new(FailureKind::InvalidRequest, ErrorPhase::Headers, self.0));
+        }
+        self.1.stream(request).await
+    }
+}
+
+const ORDER: &str = "Unexpected role 'user' after role 'tool'";
+
+#[tokio::test]
+async fn a_last_reply_that_is_refused_without_a_name_is_asked_for_once_more() {
+    // Issue 43, P5
+    for (provider, why) in PROTOCOLS.map(|it| (it, ORDER)).into_iter().chain([
+        ("openai-chat", "Bad Request"),
+        ("gemini", "Request contains an invalid argument."),
+        ("anthropic", "Error"),
+    ]) {
+        let replies = vec![looks(&["1"]), says("As far as I came."), says("Yes.")];
+        let (model, server) = served(provider, Arc::new(Mute(why, scripted(replies))));
+        let limits = Limits { passes: 2, ..Limits::agent() };
+        let agent = with_tools(Agent::new(model), &Activity::default()).limits(limits).build().unwrap();
+        let mut messages = ask("Go");
+        agent.chat(&mut messages).await.unwrap_err();
+        let came = (&*shape(&messages), messages.last().unwrap().text());
+        assert_eq!(came, ("UCTA", "As far as I came."), "{provider}, {why}");
+        assert_eq!(
+            server.requests().iter().filter(|it| it.status != Some(200)).count(),
+            1,
+            "{provider}, {why}"
+        );
+        assert_valid(&messages);
+    }
+    // What every request of the run had is not what is refused, so nothing is tried blindly.
+    let (model, server) = served("openai-chat", Arc::new(Refusing("Bad Request")));
+    let agent = with_tools(Agent::new(model), &Activity::default()).build().unwrap();
+    agent.chat(&mut ask("Go")).await.unwrap_err();
+    assert_eq!(server.requests().len(), 1);
+}
+
+/// A model whose server refuses each request.
+#[derive(Debug)]
+struct Refusing(&'static str);
+
+#[async_trait::async_trait]
+impl ChatModel for Refusing {
+    async fn stream(&self, _: &ModelRequest) -> Result<EventStream, LlmError> {
+        Err(LlmError::new(FailureKind::InvalidRequest, ErrorPhase::Headers, self.0))
+    }
+}
+
 #[tokio::test]
 async fn every_call_of_a_document_is_answered_by_a_strict_server() {
     // T17: the only permitted pass of a document, which is its final pass.

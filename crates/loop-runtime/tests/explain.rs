@@ -261,8 +261,8 @@ fn every_reason_is_a_sentence() {
         "The reply was cut at its output limit: the provider ignored the limit of 300 tokens, and its reply was cut off here. No setting helps: name another model or provider.",
     );
     reads(
-        condition(R::InvalidResponse, text("the reply calls no tool and not `save`")),
-        "The reply could not be used: the reply calls no tool and not `save`.",
+        condition(R::InvalidResponse, text("the reply calls no tool, where `save` had to be called")),
+        "The reply could not be used: the reply calls no tool, where `save` had to be called.",
     );
     reads(
         condition(R::SubmitBeforeOutput, text("the reply submits")),

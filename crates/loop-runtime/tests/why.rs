@@ -191,6 +191,19 @@ fn an_effect_in_doubt_is_left_and_named() {
     assert!(why.in_doubt.len() == 1 && why.in_doubt[0].contains("wipe"), "{:?}", why.in_doubt);
 }
 
+// Issue 43, P6
+#[test]
+fn what_was_irregular_is_told() {
+    let mut world = run().start().started();
+    let call = world.call();
+    let warnings = vec!["context_truncated_suspected: half of it".into()];
+    let reply = loop_core::reply::Reply { warnings, ..draft("high").reply() };
+    world.apply(EventKind::ModelReplied { key: call.key, attempt: call.attempt, reply: reply.into() });
+    let why = Why::of(world.run.id(), &recorded(&world)).unwrap();
+    assert_eq!(why.status, WhyStatus::Ended);
+    assert!(why.warnings.len() == 1 && why.warnings[0].ends_with(": half of it"), "{:?}", why.warnings);
+}
+
 #[test]
 fn a_run_that_has_not_ended_is_explained_without_an_end() {
     let open = run().start().started();

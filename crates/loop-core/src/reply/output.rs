@@ -9,11 +9,17 @@ pub(super) fn read(reply: &Reply, output: &OutputSpec) -> Proposal {
     let mut proposal = native::read(reply);
     if reply.calls.is_empty() && proposal.refused.is_none() {
         // A reply without a call cannot be continued, so the run ends.
+        let tool = &output.tool;
         let what = match reply.finish {
-            FinishReason::MaxTokens | FinishReason::Capped => "was cut at the output limit before it called",
-            _ => "calls no tool and not",
+            FinishReason::MaxTokens | FinishReason::Capped => {
+                format!("the reply was cut at the output limit before it called `{tool}`")
+            }
+            _ => format!(
+                "the reply calls no tool, where `{tool}` had to be called; not every model and server keeps to a forced \
+                 call (`tool_choice`)"
+            ),
         };
-        proposal.ending = Ending::Invalid(format!("the reply {what} `{}`", output.tool).into());
+        proposal.ending = Ending::Invalid(what.into());
     }
     proposal
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use crate::types::decimal::digits_of;
 use crate::types::pointer_step;
 
 /// The schema of a value. Written and read as JSON Schema.
@@ -336,23 +337,14 @@ fn given<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Value>, D::Error
     Value::deserialize(source).map(Some)
 }
 
-/// The whole number that a floating-point number is exactly. Beyond 2⁵³ the digits that were written are lost.
+/// The whole number that a floating-point number is exactly. From 2⁵³ on the digits that were written are lost.
 fn whole(value: &Value) -> Option<i64> {
     if !value.is_number() || value.is_i64() || value.is_u64() {
         return None;
     }
-    // The shortest text of a floating-point number: `5.0`, `1e3`, `1000000.0`, `1e16`.
-    let text = value.to_string();
-    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let (before, after) = digits.split_once('.').unwrap_or((digits, ""));
-    let after = after.trim_end_matches('0');
-    let zeros = usize::try_from(exponent.parse::<i32>().ok()?).ok()?.checked_sub(after.len())?;
-    let whole = format!("{before}{after}{}", "0".repeat(zeros.min(MAX_DIGITS)));
-    whole.parse().ok().filter(|whole: &i64| whole.unsigned_abs() <= 1 << 53)
+    let digits = digits_of(&value.to_string())?;
+    digits.parse().ok().filter(|whole: &i64| whole.unsigned_abs() < 1 << 53)
 }
-
-/// No 64-bit number has more digits.
-const MAX_DIGITS: usize = 20;
 
 /// Whether two values are the same to JSON Schema, which has one kind of number.
 fn is_same(one: &Value, other: &Value) -> bool {

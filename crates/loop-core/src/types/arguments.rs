@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::types::canonical::canonical;
+use crate::types::decimal::with_digits;
 use crate::types::members::{Flat, Written};
 
 /// The arguments of a call: a text, to which they deref, and its parsed value.
@@ -90,10 +91,11 @@ impl Arguments {
             if self.text.trim().is_empty() {
                 return Read { value: Ok(Value::Object(Map::new())), repeated: Vec::new() };
             }
-            if let Ok(Flat(value)) = serde_json::from_str(&self.text) {
+            let text = with_digits(&self.text);
+            if let Ok(Flat(value)) = serde_json::from_str(&text) {
                 return Read { value: Ok(value), repeated: Vec::new() };
             }
-            match serde_json::from_str::<Written>(&self.text) {
+            match serde_json::from_str::<Written>(&text) {
                 Ok(written) => {
                     let repeated = written.repeated();
                     Read { value: Ok(written.into_value()), repeated }
@@ -197,6 +199,18 @@ mod tests {
         let built = Arguments::of(json!({"b": 1, "a": [2]}));
         assert_eq!(&*built, r#"{"a":[2],"b":1}"#);
         assert!(built.read.get().is_some(), "what is built of a value is not read");
+    }
+
+    // Issue 43, K2
+    #[test]
+    fn a_large_whole_number_is_read_exactly_however_it_is_written() {
+        for text in ["{\"n\":9007199254740993.0}", "{\"n\":9.007199254740993e15, \"a\":{\"n\":[1]}}"] {
+            assert_eq!(
+                Arguments::from(text).value().unwrap()["n"],
+                json!(9_007_199_254_740_993_i64),
+                "{text}"
+            );
+        }
     }
 
     // S1-d2

@@ -33,8 +33,8 @@ pub struct ModelFailure {
     /// What was received of the reply. A call without reported usage is estimated from it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub received: Received,
-    /// The part of the request that the provider refuses by name, where the call can be made without it. `None`: it names
-    /// none.
+    /// The part of the request that the provider refuses, where the call can be made without it: the part that it names,
+    /// or, where it names none, one that no answered request of the run had. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RequestPart>,
 }
@@ -47,7 +47,8 @@ pub enum RequestPart {
     ToolChoice,
     /// The limit of one call at a time.
     OneCall,
-    /// The role of an instruction behind the first message. Without it the instruction is a user's message.
+    /// The role and the place of an instruction behind the first message. Without them it is a user's message after a
+    /// turn of the model.
     LateInstruction,
 }
 

@@ -246,6 +246,10 @@ impl Messages {
             "text" => Kind::Text,
             "thinking" => Kind::Thinking,
             "redacted_thinking" => Kind::Redacted,
+            // Some servers begin a call again with each of its pieces.
+            "tool_use" if !is_whole && self.goes_on(index, fields.text("name").or_empty(), reply) => {
+                return Ok(());
+            }
             "tool_use" => {
                 let Some(at) = reply.add_call(fields.text("id").or_empty(), index) else {
                     // The turn is not sent back, so nothing of the block is kept.
@@ -279,6 +283,15 @@ impl Messages {
         }
         self.blocks.push(Block::new(index, kind, raw, &fields, is_whole), raw.get().len());
         Ok(())
+    }
+
+    /// Whether a call that begins at this index is the one that is open there.
+    fn goes_on(&self, index: Option<u64>, name: &str, reply: &mut Assembly) -> bool {
+        let open = index.and_then(|index| self.begun.at(Some(index)));
+        open.is_some_and(|at| {
+            let may_be = !self.begun.ended.contains(&at) && !self.begun.inputs.contains_key(&at);
+            may_be && reply.goes_on_with(at, name)
+        })
     }
 
     fn delta(

@@ -52,6 +52,8 @@ pub(crate) struct Assembly {
     /// Whether arguments were received that may belong to one of several calls.
     has_strays: bool,
     stop: Option<(Arc<str>, ReplyEnd)>,
+    /// The bytes of a prompt that the server may cut without a word. 0: it does not.
+    pub(super) sent_bytes: usize,
     pub(super) is_over: bool,
     cap: OutputCap,
     /// Bytes left before the output cap.
@@ -163,6 +165,11 @@ impl Assembly {
             self.pass_over(id.len());
         }
         at
+    }
+
+    /// Whether a fragment with a new id goes on with this call, as servers write that make an id for each fragment.
+    pub(crate) fn goes_on_with(&mut self, at: usize, name: &str) -> bool {
+        self.calls.get_mut(at).is_some_and(|call| call.goes_on(name))
     }
 
     /// Counts a tool call above the maximum, once for each id and index.
@@ -519,8 +526,22 @@ impl Assembly {
         self.text.trim().is_empty() && !self.has_other
     }
 
+    /// Warns where the server read far less than it was sent.
+    fn suspect_cut(&mut self) {
+        let read = self.stated.usage.map_or(0, |usage| usage.total_input());
+        let bytes = self.sent_bytes as u64;
+        if self.sent_bytes >= LEAST_BYTES && (1..bytes / BYTES_A_TOKEN).contains(&read) {
+            self.warn(&format!(
+                "context_truncated_suspected: the server read {read} tokens of a prompt of {bytes} bytes, so it cut \
+                 the rest off; raise its context window (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size, vLLM: \
+                 --max-model-len), or give it less"
+            ));
+        }
+    }
+
     /// The whole reply, with the provider's own form of the turn for later requests.
     pub(super) fn finish(&mut self, origin: &str, protocol: &mut dyn Protocol) -> ModelReply {
+        self.suspect_cut();
         let stop = self.ending();
         let keeps_calls = stop == ReplyEnd::ToolUse;
         if !self.calls.is_empty() {
@@ -681,6 +702,10 @@ fn severity(stop: ReplyEnd) -> u8 {
     }
 }
 
+/// Bytes of a prompt a token, twice as many as usual.
+const BYTES_A_TOKEN: u64 = 8;
+/// A shorter prompt fits into the smallest window that a server has by default, 2,048 tokens.
+const LEAST_BYTES: usize = 4 << 10;
 /// From so many events on, room is made for many.
 const FEW_ITEMS: usize = 4;
 const MANY_ITEMS: usize = 60;

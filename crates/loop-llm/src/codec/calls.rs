@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use loop_core::secrets::{Masker, Secrets};
 use loop_core::spec::MAX_REQUESTED_CALLS;
+use serde_json::value::RawValue;
 
 use super::names::Aliases;
 use loop_core::types::{Arguments, ToolCall};
@@ -62,6 +63,8 @@ pub(crate) struct Open {
     masked: usize,
     /// Whether its completion was reported, or must not be, because its arguments were replaced.
     is_settled: bool,
+    /// Whether its fragments each begin it again. `None` until one does.
+    begins_again: Option<bool>,
 }
 
 impl Open {
@@ -73,6 +76,13 @@ impl Open {
     /// Whether no arguments were received, or an empty object in their place.
     fn has_no_arguments(&self) -> bool {
         matches!(self.arguments.trim(), "" | "{}")
+    }
+
+    /// Whether a fragment that begins a call of this tool where this one is goes on with it, because its arguments were
+    /// not whole when the first such fragment came.
+    pub(crate) fn goes_on(&mut self, name: &str) -> bool {
+        let is_open = || serde_json::from_str::<&RawValue>(&self.arguments).is_err();
+        (name.is_empty() || *name == *self.name) && *self.begins_again.get_or_insert_with(is_open)
     }
 
     /// Whether its beginning was reported.
@@ -176,6 +186,7 @@ impl Calls {
             is_reported: false,
             masked: 0,
             is_settled: false,
+            begins_again: None,
         });
         Some(self.open.len() - 1)
     }

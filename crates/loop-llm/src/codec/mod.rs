@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LlmError;
-use crate::fit::{self, FittedRequest};
+use crate::fit::{self, Fits, FittedRequest};
 use crate::profile::Profile;
 use crate::raw::Raw;
 use crate::request::{AssistantTurn, ModelRequest};
@@ -109,6 +109,7 @@ pub struct Codec {
     profile: Arc<Profile>,
     base_model: Option<Arc<str>>,
     mark: u64,
+    fits: Fits,
 }
 
 /// The endpoint and the model that a request is encoded for.
@@ -159,7 +160,7 @@ impl Codec {
     pub fn new(profile: Arc<Profile>) -> Self {
         let mut hasher = DefaultHasher::new();
         profile.hash(&mut hasher);
-        Self { mark: hasher.finish(), profile, base_model: None }
+        Self { mark: hasher.finish(), profile, base_model: None, fits: Fits::default() }
     }
 
     /// The same codec, where the endpoint has a name of its own for the model `base_model`.
@@ -189,7 +190,8 @@ impl Codec {
     /// [`FailureKind::Unsupported`]: loop_core::types::FailureKind::Unsupported
     pub fn encode(&self, request: &ModelRequest) -> Result<Encoded, LlmError> {
         checks::settings(request)?;
-        let FittedRequest { request, names, mut warnings } = fit::request(&self.profile, request)?;
+        let FittedRequest { request, names, mut warnings } =
+            fit::request(&self.profile, &self.fits, request)?;
         let target = self.target(&request);
         let mut encoded = match self.profile.api {
             Api::OpenaiChat => openai_chat::encode(&request, &target),
@@ -212,6 +214,10 @@ impl Codec {
             Api::Gemini => gemini::protocol(request, &target),
         };
         let cap = OutputCap::of_request(request);
-        Decoder::new(protocol, target.origin(), aliases, secrets, cap)
+        let mut decoder = Decoder::new(protocol, target.origin(), aliases, secrets, cap);
+        if self.profile.cuts_silently {
+            decoder.reply.sent_bytes = request.bytes();
+        }
+        decoder
     }
 }

@@ -50,8 +50,8 @@ impl Aliases {
     }
 
     /// With the aliases of parameters, by the tool.
-    pub(crate) fn with_parameters(self, parameters: BTreeMap<Arc<str>, Names>) -> Self {
-        Self { parameters: parameters.into(), ..self }
+    pub(crate) fn with_parameters(self, parameters: Arc<BTreeMap<Arc<str>, Names>>) -> Self {
+        Self { parameters, ..self }
     }
 
     /// The aliases of the parameters of the tool that is sent as `wire`.

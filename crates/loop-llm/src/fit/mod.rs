@@ -12,7 +12,7 @@ mod schema;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use loop_core::types::{Arguments, FailureKind};
 use serde_json::Value;
@@ -135,12 +135,69 @@ pub fn changed_tools(profile: &Profile, tools: &[ToolDefinition]) -> Vec<String>
     lines
 }
 
+/// The set of tools that a codec sent last. The calls of a run share one, which is fitted once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fits(Arc<Mutex<Option<Set>>>);
+
+type Set = (Arc<[ToolDefinition]>, Arc<FittedTools>);
+
+impl Fits {
+    /// The tools as the provider of this profile, always the same one, takes them.
+    fn of(&self, profile: &Profile, tools: &Arc<[ToolDefinition]>) -> Arc<FittedTools> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, tools)) {
+            *last = Some((Arc::clone(tools), FittedTools::of(profile, tools).into()));
+        }
+        last.as_ref().map(|(_, fitted)| Arc::clone(fitted)).unwrap_or_default()
+    }
+}
+
+/// A set of tools as a provider takes it.
+#[derive(Debug, Default)]
+struct FittedTools {
+    /// Those that are sent. `None`: all, as they are.
+    tools: Option<Arc<[ToolDefinition]>>,
+    /// The aliases of parameters, by the tool.
+    names: Arc<BTreeMap<Arc<str>, Names>>,
+    warnings: Vec<Arc<str>>,
+    /// The first that is left out, and why.
+    left_out: Option<String>,
+}
+
+impl FittedTools {
+    fn of(profile: &Profile, tools: &[ToolDefinition]) -> Self {
+        let rules = Rules::of(profile.api);
+        let is_whole = !is_beyond(profile, rules, tools.len().saturating_sub(1));
+        if is_whole && tools.iter().all(|tool| schema::is_plain(&tool.parameters, rules)) {
+            return Self::default();
+        }
+        let (mut sent, mut names, mut fitted) = (Vec::new(), BTreeMap::new(), Self::default());
+        for (nth, tool) in tools.iter().enumerate() {
+            let Fitted { tool: kept, changes, names: aliases } = fit(profile, nth, tool);
+            let how = changes.join("; ");
+            let Some(kept) = kept else {
+                fitted.warnings.push(format!("tool_left_out({}: {how})", tool.name).into());
+                fitted.left_out.get_or_insert_with(|| format!("{}: {how}", tool.name));
+                continue;
+            };
+            if !how.is_empty() {
+                fitted.warnings.push(format!("schema_changed({}: {how})", tool.name).into());
+            }
+            if !aliases.is_empty() {
+                names.insert(Arc::clone(&tool.name), aliases);
+            }
+            sent.push(kept);
+        }
+        Self { tools: Some(sent.into()), names: names.into(), ..fitted }
+    }
+}
+
 /// A request whose tools its provider takes.
 #[derive(Debug)]
 pub(crate) struct FittedRequest<'a> {
     pub(crate) request: Cow<'a, ModelRequest>,
     /// The aliases of parameters, by the tool.
-    pub(crate) names: BTreeMap<Arc<str>, Names>,
+    pub(crate) names: Arc<BTreeMap<Arc<str>, Names>>,
     pub(crate) warnings: Vec<Arc<str>>,
 }
 
@@ -150,46 +207,31 @@ pub(crate) struct FittedRequest<'a> {
 /// [`FailureKind::Unsupported`] where a tool would have to be left out, and the request's policy refuses that.
 pub(crate) fn request<'a>(
     profile: &Profile,
+    fits: &Fits,
     request: &'a ModelRequest,
 ) -> Result<FittedRequest<'a>, LlmError> {
-    let rules = Rules::of(profile.api);
-    let mut fitted =
-        FittedRequest { request: Cow::Borrowed(request), names: BTreeMap::new(), warnings: Vec::new() };
-    let is_whole = !is_beyond(profile, rules, request.tools.len().saturating_sub(1));
-    if is_whole && request.tools.iter().all(|tool| schema::is_plain(&tool.parameters, rules)) {
-        return Ok(fitted);
+    let unchanged = Cow::Borrowed(request);
+    if request.tools.is_empty() {
+        return Ok(FittedRequest { request: unchanged, names: Arc::default(), warnings: Vec::new() });
     }
-    let mut tools = Vec::with_capacity(request.tools.len());
-    for (nth, tool) in request.tools.iter().enumerate() {
-        let Fitted { tool: sent, changes, names } = fit(profile, nth, tool);
-        let how = changes.join("; ");
-        match sent {
-            None if request.unsupported == Unsupported::Reject => {
-                let message = format!("this model does not take the tool {}: {how}", tool.name);
-                return Err(LlmError::unsendable(FailureKind::Unsupported, message));
-            }
-            None => fitted.warnings.push(format!("tool_left_out({}: {how})", tool.name).into()),
-            Some(sent) => {
-                if !how.is_empty() {
-                    fitted.warnings.push(format!("schema_changed({}: {how})", tool.name).into());
-                }
-                if !names.is_empty() {
-                    fitted.names.insert(Arc::clone(&tool.name), names);
-                }
-                tools.push(sent);
-            }
-        }
+    let fitted = fits.of(profile, &request.tools);
+    if let (Some(tool), Unsupported::Reject) = (&fitted.left_out, request.unsupported) {
+        let message = format!("this model does not take the tool {tool}");
+        return Err(LlmError::unsendable(FailureKind::Unsupported, message));
     }
-    let tool_choice = choice(&request.tool_choice, &tools);
+    let (names, mut warnings) = (Arc::clone(&fitted.names), fitted.warnings.clone());
+    let Some(tools) = &fitted.tools else {
+        return Ok(FittedRequest { request: unchanged, names, warnings });
+    };
+    let tool_choice = choice(&request.tool_choice, tools);
     if tool_choice != request.tool_choice {
-        fitted.warnings.push("tool_choice_degraded".into());
+        warnings.push("tool_choice_degraded".into());
     }
-    let mut changed = ModelRequest { tools: tools.into(), tool_choice, ..request.clone() };
-    if !fitted.names.is_empty() {
-        rename_calls(&mut changed, &fitted.names);
+    let mut changed = ModelRequest { tools: Arc::clone(tools), tool_choice, ..request.clone() };
+    if !names.is_empty() {
+        rename_calls(&mut changed, &names);
     }
-    fitted.request = Cow::Owned(changed);
-    Ok(fitted)
+    Ok(FittedRequest { request: Cow::Owned(changed), names, warnings })
 }
 
 fn is_beyond(profile: &Profile, rules: &Rules, nth: usize) -> bool {
@@ -231,4 +273,30 @@ fn rename_calls(request: &mut ModelRequest, names: &BTreeMap<Arc<str>, Names>) {
 /// Whether a `type` has this kind.
 fn has_kind(kind: &Value, wanted: &str) -> bool {
     kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::Fits;
+    use crate::options::{Strictness, ToolDefinition};
+    use crate::profile::Profile;
+
+    // Issue 43, P2
+    #[test]
+    fn a_set_of_tools_is_fitted_once() {
+        let (fits, profile) = (Fits::default(), Profile::default());
+        let set = |name: &str| -> Arc<[ToolDefinition]> {
+            let (name, description, strict) = (name.into(), "".into(), Strictness::Off);
+            [ToolDefinition { name, description, parameters: json!({"anyOf": []}), strict }].into()
+        };
+        let (one, other) = (set("a"), set("a"));
+        let fitted = fits.of(&profile, &one);
+        assert!(fitted.tools.is_some());
+        assert!(Arc::ptr_eq(&fitted, &fits.of(&profile, &one)));
+        assert!(!Arc::ptr_eq(&fitted, &fits.of(&profile, &other)));
+    }
 }

@@ -9,9 +9,11 @@ use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::{Filtered, ReplyEnd};
 use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, again, parsed,
+    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Raws, Target, Text, UsageReport, again,
+    parsed,
 };
 use crate::error::LlmError;
+use crate::openai;
 use crate::request::ModelRequest;
 
 /// The decoder's state.
@@ -34,7 +36,8 @@ struct Chunk<'a> {
     model_version: Text<'a>,
     candidates: List<Candidate<'a>>,
     prompt_feedback: Maybe<Feedback<'a>>,
-    usage_metadata: Maybe<Report<'a>>,
+    usage_metadata: Option<&'a RawValue>,
+    usage: Option<&'a RawValue>,
     error: Option<&'a RawValue>,
 }
 
@@ -46,6 +49,8 @@ struct Candidate<'a> {
     content: Maybe<Content<'a>>,
     finish_reason: Text<'a>,
     finish_message: Text<'a>,
+    usage_metadata: Option<&'a RawValue>,
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -112,7 +117,7 @@ impl Chunk<'_> {
     fn is_foreign(&self) -> bool {
         self.candidates.is_empty()
             && self.prompt_feedback.get().is_none()
-            && self.usage_metadata.get().is_none()
+            && self.usage_metadata.is_none()
             && self.model_version.some().is_none()
             && self.response_id.some().is_none()
     }
@@ -132,11 +137,16 @@ impl Gemini {
 
     fn chunk(&mut self, chunk: &Chunk<'_>, reply: &mut Assembly) -> Result<(), LlmError> {
         reply.begin(chunk.response_id.some(), chunk.model_version.some());
-        if let Some(report) = chunk.usage_metadata.get() {
-            reply.set_usage(self.counts.add(report));
-            if let Some(tier) = report.tier() {
-                reply.set_tier(tier);
-            }
+        // Requests ask for one candidate, with index 0.
+        let candidate = chunk.candidates.iter().find(|candidate| candidate.index.index().unwrap_or(0) == 0);
+        let places = [
+            chunk.usage_metadata,
+            chunk.usage,
+            candidate.and_then(|candidate| candidate.usage_metadata),
+            candidate.and_then(|candidate| candidate.usage),
+        ];
+        if let Some(report) = places.into_iter().flatten().find(|report| report.get().starts_with('{')) {
+            self.count(report, reply);
         }
         if let Some(reason) = chunk.prompt_feedback.get().and_then(|feedback| feedback.block_reason.some()) {
             reply.set_stop_detail(reason);
@@ -144,8 +154,6 @@ impl Gemini {
             reply.stop(reason, ReplyEnd::ContentFilter);
             return Ok(());
         }
-        // Requests ask for one candidate, with index 0.
-        let candidate = chunk.candidates.iter().find(|candidate| candidate.index.index().unwrap_or(0) == 0);
         let Some(candidate) = candidate else { return Ok(()) };
         for part in candidate.content.get().iter().flat_map(|content| &content.parts.0) {
             self.part(part, reply)?;
@@ -153,6 +161,22 @@ impl Gemini {
         match candidate.finish_reason.some() {
             Some(word) => self.end(word, candidate.finish_message.some(), reply),
             None => Ok(()),
+        }
+    }
+
+    /// The usage of a chunk. Some servers write it under the names of another protocol.
+    fn count(&mut self, report: &RawValue, reply: &mut Assembly) {
+        let own: Report<'_> = serde_json::from_str(report.get()).unwrap_or_default();
+        let usage = match self.counts.add(&own) {
+            UsageReport::Nothing => {
+                let foreign: openai::Report = serde_json::from_str(report.get()).unwrap_or_default();
+                foreign.usage(/*beside*/ false)
+            }
+            usage @ (UsageReport::Unusable | UsageReport::Counts { .. }) => usage,
+        };
+        reply.set_usage(usage);
+        if let Some(tier) = own.tier() {
+            reply.set_tier(tier);
         }
     }
 

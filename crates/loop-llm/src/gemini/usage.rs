@@ -9,11 +9,17 @@ use crate::codec::{Count, Text, UsageReport};
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Report<'a> {
+    #[serde(alias = "prompt_token_count")]
     prompt_token_count: Count,
+    #[serde(alias = "cached_content_token_count")]
     cached_content_token_count: Count,
+    #[serde(alias = "candidates_token_count")]
     candidates_token_count: Count,
+    #[serde(alias = "thoughts_token_count")]
     thoughts_token_count: Count,
+    #[serde(alias = "tool_use_prompt_token_count")]
     tool_use_prompt_token_count: Count,
+    #[serde(alias = "total_token_count")]
     total_token_count: Count,
     #[serde(borrow)]
     service_tier: Text<'a>,

@@ -10,7 +10,45 @@ pub(super) fn strict(schema: &Value) -> Option<Value> {
     if root.get("type").and_then(Value::as_str) != Some("object") || root.contains_key("anyOf") {
         return None;
     }
-    convert(schema)
+    convert(schema).filter(|strict| Size::default().takes(strict, 0))
+}
+
+/// What strict mode limits, so far.
+#[derive(Debug, Default)]
+struct Size {
+    properties: usize,
+    values: usize,
+    /// Of the names of properties and definitions, and of listed values.
+    characters: usize,
+}
+
+impl Size {
+    /// Whether a strict schema, in so many objects, is within the limits with all before it.
+    fn takes(&mut self, schema: &Value, depth: usize) -> bool {
+        let Some(members) = schema.as_object() else { return true };
+        let depth = depth + usize::from(members.contains_key("properties"));
+        let values = members.get("enum").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let length = |value: &Value| value.as_str().map_or(0, |text| text.chars().count());
+        let listed: usize = values.iter().map(length).sum();
+        self.values += values.len();
+        self.characters += listed + members.get("const").map_or(0, length);
+        let is_within = depth <= MAX_DEPTH
+            && self.values <= MAX_VALUES
+            && (values.len() <= FEW_VALUES || listed <= MAX_OF_MANY)
+            && members.iter().all(|(key, value)| match (key.as_str(), value) {
+                ("properties" | "$defs" | "definitions", Value::Object(named)) => {
+                    named.iter().all(|(name, one)| {
+                        self.properties += usize::from(key == "properties");
+                        self.characters += name.chars().count();
+                        self.takes(one, if key == "properties" { depth } else { 0 })
+                    })
+                }
+                ("items", one) => self.takes(one, depth),
+                ("anyOf", Value::Array(all)) => all.iter().all(|one| self.takes(one, depth)),
+                _ => true,
+            });
+        is_within && self.properties <= MAX_PROPERTIES && self.characters <= MAX_CHARACTERS
+    }
 }
 
 fn convert(schema: &Value) -> Option<Value> {
@@ -80,6 +118,14 @@ fn nullable(mut schema: Value) -> Value {
     }
 }
 
+/// Limits of strict mode: objects within each other, properties, listed values, and the characters of all their names.
+const MAX_DEPTH: usize = 10;
+const MAX_PROPERTIES: usize = 5_000;
+const MAX_VALUES: usize = 1_000;
+const MAX_CHARACTERS: usize = 120_000;
+/// A list with more values than these has a limit of its own for their characters.
+const FEW_VALUES: usize = 250;
+const MAX_OF_MANY: usize = 15_000;
 /// Keywords that strict mode refuses.
 const FORBIDDEN: [&str; 11] = [
     "allOf",

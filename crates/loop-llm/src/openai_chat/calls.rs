@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use crate::codec::{Assembly, Fields, Number, Open};
+use crate::codec::{Assembly, Fields, Number};
 use crate::error::LlmError;
 
 /// Finds the call of a fragment.
@@ -11,13 +11,11 @@ pub(super) struct Placer {
     pub(super) last: Option<usize>,
     /// Whether each fragment repeats all arguments so far.
     has_whole_arguments: bool,
-    /// The call whose fragments each have an id of their own.
-    changes_ids: Option<usize>,
 }
 
 impl Placer {
     pub(super) fn new(has_whole_arguments: bool) -> Self {
-        Self { last: None, has_whole_arguments, changes_ids: None }
+        Self { last: None, has_whole_arguments }
     }
 
     /// Adds one fragment and returns its call. `place` is the position of a whole call in its list.
@@ -104,15 +102,11 @@ impl Placer {
             if unnamed.is_some() {
                 return unnamed;
             }
-            // Some servers make a new id for each fragment of a call.
-            let begun =
-                by_index().or(self.last.filter(|_| index.is_none())).filter(|at| self.last == Some(*at));
-            if let Some(at) = begun.filter(|_| name.is_empty()) {
-                let is_open = |call: &Open| serde_json::from_str::<&RawValue>(&call.arguments).is_err();
-                if self.changes_ids == Some(at) || open.get(at).is_some_and(is_open) {
-                    self.changes_ids = Some(at);
-                    return Some(at);
-                }
+            // Some servers make a new id for each fragment of a call. What repeats the name without an index is a call.
+            let is_piece = index.is_none() && name.is_empty();
+            let begun = by_index().or_else(|| self.last.filter(|_| is_piece));
+            if let Some(at) = begun.filter(|at| reply.goes_on_with(*at, name)) {
+                return Some(at);
             }
             if elsewhere.is_some() {
                 reply.warn("duplicate_wire_id");

@@ -11,9 +11,7 @@ use super::turn::{Kept, is_nothing};
 use loop_core::types::{FailureKind, ToolCall};
 
 use crate::call::ReplyEnd;
-use crate::codec::{
-    self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, UsageReport, again, parsed,
-};
+use crate::codec::{self, Assembly, End, Fields, List, Maybe, Number, Protocol, Target, Text, again, parsed};
 use crate::error::LlmError;
 use crate::openai::Report;
 use crate::request::ModelRequest;
@@ -25,8 +23,6 @@ struct Chat {
     tags: Option<Tags>,
     kept: Kept,
     reasoning_beside: bool,
-    /// Fewer reported input tokens than this suggest that the server truncated the prompt.
-    least_input: u64,
     /// The service tier reported last.
     tier: String,
     /// The last usual chunk: the next may differ from it only in its delta.
@@ -39,18 +35,13 @@ struct Chat {
     says: bool,
 }
 
-pub(crate) fn protocol(request: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
+pub(crate) fn protocol(_: &ModelRequest, target: &Target<'_>) -> Box<dyn Protocol> {
     let profile = target.profile;
     Box::new(Chat {
         calls: Placer::new(profile.whole_arguments_each_chunk),
         tags: profile.think_tags.then(Tags::default),
         kept: Kept::new(profile),
         reasoning_beside: profile.reasoning_beside_completion,
-        least_input: if profile.cuts_silently && request.bytes() >= LEAST_BYTES {
-            request.bytes() as u64 / BYTES_A_TOKEN
-        } else {
-            0
-        },
         tier: String::new(),
         pattern: Pattern::default(),
         scratch: String::new(),
@@ -262,18 +253,7 @@ impl Chat {
     }
 
     fn usage(&self, report: &Report, reply: &mut Assembly) {
-        let reported = report.usage(self.reasoning_beside);
-        if let UsageReport::Counts { usage, .. } = reported
-            && (1..self.least_input).contains(&usage.total_input())
-        {
-            let (read, bytes) = (usage.total_input(), self.least_input * BYTES_A_TOKEN);
-            reply.warn(&format!(
-                "context_truncated_suspected: the server read {read} tokens of a prompt of {bytes} bytes, so it cut \
-                 the rest off; raise its context window (Ollama: OLLAMA_CONTEXT_LENGTH, llama.cpp: --ctx-size, vLLM: \
-                 --max-model-len), or give it less"
-            ));
-        }
-        reply.set_usage(reported);
+        reply.set_usage(report.usage(self.reasoning_beside));
         if let Some(dollars) = report.dollars() {
             reply.set_cost(dollars);
         }
@@ -477,9 +457,5 @@ fn zero() -> &'static RawValue {
     serde_json::from_str("0").unwrap_or(RawValue::NULL)
 }
 
-/// Bytes of a prompt a token, twice as many as usual.
-const BYTES_A_TOKEN: u64 = 8;
-/// A shorter prompt fits into the smallest window that a server has by default, 2,048 tokens.
-const LEAST_BYTES: usize = 4 << 10;
 /// The warning that a content filter did not run.
 const NOT_FILTERED: &str = "text_not_filtered";

@@ -149,6 +149,14 @@ impl Items {
             true => index.is_some() && item.index == index,
             false => item.id == id && item.may_be(index),
         });
+        // Some servers begin a call again with each of its pieces, under another id.
+        let open = self.list.iter().rposition(|item| index.is_some() && item.index == index);
+        let goes_on = |nth: &usize| {
+            let call = self.list.get(*nth).filter(|item| item.done.is_none()).and_then(|item| item.call);
+            is_call(written.kind.or_empty())
+                && call.is_some_and(|call| reply.goes_on_with(call, written.name.or_empty()))
+        };
+        let known = known.or_else(|| open.filter(goes_on));
         let Some(nth) = known.or_else(|| self.add(At { id, index })) else {
             leave(&written, At { id, index }, reply);
             return Ok(());

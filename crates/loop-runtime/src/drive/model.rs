@@ -18,7 +18,7 @@ use loop_llm::codec::{Memory, OutputCap, short_line};
 use loop_llm::error::{ErrorDetail, Partial, RequestChange, RetryAdvice};
 use loop_llm::model::{ReplyEnd, masked};
 use loop_llm::options::Caching;
-use loop_llm::request::RequestMeta;
+use loop_llm::request::{AssistantTurn, RequestMeta};
 use loop_llm::{ChatModel, ErrorPhase, LlmError, Message, ModelEvent, ModelReply, ModelRequest, ToolChoice};
 use loop_prompts::Prompt;
 use tokio::time::Instant;
@@ -105,11 +105,7 @@ pub(crate) fn native_request(
     let left_out = |part| run.left_out().contains(&part);
     let mut messages = conversation.borrow();
     if left_out(RequestPart::LateInstruction) {
-        for message in &mut messages {
-            if let Message::Operator { text } = message {
-                *message = Message::user(Arc::clone(text));
-            }
-        }
+        messages = in_turns(messages);
     }
     let tool_choice = match call.key.slot {
         // The prompt says whether tools may be called, and a call of the last reply is not run.
@@ -134,6 +130,30 @@ pub(crate) fn native_request(
         memory,
         ..ModelRequest::default()
     }
+}
+
+/// The messages with instructions as the user's, and a turn of the model before each message of the user.
+fn in_turns(messages: Vec<Message>) -> Vec<Message> {
+    let mut turns: Vec<Message> = Vec::with_capacity(messages.len());
+    for message in messages {
+        if is_late(turns.last(), &message) {
+            turns.push(Message::Assistant(AssistantTurn { text: "OK.".into(), ..AssistantTurn::default() }));
+        }
+        turns.push(match message {
+            Message::Operator { text } => Message::user(text),
+            Message::User { .. } | Message::Assistant(_) | Message::Tool { .. } => message,
+        });
+    }
+    turns
+}
+
+/// Whether some servers refuse this message after the one before it.
+fn is_late(before: Option<&Message>, message: &Message) -> bool {
+    let is_ours = match message {
+        Message::User { .. } | Message::Operator { .. } => true,
+        Message::Assistant(_) | Message::Tool { .. } => false,
+    };
+    is_ours && before.is_some_and(|before| !matches!(before, Message::Assistant(_)))
 }
 
 fn meta(run: &Run, call: &CallModel) -> RequestMeta {
@@ -213,7 +233,7 @@ pub(crate) async fn call(
                 // Half a second, then one, then two.
                 RetryAdvice::Backoff => Some(Duration::from_millis(500 << attempt.saturating_sub(1).min(4))),
             };
-            let refused = refused(&error, &request, messages.as_deref().unwrap_or_default());
+            let refused = refused(&error, &request, messages.as_deref().unwrap_or_default(), key.slot);
             let failure = failure(error, received, OutputCap::of_request(&request));
             let failure = ModelFailure { refused, ..failure };
             Settled {
@@ -225,16 +245,36 @@ pub(crate) async fn call(
     }
 }
 
-/// The part of this request that the provider refuses by name, where it has the part.
-fn refused(error: &LlmError, request: &ModelRequest, messages: &[Message]) -> Option<RequestPart> {
+/// The part of this request that the provider refuses, where it has the part: by name, or as one that it has not had
+/// before its last answer.
+fn refused(
+    error: &LlmError,
+    request: &ModelRequest,
+    messages: &[Message],
+    slot: Slot,
+) -> Option<RequestPart> {
     let RetryAdvice::AfterChange(change) = error.retry else { return None };
-    let has_late = || messages.iter().any(|message| matches!(message, Message::Operator { .. }));
+    let has_late = |messages: &[Message]| {
+        messages.iter().any(|message| matches!(message, Message::Operator { .. }))
+            || messages.iter().zip(messages.iter().skip(1)).any(|(before, it)| is_late(Some(before), it))
+    };
+    let answered = messages.iter().rposition(|message| matches!(message, Message::Assistant(_)));
+    let has_choice = request.tool_choice != ToolChoice::Auto;
     match change {
-        RequestChange::LeaveToolChoice if request.tool_choice != ToolChoice::Auto => {
-            Some(RequestPart::ToolChoice)
-        }
+        RequestChange::LeaveToolChoice if has_choice => Some(RequestPart::ToolChoice),
         RequestChange::LeaveOneCall if request.one_call_at_a_time => Some(RequestPart::OneCall),
-        RequestChange::InstructAsUser if has_late() => Some(RequestPart::LateInstruction),
+        RequestChange::InstructAsUser if has_late(messages) => Some(RequestPart::LateInstruction),
+        RequestChange::LeaveNew => {
+            let is_first = answered.is_none();
+            let new = messages.get(answered.unwrap_or(0)..).unwrap_or_default();
+            [
+                (has_choice && (is_first || slot == Slot::Final), RequestPart::ToolChoice),
+                (has_late(new), RequestPart::LateInstruction),
+                (request.one_call_at_a_time && is_first, RequestPart::OneCall),
+            ]
+            .into_iter()
+            .find_map(|(is_new, part)| is_new.then_some(part))
+        }
         RequestChange::LeaveToolChoice
         | RequestChange::LeaveOneCall
         | RequestChange::InstructAsUser

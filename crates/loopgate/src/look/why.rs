@@ -35,6 +35,10 @@ fn in_words(why: &Why, state: &Run, line: &RunLine, recorded: &Recorded, journal
         title(&mut text, "What would have continued it");
         continued(&mut text, continuation);
     }
+    if !why.warnings.is_empty() {
+        title(&mut text, "Warnings");
+        why.warnings.iter().for_each(|warning| row(&mut text, &format!("  {warning}")));
+    }
     notes(&mut text, why);
     undone(&mut text, why);
     title(&mut text, "How to continue");

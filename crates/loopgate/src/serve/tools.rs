@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use loop_core::types::{Scope, Status};
+use loop_core::types::{Arguments, Scope, Status};
 use loop_domain::Domain;
 use loop_domain::import::{ImportOptions, OPENAPI_BYTES_MAX, import_openapi};
 use loop_runtime::report::counted;
@@ -96,11 +96,14 @@ fn list(domain: &Domain) -> String {
 }
 
 async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
-    let parameters: Value = serde_json::from_str(&args.parameters).map_err(|error| {
+    serde_json::from_str::<serde::de::IgnoredAny>(&args.parameters).map_err(|error| {
         Failure::new(format!(
             "the parameters are not JSON: {error}; give an object, for example '{{\"target\": \"x\"}}'"
         ))
     })?;
+    // As a run reads them.
+    let parameters = Arguments::from(&*args.parameters);
+    let parameters = parameters.value().map_err(|error| Failure::new(error.to_string()))?;
     let mut scope = match &args.item {
         Some(path) => places::item(domain, path)?.scope,
         None => Scope::default(),
@@ -113,7 +116,7 @@ async fn call(domain: &Domain, args: CallArgs) -> Result<ExitCode, Failure> {
     let context = ToolContext::new(scope, "a call by hand", "by-hand/0/action-0");
     let mut signals = Signals::new()?;
     let dispatched =
-        domain.registry.dispatch(&args.name, &parameters, context, &domain.credentials, timeout_ms, cap);
+        domain.registry.dispatch(&args.name, parameters, context, &domain.credentials, timeout_ms, cap);
     let observation = tokio::select! {
         observation = dispatched => observation,
         received = signals.next() => return Ok(ExitCode::from(received.exit_code())),

@@ -152,12 +152,25 @@ impl<'a> Case<'a> {
             {
                 Some(RequestChange::InstructAsUser)
             }
+            400 | 422 if self.names_nothing() => Some(RequestChange::LeaveNew),
             _ => None,
         }
     }
 
+    /// Whether a request is refused without a word of why.
+    fn names_nothing(&self) -> bool {
+        let said = self.text.trim().trim_end_matches('.');
+        let said = said.strip_prefix("an html page in place of json: ").unwrap_or(said);
+        let said = said.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        let is_nothing = said.is_empty() || !said.contains('|') && NOTHING.contains(&format!("|{said}|"));
+        is_nothing && self.reported.param.is_empty()
+    }
+
     /// What a person can set so that the server takes the request.
     pub(super) fn hint(&self) -> Option<&'static str> {
+        if self.status == 407 {
+            return Some(PROXY);
+        }
         let is_fault = matches!(self.status, 400 | 422 | 500) && self.says(&["reasoning_content"]);
         HINTS.iter().find(|(words, _)| is_fault && self.says(words)).map(|(_, hint)| *hint)
     }
@@ -188,25 +201,28 @@ const HINTS: [(&[&str], &str); 2] = [
         "set `reasoning_back = \"never\"` in `[providers.NAME]` of this provider",
     ),
 ];
-/// Codes of single providers, in lower case, which say more than their status.
+/// What a proxy of unencrypted calls wants.
+const PROXY: &str = "the proxy of `HTTP_PROXY` wants a user and a password: http://USER:PASSWORD@HOST:PORT";
+/// Codes of single providers, in lower case, which say more than their status. A number is one only where its provider
+/// writes it: in `base_resp`, or alone beside its message. Others have numbers of their own.
 const REFUSED_BY_CODE: [(&str, Kind); 27] = [
-    // MiniMax, in `base_resp`.
-    ("1002", Kind::RateLimited),
-    ("1004", Kind::Auth),
-    ("1008", Kind::Billing),
-    ("1026", Kind::ContentFilter),
-    ("1027", Kind::ContentFilter),
-    ("1039", Kind::RateLimited),
-    ("2013", Kind::InvalidRequest),
-    ("2049", Kind::Auth),
+    // MiniMax.
+    ("base_resp 1002", Kind::RateLimited),
+    ("base_resp 1004", Kind::Auth),
+    ("base_resp 1008", Kind::Billing),
+    ("base_resp 1026", Kind::ContentFilter),
+    ("base_resp 1027", Kind::ContentFilter),
+    ("base_resp 1039", Kind::RateLimited),
+    ("base_resp 2013", Kind::InvalidRequest),
+    ("base_resp 2049", Kind::Auth),
     // Zhipu.
-    ("1113", Kind::Billing),
-    ("1211", Kind::ModelNotFound),
-    ("1261", Kind::ContextTooLong),
-    ("1301", Kind::ContentFilter),
-    ("1302", Kind::RateLimited),
-    ("1303", Kind::RateLimited),
-    ("1305", Kind::Overloaded),
+    ("lone 1113", Kind::Billing),
+    ("lone 1211", Kind::ModelNotFound),
+    ("lone 1261", Kind::ContextTooLong),
+    ("lone 1301", Kind::ContentFilter),
+    ("lone 1302", Kind::RateLimited),
+    ("lone 1303", Kind::RateLimited),
+    ("lone 1305", Kind::Overloaded),
     // Alibaba.
     ("throttling", Kind::RateLimited),
     ("throttling.ratequota", Kind::RateLimited),
@@ -277,7 +293,7 @@ const TOOL_CHOICE: [&str; 5] =
 /// Names of the limit of one call at a time.
 const ONE_CALL: [&str; 2] = ["parallel_tool_calls", "disable_parallel_tool_use"];
 /// How servers name a message in the role of the rules behind the first one.
-const LATE_SYSTEM: [&str; 10] = [
+const LATE_SYSTEM: [&str; 12] = [
     "system message",
     "system prompt",
     "system role",
@@ -288,6 +304,12 @@ const LATE_SYSTEM: [&str; 10] = [
     "developer message",
     "role 'developer'",
     "roles are supported",
+    // A user's message after results.
+    "after role 'tool'",
+    "after role \"tool\"",
 ];
+/// Messages that say only that a request is refused.
+const NOTHING: &str = "|error|bad request|invalid request|invalid_request|invalid_request_error|request contains an \
+    invalid argument|unprocessable entity|unprocessable content|provider returned error|";
 /// Error messages of a chat template that cannot render the turns.
 const TEMPLATE: [&str; 4] = ["raise_exception", "roles must alternate", "chat template", "jinja"];

@@ -109,7 +109,9 @@ fn judge(
         Some("false") => Some(false),
         _ => reported.retryable,
     };
-    if should_retry == Some(true) && status != 413 && !error.is_retryable() {
+    let is_final =
+        matches!(error.retry, RetryAdvice::Never | RetryAdvice::AfterChange(RequestChange::LeaveNew));
+    if should_retry == Some(true) && status != 413 && is_final {
         error.retry = RetryAdvice::Backoff;
     }
     if let (true, Some(delay)) =

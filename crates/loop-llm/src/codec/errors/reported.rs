@@ -53,6 +53,13 @@ impl Reported {
         let metadata = object.get("metadata");
         let mut reported = Self::default();
         reported.words.extend(CODES.iter().filter_map(|key| word(object.get(*key))));
+        // A number says something only with its place.
+        let of_base = body.pointer("/base_resp/status_code").filter(|_| error.is_none());
+        reported.words.extend(word(of_base).map(|code| format!("base_resp {code}")));
+        let is_lone =
+            |error: &&Value| error.as_object().is_some_and(|it| it.len() == 2 && it.contains_key("message"));
+        let lone = error.filter(is_lone).and_then(|error| error.get("code")).filter(|code| code.is_string());
+        reported.words.extend(word(lone).map(|code| format!("lone {code}")));
         let inner = [object.get("innererror"), metadata, Some(body)];
         reported.words.extend(inner.iter().filter_map(|it| word(it.as_ref()?.get("code"))));
         reported.words.extend(metadata.and_then(|metadata| word(metadata.get("error_type"))));

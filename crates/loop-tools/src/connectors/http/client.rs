@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
+use loop_core::types::Proxy;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Method, Request, Response, StatusCode};
@@ -13,7 +14,7 @@ use rustls::ClientConfig;
 use url::Url;
 
 use crate::connectors::http::guard::{
-    Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of, proxies_of,
+    Guard, GuardedResolver, NameSource, Reach, Refused, SystemNames, host_of, proxies, proxy_of,
 };
 use crate::connectors::http::rate;
 use crate::connectors::http::request::{Payload, Prepared, set_parameter};
@@ -145,7 +146,12 @@ impl Client {
                 })?;
             }
             departure.leave();
-            let response = client.execute(request).await.map_err(failed)?;
+            let response = client.execute(request).await.map_err(|error| self.failed(error))?;
+            if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+                && let Some(proxy) = self.proxy(&url)
+            {
+                return Err(SendError::Unreachable(format!("no connection could be made {}", proxy.hint())));
+            }
             let Some(next) = self.next(&response, &url, prepared.method == Method::GET, hops)? else {
                 return read(response, url, limit).await;
             };
@@ -192,18 +198,44 @@ impl Client {
             Reach::Public => &self.public,
             Reach::Private => &self.private,
         };
+        proxy_of(url, reach).map_err(SendError::Refused)?;
         let made = slot.get_or_init(|| {
-            let proxies = match reach {
-                Reach::Public => proxies_of(|name| std::env::var(name).ok()),
-                // It is named by its address or by its own name here, which a proxy elsewhere does not know.
-                Reach::Private => Vec::new(),
-            };
-            let resolver = GuardedResolver { reach, names: Arc::clone(&self.names), proxies };
+            let resolver = GuardedResolver { reach, names: Arc::clone(&self.names), proxies: proxies(reach) };
             build(resolver, self.reuses, self.tls.as_ref())
         });
         made.as_ref().map_err(|error| {
             SendError::Refused(format!("no HTTP client can be made on this machine: {error}"))
         })
+    }
+
+    /// The proxy by which a URL is reached.
+    fn proxy(&self, url: &Url) -> Option<Proxy> {
+        self.guard.check(url).ok().and_then(|reach| proxy_of(url, reach).ok().flatten())
+    }
+
+    /// Why a request has no answer, without its URL.
+    pub(crate) fn failed(&self, error: reqwest::Error) -> SendError {
+        if let Some(refused) = Refused::behind(&error) {
+            return SendError::Refused(refused.to_string());
+        }
+        let is_connect = error.is_connect();
+        let proxy = error.url().and_then(|url| self.proxy(url));
+        let error = error.without_url();
+        let mut source = error.source();
+        let mut last = None;
+        while let Some(cause) = source {
+            last = Some(cause);
+            source = cause.source();
+        }
+        let why = last.map_or_else(|| error.to_string(), ToString::to_string);
+        match proxy {
+            _ if error.is_builder() => SendError::Refused(format!("the request cannot be sent: {why}")),
+            _ if !is_connect => SendError::Lost(format!("the server did not answer: {why}")),
+            None => SendError::Unreachable(format!("no connection could be made: {why}")),
+            Some(proxy) => {
+                SendError::Unreachable(format!("no connection could be made: {why} ({})", proxy.hint()))
+            }
+        }
     }
 
     /// Where an answer redirects to; `None` where it is the answer.
@@ -339,29 +371,6 @@ async fn read(mut response: Response, url: Url, limit: usize) -> Result<Answer, 
         Err(Packed::Broken(message)) => return unreadable(message, false),
     };
     Ok(Answer { status, headers, url, body })
-}
-
-/// Why a request has no answer, without its URL.
-pub(crate) fn failed(error: reqwest::Error) -> SendError {
-    if let Some(refused) = Refused::behind(&error) {
-        return SendError::Refused(refused.to_string());
-    }
-    let is_connect = error.is_connect();
-    let error = error.without_url();
-    let mut source = error.source();
-    let mut last = None;
-    while let Some(cause) = source {
-        last = Some(cause);
-        source = cause.source();
-    }
-    let why = last.map_or_else(|| error.to_string(), ToString::to_string);
-    if error.is_builder() {
-        SendError::Refused(format!("the request cannot be sent: {why}"))
-    } else if is_connect {
-        SendError::Unreachable(format!("no connection could be made: {why}"))
-    } else {
-        SendError::Lost(format!("the server did not answer: {why}"))
-    }
 }
 
 #[cfg(test)]

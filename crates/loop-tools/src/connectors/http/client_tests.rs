@@ -257,15 +257,40 @@ async fn what_is_public_goes_by_the_proxies_of_the_environment() {
     assert_eq!(asked, ["http://shop.example/x"]);
 }
 
-#[test]
-fn the_host_of_a_proxy_is_read_from_each_form() {
-    let host = |text: &str| {
-        crate::connectors::http::guard::proxies_of(|name| (name == "HTTPS_PROXY").then(|| text.to_owned()))
-    };
-    for text in ["proxy.corp:3128", "http://proxy.corp", "https://ada:p@ss@Proxy.corp:3128/"] {
-        assert_eq!(host(text), ["proxy.corp"], "{text}");
+/// The proxy of the tests below, each of which runs itself in another process.
+const BEHIND: &str = "LOOPGATE_TEST_BEHIND";
+
+// Issue 43, P8
+#[tokio::test]
+async fn a_proxy_that_is_none_or_does_not_let_through_is_named() {
+    if let Some(expected) = std::env::var_os(BEHIND) {
+        let expected = expected.into_string().unwrap();
+        for url in ["http://shop.example/x", "https://shop.example/x"] {
+            let definition =
+                HttpDefinition { url: url.to_owned(), plain_http: true, ..HttpDefinition::default() };
+            let result = call(&reader(&definition, &[]), json!({})).await;
+            let error = result.error.unwrap();
+            assert!(error.contains(&expected), "{url}: {error} has no {expected:?}");
+            assert!(error.contains("`ALL_PROXY`") && !error.contains("hunter2"), "{url}: {error}");
+        }
+        return;
     }
-    assert!(host("").is_empty());
+    let refusing = TestServer::always(answer(407, &[], "")).await;
+    for (value, expected) in [
+        ("not a url".to_owned(), "http://HOST:PORT"),
+        ("socks5://ada:hunter2@127.0.0.1:9".to_owned(), "socks5://127.0.0.1:9"),
+        ("http://ada:hunter2@127.0.0.1:9".to_owned(), "http://127.0.0.1:9"),
+        (format!("ada:hunter2@127.0.0.1:{}", refusing.port), "user and password"),
+    ] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        let name = "a_proxy_that_is_none_or_does_not_let_through_is_named";
+        child.args(["--exact".to_owned(), format!("connectors::http::client::tests::{name}")]);
+        let others = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"];
+        others.iter().for_each(|name| _ = child.env_remove(name));
+        child.env("ALL_PROXY", value).env(BEHIND, expected);
+        let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use loop_core::types::Proxy;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
@@ -68,16 +69,22 @@ pub(crate) struct GuardedResolver {
     pub(crate) proxies: Vec<String>,
 }
 
-/// The hosts of the proxies that the environment names.
-pub(crate) fn proxies_of(variable: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let names = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
-    let host = |text: String| {
-        let text = text.split_once("://").map_or(&*text, |(_, rest)| rest);
-        let text = text.split('/').next().unwrap_or_default();
-        let text = text.rsplit_once('@').map_or(text, |(_, rest)| rest);
-        text.split(':').next().unwrap_or_default().trim().to_ascii_lowercase()
-    };
-    names.into_iter().filter_map(variable).map(host).filter(|host| !host.is_empty()).collect()
+/// The proxy of the environment by which a URL is reached. `None`: it is reached directly.
+///
+/// # Errors
+/// The environment names one that cannot be used.
+pub(crate) fn proxy_of(url: &Url, reach: Reach) -> Result<Option<Proxy>, String> {
+    match reach {
+        Reach::Public => Proxy::of(url.scheme(), &host_of(url), |name| std::env::var(name).ok()),
+        // It is named by its address or by its own name here, which a proxy elsewhere does not know.
+        Reach::Private => Ok(None),
+    }
+}
+
+/// The hosts of the proxies of the environment.
+pub(crate) fn proxies(reach: Reach) -> Vec<String> {
+    let urls = ["http://_", "https://_"].into_iter().filter_map(|url| Url::parse(url).ok());
+    urls.filter_map(|url| proxy_of(&url, reach).ok().flatten()).map(|proxy| proxy.host).collect()
 }
 
 impl Guard {

@@ -27,7 +27,7 @@ use url::Url;
 use crate::connectors::error::ConnectorError;
 use crate::connectors::http::HttpDefinition;
 use crate::connectors::http::auth::Signer;
-use crate::connectors::http::client::{Client, SendError, Signed, failed};
+use crate::connectors::http::client::{Client, SendError, Signed};
 use crate::connectors::http::guard::{Guard, is_exposed};
 use crate::connectors::http::request::set_parameter;
 use crate::connectors::mcp::settings::McpHttp;
@@ -176,7 +176,7 @@ impl Session {
             let own: HeaderMap =
                 parts.headers.iter().cloned().chain(signed.headers.iter().cloned()).collect();
             let request = dress(client.request(method.clone(), url).headers(own));
-            let response = request.send().await.map_err(|error| of_sending(failed(error)))?;
+            let response = request.send().await.map_err(|error| of_sending(parts.client.failed(error)))?;
             let is_refused = response.status() == StatusCode::UNAUTHORIZED && parts.is_signed;
             if is_last || !is_refused || !parts.signer.forget(&signed).await {
                 return Ok(response);
