@@ -212,6 +212,19 @@ async fn a_long_value_is_cut_and_says_so() {
     assert_eq!(data[0]["tail"], "x");
 }
 
+// Issue 43, K3
+#[tokio::test]
+async fn a_text_that_is_not_utf_8_is_read_by_its_mark_or_says_so() {
+    let query = "SELECT cast(x'5a6feb' AS text) AS latin, cast(x'fffe5a00eb00' AS text) AS wide, \
+        '<?xml encoding=\"latin1\"?>ë' AS xml";
+    let seen = answer(query, json!({})).await;
+    let expected = json!([{
+        "latin": "Zo\u{fffd} [bytes that are not UTF-8 were replaced]", "wide": "Zë",
+        "xml": "<?xml encoding=\"latin1\"?>ë",
+    }]);
+    assert_eq!(serde_json::from_str::<Value>(&seen.data).unwrap(), expected);
+}
+
 #[tokio::test]
 async fn the_longest_value_is_a_setting_of_the_tool() {
     // B10
