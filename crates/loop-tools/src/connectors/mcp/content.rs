@@ -8,8 +8,9 @@ use loop_core::secrets::Secrets;
 use loop_core::types::{Digest, ResultPicture, Scope};
 use serde_json::{Map, Value};
 
+use crate::connectors::charset;
 use crate::connectors::error::short_line;
-use crate::connectors::http::answer::{done_with_nothing, is_nothing};
+use crate::connectors::http::answer::{charset_of, done_with_nothing, is_json, is_nothing, is_text};
 
 /// The result of a call, in whatever form the server wrote it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -221,9 +222,10 @@ fn resource_text(contents: &Value, pictures: &mut Vec<ResultPicture>) -> String 
 
 /// The text that a server sent as bytes.
 fn text_in(kind: Option<&str>, blob: &str) -> Option<String> {
-    let essence = kind?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_text = essence.starts_with("text/") || essence == "application/json";
-    String::from_utf8(STANDARD.decode(blob.trim()).ok().filter(|_| is_text)?).ok()
+    let kind = kind?;
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let bytes = STANDARD.decode(blob.trim()).ok().filter(|_| is_text(&essence) || is_json(&essence))?;
+    Some(charset::text(&bytes, charset_of(kind)).ok()?.into_owned())
 }
 
 /// A text as it is, and anything else as JSON.

@@ -42,6 +42,7 @@ fn content_of_every_kind_is_read_or_named() {
         { "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } },
         { "type": "resource", "resource": { "uri": "file:///b", "blob": "QUI=" } },
         { "type": "resource", "resource": { "uri": "file:///b", "mimeType": "text/plain; charset=utf-8", "blob": "QUI=" } },
+        { "type": "resource", "resource": { "uri": "file:///b", "mimeType": "text/plain; charset=latin1", "blob": "Wm/r" } },
         { "type": "resource", "resource": { "uri": "file:///b" } },
         { "type": "markdown", "text": "**new**", "annotations": { "audience": ["robot"], "priority": "high" } },
         { "type": "text", "text": { "seven": 7 } },
@@ -51,7 +52,7 @@ fn content_of_every_kind_is_read_or_named() {
         { "type": "resource_link", "uri": "file:///c", "name": "c", "description": "the third" },
     ] });
     let says = "Hello\n\n[picture 1, image/png, 4 bytes, DIGEST]\n\n[sound, audio/wav, 3 bytes, not read]\n\ninside\n\n\
-                [data, of no kind that is named, 2 bytes, not read]\n\nAB\n\n[a resource without content: file:///b]\n\n**new**\n\n{\"seven\":7}\n\n\
+                [data, of no kind that is named, 2 bytes, not read]\n\nAB\n\nZoë\n\n[a resource without content: file:///b]\n\n**new**\n\n{\"seven\":7}\n\n\
                 [content of the kind image, not read]\n\nfile:///d\n\n[content of the kind without a name, not read]\n\n\
                 c: file:///c (the third)";
     let digest = Digest::of("picture", b"ABCD").to_string();

@@ -62,9 +62,14 @@ impl Watch {
         self.reason.get().copied()
     }
 
+    /// Remembers why the connection is closed.
+    pub(crate) fn close(&self, reason: &'static str) {
+        let _ = self.reason.set(reason);
+    }
+
     /// Remembers that a message was too long.
     pub(crate) fn message_too_long(&self) {
-        let _ = self.reason.set("it sent a message of more than 8 MiB");
+        self.close("it sent a message of more than 8 MiB");
     }
 }
 
