@@ -13,7 +13,7 @@ use loop_core::types::Effect;
 use loop_tools::connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
 use loop_tools::schema::SchemaCheck;
 use loop_tools::{Credentials, Smart, Tool};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::config::{ServerConfig, ToolConfig};
 use crate::error::DomainError;
@@ -277,12 +277,12 @@ impl Opened {
             Offered::Resources => None,
         };
         let schema = match trusted {
-            Some(trusted) => trusted.input_schema.clone(),
-            None => json!({ "type": "object", "properties": { "uri": { "type": "string" } } }),
+            Some(trusted) => trusted.parameters(),
+            None => Some(json!({ "type": "object", "properties": { "uri": { "type": "string" } } })),
         };
-        if schema.get("type").and_then(Value::as_str) != Some("object") {
+        let Some(schema) = schema else {
             return Ok(Err("its input schema is not of the type `object`".to_owned()));
-        }
+        };
         if let Err(error) = SchemaCheck::new(&schema) {
             return Ok(Err(format!("its input schema: {}", one_line(&error.to_string()))));
         }

@@ -120,8 +120,9 @@ async fn a_call_goes_through_a_server_by_name_and_arguments() {
 async fn a_list_comes_in_pages_and_has_an_end() {
     let manifest = Probe::new("pages").server().manifest(&Credentials::none()).await.unwrap();
     let names: Vec<&str> = manifest.tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(names, ["a", "z"], "in an order of its own, and without the name that means two tools");
-    assert_eq!(manifest.left_out, ["the tool `twice`: the server lists it more than once"]);
+    assert_eq!(names, ["a", "twice", "z"], "in an order of its own, and each name once");
+    assert_eq!(manifest.tools[1].description, "one");
+    assert_eq!(manifest.left_out, ["the tool `twice`: the server lists it more than once; the first holds"]);
     // R09: a cursor that leads back.
     for mode in ["endless", "blank"] {
         let endless = Probe::new(mode).server().manifest(&Credentials::none()).await.unwrap();
