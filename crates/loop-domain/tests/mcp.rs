@@ -176,7 +176,12 @@ mod with_the_feature {
         silent.description = "\u{200b} ".to_owned();
         // Issue 43, M2: what can be called is not left out.
         let mut null = tool("null");
-        null.input_schema = json!({ "type": ["object", "null"], "properties": { "a": { "type": "string" } }, "required": ["a"] });
+        null.input_schema = json!({ "type": ["object", "null"], "required": ["a"], "properties": {
+                "a": { "type": "string" },
+                "l": { "type": "array", "minItems": 1, "default": [] },
+                "o": { "type": "object", "properties": { "n": { "type": "string", "pattern": "^x", "default": "y" } } },
+                "f": { "type": "number", "default": 1.5 },
+            } });
         let mut reference = tool("reference");
         reference.input_schema = json!({
             "$ref": "#/$defs/Of", "$defs": {
@@ -203,6 +208,15 @@ mod with_the_feature {
             assert_eq!(&*tool.args.required, ["a".into()], "{}", tool.name);
             assert!(tool.args.rebuild(&json!({})).is_err(), "{}", tool.name);
         }
+        assert_eq!(
+            domain.spec.tools[0].args.rebuild(&json!({ "a": "", "o": {} })).unwrap(),
+            json!({ "a": "", "f": 1.5, "o": {} })
+        );
+        warns(
+            &domain,
+            "server `notes`: the default of `l` of its tool `null` does not fit its own schema, and is not used",
+        );
+        warns(&domain, "the default of `n` of its tool `null` does not fit");
         warns(&domain, "its tool `circle` is left out: its input schema is not of the type `object`");
         warns(&domain, "its tool `nowhere` is left out: its input schema is not of the type `object`");
         warns(

@@ -197,6 +197,14 @@ impl Servers {
                         one_line(&error.to_string())
                     ));
                 }
+                let dropped = spec.and_then(McpToolSpec::parameters).map(|(_, dropped)| dropped);
+                for parameter in dropped.iter().flatten() {
+                    made.warnings.push(format!(
+                        "server `{}`: the default of `{parameter}` of its tool {} does not fit its own schema, and is not used",
+                        server.name,
+                        shown(offered)
+                    ));
+                }
                 made.tools.push(tool);
                 self.made.insert(name.to_owned(), at);
             }
@@ -277,7 +285,7 @@ impl Opened {
             Offered::Resources => None,
         };
         let schema = match trusted {
-            Some(trusted) => trusted.parameters(),
+            Some(trusted) => trusted.parameters().map(|(schema, _)| schema),
             None => Some(json!({ "type": "object", "properties": { "uri": { "type": "string" } } })),
         };
         let Some(schema) = schema else {

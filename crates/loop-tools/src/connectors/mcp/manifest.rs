@@ -1,5 +1,6 @@
 //! What a server says about itself, and the digests by which it is recognised.
 
+use crate::schema::SchemaCheck;
 use crate::text::clean;
 use loop_core::types::{Digest, digest};
 use serde::Serialize;
@@ -125,9 +126,9 @@ impl McpToolSpec {
         digest("mcp-tool", &json!([identity, self]))
     }
 
-    /// The schema of its arguments as a tool is called by it: of an object, which is not behind a reference. `None`: it takes no
-    /// object.
-    pub fn parameters(&self) -> Option<Value> {
+    /// The schema of its arguments as a tool is called by it: of an object, which is not behind a reference, and without the
+    /// defaults that their own schema refuses, whose names come with it. `None`: it takes no object.
+    pub fn parameters(&self) -> Option<(Value, Vec<String>)> {
         let mut members = self.input_schema.as_object()?.clone();
         for _ in 0..REFERENCES_MAX {
             let Some(reference) = members.remove("$ref") else {
@@ -138,7 +139,9 @@ impl McpToolSpec {
                     Some(kind) => is_object(kind),
                 };
                 members.insert("type".to_owned(), Value::from("object"));
-                return takes_object.then_some(Value::Object(members));
+                let (mut schema, mut dropped) = (Value::Object(members), Vec::new());
+                drop_defaults(&mut schema, &mut dropped);
+                return takes_object.then_some((schema, dropped));
             };
             let target = self.input_schema.pointer(reference.as_str()?.strip_prefix('#')?)?;
             for (name, value) in target.as_object()? {
@@ -159,6 +162,21 @@ impl McpToolSpec {
         let title =
             clean(self.title.as_deref().or(annotated)?).0.split_whitespace().collect::<Vec<_>>().join(" ");
         (!title.is_empty()).then_some(title)
+    }
+}
+
+/// Takes out the defaults that their own schema refuses: they would be filled in, and the call refused. What refers to
+/// another part of the schema is left as it is.
+fn drop_defaults(schema: &mut Value, dropped: &mut Vec<String>) {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        drop_defaults(property, dropped);
+        let Some(default) = property.get("default").filter(|default| !default.is_null()) else { continue };
+        let is_refused = SchemaCheck::new(property).is_ok_and(|check| !check.accepts(default));
+        if let Some(members) = property.as_object_mut().filter(|_| is_refused) {
+            members.remove("default");
+            dropped.push(short_line(&clean(name).0, SHOWN_CHARS));
+        }
     }
 }
 
