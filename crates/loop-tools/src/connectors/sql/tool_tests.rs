@@ -279,7 +279,7 @@ async fn a_lock_of_another_program_is_waited_for_as_long_as_is_said() {
         let context = ToolContext::new(Scope::default(), "x", "r/1/action-0");
         registry.dispatch("fetch_device_info", &json!({}), context, &Credentials::none(), ms, 4_000).await
     };
-    let held = hold(2_000);
+    let held = hold(2_500);
     let began = Instant::now();
     let says = open(100).unwrap_err().to_string();
     assert!(
@@ -292,9 +292,12 @@ async fn a_lock_of_another_program_is_waited_for_as_long_as_is_said() {
     let says = "another program holds the database locked; try again later, or raise `busy_timeout_ms` of its source";
     assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, says));
     assert_eq!(ask(&patient, 300).await.status, Status::Timeout);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // R70: the lock is what is said, also where the tool has less time.
+    let seen = ask(&patient, 1_000).await;
+    assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, says));
+    assert!(began.elapsed() < Duration::from_millis(2_400), "{:?}", began.elapsed());
     open(20_000).unwrap();
-    assert!(began.elapsed() > Duration::from_millis(1_900));
+    assert!(began.elapsed() > Duration::from_millis(2_400));
     held.join().unwrap();
     let held = hold(1_000);
     assert_eq!(ask(&patient, 20_000).await.status, Status::Ok);
