@@ -1,5 +1,6 @@
 //! The official conformance suite of the protocol against `loopgate mcp`, in both of its revisions.
 
+use std::io::Write as _;
 use std::process::Command;
 
 use crate::common;
@@ -12,7 +13,8 @@ fn the_official_suite_finds_nothing_but_what_does_not_apply() {
     let script = common::root().join("crates/loopgate/tests/clients/conformance.sh");
     let ran = Command::new("sh").arg(script).args([env!("CARGO_BIN_EXE_loopgate"), &bin]).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    eprintln!("{out}");
+    // The figures.
+    std::io::stderr().write_all(out.as_bytes()).unwrap();
     assert!(ran.status.success(), "{out}\n{err}");
     assert_eq!(out.matches("SUMMARY").count(), 2, "a summary of each revision: {out}\n{err}");
 }
