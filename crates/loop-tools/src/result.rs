@@ -221,21 +221,12 @@ impl ToolResult {
         if left_out.is_empty() {
             return self;
         }
-        let mut result = match self.kind {
-            Some(Failure::Empty) => {
-                let says = "Nothing found in what was looked at";
-                let data = serde_json::json!({ "found": [], "not_looked_at": left_out });
-                Self::ok(self.tool_name, says, quote(title, says), data)
-            }
-            Some(
-                Failure::Retryable
-                | Failure::Permanent
-                | Failure::InvalidInput
-                | Failure::Pending
-                | Failure::InDoubt,
-            )
-            | None => self,
-        };
+        let mut result = self;
+        if result.kind == Some(Failure::Empty) {
+            let says = "Nothing found in what was looked at";
+            let data = serde_json::json!({ "found": [], "not_looked_at": left_out });
+            result = Self::ok(result.tool_name, says, quote(title, says), data);
+        }
         let shown: Vec<&str> = left_out.iter().take(LEFT_OUT).map(String::as_str).collect();
         let more = match left_out.len().saturating_sub(LEFT_OUT) {
             0 => String::new(),
