@@ -50,7 +50,8 @@ const SUITES: &[Suite] = &[
         fetch: postgres,
         tests: &[(CONNECTORS, "postgres::"), (LOOPGATE, "postgres::")],
     },
-    Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
+    Suite { name: MCP, fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
+    Suite { name: CONFORMANCE, fetch: mcp_conformance, tests: &[(LOOPGATE, "mcp_conformance::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
     Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
@@ -63,8 +64,22 @@ const SUITES: &[Suite] = &[
     Suite { name: MODEL, fetch: model, tests: &[(LOOPGATE, "real_models::a_real_model")] },
 ];
 
-/// The suite that is run by its name alone: its model is slow.
+/// The suites that are run by hand alone: the model of the one is slow, and 240 MB are fetched for the other.
+const BY_HAND: [&str; 2] = [MODEL, CONFORMANCE];
 const MODEL: &str = "model";
+/// It is run by its own name, and as a part of the suite [`MCP`] where that is named.
+const CONFORMANCE: &str = "mcp-conformance";
+const MCP: &str = "mcp";
+
+/// The official conformance suite of the protocol, and the Node that it needs.
+const CONFORMANCE_PACKAGES: [&str; 2] = ["node@22", "@modelcontextprotocol/conformance@0.2.0-alpha.12"];
+
+/// The conformance suite from npm.
+fn mcp_conformance(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
+    let bin = folder.join("node_modules/.bin");
+    npm_packages(shell, folder, &bin.join("conformance"), &CONFORMANCE_PACKAGES)?;
+    Ok(vec![("LOOPGATE_MCP_CONFORMANCE", bin.display().to_string())])
+}
 
 /// A suite of tasks with attacks in what they read.
 const AGENTDOJO: &str = "agentdojo==0.1.35";
@@ -236,8 +251,12 @@ pub(crate) type Fetched = Vec<(&'static str, Result<Environment, Failure>)>;
 
 /// Fetches the programs of all suites, or of the one: mostly waiting for registries, so that other checks can run meanwhile.
 pub(crate) fn fetched(suite: Option<&str>) -> Result<Fetched, Failure> {
-    let chosen: Vec<&Suite> =
-        SUITES.iter().filter(|known| suite.map_or(known.name != MODEL, |name| name == known.name)).collect();
+    let is_chosen = |known: &&Suite| match suite {
+        None => !BY_HAND.contains(&known.name),
+        Some(MCP) => [MCP, CONFORMANCE].contains(&known.name),
+        Some(name) => known.name == name,
+    };
+    let chosen: Vec<&Suite> = SUITES.iter().filter(is_chosen).collect();
     if let (Some(name), true) = (suite, chosen.is_empty()) {
         let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
         return Err(Failure::Usage(format!("no suite `{name}`; the suites are {}", names.join(", "))));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use loop_core::spec::{ArgType, ToolPolicy, ToolRepeats};
 use loop_tools::connectors::{BUSY_TIMEOUT, ConnectorError, Database, DocsTool, SqlTool};
+use loop_tools::declaration::TIMEOUT_MS;
 use loop_tools::results::ResultsTool;
 use loop_tools::schema::SchemaCheck;
 use loop_tools::tool::KeptTool;
@@ -168,7 +169,7 @@ impl<'a> Maker<'a> {
     fn open_sqlite(&mut self, name: &'a str, source: &SourceConfig) -> Result<(), DomainError> {
         let file = self.file;
         let path_of = |key: &str, text: &str| file.resolve(&["sources", name, key], text);
-        let busy = source.busy_timeout_ms.map_or(BUSY_TIMEOUT, Duration::from_millis);
+        let busy = self.busy(name, source);
         let (key, database) = match (&source.file, &source.made_from) {
             (Some(path), None) => ("file", Database::open_with(path_of("file", path), source.writable, busy)),
             (None, Some(script)) => {
@@ -188,6 +189,28 @@ impl<'a> Maker<'a> {
         let database = database.map_err(|error| file.error(&["sources", name, key], error.to_string()))?;
         self.databases.insert(name, database);
         Ok(())
+    }
+
+    /// How long a lock on the file of a source is waited for: no longer than the longest time of its tools.
+    fn busy(&mut self, name: &str, source: &SourceConfig) -> Duration {
+        let busy = source.busy_timeout_ms.map_or(BUSY_TIMEOUT, Duration::from_millis);
+        let mut longest = None;
+        for (tool, config) in self.file.config.tools.iter() {
+            if !config.enabled || config.source.as_deref() != Some(name) {
+                continue;
+            }
+            let time = Duration::from_millis(config.timeout_ms.unwrap_or(TIMEOUT_MS));
+            longest = longest.max(Some(time));
+            if source.busy_timeout_ms.is_some() && busy > time {
+                self.warnings.push(format!(
+                    "tool `{tool}` has {} ms, which is less than the `busy_timeout_ms` of {} of its source `{name}`: a lock is \
+                     waited for no longer than the tool has; raise its `timeout_ms`",
+                    time.as_millis(),
+                    busy.as_millis()
+                ));
+            }
+        }
+        longest.map_or(busy, |longest| busy.min(longest))
     }
 
     fn make(&mut self, name: &str, tool: &ToolConfig) -> Result<Arc<dyn Tool>, DomainError> {

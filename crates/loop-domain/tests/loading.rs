@@ -439,3 +439,28 @@ provider = "offline"
     };
     assert_eq!((given(1) == given(1), given(1) == given(2)), (true, false));
 }
+
+// Issue 43, R70
+#[test]
+fn a_check_says_where_a_lock_is_waited_for_no_longer_than_a_tool_has() {
+    let warned = |source: &str, tool: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("shop.sql"), "CREATE TABLE orders (id);").unwrap();
+        let text = format!(
+            "version = 1\nname = \"shop\"\ngoal = \"Answer.\"\n[protocol]\ntype = \"conversation\"\n[sources.shop]\n\
+             kind = \"sqlite\"\nmade_from = \"shop.sql\"\n{source}[tools.look]\nkind = \"sql\"\nsource = \"shop\"\n\
+             effect = \"read\"\ndescription = \"Looks.\"\nquery = \"SELECT id FROM orders\"\n{tool}"
+        );
+        fs::write(folder.path().join("loopgate.toml"), text).unwrap();
+        Domain::load(folder.path(), &LoadOptions::default()).unwrap().warnings().to_vec()
+    };
+    let says = "tool `look` has 1000 ms, which is less than the `busy_timeout_ms` of 8000 of its source `shop`: a lock is \
+                waited for no longer than the tool has; raise its `timeout_ms`";
+    assert_eq!(warned("busy_timeout_ms = 8000\n", "timeout_ms = 1000\n"), [says]);
+    assert!(
+        warned("busy_timeout_ms = 20000\n", "")[0].starts_with("tool `look` has 12000 ms, which is less")
+    );
+    for (source, tool) in [("busy_timeout_ms = 8000\n", ""), ("", "timeout_ms = 1000\n")] {
+        assert_eq!(warned(source, tool), [""; 0], "{source}{tool}");
+    }
+}

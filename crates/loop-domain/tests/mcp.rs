@@ -31,6 +31,7 @@ fn a_program_without_the_feature_says_how_to_build_one_with_it() {
 
 #[cfg(all(feature = "mcp", unix))]
 mod with_the_feature {
+    use loop_core::spec::ArgType;
     use loop_core::types::Effect;
     use loop_domain::review::McpServers;
     use loop_domain::{Domain, LoadOptions};
@@ -173,10 +174,51 @@ mod with_the_feature {
         results.output_schema = Some(json!({ "type": 7 }));
         let mut silent = tool("silent");
         silent.description = "\u{200b} ".to_owned();
-        let text = lock_of(&identity(), &[list, broken, results, silent]);
+        // Issue 43, M2: what can be called is not left out.
+        let mut null = tool("null");
+        null.input_schema = json!({ "type": ["object", "null"], "required": ["a"], "properties": {
+                "a": { "type": "string" },
+                "l": { "type": "array", "minItems": 1, "default": [] },
+                "o": { "type": "object", "properties": { "n": { "type": "string", "pattern": "^x", "default": "y" } } },
+                "f": { "type": "number", "default": 1.5 },
+            } });
+        let mut reference = tool("reference");
+        reference.input_schema = json!({
+            "$ref": "#/$defs/Of", "$defs": {
+                "Of": { "$ref": "#/$defs/Args", "description": "d" },
+                "Args": { "type": "object", "properties": { "a": { "$ref": "#/$defs/A" } }, "required": ["a"] },
+                "A": { "type": "string" },
+            },
+        });
+        let mut untyped = tool("untyped");
+        untyped.input_schema = json!({ "properties": { "a": { "type": "string" } }, "required": ["a"] });
+        let mut circle = tool("circle");
+        circle.input_schema = json!({ "$ref": "#" });
+        let mut nowhere = tool("nowhere");
+        nowhere.input_schema = json!({ "$ref": "https://example.com/schema" });
+        let listed = [list, broken, results, silent, null, reference, untyped, circle, nowhere];
+        let text = lock_of(&identity(), &listed);
         let (_folder, domain) = load(SERVER, Some(&text));
         let domain = domain.unwrap();
-        assert_eq!(names(&domain), ["notes_results", "notes_silent"]);
+        let expected = ["notes_null", "notes_reference", "notes_results", "notes_silent", "notes_untyped"];
+        assert_eq!(names(&domain), expected);
+        for at in [0, 1, 4] {
+            let tool = &domain.spec.tools[at];
+            assert_eq!(tool.args.kind, Some(ArgType::Object), "{}", tool.name);
+            assert_eq!(&*tool.args.required, ["a".into()], "{}", tool.name);
+            assert!(tool.args.rebuild(&json!({})).is_err(), "{}", tool.name);
+        }
+        assert_eq!(
+            domain.spec.tools[0].args.rebuild(&json!({ "a": "", "o": {} })).unwrap(),
+            json!({ "a": "", "f": 1.5, "o": {} })
+        );
+        warns(
+            &domain,
+            "server `notes`: the default of `l` of its tool `null` does not fit its own schema, and is not used",
+        );
+        warns(&domain, "the default of `n` of its tool `null` does not fit");
+        warns(&domain, "its tool `circle` is left out: its input schema is not of the type `object`");
+        warns(&domain, "its tool `nowhere` is left out: its input schema is not of the type `object`");
         warns(
             &domain,
             "server `notes`: its tool `list` is left out: its input schema is not of the type `object`",

@@ -68,6 +68,26 @@ fn alternatives_at_the_root_are_folded_into_one_object() {
     }
 }
 
+// Issue 43, P2
+#[test]
+fn alternatives_that_need_nothing_are_named_by_what_they_take() {
+    let text = || json!({"type": "string"});
+    let arm = |name: &str| json!({"type": "object", "properties": {name: text()}});
+    for (arms, says) in [
+        (json!([arm("a"), arm("b")]), Some("Give what one of these needs: a (optional) or b (optional).")),
+        (
+            json!([{"type": "object", "properties": {"a": text(), "c": text()}, "required": ["a"]}, {"type": "object"}]),
+            Some("Give what one of these needs: a or no more."),
+        ),
+        // What says the same of each says nothing.
+        (json!([{"type": "object"}, {"type": "object"}]), None),
+        (json!([arm("a"), arm("a")]), None),
+    ] {
+        let wire = wire(EACH[0], &[json!({"anyOf": arms})]);
+        assert_eq!(sent(&wire)[0].get("description").and_then(Value::as_str), says, "{arms}");
+    }
+}
+
 #[test]
 fn what_is_no_schema_of_today_is_written_as_one() {
     let old = json!({"type": "object", "properties": {

@@ -209,6 +209,34 @@ impl ToolResult {
     }
 }
 
+/// How many of the places that were not looked at are named.
+#[cfg(feature = "connectors")]
+const LEFT_OUT: usize = 5;
+
+#[cfg(feature = "connectors")]
+impl ToolResult {
+    /// Says what was not looked at, a place each: the answer may be there. Where nothing was found, that proves no absence, and
+    /// the result is not [`Failure::Empty`].
+    pub(crate) fn with_left_out(self, title: &str, left_out: &[String]) -> Self {
+        if left_out.is_empty() {
+            return self;
+        }
+        let mut result = self;
+        if result.kind == Some(Failure::Empty) {
+            let says = "Nothing found in what was looked at";
+            let data = serde_json::json!({ "found": [], "not_looked_at": left_out });
+            result = Self::ok(result.tool_name, says, quote(title, says), data);
+        }
+        let shown: Vec<&str> = left_out.iter().take(LEFT_OUT).map(String::as_str).collect();
+        let more = match left_out.len().saturating_sub(LEFT_OUT) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        result.markdown.push_str(&format!("\n\n_Not looked at: {}{more}_", shown.join("; ")));
+        result
+    }
+}
+
 /// What a closure tool may hand back: a result, or a `Result` whose error becomes a failure with its message
 /// (S0-71).
 pub trait IntoToolResult {

@@ -38,6 +38,8 @@ mod many;
 mod mcp;
 #[cfg(feature = "mcp-server")]
 mod mcp_clients;
+#[cfg(all(feature = "mcp-server", unix))]
+mod mcp_conformance;
 #[cfg(feature = "mcp-server")]
 mod mcp_http;
 #[cfg(unix)]

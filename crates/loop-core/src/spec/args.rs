@@ -254,13 +254,13 @@ impl ArgSpec {
             return Err(violation(format!("expected {}, found {}", kind.name(), name_of(value))));
         }
         if let Some(allowed) = &self.one_of
-            && !allowed.iter().any(|one| is_same(one, value))
+            && !allowed.iter().any(|one| is_same_value(one, value))
         {
             let allowed: Vec<String> = allowed.iter().map(Value::to_string).collect();
             return Err(violation(format!("expected one of {}", allowed.join(", "))));
         }
         if let Some(only) = &self.only
-            && !is_same(only, value)
+            && !is_same_value(only, value)
         {
             return Err(violation(format!("expected {only}")));
         }
@@ -346,8 +346,16 @@ fn whole(value: &Value) -> Option<i64> {
     digits.parse().ok().filter(|whole: &i64| whole.unsigned_abs() < 1 << 53)
 }
 
-/// Whether two values are the same to JSON Schema, which has one kind of number.
-fn is_same(one: &Value, other: &Value) -> bool {
+/// Whether two values are the same to JSON Schema, which has one kind of number: `1`, `1.0` and `1e0` are one, at every depth.
+pub fn is_same_value(one: &Value, other: &Value) -> bool {
+    if let (Value::Array(one), Value::Array(other)) = (one, other) {
+        return one.len() == other.len()
+            && one.iter().zip(other).all(|(one, other)| is_same_value(one, other));
+    }
+    if let (Value::Object(one), Value::Object(other)) = (one, other) {
+        let is_in = |(name, one)| other.get(name).is_some_and(|other| is_same_value(one, other));
+        return one.len() == other.len() && one.iter().all(is_in);
+    }
     one == other
         || whole(one).or(one.as_i64()).is_some_and(|one| whole(other).or(other.as_i64()) == Some(one))
 }

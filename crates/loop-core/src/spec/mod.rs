@@ -21,7 +21,7 @@ mod select;
 mod setting;
 mod tool;
 
-pub use args::{ArgSpec, ArgType, SchemaViolation};
+pub use args::{ArgSpec, ArgType, SchemaViolation, is_same_value};
 pub use calibration::{Calibrated, Calibration, MeasuredLevel, MeasuredModel};
 pub use cost_limit::{AS_WRITTEN, CostLimit, LimitWithoutPrice, NotUsd, dollars_as_written};
 pub use gate::{GateSettings, GroundingRule, Stale};

@@ -13,7 +13,7 @@ use loop_core::types::Effect;
 use loop_tools::connectors::{ConnectorError, McpResourceTool, McpServer, McpTool, McpToolSpec};
 use loop_tools::schema::SchemaCheck;
 use loop_tools::{Credentials, Smart, Tool};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::config::{ServerConfig, ToolConfig, UntrustedConfig};
 use crate::error::DomainError;
@@ -197,6 +197,14 @@ impl Servers {
                         one_line(&error.to_string())
                     ));
                 }
+                let dropped = spec.and_then(McpToolSpec::parameters).map(|(_, dropped)| dropped);
+                for parameter in dropped.iter().flatten() {
+                    made.warnings.push(format!(
+                        "server `{}`: the default of `{parameter}` of its tool {} does not fit its own schema, and is not used",
+                        server.name,
+                        shown(offered)
+                    ));
+                }
                 made.tools.push(tool);
                 self.made.insert(name.to_owned(), at);
             }
@@ -277,12 +285,12 @@ impl Opened {
             Offered::Resources => None,
         };
         let schema = match trusted {
-            Some(trusted) => trusted.input_schema.clone(),
-            None => json!({ "type": "object", "properties": { "uri": { "type": "string" } } }),
+            Some(trusted) => trusted.parameters().map(|(schema, _)| schema),
+            None => Some(json!({ "type": "object", "properties": { "uri": { "type": "string" } } })),
         };
-        if schema.get("type").and_then(Value::as_str) != Some("object") {
+        let Some(schema) = schema else {
             return Ok(Err("its input schema is not of the type `object`".to_owned()));
-        }
+        };
         if let Err(error) = SchemaCheck::new(&schema) {
             return Ok(Err(format!("its input schema: {}", one_line(&error.to_string()))));
         }

@@ -34,6 +34,9 @@ pub(crate) enum Method {
     Patch,
 }
 
+/// Keys of operations that no tool makes.
+const OTHER_METHODS: [&str; 5] = ["additionalOperations", "head", "options", "query", "trace"];
+
 /// An operation: a method at a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation<'a> {
@@ -180,6 +183,38 @@ impl Document {
             })
         });
         operations.collect()
+    }
+
+    /// What of the paths no tool can make: the place of each, and why.
+    pub(crate) fn skipped(&self) -> Vec<String> {
+        let mut skipped = Vec::new();
+        let mut skip = |place: &str, why: &str| skipped.push(format!("{}: {why}", line(place, SHOWN)));
+        for (path, node) in self.root.get("paths").and_then(Value::as_object).into_iter().flatten() {
+            if !path.starts_with('/') {
+                if !path.starts_with("x-") {
+                    skip(path, "a path begins with `/`");
+                }
+                continue;
+            }
+            self.refuel();
+            let item = self.follow(node);
+            if let Err(why) = &item {
+                skip(path, &why.to_string());
+            }
+            let Some(members) = item.unwrap_or(node).as_object() else {
+                skip(path, "it is not an object");
+                continue;
+            };
+            for (key, operation) in members {
+                let place = format!("{} {path}", key.to_uppercase());
+                if Method::ALL.iter().any(|method| method.key() == key) && !operation.is_object() {
+                    skip(&place, "it is not an object");
+                } else if OTHER_METHODS.contains(&key.as_str()) {
+                    skip(&place, "no tool has this method");
+                }
+            }
+        }
+        skipped
     }
 
     /// Allows the next operation as much as any.

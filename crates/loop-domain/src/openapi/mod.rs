@@ -48,7 +48,7 @@ pub(crate) fn import(text: &str, options: &ImportOptions) -> Result<Imported, Im
     imported.toml = format!(
         "# Tools from an OpenAPI document{}{title}\n# Review each of them: which effect it has, what its texts say, where it connects to.\n",
         if title.is_empty() { "" } else { ": " }
-    );
+    ) + &select::skipped(&document);
     for operation in &operations {
         let server = match &given {
             Some(server) => server.clone(),

@@ -1,6 +1,7 @@
 //! From a JSON Schema of a document to the type of a parameter, where a parameter can have it.
 
 use loop_core::spec::ArgSpec;
+use loop_tools::schema::SchemaCheck;
 use serde_json::{Map, Number, Value, json};
 
 use crate::openapi::document::{Document, Gap};
@@ -166,7 +167,8 @@ impl Plain {
         let is_short = value.to_string().chars().count() <= EXAMPLE_CHARS;
         let text_is_clean = value.as_str().is_none_or(|text| line(text, EXAMPLE_CHARS) == text);
         let rebuilt = ArgSpec::from_schema(&self.schema()).rebuild(value);
-        is_short && text_is_clean && rebuilt.is_ok_and(|rebuilt| rebuilt == *value)
+        let is_taken = SchemaCheck::new(&self.schema()).is_ok_and(|schema| schema.accepts(value));
+        is_short && text_is_clean && is_taken && rebuilt.is_ok_and(|rebuilt| rebuilt == *value)
     }
 
     fn schema(&self) -> Value {
@@ -181,6 +183,8 @@ impl Plain {
         put("maximum", self.maximum.clone().map(Value::from));
         put("minLength", self.min_length.map(Value::from));
         put("maxLength", self.max_length.map(Value::from));
+        put("minItems", self.min_items.map(Value::from));
+        put("maxItems", self.max_items.map(Value::from));
         put("items", self.items.as_deref().map(Self::schema));
         schema
     }

@@ -446,7 +446,7 @@ impl<'a> Builder<'a> {
             .flat_map(|content| content.keys().map(String::as_str))
             .collect();
         let is_readable =
-            |kind: &&str| kind.contains("json") || kind.starts_with("text/") || **kind == *"*/*";
+            |kind: &&str| ["json", "xml", "text/", "*/*"].iter().any(|readable| kind.contains(readable));
         if self.operation.method == Method::Get && !kinds.is_empty() && !kinds.iter().any(is_readable) {
             let kind = kinds.first().map(|kind| line(kind, 40)).unwrap_or_default();
             self.off.push(format!("it returns `{kind}`, and a tool reads JSON and text"));

@@ -373,3 +373,50 @@ components:
     assert!(fits(serde_json::json!({ "amount": 0.4 })).unwrap().contains("0.5"));
     assert!(fits(serde_json::json!({ "amount": 1, "expand": [] })).is_some());
 }
+
+// Issue 43, K6
+#[test]
+fn what_no_tool_can_make_is_named_and_a_default_that_does_not_fit_is_left_out() {
+    let document = r##"
+openapi: 3.1.0
+info: { title: Odd, version: "1" }
+servers: [{ url: "https://odd.example.com" }]
+paths:
+  x-own: { get: 1 }
+  things: { get: { operationId: noSlash } }
+  /list: []
+  /elsewhere: { $ref: "other.yaml#/paths/a" }
+  /text: { get: "see above", post: null, head: { operationId: peek }, summary: "A text" }
+  /feed:
+    get:
+      operationId: feed
+      parameters:
+        - { name: tags, in: query, schema: { type: array, minItems: 1, items: { type: string }, default: [] } }
+        - { name: kind, in: query, schema: { type: string, enum: [a, b], default: c } }
+        - { name: limit, in: query, schema: { type: integer, maximum: 5, default: 50, example: 51 } }
+      responses: { "200": { content: { application/atom+xml: {} } } }
+"##;
+    let imported = import(document, &[]);
+    let skipped = [
+        "# skipped: things: a path begins with `/`",
+        "# skipped: /list: it is not an object",
+        "# skipped: /elsewhere: `other.yaml#/paths/a` is in another document, which is not fetched",
+        "# skipped: GET /text: it is not an object",
+        "# skipped: POST /text: it is not an object",
+        "# skipped: HEAD /text: no tool has this method",
+    ];
+    let found: Vec<&str> = imported.toml.lines().filter(|line| line.contains("skipped")).collect();
+    assert_eq!(found, skipped);
+    let options = ImportOptions { list: true, ..ImportOptions::default() };
+    let listed = import_openapi(document, &options).unwrap().toml;
+    assert_eq!(listed, format!("feed  GET /feed\n{}\n", skipped.join("\n")));
+    assert_eq!((imported.count, imported.off), (1, 0), "{}", imported.toml);
+    for parameter in ["tags", "kind", "limit"] {
+        let says = format!("# left out: of the parameter `{parameter}` its default");
+        assert!(imported.toml.contains(&says), "{}\nhas no {says}", imported.toml);
+    }
+    assert_eq!(load(&imported).spec.tools.len(), 1);
+    let nothing = "openapi: 3.1.0\npaths: { /a: { get: [] } }\n";
+    let error = import_openapi(nothing, &ImportOptions::default()).unwrap_err().to_string();
+    assert!(error.ends_with("no operation that a tool can make: GET /a: it is not an object"), "{error}");
+}

@@ -131,9 +131,14 @@ impl Folded {
         let sets: Vec<BTreeSet<&String>> = arms.iter().map(|arm| arm.required.iter().collect()).collect();
         let of_all = first.required.iter().filter(|name| sets.iter().all(|set| set.contains(name)));
         let of_all: Vec<String> = of_all.cloned().collect();
-        if arms.len() > 1 {
-            let words = arms.iter().take(MAX_WORDS).map(Self::needs).collect::<Vec<_>>().join(" or ");
-            self.alternatives.push(format!("Give what {says} these needs: {words}."));
+        let mut words: Vec<String> = Vec::new();
+        for arm in arms.iter().take(MAX_WORDS).map(Self::needs) {
+            if !words.contains(&arm) {
+                words.push(arm);
+            }
+        }
+        if words.len() > 1 {
+            self.alternatives.push(format!("Give what {says} these needs: {}.", words.join(" or ")));
         }
         self.required.extend(of_all);
         for arm in arms {
@@ -144,14 +149,21 @@ impl Folded {
         }
     }
 
-    /// What one alternative needs, in words: its required properties, with the value where there is one.
+    /// What one alternative needs, in words: its required properties, with the value where there is one, or those that it has.
     fn needs(&self) -> String {
         let value = |name: &String| {
             let value = self.properties.get(name)?.as_array()?.first()?.get("const")?;
             Some(format!("{name} = {}", short(&value.to_string())))
         };
         match self.required.as_slice() {
-            [] => "nothing".to_owned(),
+            [] => {
+                let named: Vec<&str> = self.properties.keys().take(MAX_WORDS).map(String::as_str).collect();
+                if named.is_empty() {
+                    "no more".to_owned()
+                } else {
+                    format!("{} (optional)", named.join(", "))
+                }
+            }
             all => {
                 let named =
                     all.iter().take(MAX_WORDS).map(|name| value(name).unwrap_or_else(|| name.clone()));

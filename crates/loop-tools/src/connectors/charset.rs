@@ -8,55 +8,81 @@ use std::borrow::Cow;
 use encoding_rs::{Encoding, REPLACEMENT, UTF_8, UTF_16BE, UTF_16LE};
 
 /// Within how many bytes a text declares its charset.
-const DECLARED_WITHIN: usize = 1024;
+pub(crate) const DECLARED_WITHIN: usize = 1024;
+/// What is said where a text is shown all the same.
+pub(crate) const REPLACED: &str = "bytes that are not UTF-8 were replaced";
 /// The most characters of a name that a message repeats.
 const NAME_CHARS: usize = 40;
+
+/// How a text is encoded: with what, behind a mark of how many bytes, and how that is known.
+type Seen = (&'static Encoding, usize, &'static str);
 
 /// The text of `bytes`, without a mark. `named`: the charset that came with them.
 ///
 /// # Errors
 /// What they are not, for behind "it is ".
 pub(crate) fn text<'a>(bytes: &'a [u8], named: Option<&str>) -> Result<Cow<'a, str>, String> {
+    let (encoding, mark, why) = seen(bytes, named)?;
+    decoded(encoding, bytes.get(mark..).unwrap_or_default(), why)
+}
+
+/// The text of `bytes` for one who has to read it: what cannot be read is replaced, and then it is said what
+/// they are, for behind "it is ". `is_cut`: the end may be a part of a character.
+pub(crate) fn shown(bytes: &[u8], is_cut: bool) -> (Cow<'_, str>, Option<String>) {
+    let part = |less| text(bytes.get(..bytes.len().saturating_sub(less)).unwrap_or_default(), None);
+    let why = match part(0) {
+        Ok(text) => return (text, None),
+        Err(why) => why,
+    };
+    match (1..4).filter(|_| is_cut).find_map(|less| part(less).ok()) {
+        Some(text) => (text, None),
+        None => (String::from_utf8_lossy(bytes), Some(why)),
+    }
+}
+
+/// How a text that begins with `bytes` is encoded.
+///
+/// # Errors
+/// What it is, for behind "it is ": in a charset that is not read.
+pub(crate) fn seen(bytes: &[u8], named: Option<&str>) -> Result<Seen, String> {
     // The mark of UTF-32 begins with that of UTF-16.
     if bytes.starts_with(b"\xff\xfe\0\0") || bytes.starts_with(b"\0\0\xfe\xff") {
         return Err("in UTF-32, which is not read".to_owned());
     }
     if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
-        return decoded(encoding, bytes.get(mark..).unwrap_or_default(), "as its mark says");
+        return Ok((encoding, mark, "as its mark says"));
     }
     if let Some(name) = named {
-        return in_charset(name, bytes, "as it says");
+        return Ok((of_name(name, bytes)?, 0, "as it says"));
     }
-    match declared(bytes) {
-        Some(name) => in_charset(&name, bytes, "as it declares"),
+    Ok(match declared(bytes) {
+        Some(name) => (of_name(&name, bytes)?, 0, "as it declares"),
         None => match wide(bytes) {
-            Some(encoding) => decoded(encoding, bytes, "as it seems to be"),
-            None => decoded(UTF_8, bytes, "and names no charset"),
+            Some(encoding) => (encoding, 0, "as it seems to be"),
+            None => (UTF_8, 0, "and names no charset"),
         },
-    }
+    })
 }
 
-fn in_charset<'a>(name: &str, bytes: &'a [u8], why: &str) -> Result<Cow<'a, str>, String> {
+fn of_name(name: &str, bytes: &[u8]) -> Result<&'static Encoding, String> {
     let shown: String = name.chars().filter(char::is_ascii_graphic).take(NAME_CHARS).collect();
-    let encoding = match Encoding::for_label(name.as_bytes()) {
+    match Encoding::for_label(name.as_bytes()) {
         // Its order of bytes is in the mark, or is seen.
-        Some(encoding) if encoding == UTF_16LE => wide(bytes).unwrap_or(encoding),
+        Some(encoding) if encoding == UTF_16LE => Ok(wide(bytes).unwrap_or(encoding)),
         Some(encoding) if encoding == REPLACEMENT => {
-            return Err(format!("in the charset `{shown}`, which is not read"));
+            Err(format!("in the charset `{shown}`, which is not read"))
         }
-        Some(encoding) => encoding,
+        Some(encoding) => Ok(encoding),
         // An unknown name does not matter if the bytes are valid UTF-8. Charsets of seven bits would pass that test too.
-        None if !bytes.contains(&0)
+        None if std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true)
+            && !bytes.contains(&0)
             && !bytes.contains(&0x1b)
             && !shown.to_ascii_lowercase().starts_with("utf-7") =>
         {
-            return std::str::from_utf8(bytes)
-                .map(Cow::Borrowed)
-                .map_err(|_| format!("in the charset `{shown}`, which is not known"));
+            Ok(UTF_8)
         }
-        None => return Err(format!("in the charset `{shown}`, which is not known")),
-    };
-    decoded(encoding, bytes, why)
+        None => Err(format!("in the charset `{shown}`, which is not known")),
+    }
 }
 
 fn decoded<'a>(encoding: &'static Encoding, bytes: &'a [u8], why: &str) -> Result<Cow<'a, str>, String> {
@@ -106,6 +132,25 @@ fn value(tag: &str, key: &str) -> Option<String> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    // Issue 43, K3
+    #[test]
+    fn what_cannot_be_read_is_replaced_and_said_and_a_cut_is_no_fault() {
+        let latin = "not UTF-8, and names no charset";
+        for (bytes, is_cut, expected, notice) in [
+            (&b"Zo\xeb in"[..], false, "Zo\u{fffd} in", Some(latin)),
+            (b"Zo\xeb in", true, "Zo\u{fffd} in", Some(latin)),
+            (b"\xc3\xa9\xc3", true, "é", None),
+            (b"\xc3\xa9\xc3", false, "é\u{fffd}", Some(latin)),
+            (b"\xff\xfeZ\0\xeb", true, "Z", None),
+            (b"\xff\xfeZ\0\x3d\xd8\x00", true, "Z", None),
+            (b"\xff\xfeZ\0\xeb\0", false, "Zë", None),
+            (b"", true, "", None),
+        ] {
+            let (text, said) = shown(bytes, is_cut);
+            assert_eq!((&*text, said.as_deref()), (expected, notice), "{bytes:?}");
+        }
+    }
 
     #[track_caller]
     fn check(bytes: &[u8], named: Option<&str>, expected: &str) {

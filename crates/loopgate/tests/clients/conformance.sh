@@ -1,12 +1,11 @@
 #!/bin/sh
-# The official conformance suite against `loopgate mcp`, in both revisions of the protocol: conformance.sh LOOPGATE
-# It fetches the suite and Node 22 from npm, 240 MB, into a folder that it removes.
+# The official conformance suite against `loopgate mcp`, in both revisions of the protocol: conformance.sh LOOPGATE BIN
+# BIN is the folder of its programs `conformance` and `node`; `cargo xtask servers mcp` fetches them and runs this.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../../../.." && pwd) loopgate=$1 work=$(mktemp -d)
+here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../../../.." && pwd) loopgate=$1 bin=$2 work=$(mktemp -d)
 trap 'kill $server $proxy 2>/dev/null; rm -rf "$work"' EXIT
 server='' proxy='' failed=0
 cd "$work"
-npm install --silent --no-audit --no-fund node@22 @modelcontextprotocol/conformance@0.2.0-alpha.12
 cp -r "$root/examples/helpdesk" domain
 export XDG_STATE_HOME="$work/state" LOOPGATE_MCP_TOKEN=0123456789abcdef0123456789abcdef
 origin=http://127.0.0.1:48902
@@ -26,7 +25,7 @@ http.createServer((from, to) => {
   from.pipe(request);
 }).listen(48902, '127.0.0.1');
 T
-PATH="$work/node_modules/.bin:$PATH"
+PATH="$bin:$PATH"
 node proxy.mjs & proxy=$!
 sleep 2
 for revision in "--spec-version 2025-11-25" "--requirements 2026-07-28"; do

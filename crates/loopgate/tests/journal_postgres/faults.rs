@@ -293,3 +293,56 @@ async fn what_comes_to_the_same_twice_is_tried_again_when_its_connection_breaks(
     let unknown = other.tidy_up(false).await.unwrap_err().to_string();
     assert!(unknown.contains("whether this was done is not known"), "{unknown}");
 }
+
+/// A pooler with so many sessions: it answers each login, and whoever comes later gets nothing behind it.
+fn pooler(port: u16, sessions: usize) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        let mut waiting = Vec::new();
+        for (nth, client) in listener.incoming().enumerate() {
+            let mut client = client.unwrap();
+            if nth >= sessions {
+                _ = client.read(&mut [0; 1024]).unwrap();
+                client.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").unwrap();
+                waiting.push(client);
+                continue;
+            }
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            for (mut from, mut to) in
+                [(server.try_clone().unwrap(), client.try_clone().unwrap()), (client, server)]
+            {
+                thread::spawn(move || {
+                    _ = std::io::copy(&mut from, &mut to);
+                    _ = to.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    own
+}
+
+// Issue 43, K4
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL: cargo xtask servers postgres"]
+async fn a_pooler_that_has_no_further_session_is_named_within_five_seconds() {
+    let world = World::new();
+    drop(world.journal(""));
+    for sessions in 0..3 {
+        let port = pooler(world.server.port(), sessions);
+        let state = world.state.path().display();
+        let url = format!("postgres://looper@127.0.0.1:{port}/loops?state={state}");
+        let began = std::time::Instant::now();
+        let refused = match StoredJournal::open(url) {
+            Ok(journal) => {
+                let (header, entries) = history(&format!("r{sessions}"));
+                journal.create(&header, &Arc::new(entries[0].clone())).await.err()
+            }
+            Err(error) => Some(error),
+        };
+        let took = began.elapsed();
+        assert!(took < std::time::Duration::from_secs(5), "{sessions} sessions: {took:?}");
+        let says = refused.unwrap().to_string();
+        assert!(says.contains("gives no session within 4 s; where a pooler is between"), "{says}");
+    }
+}

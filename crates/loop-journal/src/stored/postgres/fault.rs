@@ -40,9 +40,9 @@ impl SessionError {
             && !self.is_about_certificate()
     }
 
-    /// Whether the connection broke. What was asked last may have been done.
+    /// Whether the connection broke. What was asked last may have been done. A session that never began is none that broke.
     pub(in super::super) fn is_disconnected(&self) -> bool {
-        let Self::Client(error) = self else { return matches!(self, Self::Silent | Self::NoSession) };
+        let Self::Client(error) = self else { return matches!(self, Self::Silent) };
         match error.code() {
             None if self.is_about_certificate() => false,
             Some(code) => {
@@ -121,7 +121,7 @@ impl fmt::Display for SessionError {
             },
             Self::Silent => f.write_str("it does not answer"),
             Self::NoSession => f.write_str(
-                "the server takes the login and gives no session within 5 s; where a pooler is between, let its pool have \
+                "the server takes the login and gives no session within 4 s; where a pooler is between, let its pool have \
                  the four sessions that each process needs, or name the server itself",
             ),
             Self::Column(column) => write!(f, "Invalid column type at index: {column}"),

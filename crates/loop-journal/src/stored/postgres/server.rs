@@ -76,7 +76,12 @@ impl Server {
         let until = Instant::now() + self.url.wait;
         loop {
             match self.connect() {
-                Err(error) if error.is_disconnected() && Instant::now() < until => thread::sleep(AGAIN),
+                Err(error)
+                    if (error.is_disconnected() || matches!(error, SessionError::NoSession))
+                        && Instant::now() < until =>
+                {
+                    thread::sleep(AGAIN);
+                }
                 connected => return connected,
             }
         }

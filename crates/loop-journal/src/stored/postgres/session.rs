@@ -33,7 +33,7 @@ pub(in super::super) struct Session {
 const SETTINGS: &str = "SET search_path = loopgate, pg_catalog; SET lock_timeout = '40s'; SET statement_timeout = '50s'; \
                         SET idle_in_transaction_session_timeout = '5s'; SET client_min_messages = warning";
 /// How long a new session has for its first answer.
-const FIRST: Duration = Duration::from_secs(5);
+const FIRST: Duration = Duration::from_secs(4);
 /// A setting that only a session has that is in use.
 const OWN: &str = "loopgate.own_session";
 /// A trigger or a rule of the journal's tables that no format made. The view has a rule. The numbers are the events of a trigger.

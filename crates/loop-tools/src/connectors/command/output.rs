@@ -11,7 +11,7 @@ use loop_core::secrets::Secrets;
 use loop_core::types::{Effect, Scope};
 use serde_json::{Value, json};
 
-use crate::connectors::charset;
+use crate::connectors::charset::{self, REPLACED};
 use crate::connectors::command::run::Ended;
 use crate::connectors::command::settings::CommandOutput;
 use crate::connectors::fence::fenced;
@@ -116,9 +116,8 @@ impl Reader<'_> {
     fn text(&self, ended: &Ended, scope: &Scope, mask: &Secrets) -> ToolResult {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         // What was done was done, so that a charset that is not known is no failure.
-        let read = charset::text(&ended.stdout, None);
-        let is_replaced = read.is_err() && !is_cut_within_character(ended);
-        let said = read.unwrap_or_else(|_| String::from_utf8_lossy(&ended.stdout));
+        let (said, why) = charset::shown(&ended.stdout, ended.is_cut);
+        let notice = why.map(|why| format!("{REPLACED}: the output is {why}"));
         let text = if ended.is_cut {
             mask.mask_message_by(&clean(&said).0, "[masked]", /*is_cut*/ true)
         } else {
@@ -128,10 +127,13 @@ impl Reader<'_> {
         if text.trim().is_empty() {
             return self.silent();
         }
-        let note = match ended.is_cut {
+        let mut note = match ended.is_cut {
             true => format!("_Only the first {} bytes are shown; there is more._\n\n", self.max_bytes),
             false => String::new(),
         };
+        if let Some(notice) = &notice {
+            note.push_str(&format!("_{notice}_\n\n"));
+        }
         let markdown = format!("{}\n\n{note}{}", heading(title, scope), fenced(text, ""));
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let said = match (lines.as_slice(), ended.is_cut) {
@@ -144,7 +146,7 @@ impl Reader<'_> {
             CommandOutput::Text | CommandOutput::Json => json!(text),
         };
         let mut result = ToolResult::ok(name, said, markdown, data);
-        result.error = is_replaced.then(|| "bytes that are not UTF-8 were replaced".to_owned());
+        result.error = notice;
         result
     }
 
@@ -161,14 +163,16 @@ impl Reader<'_> {
     /// What happened to the program, and the end of what it said about it.
     fn with_tail(&self, what: String, ended: &Ended, mask: &Secrets) -> String {
         let program = self.program.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        let text = mask.mask_message(&clean(&String::from_utf8_lossy(&ended.stderr)).0);
+        let (said, why) = charset::shown(&ended.stderr, /*is_cut*/ false);
+        let text = mask.mask_message(&clean(&said).0);
         let text = text.trim();
         let beyond = text.chars().count().saturating_sub(TAIL_CHARS);
         let tail: String = text.chars().skip(beyond).collect();
+        let replaced = why.map(|_| format!(" ({REPLACED})")).unwrap_or_default();
         match (tail.is_empty(), beyond) {
             (true, _) => format!("`{program}` {what}"),
-            (false, 0) => format!("`{program}` {what}: {tail}"),
-            (false, _) => format!("`{program}` {what}: …{tail}"),
+            (false, 0) => format!("`{program}` {what}: {tail}{replaced}"),
+            (false, _) => format!("`{program}` {what}: …{tail}{replaced}"),
         }
     }
 }
@@ -189,12 +193,6 @@ fn signal(ended: &Ended) -> String {
         _ => "",
     };
     format!("signal {number}{name}")
-}
-
-/// Whether the only bytes that are not UTF-8 are those of a character that the cap cut in two.
-fn is_cut_within_character(ended: &Ended) -> bool {
-    let error = std::str::from_utf8(&ended.stdout).err();
-    ended.is_cut && error.is_some_and(|error| error.error_len().is_none())
 }
 
 fn summary(line: &str) -> String {

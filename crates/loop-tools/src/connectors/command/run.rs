@@ -248,6 +248,11 @@ impl Pipes {
                 self.error.extend(self.chunk.iter().take(read));
                 let too_many = self.error.len().saturating_sub(ERROR_BYTES);
                 self.error.drain(..too_many);
+                if too_many > 0 {
+                    // Of a character that is drained in part, nothing is kept.
+                    let part = self.error.iter().take(3).take_while(|byte| *byte & 0xc0 == 0x80).count();
+                    self.error.drain(..part);
+                }
             }
             Err(error) if is_later(&error) => {}
             Err(error) => return Err(error),

@@ -166,6 +166,11 @@ async fn exit_codes_have_the_status_that_the_operator_gives_them() {
     let said = read(with(&["complain", &long, "2"])).await;
     check(&said, Status::PermanentError, "xxxthe end");
     assert!(said.text().chars().count() < 700, "{}", said.text());
+    let said = read(with(&["complain", "Zo\\353", "2"])).await;
+    check(&said, Status::PermanentError, "code 2: Zo\u{fffd} (bytes that are not UTF-8 were replaced)");
+    let long = format!("x{}", "\\303\\251".repeat(5_000));
+    let said = read(with(&["complain", &long, "2"])).await;
+    assert!(said.text().ends_with('é'), "{}", said.text());
     let silent = call_with(Effect::WriteIdempotent, with(&["code", "0"]), &Credentials::none(), 10_000).await;
     check(&silent, Status::Ok, "Done, without any output");
 }
@@ -305,6 +310,13 @@ async fn what_is_no_text_is_made_one_and_said() {
     check(&seen, Status::Ok, "```\na\u{fffd}bred\n```");
     assert_eq!(seen.data.as_text().map(|text| &**text), Some("a\u{fffd}bred"));
     assert!(seen.warnings[0].contains("bytes that are not UTF-8 were replaced"), "{:?}", seen.warnings);
+    let notice = "_bytes that are not UTF-8 were replaced: the output is not UTF-8, and names no charset_";
+    check(&seen, Status::Ok, notice);
+    // Issue 43, K3: what it is can be seen, also where the cap cuts it.
+    let wide = "\\377\\376Z\\0\\353\\0";
+    check(&read(settings(&["say", wide])).await, Status::Ok, "```\nZë\n```");
+    let cut = read(CommandSettings { max_bytes: 5, ..settings(&["say", wide]) }).await;
+    check(&cut, Status::Ok, "```\nZ\n```");
     // A character that the cap cuts in two is not one that the program got wrong.
     let cut = read(CommandSettings { max_bytes: 2, ..settings(&["say", "a\\303\\274\\303\\274"]) }).await;
     check(&cut, Status::Ok, "Only the first 2 bytes");

@@ -42,7 +42,7 @@ pub struct DocsTool {
 struct Library {
     passages: Vec<Passage>,
     index: Index,
-    /// Documents that could not be read since they were listed, and why.
+    /// What is not searched, and why: left out of the list, or not read since.
     left_out: Vec<String>,
 }
 
@@ -107,17 +107,15 @@ impl Tool for DocsTool {
             Ok(found) => found,
             Err(failure) => return failure,
         };
+        let left_out = self.library.get().map_or(&[][..], |library| &library.left_out);
         if found.is_empty() {
-            return ToolResult::empty(name, title);
+            return ToolResult::empty(name, title).with_left_out(title, left_out);
         }
         let bodies: Vec<String> = found.iter().map(markdown).collect();
-        let mut markdown = format!("{}\n\n{}", heading(title, &context.scope), bodies.join("\n\n"));
-        let unread = self.library.get().map_or(&[][..], |library| &library.left_out);
-        if !unread.is_empty() {
-            markdown.push_str(&format!("\n\n_Not searched: {}_", unread.join("; ")));
-        }
+        let markdown = format!("{}\n\n{}", heading(title, &context.scope), bodies.join("\n\n"));
         let data: Vec<Value> = found.iter().map(data).collect();
-        ToolResult::ok(name, format!("Found {} passages", found.len()), markdown, data)
+        let found = ToolResult::ok(name, format!("Found {} passages", found.len()), markdown, data);
+        found.with_left_out(title, left_out)
     }
 }
 
@@ -134,6 +132,11 @@ impl Source for DocsTool {
         _credentials: &Credentials,
     ) -> Result<Vec<Candidate>, ToolResult> {
         let found = self.find(parameters, CANDIDATES).await?;
+        let left_out = self.library.get().map_or(&[][..], |library| &library.left_out);
+        if found.is_empty() && !left_out.is_empty() {
+            let (name, title) = (&*self.declaration.name, &*self.declaration.title);
+            return Err(ToolResult::empty(name, title).with_left_out(title, left_out));
+        }
         Ok(found
             .iter()
             .map(|passage| Candidate {
@@ -153,13 +156,15 @@ impl Source for DocsTool {
 /// Every file that can be read, cut into passages.
 fn read(files: &Files) -> Library {
     let mut all = Vec::new();
-    let mut left_out = Vec::new();
+    let mut left_out = files.left_out.clone();
     for (path, place) in &files.found {
         match files.text(place) {
             Ok(text) => all.extend(passages(path, &text)),
             Err(why) => left_out.push(format!("{path}: {why}")),
         }
     }
+    left_out.sort();
+    left_out.dedup();
     Library { index: Index::over(&all), passages: all, left_out }
 }
 

@@ -132,4 +132,16 @@ async fn a_document_is_read_by_its_mark_and_one_in_no_known_charset_is_named() {
     let seen = call(plain(folder.path()), "Drucker Flur").await;
     assert!(seen.text().contains("### mark.md › Drucker\n\nIm Flur."), "{}", seen.text());
     assert!(seen.text().contains(left_out), "{}", seen.text());
+    // R53: where nothing is found, that proves nothing while something was not searched.
+    fs::write(folder.path().join("large.md"), vec![b'x'; 1 << 21]).unwrap();
+    let source = plain(folder.path());
+    let seen = call(source, "Kaffeemaschine").await;
+    assert_eq!(seen.status, Status::Ok, "{seen:?}");
+    let unsearched = format!("_Not looked at: large.md: larger than 1048576 bytes; {left_out}_");
+    assert!(seen.text().ends_with(&unsearched), "{}", seen.text());
+    let context = ToolContext::new(Scope::default(), "x", "k");
+    let query = json!({ "query": "Kaffeemaschine" });
+    let fetched = DocsTool::new(declaration(), folder.path(), "query").unwrap();
+    let fetched = fetched.fetch(&query, &context, &Credentials::none()).await;
+    assert!(fetched.unwrap_err().markdown.ends_with(&unsearched));
 }

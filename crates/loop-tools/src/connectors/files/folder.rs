@@ -1,7 +1,7 @@
 //! The folder of a tool, as a handle, and what may be opened in it.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -10,6 +10,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
+use crate::connectors::charset;
 use crate::connectors::error::{ConnectorError, one_line};
 
 /// A folder and what of it there is for the tool.
@@ -265,10 +266,24 @@ fn is_a_folder(path: &str) -> Refused {
     Refused::Input(format!("`{}` is a folder", shown(path)))
 }
 
-/// A file as UTF-8 where its mark says which Unicode it is. The mark is no part of the text.
-pub(crate) fn as_text<R: std::io::Read>(file: R) -> encoding_rs_io::DecodeReaderBytes<R, Vec<u8>> {
+type Decoded<R> = encoding_rs_io::DecodeReaderBytes<io::Chain<io::Cursor<Vec<u8>>, R>, Vec<u8>>;
+
+/// A file as UTF-8, by its mark or by what it declares, and whether it is decoded to that. The mark is no part of the text.
+///
+/// # Errors
+/// The system fails; or what the file is, for behind "it is ".
+pub(crate) fn as_text<R: io::Read>(mut file: R) -> io::Result<Result<(Decoded<R>, bool), String>> {
+    let mut head = Vec::new();
+    file.by_ref().take(charset::DECLARED_WITHIN as u64).read_to_end(&mut head)?;
+    let (encoding, mark, _) = match charset::seen(&head, None) {
+        Ok(seen) => seen,
+        Err(why) => return Ok(Err(why)),
+    };
+    head.drain(..mark);
+    let is_decoded = encoding != encoding_rs::UTF_8;
     let mut decoder = encoding_rs_io::DecodeReaderBytesBuilder::new();
-    decoder.bom_sniffing(true).strip_bom(true).utf8_passthru(true).build(file)
+    decoder.bom_sniffing(false).encoding(is_decoded.then_some(encoding));
+    Ok(Ok((decoder.build(io::Cursor::new(head).chain(file)), is_decoded)))
 }
 
 /// A path as it may be shown: on one line, and not longer than one.

@@ -42,7 +42,10 @@ pub(crate) fn read(
     }
     let (place, file) = folder.file(path)?;
     let mut taken = file.into_std().take(SCANNED_MAX);
-    let mut reader = BufReader::new(as_text(&mut taken));
+    let failed = |error: std::io::Error| Refused::Failed(one_line(error));
+    let unread = |why| Refused::Input(format!("`{}` is {why}", shown(path)));
+    let (text, is_decoded) = as_text(&mut taken).map_err(failed)?.map_err(unread)?;
+    let mut reader = BufReader::new(text);
     let mut lines = Lines {
         path: place.shown().to_owned(),
         first: from,
@@ -60,7 +63,7 @@ pub(crate) fn read(
         let room = (max_bytes - bytes.min(max_bytes)) as u64;
         let mut line = Vec::new();
         let read = reader.by_ref().take(room.max(1) + 1).read_until(b'\n', &mut line);
-        if read.map_err(|error| Refused::Failed(one_line(error)))? == 0 {
+        if read.map_err(failed)? == 0 {
             is_end = true;
             break;
         }
@@ -91,6 +94,8 @@ pub(crate) fn read(
             lines.push(&line);
         }
     }
+    // What is decoded has a mark where bytes were replaced.
+    lines.is_replaced |= is_decoded && lines.lines.iter().any(|line| line.contains('\u{fffd}'));
     // Behind the cap there may be more.
     lines.has_more |= is_end && taken.limit() == 0;
     Ok(lines)

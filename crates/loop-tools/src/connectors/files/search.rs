@@ -1,6 +1,6 @@
 //! Searching: the lines that a text or a regular expression matches.
 
-use std::io;
+use std::io::{self, Read as _};
 
 use crate::CancellationToken;
 use grep_matcher::LineTerminator;
@@ -9,8 +9,9 @@ use grep_searcher::sinks::Lossy;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use serde_json::Value;
 
+use crate::connectors::charset;
 use crate::connectors::error::one_line;
-use crate::connectors::files::folder::{Folder, Refused, as_text};
+use crate::connectors::files::folder::{Folder, Refused};
 use crate::connectors::files::walk::{Step, Walk};
 
 /// The most bytes of a file that is searched; a larger one is left out.
@@ -21,8 +22,6 @@ const ALL_BYTES_MAX: u64 = 256 << 20;
 const LINE_CHARS: usize = 400;
 /// The most bytes of memory that a pattern may need.
 const PATTERN_BYTES: usize = 1 << 20;
-/// The most bytes of one line.
-const LINE_BYTES: usize = 1 << 20;
 
 /// What was found.
 pub(crate) struct Matches {
@@ -70,15 +69,25 @@ pub(crate) fn search(
             left_out.push(format!("{path}: cannot be read"));
             return Ok(Step::Next);
         };
+        let mut bytes = Vec::new();
         // It may have grown since.
-        let file = as_text(io::Read::take(file.into_std(), FILE_BYTES_MAX));
+        if let Err(error) = file.into_std().take(FILE_BYTES_MAX).read_to_end(&mut bytes) {
+            left_out.push(format!("{path}: {}", one_line(error)));
+            return Ok(Step::Next);
+        }
+        let (text, why) = charset::shown(&bytes, bytes.len() as u64 == FILE_BYTES_MAX);
+        // What has a NUL byte is not text, unless a mark says that it is.
+        let is_marked = charset::seen(&bytes, None).map_or(true, |(_, mark, _)| mark > 0);
+        if let Some(why) = why.filter(|_| is_marked || !bytes.contains(&0)) {
+            left_out.push(format!("{path}: in part: it is {why}"));
+        }
         let sink = Lossy(|line, text| {
             if cancel.is_cancelled() {
                 return Err(io::Error::other("cancelled"));
             }
             Ok(all.add(path, line, text))
         });
-        if let Err(error) = searcher.search_reader(&matcher, file, sink) {
+        if let Err(error) = searcher.search_slice(&matcher, text.as_bytes(), sink) {
             if cancel.is_cancelled() {
                 return Err(Refused::Cancelled);
             }
@@ -136,7 +145,6 @@ fn searcher() -> Searcher {
         .line_terminator(LineTerminator::crlf())
         // What has a NUL byte is not text, and ends there.
         .binary_detection(BinaryDetection::quit(0))
-        .heap_limit(Some(LINE_BYTES))
         .build()
 }
 

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use loop_core::types::Scope;
 use serde_json::{Value, json};
 
+use crate::connectors::charset::REPLACED;
 use crate::connectors::error::ConnectorError;
 use crate::connectors::fence::fenced;
 use crate::connectors::files::folder::{Folder, Refused};
@@ -97,7 +98,7 @@ impl FilesTool {
             result.markdown = result.markdown.replacen("\n\n", &format!("\n\n{note}\n\n"), 1);
             result.summary = format!("Found more than {count} files");
         }
-        with_left_out(result, &listed.left_out)
+        result.with_left_out(title, &listed.left_out)
     }
 
     fn lines(&self, lines: &Lines, scope: &Scope) -> ToolResult {
@@ -117,13 +118,15 @@ impl FilesTool {
             (false, true) => format!("_{span}; there is more._"),
             (false, false) => format!("_{span}, its end._"),
         };
-        let markdown = format!("{}\n\n{note}\n\n{}", heading(title, scope), fenced(&shown.join("\n"), ""));
+        let replaced = if lines.is_replaced { format!(" _({REPLACED})_") } else { String::new() };
+        let markdown =
+            format!("{}\n\n{note}{replaced}\n\n{}", heading(title, scope), fenced(&shown.join("\n"), ""));
         let data = json!({
             "path": lines.path, "from": lines.first, "to": last, "has_more": lines.has_more,
             "text": lines.lines.join("\n"),
         });
         let mut result = ToolResult::ok(name, span, markdown, data);
-        result.error = lines.is_replaced.then(|| "bytes that are not UTF-8 were replaced".to_owned());
+        result.error = lines.is_replaced.then(|| REPLACED.to_owned());
         result
     }
 
@@ -131,7 +134,7 @@ impl FilesTool {
         let (name, title) = (&*self.declaration.name, &*self.declaration.title);
         let count = matches.found.len();
         if count == 0 && !matches.is_cut {
-            return with_left_out(ToolResult::empty(name, title), &matches.left_out);
+            return ToolResult::empty(name, title).with_left_out(title, &matches.left_out);
         }
         let lines: Vec<String> =
             matches.found.iter().map(|one| format!("{}:{}: {}", one.path, one.line, one.text)).collect();
@@ -149,7 +152,7 @@ impl FilesTool {
             (String::new(), format!("Found {count} lines"))
         };
         let markdown = format!("{}\n\n{note}{}", heading(title, scope), fenced(&lines.join("\n"), ""));
-        with_left_out(ToolResult::ok(name, summary, markdown, data), &matches.left_out)
+        ToolResult::ok(name, summary, markdown, data).with_left_out(title, &matches.left_out)
     }
 
     fn written(&self, written: &Written, scope: &Scope) -> ToolResult {
@@ -170,21 +173,6 @@ impl FilesTool {
         });
         ToolResult::ok(name, says.clone(), format!("{}\n\n{says}", heading(title, scope)), data)
     }
-}
-
-/// What was not looked at is said: it may be where the answer is.
-fn with_left_out(mut result: ToolResult, left_out: &[String]) -> ToolResult {
-    const SHOWN: usize = 5;
-    if left_out.is_empty() {
-        return result;
-    }
-    let more = left_out.len().saturating_sub(SHOWN);
-    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    let shown: Vec<&str> = left_out.iter().take(SHOWN).map(String::as_str).collect();
-    result.markdown.push_str(&format!("\n\n_Not looked at: {}{more}_", shown.join("; ")));
-    // It is a text of its own now, also where nothing was found.
-    result.title = None;
-    result
 }
 
 #[async_trait]

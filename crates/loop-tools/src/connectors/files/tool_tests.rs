@@ -647,7 +647,53 @@ async fn lines_are_found_by_a_text_or_a_pattern() {
     assert_eq!(bytes.summary.as_ref(), "Found more than 1 lines");
     fs::write(world.at("in/large.md"), vec![b'x'; 17 << 20]).unwrap();
     let seen = search(json!({ "pattern": "nothing has this" })).await;
-    check(&seen, Status::Empty, "_Not looked at: large.md: larger than 16777216 bytes_");
+    check(
+        &seen,
+        Status::Ok,
+        "Nothing found in what was looked at\n\n_Not looked at: large.md: larger than 16777216 bytes_",
+    );
+}
+
+// Issue 43, K3 and R53
+#[tokio::test]
+async fn a_file_is_read_and_searched_by_its_charset_and_what_is_in_none_is_named() {
+    let world = World::with(&[("in/a.md", "Toner\n")]);
+    let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (path, bytes) in [
+        ("latin.txt", b"Zo\xeb: Toner\n".to_vec()),
+        ("marked.txt", wide("\u{feff}Zoë: Toner\r\n")),
+        ("wide.txt", wide("Zoë: Toner\n")),
+        ("page.xml", b"<?xml version='1.0' encoding='ISO-8859-1'?>\n<a>Zo\xeb: Toner</a>\n".to_vec()),
+        ("half.txt", [&wide("\u{feff}Zoë")[..], b"\x00\xd8"].concat()),
+        ("u32.txt", b"\xff\xfe\0\0T\0\0\0".to_vec()),
+        ("picture.bin", b"\x89PNG\0\0\0\rToner".to_vec()),
+    ] {
+        fs::write(world.at("in").join(path), bytes).unwrap();
+    }
+    let search = |pattern: &str| call(world.tool(FilesWork::Search), json!({ "pattern": pattern }));
+    let left_out = "_Not looked at: half.txt: in part: it is not UTF-16LE, as its mark says; \
+        latin.txt: in part: it is not UTF-8, and names no charset; \
+        u32.txt: in part: it is in UTF-32, which is not read_";
+    let seen = search("Zoë").await;
+    check(
+        &seen,
+        Status::Ok,
+        "marked.txt:1: Zoë: Toner\npage.xml:2: <a>Zoë: Toner</a>\nwide.txt:1: Zoë: Toner\n```",
+    );
+    check(&seen, Status::Ok, left_out);
+    check(&search("Toner").await, Status::Ok, "a.md:1: Toner\nlatin.txt:1: Zo\u{fffd}: Toner\nmarked.txt:1:");
+    check(&search("Århus").await, Status::Ok, &format!("Nothing found in what was looked at\n\n{left_out}"));
+    let read = |path: &str| call(world.tool(FilesWork::Read), json!({ "path": path }));
+    check(&read("marked.txt").await, Status::Ok, "     1\tZoë: Toner\n```");
+    check(&read("wide.txt").await, Status::Ok, "     1\tZoë: Toner\n```");
+    check(&read("page.xml").await, Status::Ok, "     2\t<a>Zoë: Toner</a>\n```");
+    let replaced = "its end._ _(bytes that are not UTF-8 were replaced)_";
+    check(&read("latin.txt").await, Status::Ok, replaced);
+    check(&read("half.txt").await, Status::Ok, replaced);
+    check(&read("u32.txt").await, Status::InvalidInput, "`u32.txt` is in UTF-32, which is not read");
+    // What is whole proves that nothing is there.
+    let whole = json!({ "pattern": "Århus", "glob": "{a.md,*.xml,picture.bin}" });
+    check(&call(world.tool(FilesWork::Search), whole).await, Status::Empty, "No data found");
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(crate) fn content(answer: &Answer) -> Result<Content, String> {
         Some(kind) if is_json(kind) => {
             json(&text()?).map_err(|error| format!("the answer is not the JSON that it says it is: {error}"))
         }
-        Some(kind) if kind.starts_with("text/") => Ok(Content::Text(text()?.into_owned())),
+        Some(kind) if is_text(kind) => Ok(Content::Text(text()?.into_owned())),
         Some(kind) => {
             let kind: String = kind.chars().filter(|c| c.is_ascii_graphic()).take(60).collect();
             Err(format!("the answer is of type `{kind}`; this tool reads JSON and text"))
@@ -188,13 +188,21 @@ fn note_below(mut result: ToolResult, note: Option<&str>) -> ToolResult {
     result
 }
 
-fn is_json(kind: &str) -> bool {
+/// Whether what is of this media type is shown as it is.
+pub(crate) fn is_text(kind: &str) -> bool {
+    kind.starts_with("text/")
+        || matches!(kind, "application/xml" | "application/xml-dtd")
+        || kind.ends_with("+xml")
+}
+
+/// Whether what is of this media type is JSON.
+pub(crate) fn is_json(kind: &str) -> bool {
     matches!(kind, "application/json" | "text/json")
         || kind.starts_with("application/") && kind.ends_with("+json")
 }
 
 /// The charset that a media type names.
-fn charset_of(kind: &str) -> Option<&str> {
+pub(crate) fn charset_of(kind: &str) -> Option<&str> {
     let mut parameters = kind.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let (_, name) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
     Some(name.trim().trim_matches(['"', '\'']).trim()).filter(|name| !name.is_empty())

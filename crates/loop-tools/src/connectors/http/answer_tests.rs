@@ -50,6 +50,13 @@ fn an_answer_is_read_by_what_it_says_it_is() {
     ] {
         assert_eq!(read(Some(kind), b"Zo\xeb"), Ok(Content::Text("Zoë".to_owned())), "{kind}");
     }
+    let xml = b"<?xml version='1.0' encoding='ISO-8859-1'?><a>Zo\xeb</a>";
+    for kind in
+        ["application/xml", "text/xml", "application/atom+xml", "image/svg+xml", "application/xml-dtd"]
+    {
+        let text = "<?xml version='1.0' encoding='ISO-8859-1'?><a>Zoë</a>".to_owned();
+        assert_eq!(read(Some(kind), xml), Ok(Content::Text(text)), "{kind}");
+    }
     let json_of = |kind| read(Some(kind), b"[\"Zo\xeb\"]");
     assert_eq!(json_of("application/json; charset=iso-8859-1"), Ok(Content::Json(json!(["Zoë"]))));
     assert_eq!(json_of("application/json"), Err("the answer is not UTF-8, and names no charset".to_owned()));
@@ -57,7 +64,9 @@ fn an_answer_is_read_by_what_it_says_it_is() {
     assert_eq!(read(None, b"hello"), Err("the answer does not say what it is, and is not JSON".to_owned()));
     assert_eq!(read(Some("image/png"), b" \n"), Ok(Content::Nothing));
     assert_eq!(content(&answered(204, Some("image/png"), b"x")), Ok(Content::Nothing));
-    for kind in ["image/png", "application/octet-stream", "application/xml", "multipart/form-data", "", "x"] {
+    for kind in
+        ["image/png", "application/octet-stream", "application/xmlish", "multipart/form-data", "", "x"]
+    {
         let error = read(Some(kind), b"x").unwrap_err();
         assert_eq!(error, format!("the answer is of type `{kind}`; this tool reads JSON and text"));
     }

@@ -20,7 +20,8 @@ use crate::connectors::trouble::Trouble;
 /// Where a keyed write says which call it is.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// What is asked for.
-const ACCEPTED: HeaderValue = HeaderValue::from_static("application/json, text/*;q=0.5");
+const ACCEPTED: HeaderValue =
+    HeaderValue::from_static("application/json, text/*;q=0.5, application/xml;q=0.5");
 /// Headers that belong to the connection, to the guard or to `auth`.
 const RESERVED: [&str; 15] = [
     "authorization",

@@ -456,6 +456,8 @@ impl Live {
             };
             let mut take = |member: &str| page.as_object_mut().and_then(|page| page.remove(member));
             let (listed, next) = (take(what), take("nextCursor"));
+            // Some hand back the list as it is.
+            let listed = listed.or_else(|| page.is_array().then(|| page.take()));
             let entries = match listed {
                 Some(Value::Array(entries)) => entries,
                 Some(Value::Null) => Vec::new(),

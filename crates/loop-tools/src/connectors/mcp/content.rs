@@ -5,11 +5,13 @@ use crate::{ToolDeclaration, ToolResult};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loop_core::secrets::Secrets;
+use loop_core::spec::is_same_value;
 use loop_core::types::{Digest, ResultPicture, Scope};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use crate::connectors::charset;
 use crate::connectors::error::short_line;
-use crate::connectors::http::answer::{done_with_nothing, is_nothing};
+use crate::connectors::http::answer::{charset_of, done_with_nothing, is_json, is_nothing, is_text};
 
 /// The result of a call, in whatever form the server wrote it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +29,18 @@ const KIND_CHARS: usize = 40;
 
 impl Called {
     /// What can be read of a result. `None`: it has no part of one.
-    pub(crate) fn read(mut written: Value) -> Option<Self> {
+    pub(crate) fn read(written: Value) -> Option<Self> {
+        // Some hand back what a tool returned as it is.
+        let member = match &written {
+            Value::Array(blocks) if blocks.iter().all(is_block) => "content",
+            Value::Array(_) => "structuredContent",
+            Value::String(_) | Value::Number(_) | Value::Bool(_) => "content",
+            Value::Object(_) | Value::Null => return Self::of_members(written),
+        };
+        Self::of_members(json!({ member: written }))
+    }
+
+    fn of_members(mut written: Value) -> Option<Self> {
         let members = written.as_object_mut()?;
         let mut take = |name: &str| members.remove(name);
         let (content, structured, error) = (take("content"), take("structuredContent"), take("isError"));
@@ -60,7 +73,8 @@ impl Called {
         self.texts.retain(|text| {
             let read = serde_json::from_str::<Value>(text).ok();
             let is_same = |value: &Value| {
-                read.as_ref() == Some(value) || value.as_str().is_some_and(|said| said.trim() == text.trim())
+                read.as_ref().is_some_and(|read| is_same_value(read, value))
+                    || value.as_str().is_some_and(|said| said.trim() == text.trim())
             };
             // And some write a text for each item.
             let is_item = items.get(nth).is_some_and(is_same);
@@ -126,7 +140,11 @@ pub(crate) fn of_resource(
     mut answer: Value,
     mask: &Secrets,
 ) -> Option<ToolResult> {
-    let contents = match answer.as_object_mut()?.remove("contents")? {
+    if let Some(members) = answer.as_object_mut() {
+        answer = members.remove("contents")?;
+    }
+    let contents = match answer {
+        Value::Null => return None,
         Value::Array(contents) => contents,
         one => vec![one],
     };
@@ -178,10 +196,22 @@ fn rows_in(mut members: Map<String, Value>) -> Vec<Value> {
     }
 }
 
+/// The kinds of content that the protocol has.
+const KINDS: [&str; 5] = ["text", "image", "audio", "resource", "resource_link"];
+
+/// Whether an entry of a list without a name is a part of the content of a result, and not a row.
+fn is_block(entry: &Value) -> bool {
+    let kind = entry.get("type").and_then(Value::as_str);
+    entry.is_string() || kind.is_some_and(|kind| KINDS.contains(&kind))
+}
+
 /// A part of an answer as text. What is not text is named with its kind and its size.
 fn block_text(block: Value, pictures: &mut Vec<ResultPicture>) -> String {
     if let Value::String(text) = block {
         return text;
+    }
+    if block.is_number() || block.is_boolean() {
+        return block.to_string();
     }
     let word = |name: &str| block.get(name).and_then(Value::as_str);
     let read = match word("type") {
@@ -207,6 +237,9 @@ fn block_text(block: Value, pictures: &mut Vec<ResultPicture>) -> String {
 }
 
 fn resource_text(contents: &Value, pictures: &mut Vec<ResultPicture>) -> String {
+    if let Value::String(text) = contents {
+        return text.clone();
+    }
     let word = |name: &str| contents.get(name).and_then(Value::as_str);
     let kind = word("mimeType");
     match (contents.get("text"), word("blob")) {
@@ -221,9 +254,10 @@ fn resource_text(contents: &Value, pictures: &mut Vec<ResultPicture>) -> String 
 
 /// The text that a server sent as bytes.
 fn text_in(kind: Option<&str>, blob: &str) -> Option<String> {
-    let essence = kind?.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_text = essence.starts_with("text/") || essence == "application/json";
-    String::from_utf8(STANDARD.decode(blob.trim()).ok().filter(|_| is_text)?).ok()
+    let kind = kind?;
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let bytes = STANDARD.decode(blob.trim()).ok().filter(|_| is_text(&essence) || is_json(&essence))?;
+    Some(charset::text(&bytes, charset_of(kind)).ok()?.into_owned())
 }
 
 /// A text as it is, and anything else as JSON.

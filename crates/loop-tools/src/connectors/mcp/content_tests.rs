@@ -42,6 +42,7 @@ fn content_of_every_kind_is_read_or_named() {
         { "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } },
         { "type": "resource", "resource": { "uri": "file:///b", "blob": "QUI=" } },
         { "type": "resource", "resource": { "uri": "file:///b", "mimeType": "text/plain; charset=utf-8", "blob": "QUI=" } },
+        { "type": "resource", "resource": { "uri": "file:///b", "mimeType": "text/plain; charset=latin1", "blob": "Wm/r" } },
         { "type": "resource", "resource": { "uri": "file:///b" } },
         { "type": "markdown", "text": "**new**", "annotations": { "audience": ["robot"], "priority": "high" } },
         { "type": "text", "text": { "seven": 7 } },
@@ -51,7 +52,7 @@ fn content_of_every_kind_is_read_or_named() {
         { "type": "resource_link", "uri": "file:///c", "name": "c", "description": "the third" },
     ] });
     let says = "Hello\n\n[picture 1, image/png, 4 bytes, DIGEST]\n\n[sound, audio/wav, 3 bytes, not read]\n\ninside\n\n\
-                [data, of no kind that is named, 2 bytes, not read]\n\nAB\n\n[a resource without content: file:///b]\n\n**new**\n\n{\"seven\":7}\n\n\
+                [data, of no kind that is named, 2 bytes, not read]\n\nAB\n\nZoë\n\n[a resource without content: file:///b]\n\n**new**\n\n{\"seven\":7}\n\n\
                 [content of the kind image, not read]\n\nfile:///d\n\n[content of the kind without a name, not read]\n\n\
                 c: file:///c (the third)";
     let digest = Digest::of("picture", b"ABCD").to_string();
@@ -97,6 +98,18 @@ fn a_text_beside_structured_content_is_read_unless_it_is_the_same() {
             json!({ "result": ["a", "b"] }),
             "## Search\n\n| value |\n| --- |\n| a |\n| b |".to_owned(),
         ),
+        (
+            json!([text("42.0")]),
+            json!({ "result": 42 }),
+            "## Search\n\n| result |\n| --- |\n| 42 |".to_owned(),
+        ),
+        // The same number in another spelling, at any depth.
+        (json!([text("{\"ok\":true,\"took\":1.2e1}")]), json!({ "took": 12, "ok": true }), table.to_owned()),
+        (
+            json!([text("[{\"took\":[1000.0,1e0]}]")]),
+            json!({ "rows": [{ "took": [1e3, 1] }] }),
+            "## Search\n\n| took |\n| --- |\n| [1000.0,1] |".to_owned(),
+        ),
         (json!([text("seven")]), json!("seven"), "seven".to_owned()),
         (json!([text("none")]), json!({ "rows": [] }), "none".to_owned()),
         (json!([text("none")]), Value::Null, "none".to_owned()),
@@ -104,6 +117,34 @@ fn a_text_beside_structured_content_is_read_unless_it_is_the_same() {
         let answer = json!({ "content": content, "structuredContent": structured });
         assert_eq!(result(answer.clone()).markdown, says, "{answer}");
     }
+}
+
+// Issue 43, M2
+#[test]
+fn a_result_that_is_not_an_object_is_read() {
+    let table = "## Search\n\n| id | type |\n| --- | --- |\n| 1 | bug |";
+    for (answer, says) in [
+        (json!("seven"), "seven"),
+        (json!(7), "7"),
+        (json!(false), "false"),
+        (json!(["a", "b"]), "a\n\nb"),
+        (json!([{ "type": "text", "text": "a" }, "b"]), "a\n\nb"),
+        (json!([{ "type": "bug", "id": 1 }]), table),
+        (json!({ "content": 7 }), "7"),
+        (json!([]), "> **Search:** No data found"),
+        (json!(""), "> **Search:** No data found"),
+    ] {
+        assert_eq!(result(answer.clone()).markdown, says, "{answer}");
+    }
+    assert_eq!(Called::read(json!(null)), None);
+    let read = |answer: Value| {
+        let declaration = declaration(Effect::Read);
+        of_resource(&declaration, &Scope::default(), answer, &Secrets::default()).map(|it| it.markdown)
+    };
+    for answer in [json!("a"), json!(["a"]), json!([{ "text": "a" }]), json!({ "contents": "a" })] {
+        assert_eq!(read(answer.clone()).as_deref(), Some("a"), "{answer}");
+    }
+    assert_eq!((read(json!(null)), read(json!({}))), (None, None));
 }
 
 #[test]

@@ -24,8 +24,10 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::{Sse, SseStream};
 use url::Url;
 
+use crate::connectors::charset;
 use crate::connectors::error::ConnectorError;
 use crate::connectors::http::HttpDefinition;
+use crate::connectors::http::answer::charset_of;
 use crate::connectors::http::auth::Signer;
 use crate::connectors::http::client::{Client, SendError, Signed};
 use crate::connectors::http::guard::{Guard, is_exposed};
@@ -185,8 +187,12 @@ impl Session {
         Err(no_answer(of_status(StatusCode::UNAUTHORIZED)))
     }
 
-    fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+    fn events(&self, response: Response) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
         let watch = Arc::clone(&self.watch);
+        let named = content_type(&response).and_then(charset_of);
+        let (encoding, ..) = charset::seen(&[], named)
+            .map_err(|why| no_answer(Trouble::InDoubt(format!("its answer is {why}"))))?;
+        let mut decoder = encoding.new_decoder_without_bom_handling();
         let bytes = response.bytes_stream().map_err(|error| std::io::Error::other(error.without_url()));
         let bounded = try_unfold((bytes.boxed(), Event::default()), move |(mut bytes, mut event)| {
             let watch = Arc::clone(&watch);
@@ -199,14 +205,29 @@ impl Session {
                 Ok(Some((chunk, (bytes, event))))
             }
         });
-        let events = SseStream::from_bytes_stream(bounded.boxed()).map_ok(|mut event| {
+        let decoded = bounded.map_ok(move |chunk| {
+            // The protocol's streams are UTF-8.
+            if encoding == encoding_rs::UTF_8 {
+                return chunk;
+            }
+            let mut text = String::with_capacity(decoder.max_utf8_buffer_length(chunk.len()).unwrap_or(0));
+            let _ = decoder.decode_to_string(&chunk, &mut text, /*last*/ false);
+            text.into()
+        });
+        let events = SseStream::from_bytes_stream(decoded.boxed()).map_ok(|mut event| {
             event.data = event.data.map(|data| match readable(data.as_bytes()) {
                 Some(message) => message.to_string(),
                 None => data,
             });
             event
         });
-        events.boxed()
+        let watch = Arc::clone(&self.watch);
+        let events = events.inspect_err(move |error| {
+            if let SseError::Utf8Parse(_) = error {
+                watch.close("its answer is not UTF-8, and names no charset");
+            }
+        });
+        Ok(events.boxed())
     }
 
     /// The bytes of an answer, of at most `limit`.
@@ -268,11 +289,12 @@ impl StreamableHttpClient for Session {
         let session =
             response.headers().get(HEADER_SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
         let kind = kind_of(&response);
+        let named = content_type(&response).and_then(charset_of).map(str::to_owned);
         if !status.is_success() {
             let is_json = kind == Some(Kind::Json);
             let may_speak = is_json && !is_access(status);
             let body = if may_speak { self.body(response, FAILURE_BYTES).await? } else { Vec::new() };
-            return match message_of(&body) {
+            return match charset::text(&body, named.as_deref()).ok().and_then(|text| message_of(&text)) {
                 // A server that does not know the request, as one of an older revision, which may answer in any form.
                 read if is_first(&message) && status.is_client_error() && !is_access(status) => {
                     let error = match read {
@@ -298,17 +320,19 @@ impl StreamableHttpClient for Session {
             };
         }
         match kind {
-            Some(Kind::Events) => Ok(StreamableHttpPostResponse::Sse(self.events(response), session)),
+            Some(Kind::Events) => Ok(StreamableHttpPostResponse::Sse(self.events(response)?, session)),
             // Some do not say, or say that it is text.
             Some(Kind::Json) | None => {
                 let body = self.body(response, MCP_MESSAGE_BYTES_MAX).await?;
-                let wrong = match kind {
-                    Some(_) => "its answer is not a message of the protocol",
-                    None => "its answer is neither JSON nor a stream of events",
+                let text = charset::text(&body, named.as_deref());
+                let wrong = match (&text, kind) {
+                    (Err(why), _) => format!("its answer is {why}"),
+                    (Ok(_), Some(_)) => "its answer is not a message of the protocol".to_owned(),
+                    (Ok(_), None) => "its answer is neither JSON nor a stream of events".to_owned(),
                 };
-                match message_of(&body) {
+                match text.ok().and_then(|text| message_of(&text)) {
                     Some(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
-                    None => Err(no_answer(Trouble::InDoubt(wrong.to_owned()))),
+                    None => Err(no_answer(Trouble::InDoubt(wrong))),
                 }
             }
         }
@@ -353,7 +377,7 @@ impl StreamableHttpClient for Session {
         let response = response.await?;
         match (response.status(), kind_of(&response)) {
             (StatusCode::METHOD_NOT_ALLOWED, _) => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            (status, Some(Kind::Events)) if status.is_success() => Ok(self.events(response)),
+            (status, Some(Kind::Events)) if status.is_success() => self.events(response),
             // Nothing else is worth a second try.
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }
@@ -409,8 +433,12 @@ impl SseRetryPolicy for FewTimes {
     }
 }
 
+fn content_type(response: &Response) -> Option<&str> {
+    response.headers().get(CONTENT_TYPE)?.to_str().ok()
+}
+
 fn kind_of(response: &Response) -> Option<Kind> {
-    let kind = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+    let kind = content_type(response)?;
     let essence = kind.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case(EVENT_STREAM_MIME_TYPE) {
         Some(Kind::Events)
@@ -428,8 +456,8 @@ fn is_reserved(name: &HeaderName) -> bool {
 }
 
 /// A message of the server. `None`: it is not one.
-fn message_of(body: &[u8]) -> Option<ServerJsonRpcMessage> {
-    serde_json::from_value(readable(body)?).ok()
+fn message_of(text: &str) -> Option<ServerJsonRpcMessage> {
+    serde_json::from_value(readable(text.as_bytes())?).ok()
 }
 
 /// Whether a message asks which revisions the server speaks. It is the first one, and belongs to no session.

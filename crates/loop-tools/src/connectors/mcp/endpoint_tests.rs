@@ -178,6 +178,54 @@ async fn an_answer_that_does_not_come_leaves_a_write_in_doubt() {
     }
 }
 
+// Issue 43, K3
+#[tokio::test]
+async fn an_answer_is_read_by_its_charset_and_one_in_none_is_named() {
+    let sent = |kind: &str, body: &[u8]| {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\ncontent-type: {kind}\r\n\r\n",
+            body.len(),
+        );
+        Reply::Raw([head.as_bytes(), body].concat())
+    };
+    let cases = [
+        ("application/json; charset=iso-8859-1", Status::Ok, "Zoë"),
+        ("application/json; charset=\"utf-16\"", Status::Ok, "Zoë"),
+        ("application/json", Status::RetryableError, "its answer is not UTF-8, and names no charset"),
+        ("application/json; charset=utf-8", Status::RetryableError, "its answer is not UTF-8, as it says"),
+        (
+            "application/json; charset=cp437",
+            Status::RetryableError,
+            "its answer is in the charset `cp437`, which",
+        ),
+        ("text/event-stream; charset=latin1", Status::Ok, "Zoë"),
+        ("text/event-stream", Status::RetryableError, "its answer is not UTF-8, and names no charset"),
+        (
+            "text/event-stream; charset=iso-2022-kr",
+            Status::RetryableError,
+            "in the charset `iso-2022-kr`, which",
+        ),
+    ];
+    let server = server(move |_, nth, id| {
+        let kind = cases[nth.parse::<usize>().unwrap()].0;
+        let mut text = said(id, "Zoë").to_string();
+        if kind.starts_with("text/") {
+            text = format!("data: {text}\n\n");
+        }
+        let latin: Vec<u8> = text.chars().map(|c| c as u8).collect();
+        let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        sent(kind, if kind.contains("16") { &wide } else { &latin })
+    })
+    .await;
+    let none = Credentials::none();
+    for (nth, (kind, status, says)) in cases.into_iter().enumerate() {
+        let registry = registry(settings(&server), Effect::Read, &none).await;
+        let seen = call(&registry, &nth.to_string(), &none).await;
+        assert_eq!(seen.status, status, "{kind}: {seen:?}");
+        assert!(seen.text().contains(says), "{kind}: {}", seen.text());
+    }
+}
+
 #[tokio::test]
 async fn a_write_that_the_server_answered_is_done_whatever_the_answer_holds() {
     // T18

@@ -1,7 +1,6 @@
 //! What a server says about itself, and the digests by which it is recognised.
 
-use std::collections::BTreeSet;
-
+use crate::schema::SchemaCheck;
 use crate::text::clean;
 use loop_core::types::{Digest, digest};
 use serde::Serialize;
@@ -15,7 +14,7 @@ use crate::connectors::mcp::wire::REFUSED;
 pub struct McpManifest {
     /// The name that it gives itself.
     pub server: String,
-    /// Its tools, by name. A name that it lists twice is not among them.
+    /// Its tools, by name. Of a name that it lists twice, the first is there.
     pub tools: Vec<McpToolSpec>,
     /// The resources that it lists, by URI.
     pub resources: Vec<McpResource>,
@@ -127,6 +126,31 @@ impl McpToolSpec {
         digest("mcp-tool", &json!([identity, self]))
     }
 
+    /// The schema of its arguments as a tool is called by it: of an object, which is not behind a reference, and without the
+    /// defaults that their own schema refuses, whose names come with it. `None`: it takes no object.
+    pub fn parameters(&self) -> Option<(Value, Vec<String>)> {
+        let mut members = self.input_schema.as_object()?.clone();
+        for _ in 0..REFERENCES_MAX {
+            let Some(reference) = members.remove("$ref") else {
+                let is_object = |kind: &Value| kind == "object";
+                let takes_object = match members.get("type") {
+                    None => true,
+                    Some(Value::Array(kinds)) => kinds.iter().any(is_object),
+                    Some(kind) => is_object(kind),
+                };
+                members.insert("type".to_owned(), Value::from("object"));
+                let (mut schema, mut dropped) = (Value::Object(members), Vec::new());
+                drop_defaults(&mut schema, &mut dropped);
+                return takes_object.then_some((schema, dropped));
+            };
+            let target = self.input_schema.pointer(reference.as_str()?.strip_prefix('#')?)?;
+            for (name, value) in target.as_object()? {
+                members.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        None
+    }
+
     /// The description without control characters, terminal commands and invisible characters.
     pub fn clean_description(&self) -> String {
         clean(self.description.trim()).0.into_owned()
@@ -138,6 +162,21 @@ impl McpToolSpec {
         let title =
             clean(self.title.as_deref().or(annotated)?).0.split_whitespace().collect::<Vec<_>>().join(" ");
         (!title.is_empty()).then_some(title)
+    }
+}
+
+/// Takes out the defaults that their own schema refuses: they would be filled in, and the call refused. What refers to
+/// another part of the schema is left as it is.
+fn drop_defaults(schema: &mut Value, dropped: &mut Vec<String>) {
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (name, property) in properties.into_iter().flatten() {
+        drop_defaults(property, dropped);
+        let Some(default) = property.get("default").filter(|default| !default.is_null()) else { continue };
+        let is_refused = SchemaCheck::new(property).is_ok_and(|check| !check.accepts(default));
+        if let Some(members) = property.as_object_mut().filter(|_| is_refused) {
+            members.remove("default");
+            dropped.push(short_line(&clean(name).0, SHOWN_CHARS));
+        }
     }
 }
 
@@ -168,6 +207,8 @@ pub(crate) struct Listing {
 const HINTS: [&str; 4] = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
 /// The most characters of a tool's name. The protocol's own limit is 128.
 const NAME_MAX: usize = 256;
+/// How many references from the root of a schema are followed.
+const REFERENCES_MAX: usize = 8;
 /// How much of what a server wrote is in a line.
 const SHOWN_CHARS: usize = 80;
 
@@ -177,21 +218,17 @@ impl McpManifest {
         let mut left_out = [tools.notes, resources.notes].concat();
         let mut tools: Vec<_> =
             tools.entries.into_iter().filter_map(|tool| McpToolSpec::read(tool, &mut left_out)).collect();
+        // What has the same name stays in the server's order.
         tools.sort_by(|a, b| a.name.cmp(&b.name));
-        tools.dedup();
-        let doubled: BTreeSet<String> = tools
-            .windows(2)
-            .filter_map(|pair| match pair {
-                [one, next] if one.name == next.name => Some(one.name.clone()),
-                _ => None,
-            })
-            .collect();
-        tools.retain(|tool| !doubled.contains(&tool.name));
-        left_out.extend(
-            doubled
-                .iter()
-                .map(|name| format!("the tool `{}`: the server lists it more than once", clean(name).0)),
-        );
+        tools.dedup_by(|again, first| {
+            let is_again = again.name == first.name;
+            if is_again {
+                let name = short_line(&clean(&first.name).0, SHOWN_CHARS);
+                left_out
+                    .push(format!("the tool `{name}`: the server lists it more than once; the first holds"));
+            }
+            is_again
+        });
         let mut resources: Vec<_> = resources.entries.iter().filter_map(McpResource::read).collect();
         resources.sort_by(|a, b| a.uri.cmp(&b.uri));
         resources.dedup_by(|a, b| a.uri == b.uri);

@@ -37,6 +37,7 @@ while read -r line; do
     case $mode in
     odd) answer "{\"tools\":[{\"name\":\"bare\"},\"a text\",{\"description\":\"nameless\"},$(tool echo x),{\"name\":\"claims\",\"inputSchema\":{\"type\":\"object\"},\"annotations\":{\"title\":\"Claims\",\"readOnlyHint\":\"yes\",\"idempotentHint\":true,\"destructiveHint\":null,\"cost\":7}},{\"name\":\"plain\",\"description\":7,\"inputSchema\":{\"type\":\"object\"},\"outputSchema\":[],\"annotations\":[],\"icons\":\"x\",\"_meta\":7},{\"name\":\"listed\",\"inputSchema\":[]}]}" ;;
     endless) answer "{\"tools\":[$(tool echo x)],\"nextCursor\":\"again\"}" ;;
+    bare-list) answer "[$(tool echo x)]" ;;
     blank) answer "{\"tools\":[$(tool echo x)],\"nextCursor\":\"\"}" ;;
     unknown-blank) case $line in
       *'"cursor":""'*) refuse -32602 'no such cursor' ;;
@@ -93,6 +94,7 @@ while read -r line; do
     case $said in
     die) exit 4 ;;
     hang) ;;
+    latin) say "$(text 'Zo?' | tr '?' '\353')" ;;
     slow) for step in 1 2 3 4 5 6; do
         sleep 0.2; say "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":$token,\"progress\":$step}}"
       done; text 'done at last' ;;

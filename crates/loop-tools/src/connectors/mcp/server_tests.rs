@@ -120,8 +120,11 @@ async fn a_call_goes_through_a_server_by_name_and_arguments() {
 async fn a_list_comes_in_pages_and_has_an_end() {
     let manifest = Probe::new("pages").server().manifest(&Credentials::none()).await.unwrap();
     let names: Vec<&str> = manifest.tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(names, ["a", "z"], "in an order of its own, and without the name that means two tools");
-    assert_eq!(manifest.left_out, ["the tool `twice`: the server lists it more than once"]);
+    assert_eq!(names, ["a", "twice", "z"], "in an order of its own, and each name once");
+    assert_eq!(manifest.tools[1].description, "one");
+    assert_eq!(manifest.left_out, ["the tool `twice`: the server lists it more than once; the first holds"]);
+    let bare = Probe::new("bare-list").server().manifest(&Credentials::none()).await.unwrap();
+    assert_eq!(bare.tools.len(), 1, "a list that is not in an object");
     // R09: a cursor that leads back.
     for mode in ["endless", "blank"] {
         let endless = Probe::new(mode).server().manifest(&Credentials::none()).await.unwrap();
@@ -231,6 +234,8 @@ async fn failures_of_both_kinds_are_said_alike() {
         ("wrong", Status::InvalidInput, Status::InvalidInput, "the server reports an error: no such text"),
         ("broken", Status::RetryableError, Status::InDoubt, "the server reports an error: it broke"),
         ("ask", Status::PermanentError, Status::PermanentError, "wants a person's answer"),
+        // Issue 43, K3: it is not waited for what was sent and cannot be read.
+        ("latin", Status::RetryableError, Status::InDoubt, "it sent a message that is not UTF-8"),
     ] {
         let (read, write) = (call(&reads, "probe_work", text).await, call(&writes, "probe_work", text).await);
         assert_eq!(

@@ -57,7 +57,8 @@ impl McpTool {
         let output = trusted.output_schema.as_ref().and_then(|schema| SchemaCheck::new(schema).ok());
         let output = output.map(Arc::new);
         let definition = json!({ "kind": "mcp", "digest": digest.to_string() });
-        let declaration = declaration.schema(trusted.input_schema).defined_by(&definition);
+        let schema = trusted.parameters().map_or(trusted.input_schema, |(schema, _)| schema);
+        let declaration = declaration.schema(schema).defined_by(&definition);
         Ok(Self { declaration, server: server.clone(), name: trusted.name, trusted: digest, output })
     }
 

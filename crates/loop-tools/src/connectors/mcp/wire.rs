@@ -62,9 +62,14 @@ impl Watch {
         self.reason.get().copied()
     }
 
+    /// Remembers why the connection is closed.
+    pub(crate) fn close(&self, reason: &'static str) {
+        let _ = self.reason.set(reason);
+    }
+
     /// Remembers that a message was too long.
     pub(crate) fn message_too_long(&self) {
-        let _ = self.reason.set("it sent a message of more than 8 MiB");
+        self.close("it sent a message of more than 8 MiB");
     }
 }
 
@@ -119,6 +124,10 @@ where
         // What is not a message is passed over: programs write all kinds of lines to their output.
         while self.next_line().await.unwrap_or(false) {
             let read = readable(&self.line).and_then(|value| serde_json::from_value(value).ok());
+            if self.line.starts_with(b"{") && std::str::from_utf8(&self.line).is_err() {
+                self.watch.close("it sent a message that is not UTF-8");
+                return None;
+            }
             self.line.clear();
             if read.is_some() {
                 return read;

@@ -27,6 +27,8 @@ const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 pub(crate) const STOPS_WITHIN: Duration = Duration::from_secs(2);
 /// A setting that a session of the server has where it is this connection's own.
 const OWN: &str = "loopgate.own_session";
+/// How long a new session has for its first answer.
+const FIRST: Duration = Duration::from_secs(4);
 /// How many statements a connection keeps prepared.
 const PREPARED_MAX: usize = 100;
 
@@ -89,7 +91,15 @@ impl Connection {
             Err(fault) => return Err(fault.trouble()),
         };
         // One that ignores them says nothing.
-        let own = client.simple_query(&format!("SELECT pg_catalog.current_setting('{OWN}', true)")).await;
+        let own = format!("SELECT pg_catalog.current_setting('{OWN}', true)");
+        // The login itself a pooler answers from what it knows.
+        let own = tokio::time::timeout(FIRST, client.simple_query(&own)).await.map_err(|_| {
+            Trouble::Retryable(format!(
+                "the server takes the login and gives no session within {} s; where a pooler is between, let its pool have one \
+                 for each connection of the source (`pool`)",
+                FIRST.as_secs()
+            ))
+        })?;
         let own = own.map_err(|error| refused(&error))?;
         let is_own = own.iter().any(|message| match message {
             SimpleQueryMessage::Row(row) => row.get(0) == Some("on"),

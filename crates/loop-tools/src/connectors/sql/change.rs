@@ -91,7 +91,7 @@ impl Change {
         // A connection that is dropped takes back what it did not commit.
         let connection = self.writer.connect()?;
         stop_when_cancelled(&connection, cancel)?;
-        let patience = self.writer.patience(cancel);
+        let patience = self.writer.patience(cancel).at_most(given.time);
         patience.step(|| connection.execute_batch("BEGIN IMMEDIATE"))?;
         let rows = {
             let mut statement = connection.prepare(&self.sql)?;

@@ -20,6 +20,8 @@ pub(crate) const VALUE_BYTES_MAX: i32 = 64 << 20;
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long SQLite itself waits. Between two such waits it is seen whether the work is still wanted.
 const STEP: Duration = Duration::from_millis(250);
+/// What is left of a tool's time when a lock is no longer waited for, so that the lock is what is said.
+pub(crate) const LEFT: Duration = Duration::from_millis(300);
 
 /// A SQLite file. A reader gets a connection that cannot write, and only a writable database can be written at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,6 +199,12 @@ pub(crate) struct Patience<'a> {
 impl<'a> Patience<'a> {
     pub(crate) fn new(busy: Duration, cancel: &'a CancellationToken) -> Self {
         Self { until: Instant::now() + busy, cancel }
+    }
+
+    /// No longer than this time.
+    pub(crate) fn at_most(self, time: Option<Duration>) -> Self {
+        let until = time.map_or(self.until, |time| self.until.min(Instant::now() + time));
+        Self { until, ..self }
     }
 
     /// What a step comes to that may have to wait for a lock.

@@ -1,6 +1,7 @@
 //! The values that a statement is given by name: parameters, the scope, and for a change the key of its call.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use loop_core::types::Scope;
 use rusqlite::Statement;
@@ -24,6 +25,8 @@ pub(crate) struct Given<'a> {
     pub(crate) scope: &'a Scope,
     /// Only a change gets it.
     pub(crate) key: Option<&'a str>,
+    /// How long a lock of another program may be waited for, if that is less than its own time. `None`: no less.
+    pub(crate) time: Option<Duration>,
 }
 
 impl Given<'_> {

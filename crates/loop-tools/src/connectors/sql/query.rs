@@ -76,7 +76,7 @@ impl Query {
         cell_bytes_max: usize,
         cancel: &CancellationToken,
     ) -> Result<Rows, Trouble> {
-        let patience = database.patience(cancel);
+        let patience = database.patience(cancel).at_most(given.time);
         let connection = database.connect()?;
         stop_when_cancelled(&connection, cancel)?;
         let mut statement = patience.step(|| connection.prepare(&self.sql))?;

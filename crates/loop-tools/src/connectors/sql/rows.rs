@@ -4,6 +4,7 @@ use crate::{ToolDeclaration, ToolResult};
 use loop_core::types::Scope;
 use serde_json::{Map, Value, json};
 
+use crate::connectors::charset::{self, REPLACED};
 use crate::connectors::trouble::Trouble;
 
 /// The most rows that a query returns.
@@ -65,19 +66,28 @@ fn bytes_of(value: &Value) -> usize {
     }
 }
 
-/// A text as a value of at most so many bytes, which says how much was cut off.
+/// A text as a value of at most so many bytes, which says how much was cut off, and that bytes were replaced.
 pub(crate) fn cut_text(text: &[u8], cell_bytes_max: usize) -> Value {
-    match text.get(..cell_bytes_max) {
-        Some(kept) if text.len() > cell_bytes_max => {
-            let kept = match str::from_utf8(kept) {
-                // A character that the cut goes through is left out.
-                Err(error) if error.error_len().is_none() => kept.get(..error.valid_up_to()).unwrap_or(kept),
-                Ok(_) | Err(_) => kept,
-            };
-            let (shown, all) = (kept.len(), text.len());
-            format!("{}… [cut: {shown} of {all} bytes]", String::from_utf8_lossy(kept)).into()
+    let kept = text.get(..cell_bytes_max).unwrap_or(text);
+    let is_cut = kept.len() < text.len();
+    // A database says that it is UTF-8, which comes before what a text declares.
+    let (shown, is_replaced, bytes) = match str::from_utf8(kept) {
+        Ok(text) => (text.into(), false, kept.len()),
+        // A character that the cut goes through is left out.
+        Err(error) if is_cut && error.error_len().is_none() => {
+            let whole = kept.get(..error.valid_up_to()).unwrap_or(kept);
+            (String::from_utf8_lossy(whole), false, whole.len())
         }
-        Some(_) | None => String::from_utf8_lossy(text).into_owned().into(),
+        Err(_) => {
+            let (shown, why) = charset::shown(kept, is_cut);
+            (shown, why.is_some(), kept.len())
+        }
+    };
+    let replaced = if is_replaced { format!(" [{REPLACED}]") } else { String::new() };
+    match is_cut {
+        true => format!("{shown}{replaced}… [cut: {bytes} of {} bytes]", text.len()).into(),
+        false if is_replaced => format!("{shown}{replaced}").into(),
+        false => shown.into_owned().into(),
     }
 }
 

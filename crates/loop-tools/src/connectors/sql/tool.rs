@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::connectors::error::ConnectorError;
 use crate::connectors::sql::change::Change;
-use crate::connectors::sql::database::Database;
+use crate::connectors::sql::database::{Database, LEFT};
 use crate::connectors::sql::given::Given;
 use crate::connectors::sql::query::Query;
 use crate::connectors::sql::rows::{CELL_BYTES_MAX, Done, result};
@@ -96,14 +96,15 @@ impl Tool for SqlTool {
         let cancel = context.cancel.child_token();
         let _stop_on_leaving = cancel.clone().drop_guard();
         let max = self.cell_bytes_max;
+        let time = context.remaining().and_then(|time| time.checked_sub(LEFT)).filter(|time| *time > LEFT);
         let (work, scope, key) = (self.work.clone(), context.scope.clone(), context.key.clone());
         let work = move || match work {
             Work::Look(query, database) => {
-                let given = Given { parameters: &parameters, scope: &scope, key: None };
+                let given = Given { parameters: &parameters, scope: &scope, key: None, time };
                 query.run(&database, &given, max, &cancel).map(Done::Found)
             }
             Work::Change(change) => {
-                let given = Given { parameters: &parameters, scope: &scope, key: Some(&key) };
+                let given = Given { parameters: &parameters, scope: &scope, key: Some(&key), time };
                 change.run(&given, max, &cancel).map(Done::Changed)
             }
         };

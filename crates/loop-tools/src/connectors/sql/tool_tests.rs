@@ -212,6 +212,19 @@ async fn a_long_value_is_cut_and_says_so() {
     assert_eq!(data[0]["tail"], "x");
 }
 
+// Issue 43, K3
+#[tokio::test]
+async fn a_text_that_is_not_utf_8_is_read_by_its_mark_or_says_so() {
+    let query = "SELECT cast(x'5a6feb' AS text) AS latin, cast(x'fffe5a00eb00' AS text) AS wide, \
+        '<?xml encoding=\"latin1\"?>ë' AS xml";
+    let seen = answer(query, json!({})).await;
+    let expected = json!([{
+        "latin": "Zo\u{fffd} [bytes that are not UTF-8 were replaced]", "wide": "Zë",
+        "xml": "<?xml encoding=\"latin1\"?>ë",
+    }]);
+    assert_eq!(serde_json::from_str::<Value>(&seen.data).unwrap(), expected);
+}
+
 #[tokio::test]
 async fn the_longest_value_is_a_setting_of_the_tool() {
     // B10
@@ -266,7 +279,7 @@ async fn a_lock_of_another_program_is_waited_for_as_long_as_is_said() {
         let context = ToolContext::new(Scope::default(), "x", "r/1/action-0");
         registry.dispatch("fetch_device_info", &json!({}), context, &Credentials::none(), ms, 4_000).await
     };
-    let held = hold(2_000);
+    let held = hold(2_500);
     let began = Instant::now();
     let says = open(100).unwrap_err().to_string();
     assert!(
@@ -279,9 +292,12 @@ async fn a_lock_of_another_program_is_waited_for_as_long_as_is_said() {
     let says = "another program holds the database locked; try again later, or raise `busy_timeout_ms` of its source";
     assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, says));
     assert_eq!(ask(&patient, 300).await.status, Status::Timeout);
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // R70: the lock is what is said, also where the tool has less time.
+    let seen = ask(&patient, 1_000).await;
+    assert_eq!((seen.status, &*seen.summary), (Status::RetryableError, says));
+    assert!(began.elapsed() < Duration::from_millis(2_400), "{:?}", began.elapsed());
     open(20_000).unwrap();
-    assert!(began.elapsed() > Duration::from_millis(1_900));
+    assert!(began.elapsed() > Duration::from_millis(2_400));
     held.join().unwrap();
     let held = hold(1_000);
     assert_eq!(ask(&patient, 20_000).await.status, Status::Ok);
