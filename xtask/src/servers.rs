@@ -52,7 +52,7 @@ const SUITES: &[Suite] = &[
     },
     Suite { name: "mcp", fetch: mcp_servers, tests: &[(CONNECTORS, "mcp::"), (LOOPGATE, "mcp_servers::")] },
     Suite { name: "mcp-clients", fetch: mcp_clients, tests: &[(LOOPGATE, "mcp_clients::")] },
-    Suite { name: "api", fetch: python, tests: &[(LOOPGATE, "api::")] },
+    Suite { name: "api", fetch: api, tests: &[(LOOPGATE, "api::"), (LOOPGATE, "serve_document::")] },
     Suite { name: "otel", fetch: otel, tests: &[(LOOPGATE, "otel::")] },
     Suite { name: "deploy", fetch: deploy_checkers, tests: &[(LOOPGATE, "deploy::")] },
     Suite { name: "restate", fetch: restate, tests: RESTATE_TESTS },
@@ -356,12 +356,17 @@ fn postgres(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
     Ok(vec![("LOOPGATE_TEST_POSTGRES", programs.display().to_string())])
 }
 
-/// The interpreter in which the service of `examples/api` is written.
-fn python(shell: &Shell, _: &Path) -> Result<Environment, Failure> {
+/// A program that makes requests of OpenAPI documents.
+const SCHEMATHESIS: &str = "schemathesis==4.32.5";
+
+/// The interpreter in which the service of `examples/api` is written, and schemathesis from PyPI in an environment of its own.
+fn api(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
     if cmd!(shell, "python3 --version").quiet().ignore_stdout().run().is_err() {
         system_packages(shell, Path::new("/usr/bin/python3"), &["python3"])?;
     }
-    Ok(Vec::new())
+    let python = python_packages(shell, folder, "schemathesis", &[SCHEMATHESIS])?;
+    let program = python.with_file_name("schemathesis").display().to_string();
+    Ok(vec![("LOOPGATE_SCHEMATHESIS", program)])
 }
 
 /// Installs packages of the system that are not there. Only root can.
