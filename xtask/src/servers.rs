@@ -65,13 +65,29 @@ const SUITES: &[Suite] = &[
 /// The suite that is run by its name alone: its model is slow.
 const MODEL: &str = "model";
 
-/// The SDKs of three vendors.
-const SDKS: [&str; 3] = ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1"];
+/// The SDKs of four vendors, and one over many.
+const SDKS: [&str; 5] =
+    ["openai==3.57.0", "anthropic==2.14.0", "google-genai==3.6.1", "mistralai==3.7.0", "litellm==1.110.2"];
+const NPM_SDKS: [&str; 8] = [
+    "openai@7.59.0",
+    "@anthropic-ai/sdk@1.14.0",
+    "@google/genai@3.3.0",
+    "ai@7.0.173",
+    "@ai-sdk/openai@4.0.118",
+    "@ai-sdk/openai-compatible@3.0.92",
+    "@ai-sdk/anthropic@4.0.105",
+    "@ai-sdk/google@4.0.121",
+];
 
-/// The SDKs from PyPI, in an environment of their own.
+/// The SDKs from PyPI in an environment of their own, and from npm.
 fn sdks(shell: &Shell, folder: &Path) -> Result<Environment, Failure> {
-    let python = python_packages(shell, folder, "distro", &SDKS)?;
-    Ok(vec![("LOOPGATE_SDKS_PYTHON", python.display().to_string())])
+    let python = python_packages(shell, folder, "litellm", &SDKS)?;
+    let modules = folder.join("node_modules");
+    npm_packages(shell, folder, &modules.join("ai"), &NPM_SDKS)?;
+    Ok(vec![
+        ("LOOPGATE_SDKS_PYTHON", python.display().to_string()),
+        ("LOOPGATE_SDKS_MODULES", modules.display().to_string()),
+    ])
 }
 
 /// A model of 98 MB, and llama.cpp with its server.
